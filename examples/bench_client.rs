@@ -22,8 +22,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     init::hook();
     let mut args = std::env::args().skip(1);
     let usage = "bench_client SESSIONS TURNS PROGRAM [ARG…]";
-    let (sessions, turns): (usize, usize) =
-        (args.next().ok_or(usage)?.parse()?, args.next().ok_or(usage)?.parse()?);
+    let (sessions, turns): (usize, usize) = (
+        args.next().ok_or(usage)?.parse()?,
+        args.next().ok_or(usage)?.parse()?,
+    );
     let command = Command::new(args.next().ok_or(usage)?).args(args);
     let mut agent = AgentConfig::external("agent", command);
     // The core alone.
@@ -37,7 +39,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let session = host.open("agent", SessionOptions::default())?;
         running.push(tokio::spawn(async move {
             for _ in 0..turns {
-                let Ok(mut turn) = session.send("hello") else { return false };
+                let Ok(mut turn) = session.send("hello") else {
+                    return false;
+                };
                 while let Some(event) = turn.next().await {
                     match event.kind {
                         EventKind::Output(output) => {

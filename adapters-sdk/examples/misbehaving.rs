@@ -2,7 +2,10 @@
 //!
 //! The process tests run it.
 
-#![expect(clippy::print_stdout, reason = "printing is what it is to be kept from")]
+#![expect(
+    clippy::print_stdout,
+    reason = "printing is what it is to be kept from"
+)]
 
 use std::{process::ExitCode, time::Duration};
 
@@ -33,13 +36,19 @@ impl Adapter for Misbehaving {
 
     async fn turn(&self, turn: Turn, input: Input, (): &mut ()) -> Result<(), Error> {
         match input.content.as_str() {
-            "print" => println!("{{\"type\":\"output\",\"session_id\":\"a\",\"content\":\"printed\"}}"),
+            "print" => {
+                println!("{{\"type\":\"output\",\"session_id\":\"a\",\"content\":\"printed\"}}")
+            }
             "child" => {
-                let child =
-                    std::process::Command::new("sh").args(["-c", "cat; echo from the child"]).status()?;
+                let child = std::process::Command::new("sh")
+                    .args(["-c", "cat; echo from the child"])
+                    .status()?;
                 turn.output(child.success().to_string()).await;
             }
-            "environment" => turn.output(format!("{:?}", std::env::var_os(trunkline_sdk::VARIABLE))).await,
+            "environment" => {
+                turn.output(format!("{:?}", std::env::var_os(trunkline_sdk::VARIABLE)))
+                    .await
+            }
             "block" => {
                 turn.output("blocking").await;
                 std::thread::sleep(Duration::from_secs(600));
@@ -52,8 +61,15 @@ impl Adapter for Misbehaving {
                 turn.output("x".repeat(1000)).await;
             },
             words => {
-                let words = words.split_whitespace().take(self.0.limits.words.max(1) as usize);
-                turn.output(format!("{}{}", self.0.prefix, words.collect::<Vec<_>>().join(" "))).await;
+                let words = words
+                    .split_whitespace()
+                    .take(self.0.limits.words.max(1) as usize);
+                turn.output(format!(
+                    "{}{}",
+                    self.0.prefix,
+                    words.collect::<Vec<_>>().join(" ")
+                ))
+                .await;
             }
         }
         Ok(())

@@ -2,7 +2,9 @@
 
 use std::future::Future;
 
-use trunkline_protocol::{FileInput, SessionEntry, SessionInfo, SessionStart, SessionUpdate, SessionsList};
+use trunkline_protocol::{
+    FileInput, SessionEntry, SessionInfo, SessionStart, SessionUpdate, SessionsList,
+};
 
 use crate::{Check, Description, Error, Input, Session, Turn};
 
@@ -69,7 +71,10 @@ pub trait Adapter: Send + Sync + 'static {
     }
 
     /// Lists sessions that can be resumed. Needs [`Description::resumes`].
-    fn sessions(&self, list: SessionsList) -> impl Future<Output = Result<Vec<SessionEntry>, Error>> + Send {
+    fn sessions(
+        &self,
+        list: SessionsList,
+    ) -> impl Future<Output = Result<Vec<SessionEntry>, Error>> + Send {
         let _ = list;
         async { Ok(Vec::new()) }
     }

@@ -21,7 +21,10 @@ where
     F: Fn(Turn, Input) -> R + Send + Sync + 'static,
     R: Future<Output = Result<(), Error>> + Send + 'static,
 {
-    FnAdapter { serve, description: Description::default() }
+    FnAdapter {
+        serve,
+        description: Description::default(),
+    }
 }
 
 /// An adapter made by [`adapter`].
@@ -35,7 +38,10 @@ impl<F> FnAdapter<F> {
     /// Sets the description of the adapter.
     #[must_use]
     pub fn described(self, description: Description) -> Self {
-        Self { description, ..self }
+        Self {
+            description,
+            ..self
+        }
     }
 }
 
@@ -46,7 +52,12 @@ where
 {
     type State = ();
 
-    fn turn(&self, turn: Turn, input: Input, (): &mut ()) -> impl Future<Output = Result<(), Error>> + Send {
+    fn turn(
+        &self,
+        turn: Turn,
+        input: Input,
+        (): &mut (),
+    ) -> impl Future<Output = Result<(), Error>> + Send {
         (self.serve)(turn, input)
     }
 
@@ -57,6 +68,8 @@ where
 
 impl<F> fmt::Debug for FnAdapter<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FnAdapter").field("description", &self.description).finish_non_exhaustive()
+        f.debug_struct("FnAdapter")
+            .field("description", &self.description)
+            .finish_non_exhaustive()
     }
 }

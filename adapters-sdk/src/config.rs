@@ -53,17 +53,23 @@ pub fn config<C: DeserializeOwned>() -> Result<C, ConfigError> {
     trunkline_unset::unset(VARIABLE);
     let text = match &file {
         None => "{}".to_owned(),
-        Some(path) => {
-            read(path).map_err(|why| ConfigError { file: file.clone(), key: String::new(), why })?
-        }
+        Some(path) => read(path).map_err(|why| ConfigError {
+            file: file.clone(),
+            key: String::new(),
+            why,
+        })?,
     };
     parse(&text).map_err(|(key, why)| ConfigError { file, key, why })
 }
 
 fn read(path: &std::path::Path) -> Result<String, String> {
-    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    let length = std::fs::metadata(path)
+        .map_err(|error| error.to_string())?
+        .len();
     if length > MAX_BYTES {
-        return Err(format!("{length} bytes are more than the {MAX_BYTES} that are read"));
+        return Err(format!(
+            "{length} bytes are more than the {MAX_BYTES} that are read"
+        ));
     }
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
@@ -74,13 +80,18 @@ fn parse<C: DeserializeOwned>(text: &str) -> Result<C, (String, String)> {
         serde_json::from_str(text).map_err(|error| (String::new(), error.to_string()))?;
     serde_path_to_error::deserialize(&value).map_err(|error| {
         let key = error.path().to_string();
-        (if key == "." { String::new() } else { key }, without_values(&error.inner().to_string()))
+        (
+            if key == "." { String::new() } else { key },
+            without_values(&error.inner().to_string()),
+        )
     })
 }
 
 /// Cuts the value out of "invalid type: string \"…\", expected …".
 fn without_values(message: &str) -> String {
-    let cut = message.split_once("string \"").zip(message.rsplit_once("\", expected"));
+    let cut = message
+        .split_once("string \"")
+        .zip(message.rsplit_once("\", expected"));
     match cut {
         Some(((before, _), (_, after))) => format!("{before}string, expected{after}"),
         None => message.to_owned(),
@@ -107,12 +118,32 @@ mod tests {
 
     #[test]
     fn the_path_of_the_bad_key_is_told_and_its_value_is_not() {
-        let (key, why) = parse::<Config>(r#"{"servers":[{"port":1},{"port":"hunter2"}]}"#).expect_err("bad");
+        let (key, why) =
+            parse::<Config>(r#"{"servers":[{"port":1},{"port":"hunter2"}]}"#).expect_err("bad");
         assert_eq!(key, "servers[1].port");
-        assert!(why.starts_with("invalid type: string, expected u16"), "{why}");
+        assert!(
+            why.starts_with("invalid type: string, expected u16"),
+            "{why}"
+        );
         let (key, why) = parse::<Config>(r#"{"nope":1}"#).expect_err("bad");
-        assert_eq!((key.as_str(), why.contains("unknown field `nope`")), ("nope", true), "{why}");
-        assert_eq!(parse::<Config>("{}").expect("all is optional").servers.len(), 0);
-        assert_eq!(parse::<Config>(r#"{"servers":[{"port":7}]}"#).expect("good").servers[0].port, 7);
+        assert_eq!(
+            (key.as_str(), why.contains("unknown field `nope`")),
+            ("nope", true),
+            "{why}"
+        );
+        assert_eq!(
+            parse::<Config>("{}")
+                .expect("all is optional")
+                .servers
+                .len(),
+            0
+        );
+        assert_eq!(
+            parse::<Config>(r#"{"servers":[{"port":7}]}"#)
+                .expect("good")
+                .servers[0]
+                .port,
+            7
+        );
     }
 }

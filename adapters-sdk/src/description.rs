@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 use trunkline_protocol::{
-    AdapterInfo, Capabilities, Command, Extensions, Mode, Model, SessionInfo, SessionStart, ToolsAsOutput,
+    AdapterInfo, Capabilities, Command, Extensions, Mode, Model, SessionInfo, SessionStart,
+    ToolsAsOutput,
 };
 
 /// The description of an adapter: its name, its capabilities, its options.
@@ -32,14 +33,20 @@ pub struct Description {
 impl Default for Description {
     fn default() -> Self {
         let program = std::env::current_exe().ok();
-        let name = program.as_deref().and_then(|path| path.file_stem()).map(|name| name.to_string_lossy());
+        let name = program
+            .as_deref()
+            .and_then(|path| path.file_stem())
+            .map(|name| name.to_string_lossy());
         Self {
             name: name.map_or_else(|| "adapter".to_owned(), std::borrow::Cow::into_owned),
             version: None,
             use_when: None,
             avoid_when: None,
             extensions: Extensions::all() - Extensions::RESUME,
-            capabilities: Capabilities { turn_completion: Some(true), ..Capabilities::default() },
+            capabilities: Capabilities {
+                turn_completion: Some(true),
+                ..Capabilities::default()
+            },
             honours: Vec::new(),
             models: Vec::new(),
             modes: Vec::new(),
@@ -56,19 +63,30 @@ impl Description {
     /// An adapter of this name and version.
     #[must_use]
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self { name: name.into(), version: Some(version.into()), ..Self::default() }
+        Self {
+            name: name.into(),
+            version: Some(version.into()),
+            ..Self::default()
+        }
     }
 
     /// Sets what the adapter is good for and what not, in a sentence each.
     #[must_use]
     pub fn use_when(self, use_when: impl Into<String>, avoid_when: impl Into<String>) -> Self {
-        Self { use_when: Some(use_when.into()), avoid_when: Some(avoid_when.into()), ..self }
+        Self {
+            use_when: Some(use_when.into()),
+            avoid_when: Some(avoid_when.into()),
+            ..self
+        }
     }
 
     /// Leaves extensions out that the SDK would use.
     #[must_use]
     pub fn without(self, extensions: Extensions) -> Self {
-        Self { extensions: self.extensions - extensions, ..self }
+        Self {
+            extensions: self.extensions - extensions,
+            ..self
+        }
     }
 
     /// Can go on with an earlier session: `session.start.resume` reaches `start`, and `sessions` is asked.
@@ -86,7 +104,10 @@ impl Description {
     /// Takes inputs during a turn, by [`Turn::next_steer`](crate::Turn::next_steer).
     #[must_use]
     pub fn steerable(self) -> Self {
-        Self { steerable: true, ..self }
+        Self {
+            steerable: true,
+            ..self
+        }
     }
 
     /// Names the options of `session.start` that it honours ([ext.7]). What restricts must be named only if it holds.
@@ -111,7 +132,10 @@ impl Description {
     /// not after a silence. Without `updated_input` an approval that changes the tool's input reaches the adapter as a denial.
     #[must_use]
     pub fn capabilities(self, capabilities: Capabilities) -> Self {
-        Self { capabilities, ..self }
+        Self {
+            capabilities,
+            ..self
+        }
     }
 
     /// Names the models that may be chosen.
@@ -136,20 +160,29 @@ impl Description {
     #[cfg(feature = "schema")]
     #[must_use]
     pub fn config<C: schemars::JsonSchema>(self) -> Self {
-        Self { config_schema: Some(schemars::schema_for!(C).to_value()), ..self }
+        Self {
+            config_schema: Some(schemars::schema_for!(C).to_value()),
+            ..self
+        }
     }
 
     /// Sends calls of tools and their results as JSON on channel `tool` to hosts without `events` ([ext.3]).
     #[must_use]
     pub fn tools_as_output(self) -> Self {
-        Self { tools: ToolsAsOutput::Yes, ..self }
+        Self {
+            tools: ToolsAsOutput::Yes,
+            ..self
+        }
     }
 
     /// Says how to log in: what a person can set or run. It is added to each failure of category `auth` that ends a turn
     /// or a session and does not say it already.
     #[must_use]
     pub fn login_hint(self, hint: impl Into<String>) -> Self {
-        Self { login_hint: Some(hint.into().into()), ..self }
+        Self {
+            login_hint: Some(hint.into().into()),
+            ..self
+        }
     }
 
     pub(crate) fn how_to_log_in(&self) -> Option<Arc<str>> {
@@ -184,17 +217,24 @@ impl Description {
             input_modes.push("steer".to_owned());
         }
         SessionInfo {
-            adapter: own
-                .adapter
-                .or_else(|| Some(AdapterInfo { name: self.name.clone(), version: self.version.clone() })),
+            adapter: own.adapter.or_else(|| {
+                Some(AdapterInfo {
+                    name: self.name.clone(),
+                    version: self.version.clone(),
+                })
+            }),
             capabilities: own.capabilities.or_else(|| Some(self.capabilities.clone())),
             input_modes: own.input_modes.or(Some(input_modes)),
             options_applied: Some(with_folder(
                 own.options_applied.unwrap_or_else(|| self.applied(options)),
                 options,
             )),
-            models: own.models.or_else(|| (!self.models.is_empty()).then(|| self.models.clone())),
-            modes: own.modes.or_else(|| (!self.modes.is_empty()).then(|| self.modes.clone())),
+            models: own
+                .models
+                .or_else(|| (!self.models.is_empty()).then(|| self.models.clone())),
+            modes: own
+                .modes
+                .or_else(|| (!self.modes.is_empty()).then(|| self.modes.clone())),
             commands: own.commands.or_else(|| list(&self.commands)),
             ..own
         }
@@ -203,7 +243,11 @@ impl Description {
     /// Those of the asked options that are honoured.
     fn applied(&self, options: &SessionStart) -> Vec<String> {
         let asked = serde_json::to_value(options).unwrap_or_default();
-        let is_asked = |name: &&String| asked.get(name.as_str()).is_some_and(|value| !value.is_null());
+        let is_asked = |name: &&String| {
+            asked
+                .get(name.as_str())
+                .is_some_and(|value| !value.is_null())
+        };
         self.honours.iter().filter(is_asked).cloned().collect()
     }
 
@@ -227,7 +271,10 @@ impl Description {
 /// Adds what the SDK honours by itself: files go into the exchange folder where the host names one ([file.6], [ext.7]).
 fn with_folder(mut applied: Vec<String>, options: &SessionStart) -> Vec<String> {
     let folder = "exchange_dir";
-    let honoured = options.exchange_dir.as_deref().is_some_and(|path| Path::new(path).is_absolute());
+    let honoured = options
+        .exchange_dir
+        .as_deref()
+        .is_some_and(|path| Path::new(path).is_absolute());
     if honoured && !applied.iter().any(|name| name == folder) {
         applied.push(folder.to_owned());
     }

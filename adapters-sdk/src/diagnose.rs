@@ -30,7 +30,13 @@ impl Check {
     /// A check of this stable code, and what a person reads.
     #[must_use]
     pub fn new(code: impl Into<String>, level: Level, message: impl Into<String>) -> Self {
-        Self { code: code.into(), level, message: message.into(), detail: None, hint: None }
+        Self {
+            code: code.into(),
+            level,
+            message: message.into(),
+            detail: None,
+            hint: None,
+        }
     }
 
     /// Something that is as it should be.
@@ -54,13 +60,19 @@ impl Check {
     /// Adds what was found.
     #[must_use]
     pub fn detail(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self {
+            detail: Some(detail.into()),
+            ..self
+        }
     }
 
     /// Adds what to do about it.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 }
 
@@ -88,7 +100,11 @@ impl Report {
             Some(Level::Error) => Status::Fail,
         };
         let tested_at = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
-        Self { status, checks, tested_at }
+        Self {
+            status,
+            checks,
+            tested_at,
+        }
     }
 }
 
@@ -101,7 +117,13 @@ mod tests {
         let status = |checks: Vec<Check>| Report::of(checks).status;
         assert_eq!(status(vec![]), Status::Pass);
         assert_eq!(status(vec![Check::info("a", "")]), Status::Pass);
-        assert_eq!(status(vec![Check::info("a", ""), Check::warn("b", "")]), Status::Warn);
-        assert_eq!(status(vec![Check::error("c", ""), Check::warn("b", "")]), Status::Fail);
+        assert_eq!(
+            status(vec![Check::info("a", ""), Check::warn("b", "")]),
+            Status::Warn
+        );
+        assert_eq!(
+            status(vec![Check::error("c", ""), Check::warn("b", "")]),
+            Status::Fail
+        );
     }
 }

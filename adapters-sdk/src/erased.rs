@@ -2,7 +2,9 @@
 
 use std::{future::Future, pin::Pin};
 
-use trunkline_protocol::{FileInput, SessionEntry, SessionInfo, SessionStart, SessionUpdate, SessionsList};
+use trunkline_protocol::{
+    FileInput, SessionEntry, SessionInfo, SessionStart, SessionUpdate, SessionsList,
+};
 
 use crate::{Adapter, Check, Description, Error, Input, Session, Turn, session::State};
 
@@ -17,7 +19,11 @@ pub(crate) trait AnyAdapter: Send + Sync + 'static {
         state: &'a mut Option<State>,
     ) -> Hook<'a, Result<(), Error>>;
 
-    fn start<'a>(&'a self, session: &'a Session, options: SessionStart) -> Hook<'a, Result<State, Error>>;
+    fn start<'a>(
+        &'a self,
+        session: &'a Session,
+        options: SessionStart,
+    ) -> Hook<'a, Result<State, Error>>;
 
     fn update<'a>(
         &'a self,
@@ -54,8 +60,14 @@ impl<A: Adapter> AnyAdapter for A {
         Box::pin(async move { Adapter::turn(self, turn, input, own::<A>(state)).await })
     }
 
-    fn start<'a>(&'a self, session: &'a Session, options: SessionStart) -> Hook<'a, Result<State, Error>> {
-        Box::pin(async move { Ok(Box::new(Adapter::start(self, session, options).await?) as State) })
+    fn start<'a>(
+        &'a self,
+        session: &'a Session,
+        options: SessionStart,
+    ) -> Hook<'a, Result<State, Error>> {
+        Box::pin(
+            async move { Ok(Box::new(Adapter::start(self, session, options).await?) as State) },
+        )
     }
 
     fn update<'a>(
@@ -104,5 +116,7 @@ impl<A: Adapter> AnyAdapter for A {
 /// The state as the adapter's own type. A session is served by one adapter, so there is no other.
 fn own<A: Adapter>(state: &mut Option<State>) -> &mut A::State {
     let state = state.get_or_insert_with(|| Box::new(A::State::default()));
-    state.downcast_mut().expect("a session's state is that of its adapter")
+    state
+        .downcast_mut()
+        .expect("a session's state is that of its adapter")
 }

@@ -19,7 +19,11 @@ impl Error {
     /// A failed turn.
     #[must_use]
     pub fn new(category: Category, message: impl Into<String>) -> Self {
-        Self { status: Status::Failed, failure: Failure::new(category, message), closes: None }
+        Self {
+            status: Status::Failed,
+            failure: Failure::new(category, message),
+            closes: None,
+        }
     }
 
     /// A failed turn of category `other`.
@@ -31,19 +35,29 @@ impl Error {
     /// The agent declined.
     #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {
-        Self { status: Status::Refused, ..Self::other(message) }
+        Self {
+            status: Status::Refused,
+            ..Self::other(message)
+        }
     }
 
     /// Turns, tokens or budget are used up.
     #[must_use]
     pub fn limit(category: Category, message: impl Into<String>) -> Self {
-        Self { status: Status::Limit, ..Self::new(category, message) }
+        Self {
+            status: Status::Limit,
+            ..Self::new(category, message)
+        }
     }
 
     /// The turn was stopped, as far as the handler knows.
     #[must_use]
     pub fn stopped() -> Self {
-        Self { status: Status::Stopped, failure: Failure::default(), closes: None }
+        Self {
+            status: Status::Stopped,
+            failure: Failure::default(),
+            closes: None,
+        }
     }
 
     /// Adds the agent's own code.
@@ -85,13 +99,22 @@ impl Error {
 
     pub(crate) fn into_end(self) -> TurnComplete {
         let error = (self.failure != Failure::default()).then_some(self.failure);
-        TurnComplete { status: Some(self.status), error, ..TurnComplete::default() }
+        TurnComplete {
+            status: Some(self.status),
+            error,
+            ..TurnComplete::default()
+        }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.failure.message.as_deref().unwrap_or(self.status.as_str()))
+        f.write_str(
+            self.failure
+                .message
+                .as_deref()
+                .unwrap_or(self.status.as_str()),
+        )
     }
 }
 

@@ -60,8 +60,9 @@ mod wire;
 
 pub use trunkline_protocol as protocol;
 pub use trunkline_protocol::{
-    Category, Channel, ClosedReason, Extensions, FieldKind, FileInput, Json, LogStream, MAX_LINE, PlanEntry,
-    PlanStatus, SessionInfo, SessionStart, SessionUpdate, Status, ToolCallId, TurnComplete,
+    Category, Channel, ClosedReason, Extensions, FieldKind, FileInput, Json, LogStream, MAX_LINE,
+    PlanEntry, PlanStatus, SessionInfo, SessionStart, SessionUpdate, Status, ToolCallId,
+    TurnComplete,
 };
 
 pub use adapter::Adapter;

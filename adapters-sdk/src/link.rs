@@ -132,13 +132,17 @@ impl Link {
 
     /// Stops every turn; what waits is ended behind it.
     pub(crate) fn shut(&self) {
-        self.every_session().iter().for_each(|session| session.0.shut());
+        self.every_session()
+            .iter()
+            .for_each(|session| session.0.shut());
         self.workers.close();
     }
 
     /// Ends every turn and drops its handler.
     pub(crate) fn shut_now(&self) {
-        self.every_session().iter().for_each(|session| session.0.shut_now());
+        self.every_session()
+            .iter()
+            .for_each(|session| session.0.shut_now());
     }
 
     /// Drops what runs on after every turn has ended, and what will never be written.
@@ -152,14 +156,20 @@ impl Link {
 impl Keeper for Link {
     fn forget(&self, core: &Core) {
         let mut sessions = self.sessions();
-        if sessions.get(&core.id).is_some_and(|session| session.0.key == core.key) {
+        if sessions
+            .get(&core.id)
+            .is_some_and(|session| session.0.key == core.key)
+        {
             sessions.remove(&core.id);
         }
     }
 
     fn work(&self, core: Arc<Core>) {
         if let Some(link) = self.me.upgrade() {
-            drop(self.workers.spawn_on(worker::work(link, Session(core)), &self.terms.handlers));
+            drop(
+                self.workers
+                    .spawn_on(worker::work(link, Session(core)), &self.terms.handlers),
+            );
         }
     }
 

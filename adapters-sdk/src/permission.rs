@@ -1,8 +1,8 @@
 //! Asking whether an action may happen.
 
 use trunkline_protocol::{
-    Diff, Json, OptionKind, PermissionOption, PermissionRequest, PermissionResponse, RequestId, StopReason,
-    ToolCallId, rules::approves,
+    Diff, Json, OptionKind, PermissionOption, PermissionRequest, PermissionResponse, RequestId,
+    StopReason, ToolCallId, rules::approves,
 };
 
 /// An action that waits for a person's word.
@@ -19,7 +19,11 @@ impl Permission {
     /// # Panics
     /// Never: the id it carries until it is sent is a fixed one.
     #[must_use]
-    pub fn new(tool: impl Into<String>, description: impl Into<String>, resource: impl Into<String>) -> Self {
+    pub fn new(
+        tool: impl Into<String>,
+        description: impl Into<String>,
+        resource: impl Into<String>,
+    ) -> Self {
         Self {
             request: PermissionRequest {
                 request_id: RequestId::new("unsent").expect("six bytes are an id"),
@@ -84,17 +88,28 @@ impl Permission {
 
     /// Adds a way to answer.
     #[must_use]
-    pub fn option(mut self, id: impl Into<String>, label: impl Into<String>, kind: OptionKind) -> Self {
-        self.request.options.get_or_insert_default().push(PermissionOption {
-            id: id.into(),
-            label: Some(label.into()),
-            kind: Some(kind),
-        });
+    pub fn option(
+        mut self,
+        id: impl Into<String>,
+        label: impl Into<String>,
+        kind: OptionKind,
+    ) -> Self {
+        self.request
+            .options
+            .get_or_insert_default()
+            .push(PermissionOption {
+                id: id.into(),
+                label: Some(label.into()),
+                kind: Some(kind),
+            });
         self
     }
 
     pub(crate) fn into_request(self, id: RequestId) -> PermissionRequest {
-        PermissionRequest { request_id: id, ..self.request }
+        PermissionRequest {
+            request_id: id,
+            ..self.request
+        }
     }
 }
 
@@ -133,17 +148,27 @@ impl Decision {
 
     /// A denial without an answer: the turn or the session ended first.
     pub(crate) fn denied(reason: Option<StopReason>) -> Self {
-        Self { reason, ..Self::default() }
+        Self {
+            reason,
+            ..Self::default()
+        }
     }
 
     /// An approval of an input that the tool cannot be run with.
     pub(crate) fn unchangeable(reason: Option<StopReason>) -> Self {
-        Self { message: Some(UNCHANGEABLE.to_owned()), ..Self::denied(reason) }
+        Self {
+            message: Some(UNCHANGEABLE.to_owned()),
+            ..Self::denied(reason)
+        }
     }
 
     /// Judges an answer against what was offered ([`approves`]). `always_allow` is short for an option.
     pub(crate) fn of(response: PermissionResponse, options: &[PermissionOption]) -> Self {
-        let always = || options.iter().find(|option| option.kind == Some(OptionKind::AllowAlways));
+        let always = || {
+            options
+                .iter()
+                .find(|option| option.kind == Some(OptionKind::AllowAlways))
+        };
         let option_id = response.option_id.or_else(|| {
             let short = response.approved && response.always_allow == Some(true);
             short.then(always).flatten().map(|option| option.id.clone())

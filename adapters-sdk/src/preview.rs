@@ -40,7 +40,11 @@ pub fn text(text: &str) -> String {
 pub fn cut(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         None => text.to_owned(),
-        Some(_) => text.chars().take(longest.saturating_sub(1)).chain(['…']).collect(),
+        Some(_) => text
+            .chars()
+            .take(longest.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
     }
 }
 

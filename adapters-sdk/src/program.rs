@@ -48,7 +48,9 @@ pub struct Program {
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("arguments", &self.arguments).finish_non_exhaustive()
+        f.debug_struct("Program")
+            .field("arguments", &self.arguments)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,26 +85,41 @@ impl Program {
     }
 
     fn of(build: Build, config_schema: Option<Value>) -> Self {
-        Self { build, config_schema, unconfigured: Description::default(), arguments: None, grace: None }
+        Self {
+            build,
+            config_schema,
+            unconfigured: Description::default(),
+            arguments: None,
+            grace: None,
+        }
     }
 
     /// Sets what `--describe` reports if the configuration is missing or bad, and no adapter can be built that would
     /// describe itself. For configurations with a required field.
     #[must_use]
     pub fn described(self, unconfigured: Description) -> Self {
-        Self { unconfigured, ..self }
+        Self {
+            unconfigured,
+            ..self
+        }
     }
 
     /// The arguments in which flags are looked for, instead of the process's own.
     #[must_use]
     pub fn arguments<S: Into<OsString>>(self, arguments: impl IntoIterator<Item = S>) -> Self {
-        Self { arguments: Some(arguments.into_iter().map(Into::into).collect()), ..self }
+        Self {
+            arguments: Some(arguments.into_iter().map(Into::into).collect()),
+            ..self
+        }
     }
 
     /// Sets the time that a handler has after a stop: see [`Server::stop_grace`].
     #[must_use]
     pub fn stop_grace(self, grace: Duration) -> Self {
-        Self { grace: Some(grace), ..self }
+        Self {
+            grace: Some(grace),
+            ..self
+        }
     }
 
     /// Runs it, and returns what `main` returns: 0; 2 for a bad configuration; 1 where the process cannot serve or a
@@ -112,16 +129,27 @@ impl Program {
     /// Inside a tokio runtime: use [`Program::run_async`] there.
     pub fn run(self) -> ExitCode {
         // Handlers have their own threads, so that one that blocks holds up neither a `pong` nor the end of the process.
-        let runtimes = Builder::new_current_thread().enable_all().build().and_then(|link| {
-            let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
-            let mut handlers = Builder::new_multi_thread();
-            let handlers = handlers.worker_threads(threads).thread_name("handler").enable_all().build()?;
-            Ok((link, handlers))
-        });
+        let runtimes = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .and_then(|link| {
+                let threads = std::thread::available_parallelism()
+                    .map_or(2, usize::from)
+                    .max(2);
+                let mut handlers = Builder::new_multi_thread();
+                let handlers = handlers
+                    .worker_threads(threads)
+                    .thread_name("handler")
+                    .enable_all()
+                    .build()?;
+                Ok((link, handlers))
+            });
         match runtimes {
             Ok((link, handlers)) => {
                 let code = link.block_on(self.run_on(Some(handlers.handle().clone())));
-                [link, handlers].into_iter().for_each(Runtime::shutdown_background);
+                [link, handlers]
+                    .into_iter()
+                    .for_each(Runtime::shutdown_background);
                 code
             }
             Err(error) => fail(&format!("no runtime: {error}"), 1),
@@ -140,7 +168,9 @@ impl Program {
     }
 
     async fn run_on(self, handlers: Option<Handle>) -> ExitCode {
-        let arguments = self.arguments.unwrap_or_else(|| std::env::args_os().skip(1).collect());
+        let arguments = self
+            .arguments
+            .unwrap_or_else(|| std::env::args_os().skip(1).collect());
         let flag = Flag::among(&arguments);
         let adapter = match ((self.build)(), flag) {
             (Ok(adapter), _) => adapter,
@@ -180,8 +210,10 @@ fn built<C: DeserializeOwned, A: Adapter>(build: impl FnOnce(C) -> A + Send + 's
 
 /// Waits for SIGTERM or SIGINT; where they cannot be caught, forever.
 async fn told() {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    let (Ok(mut term), Ok(mut int)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {

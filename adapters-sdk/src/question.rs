@@ -16,7 +16,10 @@ impl Question {
     /// A question; without fields one text is asked for.
     #[must_use]
     pub fn new(prompt: impl Into<String>) -> Self {
-        Self { prompt: prompt.into(), ..Self::default() }
+        Self {
+            prompt: prompt.into(),
+            ..Self::default()
+        }
     }
 
     /// Asks for a value of this kind.
@@ -77,13 +80,19 @@ impl Answer {
     }
 
     pub(crate) fn cancelled() -> Self {
-        Self { cancelled: true, ..Self::default() }
+        Self {
+            cancelled: true,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn of(response: InputResponse) -> Self {
         // Neither values nor `cancelled` is not an answer either (section 11.6).
         match response.values {
-            Some(values) if response.cancelled != Some(true) => Self { values, cancelled: false },
+            Some(values) if response.cancelled != Some(true) => Self {
+                values,
+                cancelled: false,
+            },
             _ => Self::cancelled(),
         }
     }
@@ -96,12 +105,23 @@ mod tests {
     #[test]
     fn an_answer_that_says_nothing_is_cancelled() {
         let of = |values: Option<&str>, cancelled| {
-            let values = values.map(|text| [("a".to_owned(), Json::of(text).unwrap())].into_iter().collect());
-            Answer::of(InputResponse { request_id: RequestId::new("i").unwrap(), values, cancelled })
+            let values = values.map(|text| {
+                [("a".to_owned(), Json::of(text).unwrap())]
+                    .into_iter()
+                    .collect()
+            });
+            Answer::of(InputResponse {
+                request_id: RequestId::new("i").unwrap(),
+                values,
+                cancelled,
+            })
         };
         assert!(of(None, None).is_cancelled());
         assert!(of(Some("x"), Some(true)).is_cancelled());
         let answered = of(Some("x"), None);
-        assert_eq!((answered.is_cancelled(), answered.text("a").as_deref()), (false, Some("x")));
+        assert_eq!(
+            (answered.is_cancelled(), answered.text("a").as_deref()),
+            (false, Some("x"))
+        );
     }
 }

@@ -99,7 +99,10 @@ impl Server {
     /// Runs the author's code on another runtime, so that a handler that blocks its thread delays no answer to `ping`.
     #[must_use]
     pub fn handlers_on(self, runtime: Handle) -> Self {
-        Self { handlers: Some(runtime), ..self }
+        Self {
+            handlers: Some(runtime),
+            ..self
+        }
     }
 
     /// Sets the time that a handler has after a stop before it is dropped.
@@ -113,19 +116,28 @@ impl Server {
     /// lines of 1 MiB ([frame.5]).
     #[must_use]
     pub fn max_line(self, bytes: usize) -> Self {
-        Self { max_line: bytes, ..self }
+        Self {
+            max_line: bytes,
+            ..self
+        }
     }
 
     /// Answers probe scripts whatever the environment says ([`probe`](crate::probe)).
     #[must_use]
     pub fn probing(self) -> Self {
-        Self { probing: true, ..self }
+        Self {
+            probing: true,
+            ..self
+        }
     }
 
     /// Ends when this future is done, as at the end of input but sooner.
     #[must_use]
     pub fn until(self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { until: Box::pin(stop), ..self }
+        Self {
+            until: Box::pin(stop),
+            ..self
+        }
     }
 
     /// Serves until the input ends, the output breaks, or [`Server::until`].

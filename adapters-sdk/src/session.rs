@@ -46,7 +46,10 @@ impl Session {
     /// ([file.6]).
     #[must_use]
     pub fn scratch_dir(&self) -> PathBuf {
-        self.0.exchange_dir.as_ref().map_or_else(std::env::temp_dir, |path| path.to_path_buf())
+        self.0
+            .exchange_dir
+            .as_ref()
+            .map_or_else(std::env::temp_dir, |path| path.to_path_buf())
     }
 
     /// Returns true if the session has ended, by either side.

@@ -7,7 +7,13 @@ use serde_json::{Map, Value};
 use trunkline_protocol::{Json, Resume};
 
 /// The members that name the conversation, the first one preferred. The others are read, and never written.
-const IDS: [&str; 5] = ["native_session_id", "session_id", "sessionId", "sessionID", "session"];
+const IDS: [&str; 5] = [
+    "native_session_id",
+    "session_id",
+    "sessionId",
+    "sessionID",
+    "session",
+];
 const CWD: &str = "cwd";
 /// The members for a person, as [`IDS`].
 const DISPLAY_IDS: [&str; 3] = ["display_id", "displayId", "sessionDisplayId"];
@@ -50,7 +56,10 @@ impl SessionParams {
     /// Parameters that name a conversation by the agent's own id.
     #[must_use]
     pub fn new(native_session_id: impl Into<String>) -> Self {
-        Self { native_session_id: native_session_id.into(), ..Self::default() }
+        Self {
+            native_session_id: native_session_id.into(),
+            ..Self::default()
+        }
     }
 
     /// Reads what a session is resumed with; nothing where it names no conversation and says nothing else.
@@ -63,7 +72,10 @@ impl SessionParams {
     /// Where there are parameters, and nothing names a conversation.
     pub fn read(resume: &Resume) -> Result<Option<Self>, UnreadableParams> {
         let named = resume.native_session_id.clone().filter(|id| !id.is_empty());
-        let params = resume.params.as_ref().map_or(Ok(Value::Null), Json::to::<Value>);
+        let params = resume
+            .params
+            .as_ref()
+            .map_or(Ok(Value::Null), Json::to::<Value>);
         let kept = match params {
             Ok(Value::Null) => Ok(None),
             Ok(Value::String(id)) if id.is_empty() => Ok(None),
@@ -74,7 +86,10 @@ impl SessionParams {
             Err(_) => Err(Unreadable::Shape),
         };
         match (named, kept) {
-            (Some(id), Ok(Some(kept))) if kept.names(&id) => Ok(Some(Self { native_session_id: id, ..kept })),
+            (Some(id), Ok(Some(kept))) if kept.names(&id) => Ok(Some(Self {
+                native_session_id: id,
+                ..kept
+            })),
             (Some(id), _) => Ok(Some(Self::new(id))),
             (None, Ok(Some(kept))) if kept.native_session_id.is_empty() => {
                 Err(UnreadableParams(Unreadable::NoId))
@@ -87,14 +102,22 @@ impl SessionParams {
     fn of_members(mut members: Map<String, Value>) -> Self {
         let mut first = |names: &[&str]| {
             // All are taken out, so that none is written again beside the first.
-            let texts: Vec<_> = names.iter().filter_map(|name| members.remove(*name)).collect();
+            let texts: Vec<_> = names
+                .iter()
+                .filter_map(|name| members.remove(*name))
+                .collect();
             texts.into_iter().find_map(|value| match value {
                 Value::String(text) if !text.is_empty() => Some(text),
                 _ => None,
             })
         };
         let (id, cwd, display_id) = (first(&IDS), first(&[CWD]), first(&DISPLAY_IDS));
-        Self { native_session_id: id.unwrap_or_default(), cwd, display_id, more: members }
+        Self {
+            native_session_id: id.unwrap_or_default(),
+            cwd,
+            display_id,
+            more: members,
+        }
     }
 
     /// Whether it is of the conversation of this id: parameters without an id belong to the one beside them.
@@ -125,7 +148,9 @@ impl SessionParams {
     /// What a person reads: the display id, else the agent's own id.
     #[must_use]
     pub fn display_id(&self) -> &str {
-        self.display_id.as_deref().unwrap_or(&self.native_session_id)
+        self.display_id
+            .as_deref()
+            .unwrap_or(&self.native_session_id)
     }
 
     /// Checks that a session which works in `cwd` may go on with the conversation: an agent keeps a conversation for its
@@ -135,11 +160,16 @@ impl SessionParams {
     /// # Errors
     /// When the conversation was held in another directory.
     pub fn check_cwd(&self, cwd: &Path) -> Result<(), OtherDirectory> {
-        let Some(was) = self.cwd.as_deref().map(Path::new) else { return Ok(()) };
+        let Some(was) = self.cwd.as_deref().map(Path::new) else {
+            return Ok(());
+        };
         if resolved(was) == resolved(cwd) {
             return Ok(());
         }
-        Err(OtherDirectory { was: was.to_owned(), is: cwd.to_owned() })
+        Err(OtherDirectory {
+            was: was.to_owned(),
+            is: cwd.to_owned(),
+        })
     }
 }
 
@@ -160,7 +190,9 @@ enum Unreadable {
 impl fmt::Display for UnreadableParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Unreadable::Shape => "`resume.params` is not an object; give back what `session_params` said",
+            Unreadable::Shape => {
+                "`resume.params` is not an object; give back what `session_params` said"
+            }
             Unreadable::NoId => {
                 "`resume.params` has no `native_session_id`; give back what `session_params` said"
             }
@@ -179,7 +211,12 @@ pub struct OtherDirectory {
 
 impl fmt::Display for OtherDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the session worked in {}, and now works in {}", self.was.display(), self.is.display())
+        write!(
+            f,
+            "the session worked in {}, and now works in {}",
+            self.was.display(),
+            self.is.display()
+        )
     }
 }
 

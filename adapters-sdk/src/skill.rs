@@ -42,7 +42,10 @@ impl<'i> Inlined<'i> {
     /// An input as it is.
     #[must_use]
     pub fn unchanged(input: &'i str) -> Self {
-        Self { text: Cow::Borrowed(input), note: None }
+        Self {
+            text: Cow::Borrowed(input),
+            note: None,
+        }
     }
 }
 
@@ -51,22 +54,33 @@ impl<'i> Inlined<'i> {
 ///
 /// It reads a file: at most [`LONGEST`] characters of it.
 pub fn inline(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inlined<'_> {
-    let unchanged = |note| Inlined { text: Cow::Borrowed(input), note };
+    let unchanged = |note| Inlined {
+        text: Cow::Borrowed(input),
+        note,
+    };
     let Some((name, request)) = called(input).filter(|(name, _)| is_name(name)) else {
         return unchanged(None);
     };
     let Some(folder) = folder(name) else {
-        return unchanged(Some(format!("no skill is called {name}; the input goes as it is")));
+        return unchanged(Some(format!(
+            "no skill is called {name}; the input goes as it is"
+        )));
     };
     match read(&folder) {
-        Ok(skill) if request.is_empty() => Inlined { text: Cow::Owned(skill), note: None },
+        Ok(skill) if request.is_empty() => Inlined {
+            text: Cow::Owned(skill),
+            note: None,
+        },
         Ok(skill) => {
             let text = format!("{}\n\n---\n\nUser request: {request}", skill.trim_end());
-            Inlined { text: Cow::Owned(text), note: None }
+            Inlined {
+                text: Cow::Owned(text),
+                note: None,
+            }
         }
-        Err(error) => {
-            unchanged(Some(format!("skill {name} cannot be read: {error}; the input goes as it is")))
-        }
+        Err(error) => unchanged(Some(format!(
+            "skill {name} cannot be read: {error}; the input goes as it is"
+        ))),
     }
 }
 
@@ -75,14 +89,16 @@ pub fn inline(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inli
 pub fn called(input: &str) -> Option<(&str, &str)> {
     let call = input.trim_end().strip_prefix('/')?;
     let (name, request) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
-    let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, ':' | '_' | '.' | '-');
+    let is_part =
+        |char: char| char.is_ascii_alphanumeric() || matches!(char, ':' | '_' | '.' | '-');
     (!name.is_empty() && name.chars().all(is_part)).then(|| (name, request.trim()))
 }
 
 /// Returns true if a skill may be called so: it becomes the name of a file and a word after `/`.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
-    let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | ':' | '.');
+    let is_part =
+        |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | ':' | '.');
     (1..=LONGEST_NAME).contains(&name.len())
         && name.chars().all(is_part)
         && !name.starts_with(['.', '-'])
@@ -96,7 +112,10 @@ pub fn is_name(name: &str) -> bool {
 pub fn read(folder: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(FILE))?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(folder.join(FILE))?;
     if !file.metadata()?.is_file() {
         // No one may ever write to a FIFO.
         return Err(io::Error::other("not a regular file"));

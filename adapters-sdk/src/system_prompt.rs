@@ -66,7 +66,11 @@ pub struct SectionCut {
 
 impl Default for SystemPrompt {
     fn default() -> Self {
-        Self { sections: Vec::new(), longest_section: SECTION, longest: WHOLE }
+        Self {
+            sections: Vec::new(),
+            longest_section: SECTION,
+            longest: WHOLE,
+        }
     }
 }
 
@@ -80,7 +84,11 @@ impl SystemPrompt {
     /// Sets the longest section and the longest prompt, in characters.
     #[must_use]
     pub fn limits(self, section: usize, whole: usize) -> Self {
-        Self { longest_section: section, longest: whole, ..self }
+        Self {
+            longest_section: section,
+            longest: whole,
+            ..self
+        }
     }
 
     /// Adds a section.
@@ -96,9 +104,17 @@ impl SystemPrompt {
     }
 
     fn add(mut self, name: String, text: String, is_whole: bool) -> Self {
-        let is_empty = if is_whole { text.is_empty() } else { text.trim().is_empty() };
+        let is_empty = if is_whole {
+            text.is_empty()
+        } else {
+            text.trim().is_empty()
+        };
         if !is_empty {
-            self.sections.push(Section { name, text, is_whole });
+            self.sections.push(Section {
+                name,
+                text,
+                is_whole,
+            });
         }
         self
     }
@@ -107,12 +123,26 @@ impl SystemPrompt {
     #[must_use]
     pub fn compose(self) -> ComposedPrompt {
         let kept_whole = self.sections.iter().filter(|section| section.is_whole);
-        let taken: usize = kept_whole.map(|section| length(&section.text) + BETWEEN.len()).sum();
+        let taken: usize = kept_whole
+            .map(|section| length(&section.text) + BETWEEN.len())
+            .sum();
         let mut room = self.longest.saturating_sub(taken);
-        let mut composed = ComposedPrompt { text: String::new(), cuts: Vec::new() };
-        for Section { name, text, is_whole } in self.sections {
+        let mut composed = ComposedPrompt {
+            text: String::new(),
+            cuts: Vec::new(),
+        };
+        for Section {
+            name,
+            text,
+            is_whole,
+        } in self.sections
+        {
             let characters = length(&text);
-            let between = if composed.text.is_empty() { "" } else { BETWEEN };
+            let between = if composed.text.is_empty() {
+                ""
+            } else {
+                BETWEEN
+            };
             let most = self.longest_section.min(room.saturating_sub(between.len()));
             if is_whole || characters <= most {
                 composed.text.push_str(between);
@@ -128,7 +158,11 @@ impl SystemPrompt {
                 composed.text.push_str(between);
                 composed.text.push_str(&beginning);
             }
-            composed.cuts.push(SectionCut { section: name, characters, kept });
+            composed.cuts.push(SectionCut {
+                section: name,
+                characters,
+                kept,
+            });
         }
         composed
     }
@@ -150,9 +184,16 @@ fn length(text: &str) -> usize {
 
 impl fmt::Display for SectionCut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { section, characters, kept } = self;
+        let Self {
+            section,
+            characters,
+            kept,
+        } = self;
         match kept {
-            0 => write!(f, "the system prompt has no room for its section `{section}`"),
+            0 => write!(
+                f,
+                "the system prompt has no room for its section `{section}`"
+            ),
             _ => write!(
                 f,
                 "the section `{section}` of the system prompt is cut: {kept} of {characters} characters"
@@ -169,7 +210,10 @@ mod tests {
 
     #[test]
     fn sections_stand_in_their_order_and_empty_ones_are_left_out() {
-        let prompt = SystemPrompt::new().section("b", "two").section("none", " \n").section("a", "one\n");
+        let prompt = SystemPrompt::new()
+            .section("b", "two")
+            .section("none", " \n")
+            .section("a", "one\n");
         let composed = prompt.verbatim("own", " as it is ").compose();
         assert_eq!(composed.text, "two\n\none\n\n\n as it is ");
         assert_eq!(composed.cuts, []);
@@ -178,15 +222,27 @@ mod tests {
 
     #[test]
     fn a_section_is_cut_at_its_limit_and_says_so() {
-        let whole = SystemPrompt::new().section("fits", "ü".repeat(20_000)).compose();
+        let whole = SystemPrompt::new()
+            .section("fits", "ü".repeat(20_000))
+            .compose();
         assert_eq!((length(&whole.text), whole.cuts.len()), (20_000, 0));
 
-        let composed = SystemPrompt::new().section("long", "ü".repeat(20_001)).section("next", "x").compose();
+        let composed = SystemPrompt::new()
+            .section("long", "ü".repeat(20_001))
+            .section("next", "x")
+            .compose();
         let (long, next) = composed.text.split_once("\n\n").unwrap();
         assert_eq!(next, "x");
-        assert!((19_900..=20_000).contains(&length(long)), "{}", length(long));
+        assert!(
+            (19_900..=20_000).contains(&length(long)),
+            "{}",
+            length(long)
+        );
         let kept = composed.cuts[0].kept;
-        assert!(long.ends_with(&format!("ü\n[{} characters left out]", 20_001 - kept)), "{kept}");
+        assert!(
+            long.ends_with(&format!("ü\n[{} characters left out]", 20_001 - kept)),
+            "{kept}"
+        );
         assert_eq!(
             composed.cuts[0].to_string(),
             format!("the section `long` of the system prompt is cut: {kept} of 20001 characters")
@@ -195,13 +251,21 @@ mod tests {
 
     #[test]
     fn the_whole_has_a_limit_and_what_finds_no_room_is_named() {
-        let ten =
-            (0..10).fold(SystemPrompt::new(), |prompt, n| prompt.section(n.to_string(), "x".repeat(20_000)));
+        let ten = (0..10).fold(SystemPrompt::new(), |prompt, n| {
+            prompt.section(n.to_string(), "x".repeat(20_000))
+        });
         let composed = ten.compose();
         assert_eq!(length(&composed.text), 150_000);
-        let cuts: Vec<_> = composed.cuts.iter().map(|cut| (cut.section.as_str(), cut.kept > 0)).collect();
+        let cuts: Vec<_> = composed
+            .cuts
+            .iter()
+            .map(|cut| (cut.section.as_str(), cut.kept > 0))
+            .collect();
         assert_eq!(cuts, [("7", true), ("8", false), ("9", false)]);
-        assert_eq!(composed.cuts[1].to_string(), "the system prompt has no room for its section `8`");
+        assert_eq!(
+            composed.cuts[1].to_string(),
+            "the system prompt has no room for its section `8`"
+        );
     }
 
     #[test]
@@ -214,8 +278,18 @@ mod tests {
         let composed = composed.compose();
         assert!(composed.text.contains(&own));
         assert!(length(&composed.text) <= 150_000);
-        assert_eq!(composed.cuts.iter().map(|cut| cut.section.as_str()).collect::<Vec<_>>(), ["after"]);
-        let longer = SystemPrompt::new().verbatim("own", "o".repeat(200_000)).section("after", "a").compose();
+        assert_eq!(
+            composed
+                .cuts
+                .iter()
+                .map(|cut| cut.section.as_str())
+                .collect::<Vec<_>>(),
+            ["after"]
+        );
+        let longer = SystemPrompt::new()
+            .verbatim("own", "o".repeat(200_000))
+            .section("after", "a")
+            .compose();
         assert_eq!((length(&longer.text), longer.cuts.len()), (200_000, 1));
     }
 

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use trunkline_protocol::SessionStart;
 
 /// A template that says who the agent is, then the input.
-pub const DEFAULT: &str = "You are agent {{agent.id}} ({{agent.name}}). Continue your work.\n\n{{input}}";
+pub const DEFAULT: &str =
+    "You are agent {{agent.id}} ({{agent.name}}). Continue your work.\n\n{{input}}";
 
 /// The most parts of a variable's name that become levels.
 const MOST_PARTS: usize = 8;
@@ -23,7 +24,12 @@ const MOST_PARTS: usize = 8;
 /// Known are `input`, `session.id`, and a session's variables: as `variables.NAME`, by their own names, by their parts
 /// (`agent.name`, `agentId` also as `agent.id`), and below `context`.
 #[must_use]
-pub fn fill(template: &str, input: &str, session: &str, variables: &BTreeMap<String, String>) -> String {
+pub fn fill(
+    template: &str,
+    input: &str,
+    session: &str,
+    variables: &BTreeMap<String, String>,
+) -> String {
     if template.is_empty() {
         return input.to_owned();
     }
@@ -47,7 +53,11 @@ pub fn fill(template: &str, input: &str, session: &str, variables: &BTreeMap<Str
 #[must_use]
 pub fn variables(start: &SessionStart) -> BTreeMap<String, String> {
     let named = ids(start).map(|(name, value)| (name.to_owned(), value));
-    let own = start.variables.iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
+    let own = start
+        .variables
+        .iter()
+        .flatten()
+        .map(|(name, value)| (name.clone(), value.clone()));
     named.chain(own).collect()
 }
 
@@ -58,17 +68,26 @@ pub fn ids(start: &SessionStart) -> impl Iterator<Item = (&'static str, String)>
         ("taskId", start.task_id.clone()),
         ("runId", start.run_id.clone()),
         ("role", start.role.clone()),
-        ("iteration", start.iteration.map(|iteration| iteration.to_string())),
+        (
+            "iteration",
+            start.iteration.map(|iteration| iteration.to_string()),
+        ),
     ];
-    ids.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    ids.into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// Sets the value at a path, unless something else is there.
 fn insert(values: &mut Map<String, Value>, path: &[&str], value: &str) {
-    let Some((key, rest)) = path.split_first() else { return };
+    let Some((key, rest)) = path.split_first() else {
+        return;
+    };
     if rest.is_empty() {
         values.entry(*key).or_insert_with(|| Value::from(value));
-    } else if let Value::Object(inner) = values.entry(*key).or_insert_with(|| Value::Object(Map::new())) {
+    } else if let Value::Object(inner) = values
+        .entry(*key)
+        .or_insert_with(|| Value::Object(Map::new()))
+    {
         insert(inner, rest, value);
     }
 }
@@ -100,14 +119,20 @@ pub fn render(template: &str, values: &Value) -> String {
 fn is_path(path: &str) -> bool {
     !path.is_empty()
         && path.split('.').all(|key| {
-            !key.is_empty() && key.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '-'))
+            !key.is_empty()
+                && key
+                    .chars()
+                    .all(|char| char.is_alphanumeric() || matches!(char, '_' | '-'))
         })
 }
 
 fn at<'v>(values: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(values, |value, key| match value {
         Value::Object(members) => members.get(key),
-        Value::Array(elements) => key.parse::<usize>().ok().and_then(|index| elements.get(index)),
+        Value::Array(elements) => key
+            .parse::<usize>()
+            .ok()
+            .and_then(|index| elements.get(index)),
         _ => None,
     })
 }
@@ -136,12 +161,21 @@ mod tests {
             "run": {"id": "r1"},
         });
         for (template, filled) in [
-            ("You are agent {{agent.id}} ({{ agent.name }}).", "You are agent a1 (Ada {{run.id}})."),
+            (
+                "You are agent {{agent.id}} ({{ agent.name }}).",
+                "You are agent a1 (Ada {{run.id}}).",
+            ),
             ("{{agent.n}} {{agent.on}} [{{agent.none}}]", "3 true []"),
-            ("{{missing}}|{{agent.missing.more}}|{{agent.id.more}}|", "|||"),
+            (
+                "{{missing}}|{{agent.missing.more}}|{{agent.id.more}}|",
+                "|||",
+            ),
             ("{{list.0}} {{list.1.y}} {{list.9}}", "x z "),
             ("{{list}}", r#"["x",{"y":"z"}]"#),
-            ("{{}} {{ }} {{a b}} {{ {x} }} {{open", "{{}} {{ }} {{a b}} {{ {x} }} {{open"),
+            (
+                "{{}} {{ }} {{a b}} {{ {x} }} {{open",
+                "{{}} {{ }} {{a b}} {{ {x} }} {{open",
+            ),
             ("{{{run.id}}}", "{r1}"),
             ("{{a b}} {{run.id}}", "{{a b}} r1"),
             ("", ""),
@@ -160,17 +194,26 @@ mod tests {
             ("team", "t"),
             ("a.b.c", "d"),
         ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let variables = variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
         for (template, filled) in [
             ("", "do {{team}}"),
             ("{{input}} ({{session.id}})", "do {{team}} (s1)"),
-            ("You are agent {{agent.id}} ({{agent.name}}), {{agentId}}.", "You are agent a1 (Ada), a1."),
+            (
+                "You are agent {{agent.id}} ({{agent.name}}), {{agentId}}.",
+                "You are agent a1 (Ada), a1.",
+            ),
             (
                 "{{run.id}} {{variables.team}} {{team}} {{context.runId}} {{a.b.c}} {{company.id}}",
                 "r1 t t r1 d ",
             ),
         ] {
-            assert_eq!(fill(template, "do {{team}}", "s1", &variables), filled, "{template}");
+            assert_eq!(
+                fill(template, "do {{team}}", "s1", &variables),
+                filled,
+                "{template}"
+            );
         }
     }
 
@@ -182,9 +225,13 @@ mod tests {
             role: Some("worker".to_owned()),
             iteration: Some(2),
             variables: Some(
-                [("role", "lead"), ("agentName", "Ada"), ("agent.name", "Ada")]
-                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                    .into(),
+                [
+                    ("role", "lead"),
+                    ("agentName", "Ada"),
+                    ("agent.name", "Ada"),
+                ]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
             ),
             ..SessionStart::default()
         };

@@ -42,8 +42,19 @@ pub struct Turn {
 
 impl Turn {
     pub(crate) fn new(session: Session, begun: BegunTurn) -> Self {
-        let BegunTurn { serial, id, stop, steered } = begun;
-        Self { session, serial, id, stop, steered }
+        let BegunTurn {
+            serial,
+            id,
+            stop,
+            steered,
+        } = begun;
+        Self {
+            session,
+            serial,
+            id,
+            stop,
+            steered,
+        }
     }
 
     /// The turn's session.
@@ -115,7 +126,10 @@ impl Turn {
     /// # Cancel safety
     /// Dropping it withdraws the request.
     pub async fn ask_permission(&self, permission: Permission) -> Decision {
-        self.session.0.ask_permission(Some(self.serial), permission).await
+        self.session
+            .0
+            .ask_permission(Some(self.serial), permission)
+            .await
     }
 
     /// Asks the user for values, and waits for them. Where the host cannot ask, the question is shown as text and
@@ -167,7 +181,9 @@ impl Turn {
     /// A result that is too long for the host's lines goes by file where that was agreed on: written here, so this blocks
     /// for as long as the file system takes.
     pub fn finish(self, end: impl Into<End>) {
-        self.session.0.end_turn(self.serial, end.into().0, Verdict::Said);
+        self.session
+            .0
+            .end_turn(self.serial, end.into().0, Verdict::Said);
     }
 
     pub(crate) fn serial(&self) -> u64 {

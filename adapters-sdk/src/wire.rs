@@ -136,7 +136,12 @@ impl Wire {
                     return;
                 }
                 // Made under the lock: it is woken by every change after this one.
-                buffers.waiting.entry(key).or_default().clone().notified_owned()
+                buffers
+                    .waiting
+                    .entry(key)
+                    .or_default()
+                    .clone()
+                    .notified_owned()
             };
             woken.await;
         }
@@ -234,7 +239,11 @@ impl Wire {
             out.splice(..0, std::mem::take(&mut buffers.urgent));
         }
         if out.len() < AHEAD {
-            let turns = Turns { quantum: QUANTUM, batch: AHEAD - out.len(), rounds: Rounds::Full };
+            let turns = Turns {
+                quantum: QUANTUM,
+                batch: AHEAD - out.len(),
+                rounds: Rounds::Full,
+            };
             buffers.fair.take(turns, out, &mut buffers.gave);
             while let Some(key) = buffers.gave.pop() {
                 buffers.wake(key);

@@ -63,9 +63,10 @@ async fn play(acts: Vec<Act>) {
                 for act in acts {
                     match act {
                         Act::Emit(event) => turn.emit(event).await,
-                        Act::Ask => {
-                            drop(turn.ask_permission(Permission::new("t", "d", "r").title("T")).await)
-                        }
+                        Act::Ask => drop(
+                            turn.ask_permission(Permission::new("t", "d", "r").title("T"))
+                                .await,
+                        ),
                         Act::Question => drop(turn.ask(Question::new("?")).await),
                         Act::End(status) => {
                             turn.finish(status);

@@ -30,7 +30,9 @@ fn deaf() -> impl Adapter {
 async fn collect(mut from: impl tokio::io::AsyncRead + Unpin) -> Vec<AdapterMessage> {
     let mut text = String::new();
     from.read_to_string(&mut text).await.expect("text");
-    text.lines().map(|line| AdapterMessage::parse(line).expect("a message")).collect()
+    text.lines()
+        .map(|line| AdapterMessage::parse(line).expect("a message"))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,18 +47,23 @@ async fn end_of_input_in_mid_turn_ends_every_turn_as_stopped() {
         r#"{"type":"user.input","session_id":"b","content":""}"#,
     ];
     // The last line has no LF and counts all the same.
-    to.write_all(lines.join("\n").as_bytes()).await.expect("written");
+    to.write_all(lines.join("\n").as_bytes())
+        .await
+        .expect("written");
     drop(to);
     let started = Instant::now();
-    let (ended, messages) = tokio::join!(trunkline_sdk::serve(deaf(), input, output), collect(from));
+    let (ended, messages) =
+        tokio::join!(trunkline_sdk::serve(deaf(), input, output), collect(from));
     assert_eq!(ended, Ended::EndOfInput);
     assert!(started.elapsed() < Duration::from_secs(2));
     let ends: Vec<_> = messages
         .iter()
         .filter_map(|message| match &message.body {
-            AdapterBody::TurnComplete(end) => {
-                Some((message.turn_id.as_ref().map(|id| id.as_str()), end.status, end.stop_reason.as_deref()))
-            }
+            AdapterBody::TurnComplete(end) => Some((
+                message.turn_id.as_ref().map(|id| id.as_str()),
+                end.status,
+                end.stop_reason.as_deref(),
+            )),
             _ => None,
         })
         .collect();
@@ -75,7 +82,10 @@ async fn short_turns_are_answered_though_the_input_ends_behind_them() {
         .await
         .expect("written");
     drop(to);
-    let (_, messages) = tokio::join!(trunkline_sdk::serve(Scripted::new(), input, output), collect(from));
+    let (_, messages) = tokio::join!(
+        trunkline_sdk::serve(Scripted::new(), input, output),
+        collect(from)
+    );
     assert!(
         matches!(&messages[0].body, AdapterBody::Output(output) if output.content == "hi"),
         "{messages:?}"
@@ -96,7 +106,10 @@ async fn a_broken_pipe_ends_it_at_once_without_spinning() {
         .expect("written");
     drop(from);
     let started = Instant::now();
-    assert_eq!(trunkline_sdk::serve(flood, input, output).await, Ended::BrokenPipe);
+    assert_eq!(
+        trunkline_sdk::serve(flood, input, output).await,
+        Ended::BrokenPipe
+    );
     assert!(started.elapsed() < Duration::from_millis(500));
 }
 
@@ -140,7 +153,11 @@ impl Drop for Hold {
 impl Adapter for Held {
     type State = Option<Hold>;
 
-    async fn start(&self, _: &Session, _: trunkline_sdk::SessionStart) -> Result<Option<Hold>, Error> {
+    async fn start(
+        &self,
+        _: &Session,
+        _: trunkline_sdk::SessionStart,
+    ) -> Result<Option<Hold>, Error> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Ok(Some(Hold(self.0.clone())))
     }
@@ -153,7 +170,11 @@ impl Adapter for Held {
 #[tokio::test(start_paused = true)]
 async fn every_state_is_freed_however_the_session_ends() {
     let held = Arc::new(AtomicUsize::new(0));
-    let host = Host::with(Server::new(Held(held.clone())), Offer::These(Extensions::all()), 64);
+    let host = Host::with(
+        Server::new(Held(held.clone())),
+        Offer::These(Extensions::all()),
+        64,
+    );
     let sessions: Vec<_> = (0..4).map(|_| host.open()).collect();
     for session in &sessions {
         session.next().await;
@@ -175,14 +196,23 @@ async fn every_state_is_freed_however_the_session_ends() {
 async fn the_scripted_adapter_shows_what_it_was_given() {
     let scripted = Scripted::new().answering(["one"]);
     let host = Host::start(scripted.clone());
-    let session =
-        host.open_with(trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() });
+    let session = host.open_with(trunkline_sdk::SessionStart {
+        model: Some("m".into()),
+        ..Default::default()
+    });
     assert_eq!(session.send("a").await.text(), "one");
     assert_eq!(session.send("b").await.text(), "b");
     drop(session);
     host.end().await;
     let captured = scripted.captured();
     assert_eq!(captured.starts[0].model.as_deref(), Some("m"));
-    assert_eq!(captured.inputs.iter().map(|input| input.content.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(
+        captured
+            .inputs
+            .iter()
+            .map(|input| input.content.as_str())
+            .collect::<Vec<_>>(),
+        ["a", "b"]
+    );
     assert_eq!(captured.closed, 1);
 }

@@ -2,7 +2,9 @@
 
 use trunkline_sdk::{
     Extensions, Input, Permission, Server, ToolOutcome, Turn, adapter,
-    protocol::{AdapterBody, AdapterMessage, Category, Channel, SessionStart, ToolCallId, TurnComplete},
+    protocol::{
+        AdapterBody, AdapterMessage, Category, Channel, SessionStart, ToolCallId, TurnComplete,
+    },
     testing::{Host, Offer, TestTurn},
 };
 
@@ -26,14 +28,19 @@ fn verbose() -> Server {
             }
             "whole" => {
                 turn.tool_start(&call, "T", None).await;
-                turn.tool_end(&call, "y".repeat(3 * MIB), ToolOutcome::Succeeded).await;
+                turn.tool_end(&call, "y".repeat(3 * MIB), ToolOutcome::Succeeded)
+                    .await;
                 let result = Some(trunkline_sdk::Json::of(&"y".repeat(3 * MIB))?);
-                turn.finish(TurnComplete { result, ..TurnComplete::default() });
+                turn.finish(TurnComplete {
+                    result,
+                    ..TurnComplete::default()
+                });
             }
             _ => {
                 let asked = Permission::new("Bash", "run it", "y".repeat(2 * MIB));
                 let decision = turn.ask_permission(asked).await;
-                turn.output(format!("approved: {}", decision.is_approved())).await;
+                turn.output(format!("approved: {}", decision.is_approved()))
+                    .await;
             }
         }
         Ok(())
@@ -42,17 +49,27 @@ fn verbose() -> Server {
 
 async fn turn(offer: Offer, max_line: Option<u64>, content: &str) -> TestTurn {
     let host = Host::with(verbose(), offer, 64 * 1024);
-    let session = host.open_with(SessionStart { max_line, ..SessionStart::default() });
+    let session = host.open_with(SessionStart {
+        max_line,
+        ..SessionStart::default()
+    });
     let turn = session.send_with(content, |_| true).await;
     let most = max_line.map_or(MIB, |bytes| usize::try_from(bytes).expect("a size"));
     for message in &turn.messages {
-        assert!(message.to_line().len() <= most + 1, "a {} is too long", message.body.kind().as_str());
+        assert!(
+            message.to_line().len() <= most + 1,
+            "a {} is too long",
+            message.body.kind().as_str()
+        );
     }
     turn
 }
 
 fn sum(turn: &TestTurn, of: impl Fn(&AdapterBody) -> Option<&str>) -> usize {
-    let pieces = turn.messages.iter().filter_map(|message: &AdapterMessage| of(&message.body));
+    let pieces = turn
+        .messages
+        .iter()
+        .filter_map(|message: &AdapterMessage| of(&message.body));
     pieces.map(str::len).sum()
 }
 
@@ -75,40 +92,59 @@ async fn a_delta_comes_in_pieces_that_the_host_reads_and_none_of_it_is_lost() {
 #[tokio::test]
 async fn what_is_no_delta_is_cut_and_says_so_unless_the_host_reads_more() {
     let ends = |turn: &TestTurn| {
-        let ended = turn.messages.iter().find_map(|message| match &message.body {
-            AdapterBody::ToolEnd(end) => Some((end.content.as_ref().map_or(0, String::len), end.truncated)),
-            _ => None,
-        });
-        (ended.expect("the call has ended"), turn.end.result.is_some(), turn.end.truncated)
+        let ended = turn
+            .messages
+            .iter()
+            .find_map(|message| match &message.body {
+                AdapterBody::ToolEnd(end) => {
+                    Some((end.content.as_ref().map_or(0, String::len), end.truncated))
+                }
+                _ => None,
+            });
+        (
+            ended.expect("the call has ended"),
+            turn.end.result.is_some(),
+            turn.end.truncated,
+        )
     };
     let short = turn(Offer::These(Extensions::all()), None, "whole").await;
     let ((bytes, truncated), result, of_turn) = ends(&short);
     assert!((MIB - 1000..MIB).contains(&bytes), "{bytes}");
-    assert_eq!((truncated, result, of_turn), (Some(true), false, Some(true)));
+    assert_eq!(
+        (truncated, result, of_turn),
+        (Some(true), false, Some(true))
+    );
     let whole = turn(Offer::These(Extensions::all()), Some(8 << 20), "whole").await;
     assert_eq!(ends(&whole), ((3 * MIB, None), true, None));
 }
 
 #[tokio::test]
 async fn a_permission_that_no_one_could_read_is_denied_and_this_is_told() {
-    for (offer, channel) in [(Offer::These(Extensions::all()), None), (Offer::Core, Some(Channel::System))] {
+    for (offer, channel) in [
+        (Offer::These(Extensions::all()), None),
+        (Offer::Core, Some(Channel::System)),
+    ] {
         let turn = turn(offer, None, "ask").await;
         assert_eq!(turn.text(), "approved: false");
-        let told = turn.messages.iter().find_map(|message| match &message.body {
-            AdapterBody::Error(error) if channel.is_none() => {
-                assert_eq!(error.category, Some(Category::Oversize));
-                Some(error.message.clone())
-            }
-            AdapterBody::Output(output)
-                if output.channel.as_ref() == channel.as_ref() && channel.is_some() =>
-            {
-                Some(output.content.clone())
-            }
-            AdapterBody::PermissionRequest(_) => panic!("it is not asked"),
-            _ => None,
-        });
+        let told = turn
+            .messages
+            .iter()
+            .find_map(|message| match &message.body {
+                AdapterBody::Error(error) if channel.is_none() => {
+                    assert_eq!(error.category, Some(Category::Oversize));
+                    Some(error.message.clone())
+                }
+                AdapterBody::Output(output)
+                    if output.channel.as_ref() == channel.as_ref() && channel.is_some() =>
+                {
+                    Some(output.content.clone())
+                }
+                AdapterBody::PermissionRequest(_) => panic!("it is not asked"),
+                _ => None,
+            });
         assert!(
-            told.expect("it is reported").starts_with("a permission.request of 2097"),
+            told.expect("it is reported")
+                .starts_with("a permission.request of 2097"),
             "{:?}",
             turn.messages
         );
@@ -125,7 +161,11 @@ async fn large_members_and_inputs_go_by_file_where_that_was_agreed_on() {
     });
     let turn = session.send("whole").await;
     let mut members = 0;
-    let large = turn.messages.iter().filter_map(|message| message.large.as_deref()).flatten();
+    let large = turn
+        .messages
+        .iter()
+        .filter_map(|message| message.large.as_deref())
+        .flatten();
     for (name, member) in large {
         assert_eq!(name, "content");
         let json = trunkline_pipe::take_json(folder.path(), member).unwrap();
@@ -133,7 +173,11 @@ async fn large_members_and_inputs_go_by_file_where_that_was_agreed_on() {
         members += 1;
     }
     assert_eq!((members, turn.end.truncated), (1, None));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the result of the turn");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "the result of the turn"
+    );
 
     let json = serde_json::to_string("whole").unwrap();
     let mut member = trunkline_pipe::keep_json(folder.path(), &json).unwrap();
@@ -146,7 +190,11 @@ async fn large_members_and_inputs_go_by_file_where_that_was_agreed_on() {
     };
     say("a", &member);
     let turn = session.finish().await;
-    assert!(turn.end.error.is_none() && turn.messages.len() == 2, "{:?}", turn.end);
+    assert!(
+        turn.end.error.is_none() && turn.messages.len() == 2,
+        "{:?}",
+        turn.end
+    );
     member.size += 1;
     say("b", &member);
     let failed = session.finish().await.end.error.unwrap();

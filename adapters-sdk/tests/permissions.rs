@@ -7,8 +7,8 @@ use std::{
 };
 
 use trunkline_sdk::{
-    Adapter, Description, Error, Extensions, FieldKind, Input, Json, Permission, Question, Server, Turn,
-    adapter,
+    Adapter, Description, Error, Extensions, FieldKind, Input, Json, Permission, Question, Server,
+    Turn, adapter,
     protocol::{AdapterBody, AdapterKind, Capabilities, OptionKind, PermissionResponse, RequestId},
     testing::{Host, Offer, TestSession},
 };
@@ -28,7 +28,12 @@ fn asking(noted: Arc<Mutex<Vec<bool>>>) -> impl trunkline_sdk::Adapter {
                 .option("never", "Never", OptionKind::RejectAlways);
             let decision = turn.ask_permission(permission).await;
             noted.lock().expect("no panic").push(decision.is_approved());
-            turn.output(format!("{} {:?}", decision.is_approved(), decision.option_id)).await;
+            turn.output(format!(
+                "{} {:?}",
+                decision.is_approved(),
+                decision.option_id
+            ))
+            .await;
             Ok(())
         }
     })
@@ -46,9 +51,14 @@ async fn open(noted: &Arc<Mutex<Vec<bool>>>, offer: Offer) -> (Host, TestSession
 
 #[tokio::test(start_paused = true)]
 async fn only_true_with_matching_ids_approves() {
-    for (answer, approved) in
-        [("true", true), ("false", false), ("null", false), ("\"true\"", false), ("1", false), ("{}", false)]
-    {
+    for (answer, approved) in [
+        ("true", true),
+        ("false", false),
+        ("null", false),
+        ("\"true\"", false),
+        ("1", false),
+        ("{}", false),
+    ] {
         let noted: Arc<Mutex<Vec<bool>>> = Arc::default();
         let (host, session) = open(&noted, Offer::Core).await;
         let other = host.open();
@@ -63,10 +73,20 @@ async fn only_true_with_matching_ids_approves() {
         raw(&other, id.as_str());
         raw(&session, "p0");
         assert_eq!(other.send("plain").await.text(), "plain");
-        assert!(noted.lock().expect("noted").is_empty(), "foreign ids settle nothing");
+        assert!(
+            noted.lock().expect("noted").is_empty(),
+            "foreign ids settle nothing"
+        );
         raw(&session, id.as_str());
         session.answer(&id, !approved);
-        assert!(session.finish().await.text().starts_with(&approved.to_string()), "the first answer stands");
+        assert!(
+            session
+                .finish()
+                .await
+                .text()
+                .starts_with(&approved.to_string()),
+            "the first answer stands"
+        );
     }
 }
 
@@ -79,16 +99,26 @@ impl Adapter for Running {
     type State = ();
 
     async fn turn(&self, turn: Turn, _: Input, (): &mut ()) -> Result<(), Error> {
-        let input = Json::of(&serde_json::json!({"command": "rm", "force": false})).expect("it is JSON");
-        let decision = turn.ask_permission(Permission::new("shell", "Run it", "rm").input(input)).await;
-        let input = decision.updated_input.as_ref().map_or("none", |input| input.get());
-        turn.output(format!("{} {input}", decision.is_approved())).await;
+        let input =
+            Json::of(&serde_json::json!({"command": "rm", "force": false})).expect("it is JSON");
+        let decision = turn
+            .ask_permission(Permission::new("shell", "Run it", "rm").input(input))
+            .await;
+        let input = decision
+            .updated_input
+            .as_ref()
+            .map_or("none", |input| input.get());
+        turn.output(format!("{} {input}", decision.is_approved()))
+            .await;
         Ok(())
     }
 
     fn describe(&self) -> Description {
         let updated_input = Some(self.takes_updated_input);
-        Description::default().capabilities(Capabilities { updated_input, ..Capabilities::default() })
+        Description::default().capabilities(Capabilities {
+            updated_input,
+            ..Capabilities::default()
+        })
     }
 }
 
@@ -99,20 +129,30 @@ async fn an_approval_of_a_changed_input_denies_where_the_tool_cannot_run_with_it
         // Null is absent: nothing is changed.
         (false, "null", "true none"),
         // The same input, written otherwise.
-        (false, r#"{ "force": false, "command": "rm" }"#, r#"true { "force": false, "command": "rm" }"#),
+        (
+            false,
+            r#"{ "force": false, "command": "rm" }"#,
+            r#"true { "force": false, "command": "rm" }"#,
+        ),
         (true, r#"{"command":"ls"}"#, r#"true {"command":"ls"}"#),
     ] {
         let host = Host::with(
-            Server::new(Running { takes_updated_input: takes }),
+            Server::new(Running {
+                takes_updated_input: takes,
+            }),
             Offer::These(Extensions::all()),
             64,
         );
         let session = host.open();
         session.begin("");
         let id = session.asked().await;
-        let updated: &serde_json::value::RawValue = serde_json::from_str(updated).expect("it is JSON");
+        let updated: &serde_json::value::RawValue =
+            serde_json::from_str(updated).expect("it is JSON");
         let updated_input = Some(Json::of(updated).expect("it is JSON"));
-        session.say(PermissionResponse { updated_input, ..response(&id, true) });
+        session.say(PermissionResponse {
+            updated_input,
+            ..response(&id, true)
+        });
         let turn = session.finish().await;
         assert_eq!(turn.text(), said);
         let told = turn.messages.iter().any(
@@ -204,7 +244,11 @@ async fn options_that_contradict_deny() {
         session.begin("");
         let id = session.asked().await;
         let option_id = option.map(str::to_owned);
-        session.say(PermissionResponse { option_id, always_allow: short, ..response(&id, approved) });
+        session.say(PermissionResponse {
+            option_id,
+            always_allow: short,
+            ..response(&id, approved)
+        });
         assert_eq!(session.finish().await.text(), expected);
     }
 }
@@ -235,9 +279,11 @@ async fn fifty_at_once_have_ids_of_their_own_and_any_order_of_answers() {
             asked.push(
                 session
                     .wait_for(|body| match body {
-                        AdapterBody::PermissionRequest(request) => {
-                            Some((session, request.request_id.clone(), request.resource.clone().unwrap()))
-                        }
+                        AdapterBody::PermissionRequest(request) => Some((
+                            session,
+                            request.request_id.clone(),
+                            request.resource.clone().unwrap(),
+                        )),
                         _ => None,
                     })
                     .await,
@@ -252,7 +298,10 @@ async fn fifty_at_once_have_ids_of_their_own_and_any_order_of_answers() {
     for session in &sessions {
         let text = session.finish().await.text();
         assert_eq!(text.matches("true").count(), 10);
-        assert!(text.contains("9:true") && text.contains("10:false"), "{text}");
+        assert!(
+            text.contains("9:true") && text.contains("10:false"),
+            "{text}"
+        );
     }
 }
 
@@ -274,8 +323,11 @@ async fn a_dropped_request_is_withdrawn_where_the_host_knows_how() {
             kinds.push(session.next().await.expect("goes on").body.kind());
         }
         session.answer(&id, true);
-        let mut expected =
-            vec![AdapterKind::PermissionCancel, AdapterKind::Output, AdapterKind::TurnComplete];
+        let mut expected = vec![
+            AdapterKind::PermissionCancel,
+            AdapterKind::Output,
+            AdapterKind::TurnComplete,
+        ];
         if offer == Offer::Core {
             expected.remove(0);
         }
@@ -289,7 +341,12 @@ async fn questions_are_answered_cancelled_or_told_as_text() {
         adapter(|turn: Turn, _| async move {
             let question = Question::new("Which?").ask_for("name", "Name", FieldKind::Text);
             let answer = turn.ask(question).await;
-            turn.output(format!("{} {:?}", answer.is_cancelled(), answer.text("name"))).await;
+            turn.output(format!(
+                "{} {:?}",
+                answer.is_cancelled(),
+                answer.text("name")
+            ))
+            .await;
             Ok(())
         })
     };
@@ -304,10 +361,17 @@ async fn questions_are_answered_cancelled_or_told_as_text() {
         .await;
     session.reply(&id, [("name".to_owned(), Json::of("Ada").expect("json"))]);
     assert_eq!(session.finish().await.text(), "false Some(\"Ada\")");
-    assert_eq!(session.send("").await.text(), "true None", "cancelled by the host");
+    assert_eq!(
+        session.send("").await.text(),
+        "true None",
+        "cancelled by the host"
+    );
 
     let host = Host::with(Server::new(curious()), Offer::Core, 64);
     let turn = host.open().send("").await;
     assert_eq!(turn.text(), "true None");
-    assert!(turn.text_on(&trunkline_sdk::Channel::Question).starts_with("Which?"));
+    assert!(
+        turn.text_on(&trunkline_sdk::Channel::Question)
+            .starts_with("Which?")
+    );
 }

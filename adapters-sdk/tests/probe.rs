@@ -8,7 +8,11 @@ use trunkline_sdk::{
 };
 
 fn probed() -> Host {
-    Host::with(Server::new(Scripted::new()).probing(), Offer::These(Extensions::all()), 4096)
+    Host::with(
+        Server::new(Scripted::new()).probing(),
+        Offer::These(Extensions::all()),
+        4096,
+    )
 }
 
 fn script(steps: impl Into<Value>) -> String {
@@ -16,7 +20,11 @@ fn script(steps: impl Into<Value>) -> String {
 }
 
 async fn run(session: &TestSession, steps: Value) -> TestTurn {
-    session.send_with(script(steps), |request| request.resource.iter().any(|file| file.contains("yes"))).await
+    session
+        .send_with(script(steps), |request| {
+            request.resource.iter().any(|file| file.contains("yes"))
+        })
+        .await
 }
 
 fn data(turn: &TestTurn) -> Value {
@@ -44,18 +52,42 @@ async fn text_variables_and_the_unknown() {
     let host = probed();
     let (session, other) = (host.open(), host.open());
     let hello = data(&run(&session, json!([["hello"]])).await);
-    assert!(hello["ops"].as_array().is_some_and(|ops| ops.contains(&json!("ask"))), "{hello}");
+    assert!(
+        hello["ops"]
+            .as_array()
+            .is_some_and(|ops| ops.contains(&json!("ask"))),
+        "{hello}"
+    );
     assert!(hello["adapter"].is_string());
-    assert_eq!(run(&session, json!([["say", "a"], ["say", "b", "stderr"], ["complete"]])).await.text(), "a");
-    assert_eq!(run(&session, json!([["echo"]])).await.text(), "from the script");
+    assert_eq!(
+        run(
+            &session,
+            json!([["say", "a"], ["say", "b", "stderr"], ["complete"]])
+        )
+        .await
+        .text(),
+        "a"
+    );
+    assert_eq!(
+        run(&session, json!([["echo"]])).await.text(),
+        "from the script"
+    );
     run(&session, json!([["set", "k", "v"]])).await;
-    assert_eq!(data(&run(&session, json!([["get", "k"]])).await)["value"], "v");
-    assert_eq!(data(&run(&other, json!([["get", "k"]])).await)["value"], Value::Null);
+    assert_eq!(
+        data(&run(&session, json!([["get", "k"]])).await)["value"],
+        "v"
+    );
+    assert_eq!(
+        data(&run(&other, json!([["get", "k"]])).await)["value"],
+        Value::Null
+    );
     let unknown = run(&session, json!([["fly"], ["say", "never"]])).await;
     assert_eq!(data(&unknown), json!({ "$probe": 1, "unsupported": "fly" }));
     assert_eq!(unknown.end.status, Some(Status::Completed));
     assert_eq!(
-        data(&run(&session, json!([["ready"]])).await)["extensions"].as_array().map(Vec::len),
+        data(&run(&session, json!([["ready"]])).await)["extensions"]
+            .as_array()
+            .map(Vec::len),
         Some(8)
     );
 }
@@ -64,12 +96,18 @@ async fn text_variables_and_the_unknown() {
 async fn busy_turns_tick_and_can_be_stopped() {
     let host = probed();
     let session = host.open();
-    assert_eq!(run(&session, json!([["sleep", 200]])).await.text(), "tick".repeat(4));
+    assert_eq!(
+        run(&session, json!([["sleep", 200]])).await.text(),
+        "tick".repeat(4)
+    );
     session.begin(script(json!([["until_stop"], ["say", "never"]])));
     tokio::time::sleep(std::time::Duration::from_millis(120)).await;
     session.stop();
     let stopped = session.finish().await;
-    assert_eq!((stopped.text().as_str(), stopped.end.status), ("ticktick", Some(Status::Stopped)));
+    assert_eq!(
+        (stopped.text().as_str(), stopped.end.status),
+        ("ticktick", Some(Status::Stopped))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +116,11 @@ async fn an_effect_happens_only_if_it_was_approved() {
     let ask = |name: &str| json!({ "tool": "t", "description": "d", "resource": name, "effect": folder.path().join(name) });
     let host = probed();
     let session = host.open();
-    let turn = run(&session, json!([["ask", ask("yes-1"), ask("no-1"), ask("yes-2")]])).await;
+    let turn = run(
+        &session,
+        json!([["ask", ask("yes-1"), ask("no-1"), ask("yes-2")]]),
+    )
+    .await;
     assert_eq!(turn.text().matches("\"approved\":true").count(), 2);
     session.begin(script(json!([["ask", ask("yes-3")]])));
     let id = session.asked().await;
@@ -87,7 +129,13 @@ async fn an_effect_happens_only_if_it_was_approved() {
     assert_eq!(session.finish().await.end.status, Some(Status::Stopped));
     let mut found: Vec<_> = std::fs::read_dir(folder.path())
         .expect("there")
-        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("text")
+        })
         .collect();
     found.sort();
     assert_eq!(found, ["yes-1", "yes-2"]);
@@ -108,10 +156,16 @@ async fn a_report_knows_inputs_files_and_answers() {
     let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(report["count"], 3);
     assert_eq!(report["inputs"][0], json!({ "bytes": 3, "sha256": sha256 }));
-    assert_eq!((&report["files"][0]["bytes"], &report["files"][0]["sha256"]), (&json!(3), &json!(sha256)));
+    assert_eq!(
+        (&report["files"][0]["bytes"], &report["files"][0]["sha256"]),
+        (&json!(3), &json!(sha256))
+    );
     assert!(report["files"][1]["error"].is_string());
     assert_eq!(report["permissions"][0]["approved"], true);
-    assert_eq!(data(&run(&other, json!([["report"]])).await)["files"], json!([]));
+    assert_eq!(
+        data(&run(&other, json!([["report"]])).await)["files"],
+        json!([])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +173,10 @@ async fn events_ends_files_and_questions() {
     let folder = tempfile::tempdir().expect("a folder");
     let exchange_dir = folder.path().to_str().map(str::to_owned);
     let host = probed();
-    let session = host.open_with(SessionStart { exchange_dir, ..SessionStart::default() });
+    let session = host.open_with(SessionStart {
+        exchange_dir,
+        ..SessionStart::default()
+    });
     let turn = run(
         &session,
         json!([
@@ -132,14 +189,38 @@ async fn events_ends_files_and_questions() {
         ]),
     )
     .await;
-    let kinds: Vec<_> = turn.messages[1..].iter().map(|message| message.body.kind()).collect();
+    let kinds: Vec<_> = turn.messages[1..]
+        .iter()
+        .map(|message| message.body.kind())
+        .collect();
     use AdapterKind as K;
-    assert_eq!(kinds, [K::Thinking, K::SessionInfo, K::InputRequest, K::Output, K::FileOutput]);
-    assert_eq!((turn.end.status, turn.end.summary.as_deref()), (Some(Status::Limit), Some("enough")));
-    assert_eq!(run(&session, json!([["complete", "refused"]])).await.end.status, Some(Status::Refused));
+    assert_eq!(
+        kinds,
+        [
+            K::Thinking,
+            K::SessionInfo,
+            K::InputRequest,
+            K::Output,
+            K::FileOutput
+        ]
+    );
+    assert_eq!(
+        (turn.end.status, turn.end.summary.as_deref()),
+        (Some(Status::Limit), Some("enough"))
+    );
+    assert_eq!(
+        run(&session, json!([["complete", "refused"]]))
+            .await
+            .end
+            .status,
+        Some(Status::Refused)
+    );
     let failed = run(&session, json!([["fail", "ow"]])).await.end;
     assert_eq!(
-        (failed.status, failed.error.and_then(|e| e.message).as_deref()),
+        (
+            failed.status,
+            failed.error.and_then(|e| e.message).as_deref()
+        ),
         (Some(Status::Failed), Some("ow"))
     );
     let closed = run(&session, json!([["close_session", "limit"]])).await;

@@ -17,7 +17,9 @@ fn program() -> Command {
     path.pop();
     path.pop();
     let mut command = Command::new(path.join("examples/misbehaving"));
-    command.env_remove("ADAPTER_CONFIG").env_remove("CONFORM_PROBE");
+    command
+        .env_remove("ADAPTER_CONFIG")
+        .env_remove("CONFORM_PROBE");
     command
 }
 
@@ -44,8 +46,14 @@ impl Running {
         let input = child.stdin.take();
         let lines = read(child.stdout.take().expect("piped"));
         let stderr = read(child.stderr.take().expect("piped"));
-        let mut running = Self { child, input, lines, stderr };
-        running.say(r#"{"type":"session.start","session_id":"a","extensions":["turns","control"]}"#);
+        let mut running = Self {
+            child,
+            input,
+            lines,
+            stderr,
+        };
+        running
+            .say(r#"{"type":"session.start","session_id":"a","extensions":["turns","control"]}"#);
         assert!(running.line().contains("session.ready"));
         running
     }
@@ -56,7 +64,9 @@ impl Running {
     }
 
     fn ask(&mut self, content: &str) {
-        self.say(&format!(r#"{{"type":"user.input","session_id":"a","content":"{content}"}}"#));
+        self.say(&format!(
+            r#"{{"type":"user.input","session_id":"a","content":"{content}"}}"#
+        ));
     }
 
     fn line(&self) -> String {
@@ -99,11 +109,20 @@ fn what_is_printed_lands_on_stderr_and_children_read_nothing() {
     let mut adapter = Running::start();
     adapter.ask("print");
     assert!(adapter.line().contains("turn.complete"));
-    assert!(adapter.stderr.recv_timeout(SOON).expect("a line").contains("printed"));
+    assert!(
+        adapter
+            .stderr
+            .recv_timeout(SOON)
+            .expect("a line")
+            .contains("printed")
+    );
     adapter.ask("child");
     assert!(adapter.line().contains(r#""content":"true""#));
     assert!(adapter.line().contains("turn.complete"));
-    assert_eq!(adapter.stderr.recv_timeout(SOON).as_deref(), Ok("from the child"));
+    assert_eq!(
+        adapter.stderr.recv_timeout(SOON).as_deref(),
+        Ok("from the child")
+    );
     adapter.input = None;
     assert_eq!(adapter.ended().code(), Some(0));
 }
@@ -119,10 +138,19 @@ fn it_ends_soon_after_its_input_whatever_handlers_do() {
         let drained = std::thread::spawn({
             adapter.input = None;
             let lines = std::mem::replace(&mut adapter.lines, sync_channel(1).1);
-            move || lines.iter().filter(|line| line.contains("turn.complete")).count()
+            move || {
+                lines
+                    .iter()
+                    .filter(|line| line.contains("turn.complete"))
+                    .count()
+            }
         });
         assert_eq!(adapter.ended().code(), Some(0), "{handler}");
-        assert_eq!(drained.join().expect("no panic"), usize::from(!handler.is_empty()), "{handler}");
+        assert_eq!(
+            drained.join().expect("no panic"),
+            usize::from(!handler.is_empty()),
+            "{handler}"
+        );
     }
 }
 
@@ -150,28 +178,48 @@ fn it_ends_soon_after_no_one_reads_and_says_nothing_of_it() {
         .expect("the example is built");
     let mut input = child.stdin.take().expect("piped");
     writeln!(input, r#"{{"type":"session.start","session_id":"a"}}"#).expect("reads");
-    writeln!(input, r#"{{"type":"user.input","session_id":"a","content":"flood"}}"#).expect("reads");
+    writeln!(
+        input,
+        r#"{{"type":"user.input","session_id":"a","content":"flood"}}"#
+    )
+    .expect("reads");
     let mut output: ChildStdout = child.stdout.take().expect("piped");
     output.read_exact(&mut [0; 100]).expect("floods");
     drop(output);
     let stderr = read(child.stderr.take().expect("piped"));
-    let mut running = Running { child, input: Some(input), lines: sync_channel(1).1, stderr };
+    let mut running = Running {
+        child,
+        input: Some(input),
+        lines: sync_channel(1).1,
+        stderr,
+    };
     assert_eq!(running.ended().code(), Some(0));
-    assert_eq!(running.stderr.recv().ok(), None, "a clean end is not an error");
+    assert_eq!(
+        running.stderr.recv().ok(),
+        None,
+        "a clean end is not an error"
+    );
 }
 
 #[test]
 fn a_handler_that_blocks_every_thread_delays_no_pong_and_no_stop() {
     let mut adapter = Running::start();
     for session in ["b", "c", "d", "e", "f", "g", "h", "i"] {
-        adapter.say(&format!(r#"{{"type":"session.start","session_id":"{session}"}}"#));
-        adapter.say(&format!(r#"{{"type":"user.input","session_id":"{session}","content":"block"}}"#));
+        adapter.say(&format!(
+            r#"{{"type":"session.start","session_id":"{session}"}}"#
+        ));
+        adapter.say(&format!(
+            r#"{{"type":"user.input","session_id":"{session}","content":"block"}}"#
+        ));
     }
     adapter.line();
     adapter.say(r#"{"type":"ping","session_id":"","nonce":7}"#);
     loop {
         let line = adapter.line();
-        assert!(!line.contains("turn.complete"), "a handler has ended before the pong: {line}");
+        assert!(
+            !line.contains("turn.complete"),
+            "a handler has ended before the pong: {line}"
+        );
         if line.contains("pong") {
             break;
         }
@@ -195,12 +243,25 @@ fn files_and_closed_streams_serve_too() {
         .status()
         .expect("runs");
     assert_eq!(status.code(), Some(0));
-    assert!(std::fs::read_to_string(&out).expect("text").contains("turn.complete"));
+    assert!(
+        std::fs::read_to_string(&out)
+            .expect("text")
+            .contains("turn.complete")
+    );
     let mut shell = Command::new("sh");
     let path = program().get_program().to_owned();
-    let output = shell.args(["-c", "\"$0\" 2>&-"]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let output = shell
+        .args(["-c", "\"$0\" 2>&-"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut child = output.spawn().expect("runs");
-    child.stdin.take().expect("piped").write_all(said.as_bytes()).expect("reads");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(said.as_bytes())
+        .expect("reads");
     let output = child.wait_with_output().expect("ends");
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stdout).contains("turn.complete"));
@@ -212,7 +273,11 @@ fn flags_are_answered_and_the_configuration_is_checked() {
     let config = folder.path().join("config.json");
     let run = |text: &str, flag: &str| {
         std::fs::write(&config, text).expect("written");
-        let output = program().arg(flag).env("ADAPTER_CONFIG", &config).stdin(Stdio::null()).output();
+        let output = program()
+            .arg(flag)
+            .env("ADAPTER_CONFIG", &config)
+            .stdin(Stdio::null())
+            .output();
         let output = output.expect("runs");
         let (stdout, stderr) = (
             String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -226,24 +291,39 @@ fn flags_are_answered_and_the_configuration_is_checked() {
     assert_eq!(described["name"], "misbehaving");
     assert_eq!(described["use_when"], "testing the SDK");
     assert!(described["config_schema"]["properties"]["prefix"].is_object());
-    for (text, expected, status) in
-        [(r#"{"healthy":true}"#, 0, "pass"), ("{}", 0, "warn"), (r#"{"healthy":false}"#, 1, "fail")]
-    {
+    for (text, expected, status) in [
+        (r#"{"healthy":true}"#, 0, "pass"),
+        ("{}", 0, "warn"),
+        (r#"{"healthy":false}"#, 1, "fail"),
+    ] {
         let (code, stdout, _) = run(text, "--diagnose");
         let report: serde_json::Value = serde_json::from_str(&stdout).expect("json");
-        assert_eq!((code, report["status"].as_str()), (Some(expected), Some(status)));
-        assert!(report["tested_at"].as_str().is_some_and(|time| time.ends_with('Z')));
+        assert_eq!(
+            (code, report["status"].as_str()),
+            (Some(expected), Some(status))
+        );
+        assert!(
+            report["tested_at"]
+                .as_str()
+                .is_some_and(|time| time.ends_with('Z'))
+        );
     }
     let (code, stdout, stderr) = run(r#"{"limits":{"words":"hunter2"}}"#, "");
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
-    assert!(stderr.contains("limits.words") && !stderr.contains("hunter2"), "{stderr}");
+    assert!(
+        stderr.contains("limits.words") && !stderr.contains("hunter2"),
+        "{stderr}"
+    );
     assert_eq!(run("{", "").0, Some(2));
     // A bad configuration is refused with the schema, so that it can be corrected.
     assert_eq!(run("{", "--describe").0, Some(0));
     std::fs::write(&config, r#"{"prefix":"> "}"#).expect("written");
     let mut adapter = Running::with(program().env("ADAPTER_CONFIG", &config));
     adapter.ask("environment");
-    assert!(adapter.line().contains("None"), "children do not inherit it");
+    assert!(
+        adapter.line().contains("None"),
+        "children do not inherit it"
+    );
     adapter.line();
     adapter.ask("hi");
     assert!(adapter.line().contains("> hi"));

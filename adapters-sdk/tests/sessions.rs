@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use trunkline_sdk::{
-    Adapter, Category, Channel, ClosedReason, Description, Error, Extensions, Input, Server, Session,
-    SessionInfo, SessionStart, SessionUpdate, Status, Turn, TurnComplete, adapter,
+    Adapter, Category, Channel, ClosedReason, Description, Error, Extensions, Input, Server,
+    Session, SessionInfo, SessionStart, SessionUpdate, Status, Turn, TurnComplete, adapter,
     protocol::{
-        AdapterBody, AdapterKind, Context, FileInput, FlowPause, FlowResume, Ping, SessionClosed, SessionId,
-        Sha256, UserInput,
+        AdapterBody, AdapterKind, Context, FileInput, FlowPause, FlowResume, Ping, SessionClosed,
+        SessionId, Sha256, UserInput,
     },
     testing::{Host, Offer, Scripted, TestSession},
 };
@@ -32,7 +32,11 @@ impl Adapter for Counting {
         *count += 1;
         match input.content.as_str() {
             "bye" => turn.session().end(ClosedReason::Finished, None),
-            "broken" => return Err(Error::new(Category::Auth, "no key").closes_session(ClosedReason::Failed)),
+            "broken" => {
+                return Err(
+                    Error::new(Category::Auth, "no key").closes_session(ClosedReason::Failed)
+                );
+            }
             "files" => {
                 for file in &input.files {
                     turn.output(format!("{};", file.file_path)).await;
@@ -43,11 +47,19 @@ impl Adapter for Counting {
         Ok(())
     }
 
-    async fn update(&self, _: &Session, update: SessionUpdate, _: &mut usize) -> Result<SessionInfo, Error> {
+    async fn update(
+        &self,
+        _: &Session,
+        update: SessionUpdate,
+        _: &mut usize,
+    ) -> Result<SessionInfo, Error> {
         match update.model.as_deref() {
             Some("bad") => Err(Error::other("no such model")),
             Some("panic") => panic!("in the update"),
-            _ => Ok(SessionInfo { model: update.model, ..SessionInfo::default() }),
+            _ => Ok(SessionInfo {
+                model: update.model,
+                ..SessionInfo::default()
+            }),
         }
     }
 }
@@ -58,7 +70,9 @@ async fn fence(host: &Host) {
 
 async fn rest(session: &TestSession) -> Vec<AdapterKind> {
     let mut kinds = Vec::new();
-    while let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(10), session.next()).await {
+    while let Ok(Some(message)) =
+        tokio::time::timeout(Duration::from_millis(10), session.next()).await
+    {
         kinds.push(message.body.kind());
     }
     kinds
@@ -79,7 +93,11 @@ async fn state_is_a_sessions_own_and_a_reused_id_starts_afresh() {
     assert_eq!(a.send("").await.text(), "2");
     assert_eq!(b.send("").await.text(), "1");
     a.say(SessionStart::default());
-    assert_eq!(a.send("").await.text(), "3", "a second start changes nothing");
+    assert_eq!(
+        a.send("").await.text(),
+        "3",
+        "a second start changes nothing"
+    );
     a.close();
     a.close();
     a.begin("lost");
@@ -112,7 +130,11 @@ async fn unknown_ids_noise_and_bad_messages_are_met_with_silence() {
     host.raw([0xFF, 0xFE, b'{', b'}']);
     assert_eq!(session.send("").await.text(), "1");
     host.raw(r#"{"type":"user.input","session_id":"s1","turn_id":"raw","extra":[[]]}"#);
-    assert_eq!(session.finish().await.text(), "2", "no content is the empty text");
+    assert_eq!(
+        session.finish().await.text(),
+        "2",
+        "no content is the empty text"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +146,10 @@ async fn a_line_over_the_limit_costs_itself_and_is_reported_to_its_session() {
     let session = host.open();
     let without = r#"{"type":"user.input","session_id":"s1","content":""}"#.len();
     let line = |bytes: usize| {
-        format!(r#"{{"type":"user.input","session_id":"s1","content":"{}"}}"#, "x".repeat(bytes - without))
+        format!(
+            r#"{{"type":"user.input","session_id":"s1","content":"{}"}}"#,
+            "x".repeat(bytes - without)
+        )
     };
     host.raw(line(least));
     assert_eq!(session.finish().await.text(), "1");
@@ -155,7 +180,10 @@ async fn an_update_is_answered_by_exactly_one_info() {
     let session = host.open();
     session.next().await;
     for (model, answered) in [("m", Some("m")), ("bad", None), ("panic", None)] {
-        session.say(SessionUpdate { model: Some(model.into()), ..SessionUpdate::default() });
+        session.say(SessionUpdate {
+            model: Some(model.into()),
+            ..SessionUpdate::default()
+        });
         let info = session
             .wait_for(|body| match body {
                 AdapterBody::SessionInfo(info) => Some(info.clone()),
@@ -171,9 +199,10 @@ async fn an_update_is_answered_by_exactly_one_info() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ends_itself_ends_its_turns_first_and_then_falls_silent() {
     let host = Host::start(Counting);
-    for (input, status, reason) in
-        [("bye", Status::Completed, ClosedReason::Finished), ("broken", Status::Failed, ClosedReason::Failed)]
-    {
+    for (input, status, reason) in [
+        ("bye", Status::Completed, ClosedReason::Finished),
+        ("broken", Status::Failed, ClosedReason::Failed),
+    ] {
         let session = host.open();
         session.begin(input);
         session.begin("queued");
@@ -193,7 +222,11 @@ async fn without_control_an_ended_session_answers_by_text() {
     session.send("bye").await;
     for _ in 0..2 {
         let turn = session.send("more").await;
-        assert!(turn.text_on(&Channel::System).contains("the session has ended"), "{turn:?}");
+        assert!(
+            turn.text_on(&Channel::System)
+                .contains("the session has ended"),
+            "{turn:?}"
+        );
     }
     session.close();
     fence(&host).await;
@@ -203,12 +236,25 @@ async fn without_control_an_ended_session_answers_by_text() {
 #[tokio::test(start_paused = true)]
 async fn a_start_that_fails_ends_the_session() {
     let host = Host::start(Counting);
-    for (model, reason) in [("none", ClosedReason::Refused), ("panic", ClosedReason::Failed)] {
-        let session = host.open_with(SessionStart { model: Some(model.into()), ..SessionStart::default() });
+    for (model, reason) in [
+        ("none", ClosedReason::Refused),
+        ("panic", ClosedReason::Failed),
+    ] {
+        let session = host.open_with(SessionStart {
+            model: Some(model.into()),
+            ..SessionStart::default()
+        });
         assert_eq!(session.wait_for(closed).await.reason, Some(reason));
     }
-    let session = host.open_with(SessionStart { model: Some("hello".into()), ..SessionStart::default() });
-    assert_eq!(session.send("").await.text(), "welcome1", "what start sent comes first");
+    let session = host.open_with(SessionStart {
+        model: Some("hello".into()),
+        ..SessionStart::default()
+    });
+    assert_eq!(
+        session.send("").await.text(),
+        "welcome1",
+        "what start sent comes first"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,19 +266,30 @@ async fn a_version_that_cannot_be_served_is_named() {
     host.raw(r#"{"type":"session.start","session_id":"s3","protocol":0,"extensions":["control"]}"#);
     let session = host.open();
     let turn = session.send("").await;
-    assert!(turn.text_on(&Channel::System).contains("version 0"), "{turn:?}");
-    let Some(AdapterBody::SessionReady(ready)) = host.open().next().await.map(|message| message.body) else {
+    assert!(
+        turn.text_on(&Channel::System).contains("version 0"),
+        "{turn:?}"
+    );
+    let Some(AdapterBody::SessionReady(ready)) =
+        host.open().next().await.map(|message| message.body)
+    else {
         panic!("no ready")
     };
     assert_eq!(ready.protocol, Some(1), "the lower of both");
     let closed = host.open().wait_for(closed).await;
     assert_eq!(closed.reason, Some(ClosedReason::Protocol));
-    assert_eq!(closed.error.and_then(|error| error.category), Some(Category::Protocol));
+    assert_eq!(
+        closed.error.and_then(|error| error.category),
+        Some(Category::Protocol)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_more_sessions_than_it_said() {
-    let capabilities = trunkline_sdk::protocol::Capabilities { max_sessions: Some(2), ..Default::default() };
+    let capabilities = trunkline_sdk::protocol::Capabilities {
+        max_sessions: Some(2),
+        ..Default::default()
+    };
     let few = Scripted::new();
     struct Few(Scripted);
     impl Adapter for Few {
@@ -241,8 +298,10 @@ async fn no_more_sessions_than_it_said() {
             self.0.turn(turn, input, state).await
         }
         fn describe(&self) -> Description {
-            let capabilities =
-                trunkline_sdk::protocol::Capabilities { max_sessions: Some(2), ..Default::default() };
+            let capabilities = trunkline_sdk::protocol::Capabilities {
+                max_sessions: Some(2),
+                ..Default::default()
+            };
             Description::new("few", "1").capabilities(capabilities)
         }
     }
@@ -278,8 +337,11 @@ async fn flow_holds_back_everything_of_one_session_in_order() {
     assert_eq!(rest(&paused).await, []);
     paused.say(FlowResume::default());
     let turn = paused.finish().await;
-    let numbers: Vec<usize> =
-        turn.text().split_whitespace().filter_map(|piece| piece.trim_end_matches(';').parse().ok()).collect();
+    let numbers: Vec<usize> = turn
+        .text()
+        .split_whitespace()
+        .filter_map(|piece| piece.trim_end_matches(';').parse().ok())
+        .collect();
     assert_eq!(numbers, (0..numbers.len()).collect::<Vec<_>>());
     assert!(numbers.len() >= 64, "what was held is sent");
     assert_eq!(turn.end.status, Some(Status::Stopped));
@@ -301,13 +363,19 @@ async fn a_ping_is_answered_while_everything_is_busy() {
     let sessions = [host.open(), host.open()];
     for session in &sessions {
         session.begin("");
-        session.wait_for(|body| matches!(body, AdapterBody::Output(_)).then_some(())).await;
+        session
+            .wait_for(|body| matches!(body, AdapterBody::Output(_)).then_some(()))
+            .await;
     }
     for nonce in 1..5 {
-        host.raw(format!(r#"{{"type":"ping","session_id":"","nonce":{{"n":{nonce}}}}}"#));
+        host.raw(format!(
+            r#"{{"type":"ping","session_id":"","nonce":{{"n":{nonce}}}}}"#
+        ));
         let pong = host.next().await.expect("a pong");
         assert_eq!(pong.session_id, SessionId::none());
-        let AdapterBody::Pong(pong) = pong.body else { panic!("not a pong") };
+        let AdapterBody::Pong(pong) = pong.body else {
+            panic!("not a pong")
+        };
         assert_eq!(
             pong.nonce.expect("the nonce").get(),
             format!("{{\"n\":{nonce}}}"),
@@ -321,31 +389,48 @@ async fn a_ping_is_answered_while_everything_is_busy() {
 async fn made_files_live_as_long_as_their_session() {
     let folder = tempfile::tempdir().expect("a folder");
     let host = Host::start(adapter(|turn: Turn, input: Input| async move {
-        let path = turn.new_file(input.content, "text/plain", b"contents").await?;
+        let path = turn
+            .new_file(input.content, "text/plain", b"contents")
+            .await?;
         turn.output(path.display().to_string()).await;
         Ok(())
     }));
     let exchange_dir = folder.path().to_str().map(str::to_owned);
-    let session = host.open_with(SessionStart { exchange_dir, ..SessionStart::default() });
+    let session = host.open_with(SessionStart {
+        exchange_dir,
+        ..SessionStart::default()
+    });
     for name in ["a.txt", "../../up", "/etc/passwd", "..", "a.txt"] {
         let turn = session.send(name).await;
         let path = std::path::PathBuf::from(turn.text());
         assert!(path.starts_with(folder.path()), "{}", path.display());
         assert_eq!(std::fs::read(&path).expect("complete"), b"contents");
-        let file = turn.messages.iter().find_map(|message| match &message.body {
-            AdapterBody::FileOutput(file) => file.file_name.clone(),
-            _ => None,
-        });
+        let file = turn
+            .messages
+            .iter()
+            .find_map(|message| match &message.body {
+                AdapterBody::FileOutput(file) => file.file_name.clone(),
+                _ => None,
+            });
         assert_eq!(file.as_deref(), Some(name), "the label is as it was given");
     }
     drop(session);
     host.end().await;
-    assert_eq!(std::fs::read_dir(folder.path()).expect("still there").count(), 0);
+    assert_eq!(
+        std::fs::read_dir(folder.path())
+            .expect("still there")
+            .count(),
+        0
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_greeting_without_agreement_is_never_sent() {
-    let host = Host::with(Server::new(Scripted::new()), Offer::These(Extensions::empty()), 64);
+    let host = Host::with(
+        Server::new(Scripted::new()),
+        Offer::These(Extensions::empty()),
+        64,
+    );
     let session = host.open();
     session.begin("x");
     let kinds = [session.next().await, session.next().await].map(|m| m.expect("two").body.kind());
@@ -363,19 +448,31 @@ async fn a_file_is_given_to_the_agent_only_as_it_was_announced() {
     std::fs::write(&path, "abc").unwrap();
     let path = path.to_str().unwrap();
     let announce = |size, sha256| {
-        session.say(FileInput { file_path: path.into(), size, sha256, ..FileInput::default() });
+        session.say(FileInput {
+            file_path: path.into(),
+            size,
+            sha256,
+            ..FileInput::default()
+        });
     };
     announce(Some(4), None);
     announce(None, Some(Sha256::of(b"abd")));
     announce(Some(3), Some(Sha256::of(b"abc")));
     // What cannot be read is the agent's to meet ([file.2]).
-    session.say(FileInput { file_path: "/not/there".into(), size: Some(1), ..FileInput::default() });
+    session.say(FileInput {
+        file_path: "/not/there".into(),
+        size: Some(1),
+        ..FileInput::default()
+    });
     let said = session.send("files").await;
     assert_eq!(said.text(), format!("{path};/not/there;"));
-    let errors = said.messages.iter().filter_map(|message| match &message.body {
-        AdapterBody::Error(error) => Some((error.category, &*error.message)),
-        _ => None,
-    });
+    let errors = said
+        .messages
+        .iter()
+        .filter_map(|message| match &message.body {
+            AdapterBody::Error(error) => Some((error.category, &*error.message)),
+            _ => None,
+        });
     let errors: Vec<_> = errors.collect();
     let refused = Some(Category::FileRefused);
     let name = format!("{path:?} was not taken: the file");
@@ -414,13 +511,19 @@ async fn the_end_after_a_lost_context_clears_what_was_resumed() {
     let handler = adapter(|turn: Turn, input: Input| async move {
         if input.content.contains("lose") {
             let context = Some(Context::Lost);
-            turn.session().info(SessionInfo { context, ..SessionInfo::default() });
+            turn.session().info(SessionInfo {
+                context,
+                ..SessionInfo::default()
+            });
         }
         if input.content.contains("fail") {
             return Err(Error::other("no"));
         }
         if input.content.contains("keep") {
-            turn.finish(TurnComplete { clear_session: Some(false), ..TurnComplete::default() });
+            turn.finish(TurnComplete {
+                clear_session: Some(false),
+                ..TurnComplete::default()
+            });
         }
         Ok(())
     });
@@ -434,6 +537,10 @@ async fn the_end_after_a_lost_context_clears_what_was_resumed() {
         ("lose it and keep the old one", Some(false)),
         ("go on", None),
     ] {
-        assert_eq!(session.send(input).await.end.clear_session, clears, "{input}");
+        assert_eq!(
+            session.send(input).await.end.clear_session,
+            clears,
+            "{input}"
+        );
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 use trunkline_sdk::{
-    Adapter, Category, Channel, Description, Error, Extensions, Input, Server, Status, ToolCallId, Turn,
-    adapter,
+    Adapter, Category, Channel, Description, Error, Extensions, Input, Server, Status, ToolCallId,
+    Turn, adapter,
     protocol::{
-        AdapterBody, AdapterKind, InputMode, MessageId, SessionClose, Stop, StopReason, TurnComplete, TurnId,
-        UserInput,
+        AdapterBody, AdapterKind, InputMode, MessageId, SessionClose, Stop, StopReason,
+        TurnComplete, TurnId, UserInput,
     },
     testing::{Host, Offer, Scripted, TestSession},
 };
@@ -21,7 +21,9 @@ async fn kinds_until_pong(host: &Host, session: &TestSession, closes: bool) -> V
     if closes {
         session.close();
     }
-    while let Ok(Some(message)) = tokio::time::timeout(Duration::from_millis(10), session.next()).await {
+    while let Ok(Some(message)) =
+        tokio::time::timeout(Duration::from_millis(10), session.next()).await
+    {
         kinds.push(message.body.kind());
     }
     kinds
@@ -40,7 +42,10 @@ async fn ok_err_panic_and_finish_end_a_turn_once() {
             "limit" => return Err(Error::limit(Category::MaxTurns, "enough")),
             "io" => Err(std::io::Error::other("disk"))?,
             "panic" => panic!("at the disco"),
-            "finish" => turn.finish(TurnComplete { summary: Some("done".into()), ..TurnComplete::default() }),
+            "finish" => turn.finish(TurnComplete {
+                summary: Some("done".into()),
+                ..TurnComplete::default()
+            }),
             "finish and fail" => {
                 turn.finish(Status::Completed);
                 return Err(Error::other("late"));
@@ -57,39 +62,77 @@ async fn ok_err_panic_and_finish_end_a_turn_once() {
         ("refused", Status::Refused, Some("not that")),
         ("limit", Status::Limit, Some("enough")),
         ("io", Status::Failed, Some("disk")),
-        ("panic", Status::Failed, Some("the adapter panicked: at the disco")),
+        (
+            "panic",
+            Status::Failed,
+            Some("the adapter panicked: at the disco"),
+        ),
         ("finish", Status::Completed, None),
         ("finish and fail", Status::Completed, None),
     ] {
         let end = session.send(input).await.end;
         assert_eq!(end.status, Some(status), "{input}");
-        assert_eq!(end.error.and_then(|error| error.message).as_deref(), message, "{input}");
+        assert_eq!(
+            end.error.and_then(|error| error.message).as_deref(),
+            message,
+            "{input}"
+        );
     }
-    assert_eq!(kinds_until_pong(&host, &session, false).await, [], "nothing follows an end");
+    assert_eq!(
+        kinds_until_pong(&host, &session, false).await,
+        [],
+        "nothing follows an end"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn ready_is_first_and_names_what_both_know() {
-    let described = Description::new("tested", "1.2").steerable().honours(["model", "cwd"]);
+    let described = Description::new("tested", "1.2")
+        .steerable()
+        .honours(["model", "cwd"]);
     let server = Server::new(adapter(|_, _| async { Ok(()) }).described(described));
     let offer = Offer::These(Extensions::TURNS | Extensions::OPTIONS | Extensions::RESUME);
     let host = Host::with(server, offer, 64);
-    let start = trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() };
+    let start = trunkline_sdk::SessionStart {
+        model: Some("m".into()),
+        ..Default::default()
+    };
     let session = host.open_with(start);
-    let Some(AdapterBody::SessionReady(ready)) = session.next().await.map(|message| message.body) else {
+    let Some(AdapterBody::SessionReady(ready)) = session.next().await.map(|message| message.body)
+    else {
         panic!("no ready")
     };
     assert_eq!(ready.protocol, Some(1));
-    assert_eq!(ready.extensions.as_deref(), Some(&["turns".to_owned(), "options".to_owned()][..]));
-    assert_eq!(ready.info.adapter.as_ref().map(|adapter| adapter.name.as_str()), Some("tested"));
-    assert_eq!(ready.info.input_modes.as_deref(), Some(&["queue".to_owned(), "steer".to_owned()][..]));
-    assert_eq!(ready.info.options_applied.as_deref(), Some(&["model".to_owned()][..]));
+    assert_eq!(
+        ready.extensions.as_deref(),
+        Some(&["turns".to_owned(), "options".to_owned()][..])
+    );
+    assert_eq!(
+        ready
+            .info
+            .adapter
+            .as_ref()
+            .map(|adapter| adapter.name.as_str()),
+        Some("tested")
+    );
+    assert_eq!(
+        ready.info.input_modes.as_deref(),
+        Some(&["queue".to_owned(), "steer".to_owned()][..])
+    );
+    assert_eq!(
+        ready.info.options_applied.as_deref(),
+        Some(&["model".to_owned()][..])
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn inputs_during_a_turn_are_served_in_order() {
     for offer in [Offer::Core, Offer::These(Extensions::all())] {
-        let host = Host::with(Server::new(Scripted::new().after(Duration::from_secs(3))), offer, 64);
+        let host = Host::with(
+            Server::new(Scripted::new().after(Duration::from_secs(3))),
+            offer,
+            64,
+        );
         let session = host.open();
         for number in 0..5 {
             session.begin(number.to_string());
@@ -111,7 +154,11 @@ async fn inputs_during_a_turn_are_served_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_the_running_turn_and_the_session_goes_on() {
     for offer in [Offer::Core, Offer::These(Extensions::all())] {
-        let host = Host::with(Server::new(Scripted::new().after(Duration::from_secs(60))), offer, 64);
+        let host = Host::with(
+            Server::new(Scripted::new().after(Duration::from_secs(60))),
+            offer,
+            64,
+        );
         let session = host.open();
         session.begin("one");
         session.begin("two");
@@ -120,7 +167,10 @@ async fn a_stop_ends_the_running_turn_and_the_session_goes_on() {
         session.stop();
         let stopped = session.finish().await;
         assert_eq!(stopped.text(), "");
-        assert_eq!(stopped.end.status, (offer != Offer::Core).then_some(Status::Stopped));
+        assert_eq!(
+            stopped.end.status,
+            (offer != Offer::Core).then_some(Status::Stopped)
+        );
         assert!(before.elapsed() < Duration::from_millis(100));
         assert_eq!(session.finish().await.text(), "two", "queued turns run");
     }
@@ -128,7 +178,11 @@ async fn a_stop_ends_the_running_turn_and_the_session_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn five_stops_at_once_are_one() {
-    let host = Host::with(Server::new(Scripted::new().after(Duration::from_secs(60))), Offer::Core, 64);
+    let host = Host::with(
+        Server::new(Scripted::new().after(Duration::from_secs(60))),
+        Offer::Core,
+        64,
+    );
     let session = host.open();
     session.begin("one");
     for _ in 0..5 {
@@ -155,11 +209,17 @@ async fn a_deaf_handler_is_dropped_after_the_grace() {
         std::future::pending::<()>().await;
         Ok(())
     });
-    let host = Host::with(Server::new(deaf).stop_grace(Duration::from_secs(5)), Offer::Core, 64);
+    let host = Host::with(
+        Server::new(deaf).stop_grace(Duration::from_secs(5)),
+        Offer::Core,
+        64,
+    );
     let session = host.open();
     for _ in 0..2 {
         session.begin("");
-        session.wait_for(|body| matches!(body, AdapterBody::Output(_)).then_some(())).await;
+        session
+            .wait_for(|body| matches!(body, AdapterBody::Output(_)).then_some(()))
+            .await;
         let before = Instant::now();
         session.stop();
         session.finish().await;
@@ -174,7 +234,12 @@ async fn a_stop_with_the_id_of_a_queued_turn_removes_it() {
     session.begin("one");
     let second = session.begin("two");
     session.begin("three");
-    session.say_of(second.clone(), Stop { reason: Some(StopReason::User) });
+    session.say_of(
+        second.clone(),
+        Stop {
+            reason: Some(StopReason::User),
+        },
+    );
     let (id, end) = session
         .wait_for(|body| match body {
             AdapterBody::TurnComplete(end) => Some((second.clone(), (**end).clone())),
@@ -195,7 +260,11 @@ async fn a_stop_with_the_id_of_a_queued_turn_removes_it() {
 #[tokio::test(start_paused = true)]
 async fn stops_around_a_turns_end_leave_exactly_one_end() {
     for millis in 0..40 {
-        let host = Host::with(Server::new(Scripted::new().after(Duration::from_millis(20))), Offer::Core, 64);
+        let host = Host::with(
+            Server::new(Scripted::new().after(Duration::from_millis(20))),
+            Offer::Core,
+            64,
+        );
         let session = host.open();
         session.begin("x");
         advance(Duration::from_millis(millis)).await;
@@ -217,7 +286,9 @@ async fn late_use_is_harmless() {
     let host = Host::start(adapter(move |turn: Turn, _| {
         let leak = leak.clone();
         async move {
-            leak.send(turn).await.map_err(|_| Error::other("no receiver"))?;
+            leak.send(turn)
+                .await
+                .map_err(|_| Error::other("no receiver"))?;
             Ok(())
         }
     }));
@@ -241,9 +312,15 @@ async fn each_tool_start_has_one_end() {
         turn.tool_start(&a, "read", None).await;
         turn.tool_start(&a, "read", None).await;
         turn.tool_start(&b, "write", None).await;
-        turn.tool_end(&a, "ok", trunkline_sdk::ToolOutcome::Succeeded).await;
-        turn.tool_end(&a, "again", trunkline_sdk::ToolOutcome::Succeeded).await;
-        if input.content == "fail" { Err(Error::other("half way")) } else { Ok(()) }
+        turn.tool_end(&a, "ok", trunkline_sdk::ToolOutcome::Succeeded)
+            .await;
+        turn.tool_end(&a, "again", trunkline_sdk::ToolOutcome::Succeeded)
+            .await;
+        if input.content == "fail" {
+            Err(Error::other("half way"))
+        } else {
+            Ok(())
+        }
     }));
     let session = host.open();
     for input in ["", "fail"] {
@@ -252,12 +329,21 @@ async fn each_tool_start_has_one_end() {
             .messages
             .iter()
             .filter_map(|message| match &message.body {
-                AdapterBody::ToolEnd(end) => Some((end.tool_call_id.as_str().to_owned(), end.is_error)),
+                AdapterBody::ToolEnd(end) => {
+                    Some((end.tool_call_id.as_str().to_owned(), end.is_error))
+                }
                 _ => None,
             })
             .collect();
-        assert_eq!(ends, [("a".to_owned(), Some(false)), ("b".to_owned(), Some(true))]);
-        let starts = turn.messages.iter().filter(|m| m.body.kind() == AdapterKind::ToolStart).count();
+        assert_eq!(
+            ends,
+            [("a".to_owned(), Some(false)), ("b".to_owned(), Some(true))]
+        );
+        let starts = turn
+            .messages
+            .iter()
+            .filter(|m| m.body.kind() == AdapterKind::ToolStart)
+            .count();
         assert_eq!(starts, 2);
     }
 }
@@ -297,9 +383,15 @@ async fn each_steer_has_one_result_and_no_end() {
     let result = async || {
         session
             .wait_for(|body| match body {
-                AdapterBody::SteerResult(result) => {
-                    Some((result.message_id.as_ref().expect("named").as_str().to_owned(), result.delivered))
-                }
+                AdapterBody::SteerResult(result) => Some((
+                    result
+                        .message_id
+                        .as_ref()
+                        .expect("named")
+                        .as_str()
+                        .to_owned(),
+                    result.delivered,
+                )),
                 AdapterBody::TurnComplete(_) => panic!("a steer is not a turn"),
                 _ => None,
             })
@@ -320,7 +412,10 @@ async fn each_steer_has_one_result_and_no_end() {
     let host = Host::start(Scripted::new().after(Duration::from_secs(1)));
     let session = host.open();
     session.begin("x");
-    session.say(UserInput { mode: Some(InputMode::Steer), ..UserInput::text("cannot") });
+    session.say(UserInput {
+        mode: Some(InputMode::Steer),
+        ..UserInput::text("cannot")
+    });
     let delivered = session.wait_for(|body| match body {
         AdapterBody::SteerResult(result) => Some(result.delivered),
         _ => None,
@@ -332,7 +427,11 @@ async fn each_steer_has_one_result_and_no_end() {
 #[tokio::test(start_paused = true)]
 async fn too_many_inputs_are_refused_and_each_still_ends() {
     for offer in [Offer::Core, Offer::These(Extensions::all())] {
-        let host = Host::with(Server::new(Scripted::new().after(Duration::from_secs(1))), offer, 64 * 1024);
+        let host = Host::with(
+            Server::new(Scripted::new().after(Duration::from_secs(1))),
+            offer,
+            64 * 1024,
+        );
         let session = host.open();
         let mut said = 0;
         while said < 1500 {
@@ -360,22 +459,33 @@ async fn a_close_in_mid_turn_silences_the_session_and_stops_the_handler() {
             turn.output("begun").await;
             turn.stopped().await;
             turn.output("never seen").await;
-            said.send(turn.session().is_closed()).await.map_err(|_| Error::other("no receiver"))?;
+            said.send(turn.session().is_closed())
+                .await
+                .map_err(|_| Error::other("no receiver"))?;
             Ok(())
         }
     }));
     let session = host.open();
     session.begin("wait");
-    session.wait_for(|body| matches!(body, AdapterBody::Output(_)).then_some(())).await;
+    session
+        .wait_for(|body| matches!(body, AdapterBody::Output(_)).then_some(()))
+        .await;
     session.say(SessionClose::default());
     assert_eq!(heard.recv().await, Some(true));
     assert_eq!(kinds_until_pong(&host, &session, true).await, []);
-    assert_eq!(host.open().send("others go on").await.text(), "others go on");
+    assert_eq!(
+        host.open().send("others go on").await.text(),
+        "others go on"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_told_as_text_to_a_core_host() {
-    let host = Host::with(Server::new(Scripted::new().failing("no luck")), Offer::Core, 64);
+    let host = Host::with(
+        Server::new(Scripted::new().failing("no luck")),
+        Offer::Core,
+        64,
+    );
     let session = host.open();
     let turn = session.send("x").await;
     assert_eq!(turn.text_on(&Channel::System), "no luck");

@@ -22,7 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Those that are not programs of their own.
 fn entries<'a>(list: &'a Table, kind: &str) -> impl Iterator<Item = &'a Value> + Clone {
-    list[kind].as_array().into_iter().flatten().filter(|entry| entry.get("command").is_none())
+    list[kind]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.get("command").is_none())
 }
 
 fn write_enum<'a>(
@@ -31,8 +35,12 @@ fn write_enum<'a>(
     about: &str,
     entries: impl Iterator<Item = &'a Value> + Clone,
 ) -> Result<(), Box<dyn Error>> {
-    let text =
-        |entry: &'a Value, key| entry.get(key).and_then(Value::as_str).ok_or(format!("a {kind} lacks {key}"));
+    let text = |entry: &'a Value, key| {
+        entry
+            .get(key)
+            .and_then(Value::as_str)
+            .ok_or(format!("a {kind} lacks {key}"))
+    };
     let named = pascal(kind);
     let (mut variants, mut rows) = (String::new(), String::new());
     for entry in entries {
@@ -42,8 +50,15 @@ fn write_enum<'a>(
         writeln!(rows, "({named}::{variant}, {name:?}, {about:?}),")?;
     }
     writeln!(code, "/// What `--{kind}` may choose.")?;
-    writeln!(code, "#[derive(Debug, Clone, Copy, PartialEq, Eq)] pub enum {named} {{ {variants} }}")?;
-    writeln!(code, "const {}S: &[({named}, &str, &str)] = &[{rows}];", kind.to_uppercase())?;
+    writeln!(
+        code,
+        "#[derive(Debug, Clone, Copy, PartialEq, Eq)] pub enum {named} {{ {variants} }}"
+    )?;
+    writeln!(
+        code,
+        "const {}S: &[({named}, &str, &str)] = &[{rows}];",
+        kind.to_uppercase()
+    )?;
     Ok(())
 }
 

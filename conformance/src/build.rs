@@ -63,18 +63,28 @@ impl Build {
         let exit = process.wait_exit(self.within);
         let reason = match exit {
             Some(Exit { code: Some(0), .. }) => return Ok(()),
-            Some(Exit { code: Some(code), .. }) => format!("it ended with status {code}"),
+            Some(Exit {
+                code: Some(code), ..
+            }) => format!("it ended with status {code}"),
             Some(Exit { signal, .. }) => format!("signal {} ended it", signal.unwrap_or_default()),
             None => {
                 process.kill();
                 // By mark and group alone: what else works in the folder is the author's.
                 sweep(process.pid(), &mark, Path::new("/nonexistent"));
-                format!("it did not end within {} s (`build_s` under [limits])", self.within.as_secs_f64())
+                format!(
+                    "it did not end within {} s (`build_s` under [limits])",
+                    self.within.as_secs_f64()
+                )
             }
         };
         process.wait_stderr(REST);
-        history.wait(0, REST, |_, record| matches!(record.event, Event::StdoutEnded).then_some(()));
-        Err(BuildError { reason, output: output_of(&history) })
+        history.wait(0, REST, |_, record| {
+            matches!(record.event, Event::StdoutEnded).then_some(())
+        });
+        Err(BuildError {
+            reason,
+            output: output_of(&history),
+        })
     }
 }
 
@@ -91,8 +101,9 @@ fn output_of(history: &History) -> String {
         }
         None::<()>
     });
-    let end =
-        |bytes: &[u8]| String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SHOWN)..]).into_owned();
+    let end = |bytes: &[u8]| {
+        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(SHOWN)..]).into_owned()
+    };
     format!("{}{}", end(&stdout), end(&stderr))
 }
 
@@ -105,25 +116,42 @@ mod tests {
     fn build(script: &str, within: Duration) -> Result<(), BuildError> {
         let folder = tempfile::tempdir().unwrap();
         let command = ["sh", "-c", script].map(str::to_owned).into();
-        Build { command, folder: folder.path().to_owned(), within }.run()
+        Build {
+            command,
+            folder: folder.path().to_owned(),
+            within,
+        }
+        .run()
     }
 
     #[test]
     fn it_runs_in_its_folder_and_says_nothing() {
-        build("touch here && test -e here; echo fine", Duration::from_secs(60)).unwrap();
+        build(
+            "touch here && test -e here; echo fine",
+            Duration::from_secs(60),
+        )
+        .unwrap();
     }
 
     #[test]
     fn a_failure_shows_both_streams() {
         let error = build("echo out; echo err >&2; exit 3", Duration::from_secs(60)).unwrap_err();
         assert_eq!(error.reason, "it ended with status 3");
-        assert!(error.output.contains("out\n") && error.output.contains("err\n"), "{}", error.output);
+        assert!(
+            error.output.contains("out\n") && error.output.contains("err\n"),
+            "{}",
+            error.output
+        );
     }
 
     #[test]
     fn it_ends_in_time_with_all_that_it_started() {
         let began = Instant::now();
-        let error = build("echo begun; sleep 600 & sleep 600", Duration::from_millis(300)).unwrap_err();
+        let error = build(
+            "echo begun; sleep 600 & sleep 600",
+            Duration::from_millis(300),
+        )
+        .unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(60));
         assert!(error.reason.contains("`build_s`"), "{}", error.reason);
     }
@@ -131,7 +159,17 @@ mod tests {
     #[test]
     fn a_command_that_is_not_there_is_named() {
         let command = vec!["no-such-program-here".to_owned()];
-        let build = Build { command, folder: PathBuf::from("/"), within: Duration::from_secs(1) };
-        assert!(build.run().unwrap_err().to_string().contains("no-such-program-here"));
+        let build = Build {
+            command,
+            folder: PathBuf::from("/"),
+            within: Duration::from_secs(1),
+        };
+        assert!(
+            build
+                .run()
+                .unwrap_err()
+                .to_string()
+                .contains("no-such-program-here")
+        );
     }
 }

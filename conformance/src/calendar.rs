@@ -30,8 +30,12 @@ impl FromStr for Day {
 
     fn from_str(text: &str) -> Result<Self, String> {
         // jiff reads more forms than the one that is written here.
-        let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
-        date.map(Self).ok_or_else(|| format!("`{text}` is not a day; write it as 2027-01-31"))
+        let date = text
+            .parse::<Date>()
+            .ok()
+            .filter(|date| date.to_string() == text);
+        date.map(Self)
+            .ok_or_else(|| format!("`{text}` is not a day; write it as 2027-01-31"))
     }
 }
 
@@ -75,12 +79,22 @@ mod tests {
     #[test]
     fn a_day_is_read_strictly_and_days_are_ordered() {
         let day = |text: &str| text.parse::<Day>();
-        assert_eq!(day("2026-09-21").unwrap(), Day::of(Timestamp::from_second(1_789_985_051).unwrap()));
+        assert_eq!(
+            day("2026-09-21").unwrap(),
+            Day::of(Timestamp::from_second(1_789_985_051).unwrap())
+        );
         assert!(day("2026-12-31").unwrap() < day("2027-01-01").unwrap());
         assert!(day("2028-02-29").is_ok());
-        for bad in
-            ["2027-02-29", "2027-1-1", "2027-13-01", "2027-01-00", "+027-01-01", "2027-01-01-01", "soon", ""]
-        {
+        for bad in [
+            "2027-02-29",
+            "2027-1-1",
+            "2027-13-01",
+            "2027-01-00",
+            "+027-01-01",
+            "2027-01-01-01",
+            "soon",
+            "",
+        ] {
             assert!(day(bad).is_err(), "{bad}");
         }
     }

@@ -38,7 +38,11 @@ pub(crate) struct Case {
 impl Case {
     /// Which side it judges, by its id.
     pub(crate) fn side(&self) -> Side {
-        if self.id.starts_with('H') { Side::Host } else { Side::Adapter }
+        if self.id.starts_with('H') {
+            Side::Host
+        } else {
+            Side::Adapter
+        }
     }
 
     /// `FRM`: the part of the id between the dashes.
@@ -47,12 +51,22 @@ impl Case {
     }
 
     /// A MUST of the published core.
-    pub(crate) const fn spec(id: &'static str, clause: &'static str, title: &'static str, run: Run) -> Self {
+    pub(crate) const fn spec(
+        id: &'static str,
+        clause: &'static str,
+        title: &'static str,
+        run: Run,
+    ) -> Self {
         Self::new(Basis::Spec, id, clause, title, run)
     }
 
     /// A MUST of RFC 8259 and UTF-8.
-    pub(crate) const fn json(id: &'static str, clause: &'static str, title: &'static str, run: Run) -> Self {
+    pub(crate) const fn json(
+        id: &'static str,
+        clause: &'static str,
+        title: &'static str,
+        run: Run,
+    ) -> Self {
         Self::new(Basis::Json, id, clause, title, run)
     }
 
@@ -84,22 +98,42 @@ impl Case {
         run: Run,
     ) -> Self {
         let (level, needs, smoke, stimulus, expected) = (Level::Must, &[], false, "", "");
-        Self { id, title, clause, level, basis, needs, smoke, stimulus, expected, run }
+        Self {
+            id,
+            title,
+            clause,
+            level,
+            basis,
+            needs,
+            smoke,
+            stimulus,
+            expected,
+            run,
+        }
     }
 
     /// The clause says SHOULD.
     pub(crate) const fn should(self) -> Self {
-        Self { level: Level::Should, ..self }
+        Self {
+            level: Level::Should,
+            ..self
+        }
     }
 
     /// The clause says MAY.
     pub(crate) const fn may(self) -> Self {
-        Self { level: Level::May, ..self }
+        Self {
+            level: Level::May,
+            ..self
+        }
     }
 
     /// Puts it into the smoke set.
     pub(crate) const fn smoke(self) -> Self {
-        Self { smoke: true, ..self }
+        Self {
+            smoke: true,
+            ..self
+        }
     }
 
     /// What the program under test must offer; nothing without it.

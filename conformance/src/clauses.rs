@@ -165,8 +165,8 @@ pub(crate) fn all() -> &'static [Clause] {
         clause: Vec<Clause>,
     }
     static ALL: LazyLock<Vec<Clause>> = LazyLock::new(|| {
-        let registry: Registry =
-            toml::from_str(include_str!("../clauses.toml")).expect("the registry is checked by a test");
+        let registry: Registry = toml::from_str(include_str!("../clauses.toml"))
+            .expect("the registry is checked by a test");
         registry.clause
     });
     &ALL

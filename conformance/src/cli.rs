@@ -19,8 +19,10 @@ mod selftest;
 /// Judges adapters and hosts of the adapter protocol, in any language.
 #[derive(Debug, Parser)]
 #[command(name = "trunkline-conformance", version, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 conformant, 1 failures, 2 usage, 3 not started, 4 inconclusive, \
-    5 stale baseline, 6 an error of the suite.")]
+#[command(
+    after_help = "Exit status: 0 conformant, 1 failures, 2 usage, 3 not started, 4 inconclusive, \
+    5 stale baseline, 6 an error of the suite."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -85,5 +87,7 @@ fn usage(error: impl std::fmt::Display) -> u8 {
 
 /// An error and what caused it.
 fn with_source(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+    error
+        .source()
+        .map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

@@ -59,7 +59,11 @@ impl Suite {
 
     /// Tests a subject as it is.
     pub fn of(subject: Subject) -> Self {
-        Self { subject, complete: false, smoke: false }
+        Self {
+            subject,
+            complete: false,
+            smoke: false,
+        }
     }
 
     /// Declares an ability.
@@ -124,7 +128,9 @@ impl Suite {
                 Err(error) => Err(format!("it cannot be tested: {error}\n{}", error.stderr)),
             }
         });
-        let (subject, bounds) = calibrated.as_ref().map_err(|error| Failed::from(error.as_str()))?;
+        let (subject, bounds) = calibrated
+            .as_ref()
+            .map_err(|error| Failed::from(error.as_str()))?;
         let plan = Plan {
             cases: vec![case],
             class: subject.class,

@@ -148,14 +148,21 @@ pub(crate) struct History {
 impl History {
     /// Begins now.
     pub(crate) fn begin() -> Arc<Self> {
-        Arc::new(Self { began: Instant::now(), records: Watched::default() })
+        Arc::new(Self {
+            began: Instant::now(),
+            records: Watched::default(),
+        })
     }
 
     /// Appends what happens now and returns its place.
     pub(crate) fn push(&self, link: Link, event: Event) -> usize {
         self.records.change(|records| {
             // Taken under the lock, so that time never runs backwards on a link.
-            records.push(Record { at: self.began.elapsed(), link, event });
+            records.push(Record {
+                at: self.began.elapsed(),
+                link,
+                event,
+            });
             records.len() - 1
         })
     }
@@ -164,7 +171,8 @@ impl History {
     /// order in which the runner learnt of them, and who judges across links sorts by time.
     pub(crate) fn push_at(&self, at: Instant, link: Link, event: Event) {
         let at = at.saturating_duration_since(self.began);
-        self.records.change(|records| records.push(Record { at, link, event }));
+        self.records
+            .change(|records| records.push(Record { at, link, event }));
     }
 
     /// When it began.

@@ -108,11 +108,23 @@ impl Language {
 /// # Errors
 ///
 /// When there is no skeleton of a host in that language.
-pub(crate) fn skeleton(side: Side, language: Language, sources: &Sources<'_>) -> Result<Skeleton, InitError> {
+pub(crate) fn skeleton(
+    side: Side,
+    language: Language,
+    sources: &Sources<'_>,
+) -> Result<Skeleton, InitError> {
     let (mut files, class, config) = match side {
         Side::Adapter => {
-            let class = if language == Language::Shell { "core" } else { "robust" };
-            (adapter(language, sources), class, adapter_config(language, class, sources))
+            let class = if language == Language::Shell {
+                "core"
+            } else {
+                "robust"
+            };
+            (
+                adapter(language, sources),
+                class,
+                adapter_config(language, class, sources),
+            )
         }
         Side::Host => (host(language)?, "core", host_config(language)),
     };
@@ -126,11 +138,18 @@ pub(crate) fn skeleton(side: Side, language: Language, sources: &Sources<'_>) ->
 }
 
 fn file(path: &'static str, text: &str) -> File {
-    File { path, text: text.to_owned(), program: false }
+    File {
+        path,
+        text: text.to_owned(),
+        program: false,
+    }
 }
 
 fn program(path: &'static str, text: &str) -> File {
-    File { program: true, ..file(path, text) }
+    File {
+        program: true,
+        ..file(path, text)
+    }
 }
 
 /// The program of an adapter, with the probe where it is a file of its own.
@@ -139,9 +158,18 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
         (Language::Python, Some(sdk)) => {
             let required = include_str!("../templates/python-package/requirements.txt");
             vec![
-                program("adapter.py", include_str!("../templates/python-package/adapter.py")),
-                file("test_adapter.py", include_str!("../templates/python-package/test_adapter.py")),
-                file("requirements.txt", &required.replace("@SDK@", &file_url(&sdk.join("python")))),
+                program(
+                    "adapter.py",
+                    include_str!("../templates/python-package/adapter.py"),
+                ),
+                file(
+                    "test_adapter.py",
+                    include_str!("../templates/python-package/test_adapter.py"),
+                ),
+                file(
+                    "requirements.txt",
+                    &required.replace("@SDK@", &file_url(&sdk.join("python"))),
+                ),
             ]
         }
         (Language::Python, None) => vec![
@@ -149,10 +177,22 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
             file("probe.py", include_str!("../templates/python/probe.py")),
         ],
         (Language::Node, Some(sdk)) => vec![
-            file("package.json", &npm_manifest(include_str!("../templates/node-package/package.json"), sdk)),
-            program("adapter.js", include_str!("../templates/node-package/adapter.js")),
-            file("answer.js", include_str!("../templates/node-package/answer.js")),
-            file("answer.test.js", include_str!("../templates/node-package/answer.test.js")),
+            file(
+                "package.json",
+                &npm_manifest(include_str!("../templates/node-package/package.json"), sdk),
+            ),
+            program(
+                "adapter.js",
+                include_str!("../templates/node-package/adapter.js"),
+            ),
+            file(
+                "answer.js",
+                include_str!("../templates/node-package/answer.js"),
+            ),
+            file(
+                "answer.test.js",
+                include_str!("../templates/node-package/answer.test.js"),
+            ),
         ],
         (Language::Node, None) => vec![
             program("adapter.js", include_str!("../templates/node/adapter.js")),
@@ -161,28 +201,58 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
         (Language::TypeScript, Some(sdk)) => vec![
             file(
                 "package.json",
-                &npm_manifest(include_str!("../templates/typescript-package/package.json"), sdk),
+                &npm_manifest(
+                    include_str!("../templates/typescript-package/package.json"),
+                    sdk,
+                ),
             ),
-            file("tsconfig.json", include_str!("../templates/typescript-package/tsconfig.json")),
-            file("adapter.ts", include_str!("../templates/typescript-package/adapter.ts")),
-            file("answer.ts", include_str!("../templates/typescript-package/answer.ts")),
-            file("answer.test.ts", include_str!("../templates/typescript-package/answer.test.ts")),
+            file(
+                "tsconfig.json",
+                include_str!("../templates/typescript-package/tsconfig.json"),
+            ),
+            file(
+                "adapter.ts",
+                include_str!("../templates/typescript-package/adapter.ts"),
+            ),
+            file(
+                "answer.ts",
+                include_str!("../templates/typescript-package/answer.ts"),
+            ),
+            file(
+                "answer.test.ts",
+                include_str!("../templates/typescript-package/answer.test.ts"),
+            ),
         ],
         (Language::TypeScript, None) => vec![
-            file("package.json", include_str!("../templates/typescript/package.json")),
-            file("tsconfig.json", include_str!("../templates/typescript/tsconfig.json")),
-            file("adapter.ts", include_str!("../templates/typescript/adapter.ts")),
+            file(
+                "package.json",
+                include_str!("../templates/typescript/package.json"),
+            ),
+            file(
+                "tsconfig.json",
+                include_str!("../templates/typescript/tsconfig.json"),
+            ),
+            file(
+                "adapter.ts",
+                include_str!("../templates/typescript/adapter.ts"),
+            ),
             file("probe.js", include_str!("../templates/node/probe.js")),
         ],
         (Language::Go, _) => vec![
             file("go.mod", include_str!("../templates/go/go.mod.template")),
             file("main.go", include_str!("../templates/go/main.go")),
-            file("trunkline/trunkline.go", include_str!("../templates/go/trunkline.go")),
+            file(
+                "trunkline/trunkline.go",
+                include_str!("../templates/go/trunkline.go"),
+            ),
             file("probe.go", include_str!("../templates/go/probe.go")),
         ],
         (Language::Java, _) => vec![
             file("Main.java", include_str!("../templates/java/Main.java")),
-            file("Adapter.java", include_str!("../templates/java/Adapter.java")),
+            file(
+                "Adapter.java",
+                include_str!("../templates/java/Adapter.java"),
+            ),
             file("Probe.java", include_str!("../templates/java/Probe.java")),
         ],
         (Language::Rust, sdk) => {
@@ -194,7 +264,10 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
                 file("src/main.rs", include_str!("../templates/rust/main.rs")),
             ]
         }
-        (Language::Shell, _) => vec![program("adapter.sh", include_str!("../templates/shell/adapter.sh"))],
+        (Language::Shell, _) => vec![program(
+            "adapter.sh",
+            include_str!("../templates/shell/adapter.sh"),
+        )],
     }
 }
 
@@ -213,7 +286,15 @@ fn file_url(folder: &Path) -> String {
         true => char::from(*byte).to_string(),
         false => format!("%{byte:02X}"),
     };
-    format!("file://{}", folder.as_os_str().as_bytes().iter().map(written).collect::<String>())
+    format!(
+        "file://{}",
+        folder
+            .as_os_str()
+            .as_bytes()
+            .iter()
+            .map(written)
+            .collect::<String>()
+    )
 }
 
 /// A `package.json` that names the package's folder; npm takes the path as it is.
@@ -224,8 +305,14 @@ fn npm_manifest(manifest: &str, sdk: &Path) -> String {
 
 fn host(language: Language) -> Result<Vec<File>, InitError> {
     match language {
-        Language::Python => Ok(vec![program("relay.py", include_str!("../templates/host/relay.py"))]),
-        Language::Node => Ok(vec![program("relay.js", include_str!("../templates/host/relay.js"))]),
+        Language::Python => Ok(vec![program(
+            "relay.py",
+            include_str!("../templates/host/relay.py"),
+        )]),
+        Language::Node => Ok(vec![program(
+            "relay.js",
+            include_str!("../templates/host/relay.js"),
+        )]),
         other => Err(InitError::NoSuch(other.name())),
     }
 }
@@ -246,14 +333,19 @@ fn commands(language: Language, has_sdk: bool) -> (Option<&'static str>, &'stati
         ),
         Language::Node => (None, r#"["node", "adapter.js"]"#),
         Language::TypeScript if has_sdk => (
-            Some(r#"["sh", "-c", "npm install --no-audit --no-fund && npm run sdk && npm run build"]"#),
+            Some(
+                r#"["sh", "-c", "npm install --no-audit --no-fund && npm run sdk && npm run build"]"#,
+            ),
             r#"["node", "dist/adapter.js"]"#,
         ),
         Language::TypeScript => (
             Some(r#"["sh", "-c", "npm install --no-audit --no-fund && npm run build"]"#),
             r#"["node", "dist/adapter.js"]"#,
         ),
-        Language::Go => (Some(r#"["go", "build", "-o", "adapter", "."]"#), r#"["./adapter"]"#),
+        Language::Go => (
+            Some(r#"["go", "build", "-o", "adapter", "."]"#),
+            r#"["./adapter"]"#,
+        ),
         Language::Java => (
             Some(r#"["javac", "-d", "classes", "Main.java", "Adapter.java", "Probe.java"]"#),
             // For a program that mostly waits: it starts sooner, and takes less memory.
@@ -270,9 +362,15 @@ fn commands(language: Language, has_sdk: bool) -> (Option<&'static str>, &'stati
 
 fn adapter_config(language: Language, class: &str, sources: &Sources<'_>) -> String {
     let (build, command) = commands(language, sources.sdk.is_some());
-    let build = build.map(|build| format!("build = {build}\n")).unwrap_or_default();
+    let build = build
+        .map(|build| format!("build = {build}\n"))
+        .unwrap_or_default();
     // A turn in the shell is over at once: it does not wait, ask or fail.
-    let mark = if language == Language::Shell { "# " } else { "" };
+    let mark = if language == Language::Shell {
+        "# "
+    } else {
+        ""
+    };
     let abilities = ["concurrent_turns", "permissions", "files_in", "files_out"]
         .map(|name| format!("{mark}{name} = true"));
     include_str!("../templates/conform-adapter.toml")
@@ -280,16 +378,28 @@ fn adapter_config(language: Language, class: &str, sources: &Sources<'_>) -> Str
         .replace("@BUILD@", &build)
         .replace("@COMMAND@", command)
         .replace("@NAME@", sources.name)
-        .replace("@ABILITIES@", &format!("queues_input = true\n{}", abilities.join("\n")))
+        .replace(
+            "@ABILITIES@",
+            &format!("queues_input = true\n{}", abilities.join("\n")),
+        )
         .replace("@LONG@", &format!("{mark}long = \"/sleep 60\""))
-        .replace("@PERMISSION@", &format!("{mark}permission = \"/touch {{effect_path}}\""))
+        .replace(
+            "@PERMISSION@",
+            &format!("{mark}permission = \"/touch {{effect_path}}\""),
+        )
         .replace("@ERROR@", &format!("{mark}error = \"/fail on purpose\""))
 }
 
 fn host_config(language: Language) -> String {
-    let relay = if language == Language::Python { "python3 relay.py" } else { "node relay.js" };
-    include_str!("../templates/conform-host.toml")
-        .replace("@COMMAND@", &format!("[\"sh\", \"-c\", \"exec {relay} {{adapter}}\"]"))
+    let relay = if language == Language::Python {
+        "python3 relay.py"
+    } else {
+        "node relay.js"
+    };
+    include_str!("../templates/conform-host.toml").replace(
+        "@COMMAND@",
+        &format!("[\"sh\", \"-c\", \"exec {relay} {{adapter}}\"]"),
+    )
 }
 
 impl Skeleton {
@@ -310,7 +420,8 @@ impl Skeleton {
         }
         for file in &self.files {
             let path = folder.join(file.path);
-            write_file(&path, file, existing).map_err(|source| InitError::Write { path, source })?;
+            write_file(&path, file, existing)
+                .map_err(|source| InitError::Write { path, source })?;
         }
         Ok(())
     }
@@ -325,7 +436,11 @@ fn write_file(path: &Path, file: &File, existing: Existing) -> io::Result<()> {
     }
     let mode = if file.program { 0o755 } else { 0o644 };
     // What has come to be there meanwhile is not overwritten either.
-    let mut to = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut to = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?;
     to.write_all(file.text.as_bytes())
 }
 

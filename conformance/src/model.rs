@@ -94,20 +94,30 @@ pub(crate) struct Model {
 impl Model {
     /// A connection on which nothing was said.
     pub(crate) fn new(kind: ModelKind) -> Self {
-        Self { kind, ..Self::default() }
+        Self {
+            kind,
+            ..Self::default()
+        }
     }
 
     /// Takes a message that the host wrote.
     pub(crate) fn host_says(&mut self, message: &Message) -> Vec<Breach> {
         self.reading.now += 1;
         let mut report = Report::new(Side::Host, message);
-        let Some(table) = report.shape(message) else { return report.breaches };
+        let Some(table) = report.shape(message) else {
+            return report.breaches;
+        };
         let id = report.session.clone();
         if table.scope == Scope::Pipe {
             let owed = self.kind == ModelKind::Relay || self.is_named(table.gate);
             if !owed {
-                report
-                    .must("ext.9", format!("{} before a session.ready that names its extension", table.name));
+                report.must(
+                    "ext.9",
+                    format!(
+                        "{} before a session.ready that names its extension",
+                        table.name
+                    ),
+                );
             }
             self.pipe.ask(table.name, message, owed);
         } else if table.name == "session.start" {
@@ -125,7 +135,10 @@ impl Model {
                 }
                 Some(session) if session.adapter_closed.is_some() => {
                     // Until the host has read of the end it cannot know.
-                    if session.adapter_closed.is_some_and(|then| self.reading.host_knows(then)) {
+                    if session
+                        .adapter_closed
+                        .is_some_and(|then| self.reading.host_knows(then))
+                    {
                         report.must("session.8", format!("{} after session.closed", table.name));
                     }
                     if table.name == "session.close" {
@@ -145,12 +158,20 @@ impl Model {
         report.take(faults);
         if let Some(old) = self.sessions.get(&id) {
             if !old.is_over() {
-                return report.must("session.1", "session.start for an id that is open".to_owned());
+                return report.must(
+                    "session.1",
+                    "session.start for an id that is open".to_owned(),
+                );
             }
-            report.must("session.2", "session.start for an id that was used before".to_owned());
+            report.must(
+                "session.2",
+                "session.start for an id that was used before".to_owned(),
+            );
             // What the adapter says next may still be meant for the old session.
             let fresh = old.adapter_closed.is_some()
-                || old.host_closed.is_some_and(|then| self.reading.adapter_knows(then));
+                || old
+                    .host_closed
+                    .is_some_and(|then| self.reading.adapter_knows(then));
             session.muddled = !fresh || old.muddled;
         }
         self.strangers.remove(&id);
@@ -171,9 +192,15 @@ impl Model {
         }
         let Some(session) = self.sessions.get_mut(&report.session) else {
             if self.strangers.contains(&report.session) {
-                report.must("session.5", format!("{} for an id that was never started", table.name));
+                report.must(
+                    "session.5",
+                    format!("{} for an id that was never started", table.name),
+                );
             } else {
-                report.must("msg.1", format!("{} for an id that the host never wrote", table.name));
+                report.must(
+                    "msg.1",
+                    format!("{} for an id that the host never wrote", table.name),
+                );
             }
             return report.breaches;
         };
@@ -184,12 +211,21 @@ impl Model {
             report.must("session.8", format!("{} after session.closed", table.name));
             return report.breaches;
         }
-        if session.host_closed.is_some_and(|then| self.reading.adapter_knows(then)) {
-            report.must("session.4", format!("{} after session.close was read", table.name));
+        if session
+            .host_closed
+            .is_some_and(|then| self.reading.adapter_knows(then))
+        {
+            report.must(
+                "session.4",
+                format!("{} after session.close was read", table.name),
+            );
             return report.breaches;
         }
         if session.is_held(&self.reading) {
-            report.must("flow.1", format!("{} while the session is paused", table.name));
+            report.must(
+                "flow.1",
+                format!("{} while the session is paused", table.name),
+            );
         }
         let (faults, of_host) = session.adapter_says(message, table, &self.reading);
         self.named = self.named.union(session.agreed());
@@ -201,7 +237,10 @@ impl Model {
 
     /// A request that is not a message must not be answered ([msg.4]).
     fn bad_request(&mut self, message: &Message, session: &str) {
-        let asks = matches!(shape::text(message, "type"), Some("permission.request" | "input.request"));
+        let asks = matches!(
+            shape::text(message, "type"),
+            Some("permission.request" | "input.request")
+        );
         if let Some(id) = shape::id(message, "request_id").filter(|_| asks)
             && let Some(session) = self.sessions.get_mut(session)
         {
@@ -232,18 +271,34 @@ impl Model {
     /// All that either side still has to say, sessions that have ended left out.
     pub(crate) fn open(&self) -> Vec<Open> {
         let mut open = Vec::new();
-        for (id, session) in
-            self.sessions.iter().filter(|(_, session)| !session.is_over() && !session.muddled)
+        for (id, session) in self
+            .sessions
+            .iter()
+            .filter(|(_, session)| !session.is_over() && !session.muddled)
         {
-            let mut add = |by, what| open.push(Open { by, session: id.clone(), what });
+            let mut add = |by, what| {
+                open.push(Open {
+                    by,
+                    session: id.clone(),
+                    what,
+                })
+            };
             for turn in session.turns.open() {
                 let (turn_id, stopped) = (turn.id.clone(), turn.stopped);
                 add(Side::Adapter, Debt::Turn { turn_id, stopped });
             }
             for message_id in session.turns.unanswered() {
-                add(Side::Adapter, Debt::Steer { message_id: message_id.to_owned() });
+                add(
+                    Side::Adapter,
+                    Debt::Steer {
+                        message_id: message_id.to_owned(),
+                    },
+                );
             }
-            for (request_id, ask, due) in session.requests.waiting(&session.turns).filter(|_| !session.unsure)
+            for (request_id, ask, due) in session
+                .requests
+                .waiting(&session.turns)
+                .filter(|_| !session.unsure)
             {
                 let request_id = request_id.to_owned();
                 add(
@@ -255,18 +310,34 @@ impl Model {
                 );
             }
             for tool_call_id in session.tools.open() {
-                add(Side::Adapter, Debt::Tool { tool_call_id: tool_call_id.to_owned() });
+                add(
+                    Side::Adapter,
+                    Debt::Tool {
+                        tool_call_id: tool_call_id.to_owned(),
+                    },
+                );
             }
             for _ in 0..session.infos_owed() {
                 add(Side::Adapter, Debt::Info);
             }
         }
-        let mut add = |what| open.push(Open { by: Side::Adapter, session: String::new(), what });
+        let mut add = |what| {
+            open.push(Open {
+                by: Side::Adapter,
+                session: String::new(),
+                what,
+            })
+        };
         for nonce in self.pipe.pings() {
-            add(Debt::Pong { nonce: nonce.clone() });
+            add(Debt::Pong {
+                nonce: nonce.clone(),
+            });
         }
         for (kind, request_id) in self.pipe.lists() {
-            add(Debt::List { kind, request_id: request_id.to_owned() });
+            add(Debt::List {
+                kind,
+                request_id: request_id.to_owned(),
+            });
         }
         open
     }
@@ -293,10 +364,21 @@ impl Model {
     pub(crate) fn finish(&self) -> Vec<Breach> {
         let mut broken = Vec::new();
         for Open { by, session, what } in self.open() {
-            let held = self.sessions.get(&session).is_some_and(|session| session.is_paused());
-            let Some((clause, text)) = what.broken() else { continue };
+            let held = self
+                .sessions
+                .get(&session)
+                .is_some_and(|session| session.is_paused());
+            let Some((clause, text)) = what.broken() else {
+                continue;
+            };
             if !(held && by == Side::Adapter) {
-                broken.push(Breach { clause, by, level: Level::Must, session, text });
+                broken.push(Breach {
+                    clause,
+                    by,
+                    level: Level::Must,
+                    session,
+                    text,
+                });
             }
         }
         broken
@@ -312,8 +394,14 @@ struct Report {
 
 impl Report {
     fn new(by: Side, message: &Message) -> Self {
-        let session = shape::text(message, "session_id").unwrap_or_default().to_owned();
-        Self { by, session, breaches: Vec::new() }
+        let session = shape::text(message, "session_id")
+            .unwrap_or_default()
+            .to_owned();
+        Self {
+            by,
+            session,
+            breaches: Vec::new(),
+        }
     }
 
     /// Judges the message alone; `None` where its reader drops it.
@@ -330,29 +418,47 @@ impl Report {
                     Side::Host => ("msg.2", Level::Should),
                 };
                 let text = format!("{} is for the {} to write", table.name, table.from);
-                self.take([Fault { clause, level, text }]);
+                self.take([Fault {
+                    clause,
+                    level,
+                    text,
+                }]);
                 None
             }
             Kindred::Unknown(name) => {
                 let text = format!("{name:?} is not a type of this protocol");
-                self.take([Fault { clause: "msg.2", level: Level::May, text }]);
+                self.take([Fault {
+                    clause: "msg.2",
+                    level: Level::May,
+                    text,
+                }]);
                 None
             }
         }
     }
 
     fn must(&mut self, clause: &'static str, text: String) {
-        self.take([Fault { clause, level: Level::Must, text }]);
+        self.take([Fault {
+            clause,
+            level: Level::Must,
+            text,
+        }]);
     }
 
     fn take(&mut self, faults: impl IntoIterator<Item = Fault>) {
         let (by, session) = (self.by, &self.session);
-        self.breaches.extend(faults.into_iter().map(|Fault { clause, level, text }| Breach {
-            clause,
-            by,
-            level,
-            session: session.clone(),
-            text,
-        }));
+        self.breaches.extend(faults.into_iter().map(
+            |Fault {
+                 clause,
+                 level,
+                 text,
+             }| Breach {
+                clause,
+                by,
+                level,
+                session: session.clone(),
+                text,
+            },
+        ));
     }
 }

@@ -31,7 +31,9 @@ impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Probe(ops) => write!(f, "the probe ({})", ops.join(", ")),
-            Self::ProbeOr(ops, recipe) => write!(f, "the probe ({}) or recipe `{recipe}`", ops.join(", ")),
+            Self::ProbeOr(ops, recipe) => {
+                write!(f, "the probe ({}) or recipe `{recipe}`", ops.join(", "))
+            }
             Self::Recipe(recipe) => write!(f, "recipe `{recipe}`"),
             Self::Ability(ability) => write!(f, "ability `{}`", ability.name()),
             Self::Extension(name) => write!(f, "extension `{name}`"),

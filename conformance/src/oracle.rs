@@ -44,7 +44,9 @@ pub(crate) struct Judgement {
 pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
     let mut judgement = Judgement::default();
     // Hosts of a journal are killed at any moment, and no fence is written among their hubs.
-    let of_journal = records.iter().any(|record| matches!(record.link, Link::Hub(_)));
+    let of_journal = records
+        .iter()
+        .any(|record| matches!(record.link, Link::Hub(_)));
     let ending = if of_journal { Ending::Cut } else { ending };
     let mut links: Vec<Link> = records.iter().map(|record| record.link).collect();
     links.sort_unstable();
@@ -77,10 +79,24 @@ pub(crate) fn judge_both(records: &[Record], ending: Ending) -> Judgement {
         lines::judge(records, Link::Upper, judged, &mut judgement);
     }
     let mut both = Judgement::default();
-    follow(records, Link::Upper, Side::Adapter, ModelKind::Adapter, ending, &mut both);
+    follow(
+        records,
+        Link::Upper,
+        Side::Adapter,
+        ModelKind::Adapter,
+        ending,
+        &mut both,
+    );
     judgement.findings.append(&mut both.findings);
     let mut both = Judgement::default();
-    follow(records, Link::Upper, Side::Host, ModelKind::Adapter, ending, &mut both);
+    follow(
+        records,
+        Link::Upper,
+        Side::Host,
+        ModelKind::Adapter,
+        ending,
+        &mut both,
+    );
     judgement.findings.append(&mut both.findings);
     judgement
 }
@@ -94,7 +110,9 @@ fn follow(
     ending: Ending,
     judgement: &mut Judgement,
 ) {
-    let mut order: Vec<usize> = (0..records.len()).filter(|&index| records[index].link == link).collect();
+    let mut order: Vec<usize> = (0..records.len())
+        .filter(|&index| records[index].link == link)
+        .collect();
     order.sort_by_key(|&index| records[index].at);
     let mut fenced: Vec<usize> = records
         .iter()
@@ -117,7 +135,12 @@ fn follow(
                 Some(message) => (Side::Host, model.host_says(message), *intent),
                 None => continue,
             },
-            Event::Adapter { parsed, intent, ended: true, .. } => match parsed.message() {
+            Event::Adapter {
+                parsed,
+                intent,
+                ended: true,
+                ..
+            } => match parsed.message() {
                 Some(message) => (Side::Adapter, model.adapter_says(message), *intent),
                 None => continue,
             },
@@ -155,26 +178,46 @@ fn follow(
     }
 }
 
-fn take(breach: &Breach, by: Side, judged: Side, link: Link, index: usize, judgement: &mut Judgement) {
+fn take(
+    breach: &Breach,
+    by: Side,
+    judged: Side,
+    link: Link,
+    index: usize,
+    judgement: &mut Judgement,
+) {
     if breach.by == judged {
         judgement.findings.push(finding(breach, Some(index)));
     } else if by != judged && link == Link::Upper && breach.level == Level::Must {
-        judgement.own.push(format!("O-SELF: {} at record {index}: [{}]", breach.text, breach.clause));
+        judgement.own.push(format!(
+            "O-SELF: {} at record {index}: [{}]",
+            breach.text, breach.clause
+        ));
     }
 }
 
 fn finding(breach: &Breach, record: Option<usize>) -> Finding {
-    let of = if breach.session.is_empty() { String::new() } else { format!(" ({})", breach.session) };
+    let of = if breach.session.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", breach.session)
+    };
     Finding {
         clause: breach.clause.into(),
         level: breach.level,
         check: oracle_of(breach),
         sent: String::new(),
-        expected: crate::clauses::find(breach.clause)
-            .map_or_else(|| "the rule is kept".to_owned(), |clause| clause.wording.clone()),
+        expected: crate::clauses::find(breach.clause).map_or_else(
+            || "the rule is kept".to_owned(),
+            |clause| clause.wording.clone(),
+        ),
         got: format!("{}{of}", breach.text),
         hint: None,
-        ground: if record.is_some() { Ground::Seen } else { Ground::Late },
+        ground: if record.is_some() {
+            Ground::Seen
+        } else {
+            Ground::Late
+        },
         record,
     }
 }
@@ -198,7 +241,9 @@ fn oracle_of(breach: &Breach) -> &'static str {
 /// What the runner noted of processes that were left behind (O-PROC).
 fn orphans(records: &[Record], side: Side, judgement: &mut Judgement) {
     for (index, record) in records.iter().enumerate() {
-        let Event::Note(note) = &record.event else { continue };
+        let Event::Note(note) = &record.event else {
+            continue;
+        };
         if !note.starts_with("left behind") {
             continue;
         }

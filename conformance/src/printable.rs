@@ -9,7 +9,9 @@ pub(crate) fn visible(text: &str) -> String {
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
-            unseen if is_unseen(unseen) => shown.push_str(&format!("\\u{{{:x}}}", u32::from(unseen))),
+            unseen if is_unseen(unseen) => {
+                shown.push_str(&format!("\\u{{{:x}}}", u32::from(unseen)))
+            }
             plain => shown.push(plain),
         }
     }
@@ -21,7 +23,10 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let end = (0..=most)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or_default();
     format!("{}… ({} bytes)", &text[..end], text.len())
 }
 
@@ -47,7 +52,10 @@ mod tests {
 
     #[test]
     fn a_terminal_is_not_steered() {
-        assert_eq!(visible("a\u{1b}[2J\nb\u{202e}c\u{9b}1m"), "a\\u{1b}[2J\\nb\\u{202e}c\\u{9b}1m");
+        assert_eq!(
+            visible("a\u{1b}[2J\nb\u{202e}c\u{9b}1m"),
+            "a\\u{1b}[2J\\nb\\u{202e}c\\u{9b}1m"
+        );
         assert_eq!(visible("größe 世界"), "größe 世界");
     }
 

@@ -11,7 +11,8 @@ use std::{
 };
 
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, prlimit, waitid,
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group,
+    prlimit, waitid,
 };
 
 use self::pipes::Input;
@@ -81,7 +82,9 @@ impl Launch {
 /// Whether a command names its program by a relative path that leads to no file.
 pub(crate) fn is_missing(command: &[String], folder: &Path) -> bool {
     command.first().is_some_and(|program| {
-        program.contains('/') && !program.starts_with('/') && folder.join(program).symlink_metadata().is_err()
+        program.contains('/')
+            && !program.starts_with('/')
+            && folder.join(program).symlink_metadata().is_err()
     })
 }
 
@@ -123,7 +126,9 @@ impl Process {
         let mut command = Command::new(program);
         command.args(args).current_dir(&launch.cwd).process_group(0);
         command.env_clear().envs(launch.inherited.variables());
-        command.envs(launch.env.iter().map(|(name, value)| (name, value))).env(MARK, &launch.mark);
+        command
+            .envs(launch.env.iter().map(|(name, value)| (name, value)))
+            .env(MARK, &launch.mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         match launch.stderr {
             StderrMode::Recorded => command.stderr(Stdio::piped()),
@@ -136,12 +141,18 @@ impl Process {
         };
         let mut child = command.spawn()?;
         let pid = child.id();
-        let tape = Tape { history: Arc::clone(history), link: launch.link };
+        let tape = Tape {
+            history: Arc::clone(history),
+            link: launch.link,
+        };
         tape.push(Event::Started { pid: Some(pid) });
         cap_processes(pid);
 
         let ended = Arc::<Watched<Option<Exit>>>::default();
-        let (stdin, stdout) = (child.stdin.take().map(OwnedFd::from), child.stdout.take().map(OwnedFd::from));
+        let (stdin, stdout) = (
+            child.stdin.take().map(OwnedFd::from),
+            child.stdout.take().map(OwnedFd::from),
+        );
         let pipe = Pipe::serve(tape.clone(), stdin, stdout, &ended);
         let stderr_ended = Arc::new(Watched::new(child.stderr.is_none()));
         if let Some(stderr) = child.stderr.take() {
@@ -156,14 +167,24 @@ impl Process {
         thread::spawn(move || {
             let (code, signal) = wait_unreaped(pid);
             waiter.change(|exit| {
-                *exit = Some(Exit { code, signal, at: Instant::now() });
+                *exit = Some(Exit {
+                    code,
+                    signal,
+                    at: Instant::now(),
+                });
                 tape.push(Event::Exited { code, signal });
             });
             // Fails when no one signals it any more: until it is reaped no other process or group has its number.
             let _ = let_go.recv();
             let _ = child.wait();
         });
-        Ok(Self { pid, pipe, ended, stderr_ended, _unreaped: unreaped })
+        Ok(Self {
+            pid,
+            pipe,
+            ended,
+            stderr_ended,
+            _unreaped: unreaped,
+        })
     }
 
     /// Its process id, which is its group's too.
@@ -177,7 +198,13 @@ impl Process {
     }
 
     /// Queues bytes that are written in pieces, cut at the given offsets, with a pause at each cut.
-    pub(crate) fn write_in_pieces(&self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration, intent: Intent) {
+    pub(crate) fn write_in_pieces(
+        &self,
+        bytes: Vec<u8>,
+        cuts: Vec<usize>,
+        gap: Duration,
+        intent: Intent,
+    ) {
         self.pipe.write_in_pieces(bytes, cuts, gap, intent);
     }
 
@@ -188,12 +215,16 @@ impl Process {
 
     /// Says that the case answers what the turn of an input with this text asks for.
     pub(crate) fn leave_requests_of(&self, text: &str) {
-        self.pipe.input.change(|input| input.denials.texts_of_case.insert(text.to_owned()));
+        self.pipe
+            .input
+            .change(|input| input.denials.texts_of_case.insert(text.to_owned()));
     }
 
     /// Says that the case answers everything that is asked for in a session.
     pub(crate) fn leave_requests_in(&self, session: &str) {
-        self.pipe.input.change(|input| input.denials.sessions_of_case.insert(session.to_owned()));
+        self.pipe
+            .input
+            .change(|input| input.denials.sessions_of_case.insert(session.to_owned()));
     }
 
     /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or the pipe broke.
@@ -218,7 +249,9 @@ impl Process {
     /// Closes the read end of its stdout.
     pub(crate) fn close_stdout(&self) {
         self.pipe.output.change(|output| output.close = true);
-        self.pipe.output.wait_within(Duration::from_secs(2), |output| output.closed.then_some(()));
+        self.pipe
+            .output
+            .wait_within(Duration::from_secs(2), |output| output.closed.then_some(()));
     }
 
     /// How it ended, if it has.
@@ -233,7 +266,8 @@ impl Process {
 
     /// Waits until all of its stderr has been recorded.
     pub(crate) fn wait_stderr(&self, within: Duration) {
-        self.stderr_ended.wait_within(within, |ended| ended.then_some(()));
+        self.stderr_ended
+            .wait_within(within, |ended| ended.then_some(()));
     }
 
     /// Sends a signal to the program alone.
@@ -276,10 +310,16 @@ impl Drop for Process {
 
 /// Waits for the end of a child and leaves it to be reaped; gives its status or the signal that ended it.
 fn wait_unreaped(pid: u32) -> (Option<i32>, Option<i32>) {
-    let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return (None, None) };
+    let Some(pid) = Pid::from_raw(pid.cast_signed()) else {
+        return (None, None);
+    };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options)).ok().flatten();
-    status.map_or((None, None), |status| (status.exit_status(), status.terminating_signal()))
+    let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))
+        .ok()
+        .flatten();
+    status.map_or((None, None), |status| {
+        (status.exit_status(), status.terminating_signal())
+    })
 }
 
 /// Bounds what the program and its children may start, so that a fork bomb costs a case and not the machine. The kernel
@@ -287,10 +327,24 @@ fn wait_unreaped(pid: u32) -> (Option<i32>, Option<i32>) {
 fn cap_processes(pid: u32) {
     let threads = std::fs::read_to_string("/proc/loadavg")
         .ok()
-        .and_then(|load| load.split_whitespace().nth(3)?.split_once('/')?.1.parse::<u64>().ok());
+        .and_then(|load| {
+            load.split_whitespace()
+                .nth(3)?
+                .split_once('/')?
+                .1
+                .parse::<u64>()
+                .ok()
+        });
     let most = threads.map(|threads| threads + THREADS_MORE);
     if let (Some(pid), Some(_)) = (Pid::from_raw(pid.cast_signed()), most) {
         // The program may have ended already; an unbounded one is not a reason to stop.
-        let _ = prlimit(Some(pid), Resource::Nproc, Rlimit { current: most, maximum: most });
+        let _ = prlimit(
+            Some(pid),
+            Resource::Nproc,
+            Rlimit {
+                current: most,
+                maximum: most,
+            },
+        );
     }
 }

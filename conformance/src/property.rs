@@ -187,7 +187,11 @@ impl Run {
         }
         if t.subject.side == Side::Host {
             let asks: Vec<&Ask> = all.iter().flat_map(|place| &place.asks).collect();
-            let approved = all.iter().flat_map(|place| &place.approved).map(String::as_str).collect();
+            let approved = all
+                .iter()
+                .flat_map(|place| &place.approved)
+                .map(String::as_str)
+                .collect();
             below::judge(t, &asks, &approved)?;
         }
         for seen in t.seen_from(0) {
@@ -196,7 +200,8 @@ impl Run {
             }
             let text = seen.text("content");
             let stranger = all.iter().find(|place| {
-                place.session.id() != seen.session() && place.tokens.iter().any(|token| text.contains(token))
+                place.session.id() != seen.session()
+                    && place.tokens.iter().any(|token| text.contains(token))
             });
             t.demand(
                 stranger.is_none(),
@@ -246,7 +251,11 @@ impl Place {
             return Ok(());
         }
         let token = t.token();
-        let count = if let Work::Ask(count) = work { *count } else { 0 };
+        let count = if let Work::Ask(count) = work {
+            *count
+        } else {
+            0
+        };
         let asks: Vec<Ask> = (0..count).map(|_| t.action()).collect();
         let done = match t.subject.side {
             Side::Host => t.instruct(&self.session, &below::actions(work, &token, &asks)),
@@ -277,7 +286,11 @@ impl Place {
         if approved {
             self.approved.insert(request.text("resource").to_owned());
         }
-        t.tell(&self.session, "permission.response", &json!({"request_id":id,"approved":approved}))?;
+        t.tell(
+            &self.session,
+            "permission.response",
+            &json!({"request_id":id,"approved":approved}),
+        )?;
         self.answered.insert(request.index);
         Ok(())
     }
@@ -286,7 +299,8 @@ impl Place {
         let name = t.fresh("file");
         let path = t.path(&name);
         std::fs::write(&path, vec![b'x'; bytes])?;
-        t.announce(&self.session, &name, "text/plain", &path).map(drop)
+        t.announce(&self.session, &name, "text/plain", &path)
+            .map(drop)
     }
 }
 
@@ -298,7 +312,9 @@ fn probe_ops(work: &Work, token: &str, asks: &[Ask]) -> Option<Value> {
         Work::Sleep(millis) => json!([["sleep", millis]]),
         Work::Burst(pieces) => json!([["burst", pieces, 1_000]]),
         Work::Ask(_) => {
-            let op: Vec<Value> = std::iter::once(json!("ask")).chain(asks.iter().map(Ask::members)).collect();
+            let op: Vec<Value> = std::iter::once(json!("ask"))
+                .chain(asks.iter().map(Ask::members))
+                .collect();
             json!([op])
         }
         Work::Fail => json!([["fail", "asked to fail"]]),

@@ -41,7 +41,12 @@ pub(crate) fn replay(
     deadline: Duration,
 ) -> std::io::Result<Replayed> {
     let folder = tempfile::Builder::new().prefix("conformance-").tempdir()?;
-    let mark = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mark = folder
+        .path()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let mut variables = env.to_vec();
     variables.push(("CONFORM_PROBE".to_owned(), "1".to_owned()));
     let launch = Launch {
@@ -59,11 +64,16 @@ pub(crate) fn replay(
 
     let mut before = BTreeMap::<String, usize>::new();
     let mut last = Duration::ZERO;
-    for record in transcript.iter().filter(|record| record.link == Link::Upper) {
+    for record in transcript
+        .iter()
+        .filter(|record| record.link == Link::Upper)
+    {
         match &record.event {
             Event::Adapter { .. } => {
                 if let Some(message) = record.adapter_message() {
-                    *before.entry(crate::wire::session(message).to_owned()).or_default() += 1;
+                    *before
+                        .entry(crate::wire::session(message).to_owned())
+                        .or_default() += 1;
                 }
                 last = record.at;
             }
@@ -80,7 +90,10 @@ pub(crate) fn replay(
                 last = record.at;
             }
             Event::Fence { upto } => {
-                history.push(Link::Upper, Event::Note(format!("a fence of record {upto} stood here")));
+                history.push(
+                    Link::Upper,
+                    Event::Note(format!("a fence of record {upto} stood here")),
+                );
             }
             _ => {}
         }
@@ -95,7 +108,9 @@ pub(crate) fn replay(
     drop(process);
     let records = history.snapshot();
     // It was judged at rest if nothing had ended it: what is owed after the deadline is missing.
-    let upto = records.iter().position(|record| matches!(record.event, Event::StdinClosed));
+    let upto = records
+        .iter()
+        .position(|record| matches!(record.event, Event::StdinClosed));
     let judged = &records[..upto.filter(|_| alive).unwrap_or(records.len())];
     let ending = if alive { Ending::AtRest } else { Ending::Cut };
     let judgement = oracle::judge(judged, crate::clauses::Side::Adapter, ending);
@@ -112,7 +127,9 @@ fn await_counts(
     let (until, mut missing) = (Instant::now() + deadline, wanted.clone());
     let mut from = 0;
     while missing.values().any(|count| *count > 0) && process.exit().is_none() {
-        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .min(Duration::from_millis(200));
         if left.is_zero() {
             return;
         }

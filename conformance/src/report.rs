@@ -103,7 +103,11 @@ pub(crate) fn conclude(run: &Run<'_>, telling: &Telling) -> u8 {
 }
 
 /// Writes the evidence and the document, and returns the document with its folder.
-pub(crate) fn record(run: &Run<'_>, keep: Keep, listed: Option<&Listed>) -> (Document, Option<PathBuf>) {
+pub(crate) fn record(
+    run: &Run<'_>,
+    keep: Keep,
+    listed: Option<&Listed>,
+) -> (Document, Option<PathBuf>) {
     let folder = run.plan.results.as_deref().and_then(|results| {
         let made = evidence::folder(results, run.started)
             .and_then(|folder| evidence::keep(&folder, run.results, keep).map(|()| folder));
@@ -122,8 +126,18 @@ pub(crate) fn record(run: &Run<'_>, keep: Keep, listed: Option<&Listed>) -> (Doc
 /// Compares a document with what is known to fail.
 pub(crate) fn compare(document: &mut Document, listed: Option<&Listed>) {
     let os = document.platform.os.clone();
-    let judgement = judge(&document.facts(), listed.map(|listed| &listed.baseline), Day::today(), &os);
-    let why = |case: &str| listed?.baseline.find(case, &os).map(|known| known.reason.clone());
+    let judgement = judge(
+        &document.facts(),
+        listed.map(|listed| &listed.baseline),
+        Day::today(),
+        &os,
+    );
+    let why = |case: &str| {
+        listed?
+            .baseline
+            .find(case, &os)
+            .map(|known| known.reason.clone())
+    };
     document.take(&judgement, why);
     document.baseline = listed.map(|listed| {
         let mut notices = judgement.notices;
@@ -133,7 +147,10 @@ pub(crate) fn compare(document: &mut Document, listed: Option<&Listed>) {
                 listed.baseline.suite, document.suite
             ));
         }
-        BaselineData { file: listed.file.display().to_string(), notices }
+        BaselineData {
+            file: listed.file.display().to_string(),
+            notices,
+        }
     });
 }
 
@@ -143,15 +160,30 @@ pub(crate) fn tell(document: &Document, folder: Option<&Path>, telling: &Telling
     // Reports first: the last line stays the last.
     for output in &telling.outputs {
         if let Err(error) = output.write(document) {
-            anstream::eprintln!("error: the report {} could not be written: {error}", output.format);
-            status = if status == exit::CONFORMANT { exit::USAGE } else { status };
+            anstream::eprintln!(
+                "error: the report {} could not be written: {error}",
+                output.format
+            );
+            status = if status == exit::CONFORMANT {
+                exit::USAGE
+            } else {
+                status
+            };
         }
     }
     let written = if telling.as_json {
-        io::Write::write_all(&mut io::stdout().lock(), format!("{}\n", line_of(document)).as_bytes())
+        io::Write::write_all(
+            &mut io::stdout().lock(),
+            format!("{}\n", line_of(document)).as_bytes(),
+        )
     } else {
         let folder = folder.map(|folder| folder.display().to_string());
-        text::write(document, folder.as_deref(), telling.skipped, &mut anstream::stdout().lock())
+        text::write(
+            document,
+            folder.as_deref(),
+            telling.skipped,
+            &mut anstream::stdout().lock(),
+        )
     };
     // A reader that has seen enough may close the pipe.
     let _ = written;
@@ -172,11 +204,20 @@ fn warned<T>(done: io::Result<T>, place: &Path) -> Option<T> {
 /// What went wrong in a case, in plain text.
 pub(crate) fn failure_text(result: &CaseResult) -> String {
     let case = result.case;
-    let mut text = format!("{} {}: {} [{}]\n", case.id, case.title, result.verdict, case.clause);
+    let mut text = format!(
+        "{} {}: {} [{}]\n",
+        case.id, case.title, result.verdict, case.clause
+    );
     text.push_str(&format!("sent      {}\n", case.stimulus));
     for finding in &result.findings {
-        text.push_str(&format!("[{}] {} ({})\n", finding.clause, finding.level, finding.check));
-        text.push_str(&format!("expected  {}\ngot       {}\n", finding.expected, finding.got));
+        text.push_str(&format!(
+            "[{}] {} ({})\n",
+            finding.clause, finding.level, finding.check
+        ));
+        text.push_str(&format!(
+            "expected  {}\ngot       {}\n",
+            finding.expected, finding.got
+        ));
         if let Some(hint) = &finding.hint {
             text.push_str(&format!("hint      {hint}\n"));
         }

@@ -108,18 +108,25 @@ pub(crate) fn run(
                     if *stop.lock().unwrap_or_else(PoisonError::into_inner) {
                         break;
                     }
-                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let next = waiting
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front();
                     let Some((place, case)) = next else { break };
                     observer.begins(case);
                     let result = run_case(case, subject, bounds, plan, 1);
                     // What may be the fault of neighbours is reported only when it has been run alone.
                     if !to_confirm(&result) {
                         observer.ends(&result);
-                        if plan.fail_fast && result.scored && result.verdict >= Verdict::Unsupported {
+                        if plan.fail_fast && result.scored && result.verdict >= Verdict::Unsupported
+                        {
                             *stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
                         }
                     }
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push((place, result));
+                    results
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((place, result));
                 }
             });
         }
@@ -143,7 +150,10 @@ pub(crate) fn run(
 
 fn to_confirm(result: &CaseResult) -> bool {
     result.attempts == 1
-        && matches!(result.verdict, Verdict::Fail | Verdict::Inconclusive | Verdict::Harness | Verdict::Warn)
+        && matches!(
+            result.verdict,
+            Verdict::Fail | Verdict::Inconclusive | Verdict::Harness | Verdict::Warn
+        )
 }
 
 /// What two attempts together say: a failure that comes again is one; a wait that ran out once was the machine's
@@ -156,16 +166,34 @@ fn confirm(first: CaseResult, mut again: CaseResult) -> CaseResult {
         return again;
     }
     if first.verdict == Verdict::Harness {
-        again.notes.push(format!("the first attempt went wrong: {}", first.reason.unwrap_or_default()));
+        again.notes.push(format!(
+            "the first attempt went wrong: {}",
+            first.reason.unwrap_or_default()
+        ));
         return again;
     }
-    if first.findings.iter().filter(|finding| finding.level == Level::Must).all(|f| f.ground == Ground::Late)
+    if first
+        .findings
+        .iter()
+        .filter(|finding| finding.level == Level::Must)
+        .all(|f| f.ground == Ground::Late)
     {
-        let late = first.findings.first().map(|finding| finding.got.clone()).unwrap_or_default();
-        again.notes.push(format!("run among others it was too slow ({late}); alone it was in time"));
+        let late = first
+            .findings
+            .first()
+            .map(|finding| finding.got.clone())
+            .unwrap_or_default();
+        again.notes.push(format!(
+            "run among others it was too slow ({late}); alone it was in time"
+        ));
         return again;
     }
-    CaseResult { verdict: Verdict::Flaky, attempts: 2, took: again.took, ..first }
+    CaseResult {
+        verdict: Verdict::Flaky,
+        attempts: 2,
+        took: again.took,
+        ..first
+    }
 }
 
 /// Runs one case once.
@@ -185,14 +213,24 @@ pub(crate) fn run_case(
 
 /// Runs a case that the probe has passed once more by the author's recipe, where there is one: the probe vouches for the
 /// transport, the recipe for the agent behind it. A recipe that does not provoke the behaviour leaves the verdict as it was.
-fn by_recipe_too(by_probe: CaseResult, subject: &Subject, bounds: &Bounds, plan: &Plan) -> CaseResult {
+fn by_recipe_too(
+    by_probe: CaseResult,
+    subject: &Subject,
+    bounds: &Bounds,
+    plan: &Plan,
+) -> CaseResult {
     let case = by_probe.case;
     let recipe = case.needs.iter().find_map(|need| match need {
         Need::ProbeOr(_, recipe) if subject.recipes.get(recipe).is_some() => Some(*recipe),
         _ => None,
     });
-    let agent = Subject { probe_ops: BTreeSet::new(), ..subject.clone() };
-    let Some(recipe) = recipe.filter(|_| agent.lacks(case.needs).is_none()) else { return by_probe };
+    let agent = Subject {
+        probe_ops: BTreeSet::new(),
+        ..subject.clone()
+    };
+    let Some(recipe) = recipe.filter(|_| agent.lacks(case.needs).is_none()) else {
+        return by_probe;
+    };
     let mut result = run_part(case, &agent, bounds, plan, by_probe.attempts, None);
     let took = by_probe.took + result.took;
     let note = match result.verdict {
@@ -250,7 +288,11 @@ fn run_part(
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (case.run)(&mut trial)))
         .unwrap_or_else(|_| Err(Stop::Harness("the case panicked".to_owned())));
     let (outcome, finished) = trial.finish(outcome);
-    let ending = if outcome.is_ok() { Ending::AtRest } else { Ending::Cut };
+    let ending = if outcome.is_ok() {
+        Ending::AtRest
+    } else {
+        Ending::Cut
+    };
     let judgement = oracle::judge(&finished.records, case.side(), ending);
 
     result.tier = finished.tier;
@@ -288,7 +330,9 @@ fn run_part(
         result.reason = Some(own.clone());
     }
     // The worst first, the case's own before the oracles'.
-    result.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    result
+        .findings
+        .sort_by_key(|finding| std::cmp::Reverse(finding.level));
     result.verdict = verdict;
     result.took = began.elapsed();
     result
@@ -311,7 +355,9 @@ fn weight(finding: &Finding, case: &Case, class: Class) -> Verdict {
 
 /// The seed of a case: that of the run and its id, so that one case alone makes the same choices.
 fn seed_of(seed: u64, id: &str) -> u64 {
-    let mixed = id.bytes().fold(seed, |mixed, byte| mixed.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte));
+    let mixed = id.bytes().fold(seed, |mixed, byte| {
+        mixed.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte)
+    });
     Rng::new(mixed).next_u64()
 }
 
@@ -335,10 +381,16 @@ pub(crate) fn select(side: Side, selectors: &[String]) -> Result<Vec<&'static Ca
             }
         }
         if !any {
-            return Err(format!("no case is called `{selector}`; `list` shows them all"));
+            return Err(format!(
+                "no case is called `{selector}`; `list` shows them all"
+            ));
         }
     }
-    Ok(all.into_iter().zip(wanted).filter_map(|(case, wanted)| wanted.then_some(case)).collect())
+    Ok(all
+        .into_iter()
+        .zip(wanted)
+        .filter_map(|(case, wanted)| wanted.then_some(case))
+        .collect())
 }
 
 /// Whether a selector means an id: the id, a family, or a pattern with one `*` at its end.

@@ -96,7 +96,8 @@ pub(crate) fn kill(
 }
 
 fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
-    let case = cases::find(&mutant.killed_by).ok_or_else(|| format!("no case {}", mutant.killed_by))?;
+    let case =
+        cases::find(&mutant.killed_by).ok_or_else(|| format!("no case {}", mutant.killed_by))?;
     let mut subject = subject(side, &mutant.command, &mutant.env, stub);
     let bounds = if mutant.no_turn {
         Bounds::from_measured(Duration::ZERO, Duration::ZERO, &subject.limits, 1.0)
@@ -109,9 +110,16 @@ fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
     let plan = plan(vec![case], 1);
     let mut last = String::new();
     for attempt in 1..=ATTEMPTS {
-        let plan = Plan { seed: u64::from(attempt), ..plan.clone() };
+        let plan = Plan {
+            seed: u64::from(attempt),
+            ..plan.clone()
+        };
         let result = run::run_case(case, &subject, &bounds, &plan, attempt);
-        let clauses: BTreeSet<&str> = result.findings.iter().map(|finding| &*finding.clause).collect();
+        let clauses: BTreeSet<&str> = result
+            .findings
+            .iter()
+            .map(|finding| &*finding.clause)
+            .collect();
         let caught = matches!(result.verdict, Verdict::Fail | Verdict::Warn);
         if caught && clauses.contains(mutant.breaks.as_str()) {
             return Ok(());
@@ -119,7 +127,14 @@ fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
         last = if caught {
             format!("caught for {:?}, not for {}", clauses, mutant.breaks)
         } else {
-            format!("{}{}", result.verdict, result.reason.map(|why| format!(": {why}")).unwrap_or_default())
+            format!(
+                "{}{}",
+                result.verdict,
+                result
+                    .reason
+                    .map(|why| format!(": {why}"))
+                    .unwrap_or_default()
+            )
         };
     }
     Err(last)
@@ -138,7 +153,12 @@ pub(crate) fn survive(
     for variant in variants {
         let began = Instant::now();
         let (quiet, alarms) = survive_one(side, variant, stub, depth, jobs);
-        let survival = Survival { name: variant.name.clone(), quiet, alarms, took: began.elapsed() };
+        let survival = Survival {
+            name: variant.name.clone(),
+            quiet,
+            alarms,
+            took: began.elapsed(),
+        };
         told(&survival);
         survivals.push(survival);
     }
@@ -171,8 +191,16 @@ fn survive_one(
         match result.verdict {
             Verdict::Pass | Verdict::Skip | Verdict::Warn => quiet += 1,
             verdict => {
-                let got = result.findings.first().map(|finding| finding.got.clone()).or(result.reason);
-                alarms.push(format!("{} {verdict}: {}", result.case.id, got.unwrap_or_default()));
+                let got = result
+                    .findings
+                    .first()
+                    .map(|finding| finding.got.clone())
+                    .or(result.reason);
+                alarms.push(format!(
+                    "{} {verdict}: {}",
+                    result.case.id,
+                    got.unwrap_or_default()
+                ));
             }
         }
     }
@@ -187,12 +215,22 @@ fn subject(side: Side, command: &[String], env: &BTreeMap<String, String>, stub:
     let mut subject = subject.with_all_abilities().with_stub(stub);
     // Where the reference host takes further hubs.
     subject.hubs = Some("{journal}/host.sock".to_owned());
-    subject.env.extend(env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    subject.env.extend(
+        env.iter()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
     subject
 }
 
 fn plan(cases: Vec<&'static Case>, jobs: usize) -> Plan {
-    Plan { cases, class: Class::Robust, jobs, seed: 1, results: None, fail_fast: false }
+    Plan {
+        cases,
+        class: Class::Robust,
+        jobs,
+        seed: 1,
+        results: None,
+        fail_fast: false,
+    }
 }
 
 /// Does something with each item, so many at a time; the answers stand in the order of the items.
@@ -205,7 +243,10 @@ fn each<T: Sync, A: Send>(items: &[T], jobs: usize, act: impl Fn(&T) -> A + Sync
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(place) else { break };
                     let answer = act(item);
-                    answers.lock().unwrap_or_else(PoisonError::into_inner).push((place, answer));
+                    answers
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((place, answer));
                 }
             });
         }

@@ -45,7 +45,9 @@ mod tests {
     fn what_is_not_needed_is_left_out() {
         let items: Vec<u32> = (0..500).collect();
         let needed = [3, 250, 251, 499];
-        let kept = shortest(&items, LONG, |list| needed.iter().all(|item| list.contains(item)));
+        let kept = shortest(&items, LONG, |list| {
+            needed.iter().all(|item| list.contains(item))
+        });
         assert_eq!(kept, needed);
     }
 

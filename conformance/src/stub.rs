@@ -111,7 +111,9 @@ pub fn command_line(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             run(Path::new(script), Path::new(log))
         }
         ["--sleep", seconds, "--log", _] => children::sleep(seconds.parse().unwrap_or(0)),
-        ["--orphan", seconds, pipes, "--log", log] => children::orphan(seconds, pipes, Path::new(log)),
+        ["--orphan", seconds, pipes, "--log", log] => {
+            children::orphan(seconds, pipes, Path::new(log))
+        }
         _ => complain(USAGE),
     }
 }

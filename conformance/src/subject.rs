@@ -87,7 +87,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { build_s: 600.0, startup_s: 20.0, turn_s: 120.0, stop_s: 10.0, max_line: 16 << 20 }
+        Self {
+            build_s: 600.0,
+            startup_s: 20.0,
+            turn_s: 120.0,
+            stop_s: 10.0,
+            max_line: 16 << 20,
+        }
     }
 }
 
@@ -115,8 +121,16 @@ pub struct Recipes {
 
 impl Recipes {
     /// The names of all recipes.
-    pub(crate) const NAMES: [&str; 8] =
-        ["quick", "long", "permission", "file_out", "error", "nonce", "remember", "recall"];
+    pub(crate) const NAMES: [&str; 8] = [
+        "quick",
+        "long",
+        "permission",
+        "file_out",
+        "error",
+        "nonce",
+        "remember",
+        "recall",
+    ];
 
     /// The recipe of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -161,7 +175,8 @@ impl Subject {
             extensions: BTreeSet::new(),
             hubs: None,
             journal: false,
-            stub: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trunkline-conformance")),
+            stub: std::env::current_exe()
+                .unwrap_or_else(|_| PathBuf::from("trunkline-conformance")),
             redact: Vec::new(),
         }
     }
@@ -183,19 +198,32 @@ impl Subject {
     /// The first thing that a case needs and this program did not declare.
     pub fn lacks(&self, needs: &[Need]) -> Option<String> {
         needs.iter().find_map(|need| match *need {
-            Need::Probe(ops) => self.lacking_op(ops).map(|op| format!("probe operation `{op}`")),
+            Need::Probe(ops) => self
+                .lacking_op(ops)
+                .map(|op| format!("probe operation `{op}`")),
             Need::ProbeOr(ops, recipe) => self
                 .lacking_op(ops)
                 .filter(|_| self.recipes.get(recipe).is_none())
                 .map(|op| format!("recipe `{recipe}` or probe operation `{op}`")),
-            Need::Recipe(name) => self.recipes.get(name).is_none().then(|| format!("recipe `{name}`")),
-            Need::AnyExtension => self.extensions.is_empty().then(|| "an extension".to_owned()),
-            Need::Ability(ability) => {
-                (!self.abilities.contains(&ability)).then(|| format!("ability `{}`", ability.name()))
+            Need::Recipe(name) => self
+                .recipes
+                .get(name)
+                .is_none()
+                .then(|| format!("recipe `{name}`")),
+            Need::AnyExtension => self
+                .extensions
+                .is_empty()
+                .then(|| "an extension".to_owned()),
+            Need::Ability(ability) => (!self.abilities.contains(&ability))
+                .then(|| format!("ability `{}`", ability.name())),
+            Need::Extension(name) => {
+                (!self.extensions.contains(name)).then(|| format!("extension `{name}`"))
             }
-            Need::Extension(name) => (!self.extensions.contains(name)).then(|| format!("extension `{name}`")),
             Need::SecondAdapter => {
-                let has = self.command.iter().any(|argument| argument.contains("{adapter2}"));
+                let has = self
+                    .command
+                    .iter()
+                    .any(|argument| argument.contains("{adapter2}"));
                 (!has).then(|| "`{adapter2}` in the command".to_owned())
             }
             Need::Journal if !self.keeps_journal() => Some("`{journal}` in the command".to_owned()),
@@ -206,11 +234,15 @@ impl Subject {
 
     /// Whether its command has a place for the folder of a journal.
     pub(crate) fn keeps_journal(&self) -> bool {
-        self.command.iter().any(|argument| argument.contains("{journal}"))
+        self.command
+            .iter()
+            .any(|argument| argument.contains("{journal}"))
     }
 
     fn lacking_op<'a>(&self, ops: &[&'a str]) -> Option<&'a str> {
-        ops.iter().find(|op| !self.probe_ops.contains(**op)).copied()
+        ops.iter()
+            .find(|op| !self.probe_ops.contains(**op))
+            .copied()
     }
 }
 
@@ -235,13 +267,22 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Derives the bounds from what was measured.
-    pub(crate) fn from_measured(start: Duration, turn: Duration, limits: &Limits, scale: f64) -> Self {
+    pub(crate) fn from_measured(
+        start: Duration,
+        turn: Duration,
+        limits: &Limits,
+        scale: f64,
+    ) -> Self {
         let longest = Duration::from_secs_f64(limits.turn_s * scale);
         Self {
             start,
             turn,
             // Most cases start a process of their own: its start is part of what they first wait for.
-            deadline: (turn * 20).max(Duration::from_secs(2)).max(start * 2).mul_f64(scale).min(longest),
+            deadline: (turn * 20)
+                .max(Duration::from_secs(2))
+                .max(start * 2)
+                .mul_f64(scale)
+                .min(longest),
             longest,
             quiet: (turn * 5).clamp(Duration::from_millis(250), Duration::from_secs(3)),
             stop: Duration::from_secs_f64(limits.stop_s * scale),

@@ -38,7 +38,11 @@ impl Recorder {
     fn note(&self, event: Event) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // Taken under the lock, so that the recording is in the order of time.
-        let record = Record { at: self.began.elapsed(), link: Link::Upper, event };
+        let record = Record {
+            at: self.began.elapsed(),
+            link: Link::Upper,
+            event,
+        };
         let mut line = Vec::new();
         let written = write_transcript(&[record], &mut line).and_then(|()| file.write_all(&line));
         if let Err(error) = written {
@@ -57,9 +61,18 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
     let (program, args) = command
         .split_first()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
-    let recorder = Arc::new(Recorder { began: Instant::now(), file: Mutex::new(File::create(out)?) });
-    let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    recorder.note(Event::Started { pid: Some(child.id()) });
+    let recorder = Arc::new(Recorder {
+        began: Instant::now(),
+        file: Mutex::new(File::create(out)?),
+    });
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    recorder.note(Event::Started {
+        pid: Some(child.id()),
+    });
     let (to, from) = (child.stdin.take(), child.stdout.take());
     let (stdin, stdout) = own_pipes()?;
 
@@ -73,7 +86,11 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
                     line.push(b'\n');
                 }
                 let parsed = Arc::new(Parsed::lenient(bytes));
-                recorder.note(Event::Host { bytes: line.into(), parsed, intent: Intent::Valid });
+                recorder.note(Event::Host {
+                    bytes: line.into(),
+                    parsed,
+                    intent: Intent::Valid,
+                });
             };
             forward(stdin, to, record);
             recorder.note(Event::StdinClosed);
@@ -87,7 +104,12 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
             let record = |bytes: &[u8], ended: bool| {
                 passed.fetch_add(1, Ordering::Relaxed);
                 let parsed = Arc::new(Parsed::of(bytes));
-                recorder.note(Event::Adapter { bytes: bytes.into(), parsed, ended, intent: Intent::Valid });
+                recorder.note(Event::Adapter {
+                    bytes: bytes.into(),
+                    parsed,
+                    ended,
+                    intent: Intent::Valid,
+                });
             };
             forward(from, stdout, record);
             recorder.note(Event::StdoutEnded);
@@ -104,8 +126,13 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
             break;
         }
     }
-    recorder.note(Event::Exited { code: status.code(), signal: status.signal() });
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    recorder.note(Event::Exited {
+        code: status.code(),
+        signal: status.signal(),
+    });
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
@@ -120,7 +147,11 @@ fn forward(mut from: impl Read, mut to: impl Write, mut record: impl FnMut(&[u8]
             Err(_) => break,
         };
         splitter.take(&buffer[..read], |line| record(line, true));
-        if to.write_all(&buffer[..read]).and_then(|()| to.flush()).is_err() {
+        if to
+            .write_all(&buffer[..read])
+            .and_then(|()| to.flush())
+            .is_err()
+        {
             break;
         }
     }

@@ -106,7 +106,12 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// When no folder can be made for it.
-    pub(crate) fn new(case: &'static Case, subject: &'a Subject, bounds: Bounds, seed: u64) -> Outcome<Self> {
+    pub(crate) fn new(
+        case: &'static Case,
+        subject: &'a Subject,
+        bounds: Bounds,
+        seed: u64,
+    ) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("conformance-").tempdir()?;
         std::fs::create_dir(folder.path().join("tmp"))?;
         Ok(Self {
@@ -186,7 +191,12 @@ impl<'a> Trial<'a> {
     }
 
     fn mark(&self) -> String {
-        self.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.folder
+            .path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Starts the program. Cases that only talk need not: the first message starts it.
@@ -231,7 +241,9 @@ impl<'a> Trial<'a> {
         if self.process.is_none() {
             self.start()?;
         }
-        self.process.as_ref().ok_or_else(|| Stop::Harness("the process has vanished".to_owned()))
+        self.process
+            .as_ref()
+            .ok_or_else(|| Stop::Harness("the process has vanished".to_owned()))
     }
 
     /// Says that this case ends the process, so that no survival is asked for.
@@ -274,7 +286,8 @@ impl<'a> Trial<'a> {
         let process = self.process()?;
         process.close_stdin();
         if process.wait_exit(within).is_some() {
-            let ended = |_, record: &Record| matches!(record.event, Event::StdoutEnded).then_some(());
+            let ended =
+                |_, record: &Record| matches!(record.event, Event::StdoutEnded).then_some(());
             self.history.wait(0, Duration::from_secs(1), ended);
         }
         Ok(())
@@ -292,7 +305,11 @@ impl<'a> Trial<'a> {
 
     /// Marks what the runner writes from now on as breaking a rule on purpose, or not.
     pub(crate) fn intent(deviant: bool) -> Intent {
-        if deviant { Intent::Deviant } else { Intent::Valid }
+        if deviant {
+            Intent::Deviant
+        } else {
+            Intent::Valid
+        }
     }
 
     /// Ends the case: survival, end of stdin, orphans.
@@ -311,9 +328,13 @@ impl<'a> Trial<'a> {
 
     /// Kills and names what the program left behind when it ended.
     pub(crate) fn left_behind(&self) -> Vec<String> {
-        let Some(process) = &self.process else { return Vec::new() };
+        let Some(process) = &self.process else {
+            return Vec::new();
+        };
         let left = crate::process::sweep(process.pid(), &self.mark(), self.folder.path());
-        left.into_iter().map(|process| format!("process {} ({})", process.pid, process.name)).collect()
+        left.into_iter()
+            .map(|process| format!("process {} ({})", process.pid, process.name))
+            .collect()
     }
 
     /// A process that should live serves a fresh session.
@@ -323,7 +344,8 @@ impl<'a> Trial<'a> {
         }
         self.settle().map_err(|stop| match stop {
             Stop::Fail(mut finding) => {
-                finding.expected = "at the end of the case a fresh session is still served".to_owned();
+                finding.expected =
+                    "at the end of the case a fresh session is still served".to_owned();
                 Stop::Fail(finding)
             }
             other => other,
@@ -333,7 +355,9 @@ impl<'a> Trial<'a> {
     /// Ends the process and all that came of it.
     fn leave(&mut self) {
         self.connections.clear();
-        let Some(process) = self.process.take() else { return };
+        let Some(process) = self.process.take() else {
+            return;
+        };
         let group = process.pid();
         if self.fate == Fate::Lives && process.exit().is_none() {
             process.pause_reading(false);
@@ -350,7 +374,10 @@ impl<'a> Trial<'a> {
             if clean && self.fate == Fate::Lives {
                 self.history.push(
                     Link::Upper,
-                    Event::Note(format!("left behind: process {} ({})", orphan.pid, orphan.name)),
+                    Event::Note(format!(
+                        "left behind: process {} ({})",
+                        orphan.pid, orphan.name
+                    )),
                 );
             }
         }

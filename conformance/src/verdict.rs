@@ -176,7 +176,10 @@ impl<T> FailureContext for Outcome<T> {
 
     fn under(self, clause: &'static str) -> Self {
         self.map_err(|stop| match stop {
-            Stop::Fail(finding) => Stop::Fail(Box::new(Finding { clause: clause.into(), ..*finding })),
+            Stop::Fail(finding) => Stop::Fail(Box::new(Finding {
+                clause: clause.into(),
+                ..*finding
+            })),
             other => other,
         })
     }

@@ -15,7 +15,10 @@ pub(crate) struct Watched<T> {
 impl<T> Watched<T> {
     /// Watches a value.
     pub(crate) fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), changed: Condvar::new() }
+        Self {
+            value: Mutex::new(value),
+            changed: Condvar::new(),
+        }
     }
 
     /// The value as it is. A thread that panicked has left it whole.
@@ -37,7 +40,10 @@ impl<T> Watched<T> {
             if let Some(found) = look(&mut value) {
                 return found;
             }
-            value = self.changed.wait(value).unwrap_or_else(PoisonError::into_inner);
+            value = self
+                .changed
+                .wait(value)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -55,7 +61,11 @@ impl<T> Watched<T> {
             if found.is_some() || left.is_zero() {
                 return found;
             }
-            value = self.changed.wait_timeout(value, left).unwrap_or_else(PoisonError::into_inner).0;
+            value = self
+                .changed
+                .wait_timeout(value, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 }

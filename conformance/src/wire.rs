@@ -64,7 +64,10 @@ impl Parsed {
 
 /// The text of a member, or the empty string.
 pub(crate) fn text<'a>(message: &'a Message, member: &str) -> &'a str {
-    message.get(member).and_then(Value::as_str).unwrap_or_default()
+    message
+        .get(member)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The type of a message, or the empty string.
@@ -101,15 +104,25 @@ pub(crate) fn line_of(message: &Value) -> Vec<u8> {
     let mut text = match message.as_object() {
         Some(members) => {
             let first = |name: &&str| matches!(*name, "type" | "session_id");
-            let rest = members.keys().map(String::as_str).filter(|name| !first(name));
-            let known = ["type", "session_id"].into_iter().filter(|name| members.contains_key(*name));
+            let rest = members
+                .keys()
+                .map(String::as_str)
+                .filter(|name| !first(name));
+            let known = ["type", "session_id"]
+                .into_iter()
+                .filter(|name| members.contains_key(*name));
             let member = |name| format!("{}:{}", Value::from(name), members[name]);
-            format!("{{{}}}", known.chain(rest).map(member).collect::<Vec<_>>().join(","))
+            format!(
+                "{{{}}}",
+                known.chain(rest).map(member).collect::<Vec<_>>().join(",")
+            )
         }
         None => message.to_string(),
     };
     if text.contains("\u{2028}") || text.contains("\u{2029}") {
-        text = text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+        text = text
+            .replace('\u{2028}', "\\u2028")
+            .replace('\u{2029}', "\\u2029");
     }
     text.push('\n');
     text.into_bytes()
@@ -164,15 +177,32 @@ mod tests {
             let (mut splitter, mut lines) = (Splitter::default(), Vec::new());
             splitter.take(&bytes[..cut], |line| lines.push(line.to_vec()));
             splitter.take(&bytes[cut..], |line| lines.push(line.to_vec()));
-            assert_eq!(lines, ["a\u{2028}b\u{85}\r".as_bytes().to_vec(), vec![]], "cut at {cut}");
+            assert_eq!(
+                lines,
+                ["a\u{2028}b\u{85}\r".as_bytes().to_vec(), vec![]],
+                "cut at {cut}"
+            );
             assert_eq!(splitter.rest(), "\u{e9}".as_bytes());
         }
     }
 
     #[test]
     fn what_is_no_object_is_noise() {
-        for noise in ["[]", "1", "null", "{", "{'a':1}", "{}{}", "{} x", "hello", "\u{feff}{}"] {
-            assert!(matches!(Parsed::of(noise.as_bytes()), Parsed::Noise(_)), "{noise}");
+        for noise in [
+            "[]",
+            "1",
+            "null",
+            "{",
+            "{'a':1}",
+            "{}{}",
+            "{} x",
+            "hello",
+            "\u{feff}{}",
+        ] {
+            assert!(
+                matches!(Parsed::of(noise.as_bytes()), Parsed::Noise(_)),
+                "{noise}"
+            );
         }
         assert!(matches!(Parsed::of(b"{\"a\":\"\xff\"}"), Parsed::Noise(_)));
         assert_eq!(Parsed::of(b" \t\r"), Parsed::Blank);
@@ -181,12 +211,18 @@ mod tests {
 
     #[test]
     fn separators_are_escaped() {
-        assert_eq!(line_of(&serde_json::json!({"a":"\u{2028}"})), b"{\"a\":\"\\u2028\"}\n");
+        assert_eq!(
+            line_of(&serde_json::json!({"a":"\u{2028}"})),
+            b"{\"a\":\"\\u2028\"}\n"
+        );
     }
 
     #[test]
     fn the_type_stands_first() {
         let message = serde_json::json!({"a\"":1,"session_id":"s","type":"t"});
-        assert_eq!(line_of(&message), b"{\"type\":\"t\",\"session_id\":\"s\",\"a\\\"\":1}\n");
+        assert_eq!(
+            line_of(&message),
+            b"{\"type\":\"t\",\"session_id\":\"s\",\"a\\\"\":1}\n"
+        );
     }
 }

@@ -10,7 +10,11 @@ use trunkline_testing::has_program;
 const SUITE: &str = env!("CARGO_BIN_EXE_trunkline-conformance");
 
 fn suite(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(SUITE).args(arguments).current_dir(folder).output().expect("the suite runs")
+    Command::new(SUITE)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the suite runs")
 }
 
 /// Writes a skeleton and runs the smoke set with it, which builds it.
@@ -22,9 +26,17 @@ fn check(side: &str, language: &str, tool: &str) {
     let written = suite(folder.path(), &["init", side, "--lang", language]);
     assert!(written.status.success(), "{written:?}");
     let next = String::from_utf8_lossy(&written.stdout).into_owned();
-    assert_eq!(next.contains("builds it first"), ["go", "javac"].contains(&tool), "{next}");
+    assert_eq!(
+        next.contains("builds it first"),
+        ["go", "javac"].contains(&tool),
+        "{next}"
+    );
     assert!(side == "host" || !next.contains("`answer` in \n"), "{next}");
-    assert_eq!(next.contains("trunkline chat --adapter "), side == "adapter", "{next}");
+    assert_eq!(
+        next.contains("trunkline chat --adapter "),
+        side == "adapter",
+        "{next}"
+    );
     let again = suite(folder.path(), &["init", side, "--lang", language]);
     assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
     let mut arguments = vec!["smoke", "--config", "conform.toml"];
@@ -33,8 +45,18 @@ fn check(side: &str, language: &str, tool: &str) {
     }
     let ran = suite(folder.path(), &arguments);
     let text = String::from_utf8_lossy(&ran.stdout);
-    assert_eq!(ran.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&ran.stderr));
-    assert!(text.lines().last().is_some_and(|last| last.starts_with("result: CONFORMANT")), "{text}");
+    assert_eq!(
+        ran.status.code(),
+        Some(0),
+        "{text}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    assert!(
+        text.lines()
+            .last()
+            .is_some_and(|last| last.starts_with("result: CONFORMANT")),
+        "{text}"
+    );
     assert!(folder.path().join("results/latest/result.json").is_file());
 }
 
@@ -77,26 +99,44 @@ fn the_node_relay_passes() {
 fn a_skeleton_in_rust_is_named_by_its_folder_and_finds_the_sdk() {
     let folder = tempfile::tempdir().expect("a folder");
     let init = |more: &[&str]| {
-        suite(folder.path(), &[&["init", "adapter", "--lang", "rust", "--dir", "my-agent"], more].concat())
+        suite(
+            folder.path(),
+            &[
+                &["init", "adapter", "--lang", "rust", "--dir", "my-agent"],
+                more,
+            ]
+            .concat(),
+        )
     };
-    for (wrong, said) in [("missing", "--sdk missing: No such file"), ("..", "trunkline-sdk is not there")] {
+    for (wrong, said) in [
+        ("missing", "--sdk missing: No such file"),
+        ("..", "trunkline-sdk is not there"),
+    ] {
         let refused = init(&["--sdk", wrong]);
         let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(said) && stderr.contains("`adapters-sdk` of a checkout"), "{stderr}");
+        assert!(
+            stderr.contains(said) && stderr.contains("`adapters-sdk` of a checkout"),
+            "{stderr}"
+        );
     }
     let next = String::from_utf8_lossy(&init(&[]).stdout).into_owned();
     assert!(next.contains("--force --sdk FOLDER"), "{next}");
-    assert!(next.contains("trunkline chat --adapter target/release/my-agent\n"), "{next}");
+    assert!(
+        next.contains("trunkline chat --adapter target/release/my-agent\n"),
+        "{next}"
+    );
     let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
     let written = init(&["--force", "--sdk", sdk]);
     assert!(written.status.success(), "{written:?}");
-    let read =
-        |file: &str| std::fs::read_to_string(folder.path().join("my-agent").join(file)).expect("it is there");
+    let read = |file: &str| {
+        std::fs::read_to_string(folder.path().join("my-agent").join(file)).expect("it is there")
+    };
     assert!(read("Cargo.toml").contains("name = \"my-agent\"\n"));
     let config = read("conform.toml");
     assert!(
-        config.contains("\"--target-dir\", \"target\"") && config.contains("[\"target/release/my-agent\"]"),
+        config.contains("\"--target-dir\", \"target\"")
+            && config.contains("[\"target/release/my-agent\"]"),
         "{config}"
     );
 }
@@ -108,10 +148,14 @@ fn the_typescript_skeleton_has_every_file_that_it_compiles() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = suite(folder.path(), &["init", "adapter", "--lang", "typescript"]);
     assert!(written.status.success(), "{written:?}");
-    let compiled = std::fs::read_to_string(folder.path().join("tsconfig.json")).expect("it is there");
+    let compiled =
+        std::fs::read_to_string(folder.path().join("tsconfig.json")).expect("it is there");
     let compiled: serde_json::Value = serde_json::from_str(&compiled).expect("JSON");
     for file in compiled["files"].as_array().expect("files") {
-        assert!(folder.path().join(file.as_str().expect("a name")).is_file(), "{file}");
+        assert!(
+            folder.path().join(file.as_str().expect("a name")).is_file(),
+            "{file}"
+        );
     }
 }
 
@@ -121,16 +165,29 @@ fn the_skeletons_of_node_on_the_package_name_its_folder() {
     for language in ["typescript", "node"] {
         let folder = tempfile::tempdir().expect("a folder");
         let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
-        let written = suite(folder.path(), &["init", "adapter", "--lang", language, "--sdk", sdk]);
+        let written = suite(
+            folder.path(),
+            &["init", "adapter", "--lang", language, "--sdk", sdk],
+        );
         assert!(written.status.success(), "{written:?}");
         let next = String::from_utf8_lossy(&written.stdout).into_owned();
-        assert!(next.contains("first\n") && next.contains("  npm test\n"), "{next}");
+        assert!(
+            next.contains("first\n") && next.contains("  npm test\n"),
+            "{next}"
+        );
         assert!(next.contains("`answer` in answer."), "{next}");
-        let manifest = std::fs::read_to_string(folder.path().join("package.json")).expect("it is there");
+        let manifest =
+            std::fs::read_to_string(folder.path().join("package.json")).expect("it is there");
         let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
-        let named =
-            manifest["dependencies"]["@trunkline/sdk"].as_str().and_then(|named| named.strip_prefix("file:"));
-        assert!(Path::new(named.expect("a folder")).join("package.json").is_file(), "{manifest}");
+        let named = manifest["dependencies"]["@trunkline/sdk"]
+            .as_str()
+            .and_then(|named| named.strip_prefix("file:"));
+        assert!(
+            Path::new(named.expect("a folder"))
+                .join("package.json")
+                .is_file(),
+            "{manifest}"
+        );
     }
 }
 
@@ -146,10 +203,16 @@ fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
-    let written = suite(folder.path(), &["init", "adapter", "--lang", "python", "--sdk", sdk]);
+    let written = suite(
+        folder.path(),
+        &["init", "adapter", "--lang", "python", "--sdk", sdk],
+    );
     assert!(written.status.success(), "{written:?}");
     let next = String::from_utf8_lossy(&written.stdout).into_owned();
-    assert!(next.contains("pip builds it first") && next.contains(".venv/bin/python -m pytest\n"), "{next}");
+    assert!(
+        next.contains("pip builds it first") && next.contains(".venv/bin/python -m pytest\n"),
+        "{next}"
+    );
     let path = folder.path().join("requirements.txt");
     let required = std::fs::read_to_string(path).expect("requirements");
     assert!(
@@ -159,14 +222,27 @@ fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
 
     let path = folder.path().join("conform.toml");
     let config = std::fs::read_to_string(&path).expect("a configuration");
-    let built = config.lines().filter(|line| !line.starts_with("build = ")).collect::<Vec<_>>().join("\n");
+    let built = config
+        .lines()
+        .filter(|line| !line.starts_with("build = "))
+        .collect::<Vec<_>>()
+        .join("\n");
     assert_ne!(built, config.trim_end());
     let source = format!("{sdk}/python/src");
     let here = format!("[\"python3\", \"adapter.py\"]\nenv = {{ PYTHONPATH = {source:?} }}");
-    std::fs::write(&path, built.replace(r#"[".venv/bin/python", "adapter.py"]"#, &here)).expect("written");
+    std::fs::write(
+        &path,
+        built.replace(r#"[".venv/bin/python", "adapter.py"]"#, &here),
+    )
+    .expect("written");
     let ran = suite(folder.path(), &["smoke", "--config", "conform.toml"]);
     let text = String::from_utf8_lossy(&ran.stdout);
-    assert_eq!(ran.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(
+        ran.status.code(),
+        Some(0),
+        "{text}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
 
     let calls = "import test_adapter as t; t.test_it_answers(); t.test_it_acts_only_where_it_may()";
     let tested = Command::new("python3")
@@ -175,5 +251,9 @@ fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
         .current_dir(folder.path())
         .output()
         .expect("python3 runs");
-    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+    assert!(
+        tested.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tested.stderr)
+    );
 }

@@ -1,5 +1,8 @@
 //! The stub in PID namespaces, where its pid is not a name: two starts at once have the same one.
-#![allow(clippy::unwrap_used, reason = "the helpers of a test fail it by panics")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "the helpers of a test fail it by panics"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +23,9 @@ fn unshare() -> Option<Command> {
         let mut command = Command::new("unshare");
         command.args([flags, "--mount-proc", "--kill-child"]);
         let mut trial = Command::new("unshare");
-        trial.args([flags, "--mount-proc", "--kill-child", "true"]).stderr(Stdio::null());
+        trial
+            .args([flags, "--mount-proc", "--kill-child", "true"])
+            .stderr(Stdio::null());
         if trial.status().is_ok_and(|status| status.success()) {
             return Some(command);
         }
@@ -31,15 +36,27 @@ fn unshare() -> Option<Command> {
 
 /// A stub that is the first process of a namespace.
 fn start(mut command: Command, folder: &Path) -> Child {
-    command.arg(env!("CARGO_BIN_EXE_trunkline-conformance")).arg("stub").arg("--script");
-    command.arg(folder.join("script.json")).arg("--log").arg(folder.join("log.jsonl"));
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    command
+        .arg(env!("CARGO_BIN_EXE_trunkline-conformance"))
+        .arg("stub")
+        .arg("--script");
+    command
+        .arg(folder.join("script.json"))
+        .arg("--log")
+        .arg(folder.join("log.jsonl"));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn logged(folder: &Path, event: &str) -> Vec<Value> {
     let text = fs::read_to_string(folder.join("log.jsonl")).unwrap_or_default();
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    let records = text[..whole].lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let records = text[..whole]
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
     records.filter(|record| record["ev"] == event).collect()
 }
 
@@ -53,14 +70,23 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn starts_in_namespaces_are_told_apart_and_end_one_by_one() {
-    let (Some(one), Some(two)) = (unshare(), unshare()) else { return };
+    let (Some(one), Some(two)) = (unshare(), unshare()) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let (path, log) = (folder.path(), folder.path().join("log.jsonl"));
-    fs::write(path.join("script.json"), json!({"at_start": [["pid"]]}).to_string()).unwrap();
+    fs::write(
+        path.join("script.json"),
+        json!({"at_start": [["pid"]]}).to_string(),
+    )
+    .unwrap();
     let mut children = [start(one, path), start(two, path)];
     until("two starts", || logged(path, "pid").len() == 2);
     let pids = logged(path, "pid");
-    let mut starts: Vec<u64> = pids.iter().filter_map(|record| record["start"].as_u64()).collect();
+    let mut starts: Vec<u64> = pids
+        .iter()
+        .filter_map(|record| record["start"].as_u64())
+        .collect();
     starts.sort_unstable();
     assert_eq!(starts, [1, 2]);
     assert_eq!((&pids[0]["pid"], &pids[1]["pid"]), (&json!(1), &json!(1)));
@@ -70,7 +96,9 @@ fn starts_in_namespaces_are_told_apart_and_end_one_by_one() {
     children[0].wait().unwrap();
     until("an end", || is_running(&log, 1) != is_running(&log, 2));
     drop(children[1].stdin.take());
-    until("the other end", || !is_running(&log, 1) && !is_running(&log, 2));
+    until("the other end", || {
+        !is_running(&log, 1) && !is_running(&log, 2)
+    });
     children[1].wait().unwrap();
 }
 
@@ -79,8 +107,7 @@ fn what_is_left_in_a_namespace_is_found_named_and_killed_by_its_number_outside()
     let Some(command) = unshare() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let script =
-        json!({"at_start": [["orphan", 60], ["grandchild", 60, "free"], ["ignore_eof"], ["ignore_term"]]});
+    let script = json!({"at_start": [["orphan", 60], ["grandchild", 60, "free"], ["ignore_eof"], ["ignore_term"]]});
     fs::write(path.join("script.json"), script.to_string()).unwrap();
     let mut child = start(command, path);
     until("two children", || logged(path, "child").len() == 2);
@@ -90,7 +117,11 @@ fn what_is_left_in_a_namespace_is_found_named_and_killed_by_its_number_outside()
         let lines = lines.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
         lines
             .filter(|line| {
-                let args: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(line).split(|b| *b == 0).collect();
+                let args: Vec<&[u8]> = line
+                    .strip_suffix(b"\0")
+                    .unwrap_or(line)
+                    .split(|b| *b == 0)
+                    .collect();
                 is_child(&args, &log)
             })
             .count()
@@ -103,7 +134,9 @@ fn what_is_left_in_a_namespace_is_found_named_and_killed_by_its_number_outside()
 
     // No group of ours: by the folder in the arguments.
     let left = sweep(u32::MAX, "no-such-mark", path);
-    let stub = left.iter().find(|left| left.name.starts_with("trunkline-confo"));
+    let stub = left
+        .iter()
+        .find(|left| left.name.starts_with("trunkline-confo"));
     assert!(stub.is_some_and(|stub| stub.pid > 1), "{left:?}");
     until("the stub's end", || !is_running(&path.join("log.jsonl"), 1));
     // Unless the sweep has: its arguments name the folder as well.

@@ -35,20 +35,30 @@ fn a_variable_of_the_shell_hides_no_missing_flush() {
         return;
     }
     let limits = "[limits]\nstartup_s = 2\n";
-    let ran = smoke(UNFLUSHED, &format!("[adapter]\ncommand = ['python3', 'adapter.py']\n{limits}"));
+    let ran = smoke(
+        UNFLUSHED,
+        &format!("[adapter]\ncommand = ['python3', 'adapter.py']\n{limits}"),
+    );
     assert_eq!(ran.status.code(), Some(3), "{ran:?}");
 
     // The same where its author says so.
-    let passed = "[adapter]\ncommand = ['python3', 'adapter.py']\npass_env = ['PYTHONUNBUFFERED']\n";
+    let passed =
+        "[adapter]\ncommand = ['python3', 'adapter.py']\npass_env = ['PYTHONUNBUFFERED']\n";
     let ran = smoke(UNFLUSHED, &format!("{passed}[limits]\nstartup_s = 20\n"));
     assert_ne!(ran.status.code(), Some(3), "{ran:?}");
 }
 
 #[test]
 fn a_variable_that_is_not_set_cannot_be_passed() {
-    let ran = smoke("", "[adapter]\ncommand = ['true']\npass_env = ['NO_SUCH_VARIABLE_HERE']\n");
+    let ran = smoke(
+        "",
+        "[adapter]\ncommand = ['true']\npass_env = ['NO_SUCH_VARIABLE_HERE']\n",
+    );
     assert_eq!(ran.status.code(), Some(2), "{ran:?}");
-    assert!(String::from_utf8_lossy(&ran.stderr).contains("NO_SUCH_VARIABLE_HERE"), "{ran:?}");
+    assert!(
+        String::from_utf8_lossy(&ran.stderr).contains("NO_SUCH_VARIABLE_HERE"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -57,7 +67,10 @@ fn a_build_that_fails_is_shown_and_nothing_is_judged() {
     let ran = smoke("", &format!("[adapter]\ncommand = ['true']\n{build}\n"));
     assert_eq!(ran.status.code(), Some(3), "{ran:?}");
     let stderr = String::from_utf8_lossy(&ran.stderr);
-    assert!(stderr.contains("status 1") && stderr.contains("it does not compile"), "{stderr}");
+    assert!(
+        stderr.contains("status 1") && stderr.contains("it does not compile"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -67,15 +80,24 @@ fn a_build_makes_the_program_in_the_folder_of_the_configuration() {
     }
     let build = "build = ['sh', '-c', 'sed s/true/flush=True/ adapter.py >built.py']";
     let adapter = UNFLUSHED.replace("['session_id']}))", "['session_id']}), true)");
-    let ran = smoke(&adapter, &format!("[adapter]\ncommand = ['python3', 'built.py']\n{build}\n"));
+    let ran = smoke(
+        &adapter,
+        &format!("[adapter]\ncommand = ['python3', 'built.py']\n{build}\n"),
+    );
     assert_ne!(ran.status.code(), Some(3), "{ran:?}");
 }
 
 #[test]
 fn a_program_that_the_build_put_elsewhere_is_missed_by_its_folder() {
     let build = "build = ['sh', '-c', 'mkdir elsewhere; touch elsewhere/program']";
-    let ran = smoke("", &format!("[adapter]\ncommand = ['target/program']\n{build}\n"));
+    let ran = smoke(
+        "",
+        &format!("[adapter]\ncommand = ['target/program']\n{build}\n"),
+    );
     assert_eq!(ran.status.code(), Some(3), "{ran:?}");
     let stderr = String::from_utf8_lossy(&ran.stderr);
-    assert!(stderr.contains("there is no such file in /") && stderr.contains("CARGO_TARGET_DIR"), "{stderr}");
+    assert!(
+        stderr.contains("there is no such file in /") && stderr.contains("CARGO_TARGET_DIR"),
+        "{stderr}"
+    );
 }

@@ -33,8 +33,15 @@ fn tapped(recording: &Path, adapter: &[&str], input: &[u8]) -> Output {
 }
 
 fn check(recording: &Path) -> (Option<i32>, String) {
-    let output = Command::new(SUITE).arg("check").arg(recording).output().unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    let output = Command::new(SUITE)
+        .arg("check")
+        .arg(recording)
+        .output()
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
 }
 
 #[test]
@@ -42,11 +49,17 @@ fn every_byte_goes_through_and_into_the_recording() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.tap");
     // No UTF-8, no LF at the end, lines longer than any buffer.
-    let mut bytes: Vec<u8> =
-        (0..3_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut bytes: Vec<u8> = (0..3_000_000_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
     bytes.extend_from_slice(b"\r\n\n\xe2\x80\xa8 the end");
     let output = tapped(&recording, &["cat"], &bytes);
-    assert!(output.stdout == bytes, "{} bytes came out of {}", output.stdout.len(), bytes.len());
+    assert!(
+        output.stdout == bytes,
+        "{} bytes came out of {}",
+        output.stdout.len(),
+        bytes.len()
+    );
 
     let (mut host, mut adapter) = (Vec::new(), Vec::new());
     for record in std::fs::read_to_string(&recording).unwrap().lines() {
@@ -72,8 +85,15 @@ fn every_byte_goes_through_and_into_the_recording() {
 fn the_exit_status_is_the_adapters() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.tap");
-    let output = tapped(&recording, &["sh", "-c", "cat >/dev/null; echo last; exit 7"], b"");
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(7), &b"last\n"[..]));
+    let output = tapped(
+        &recording,
+        &["sh", "-c", "cat >/dev/null; echo last; exit 7"],
+        b"",
+    );
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice()),
+        (Some(7), &b"last\n"[..])
+    );
 }
 
 #[test]

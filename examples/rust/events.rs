@@ -7,8 +7,8 @@ use std::{
 };
 
 use trunkline_sdk::{
-    Error, FieldKind, Input, Json, Permission, PlanEntry, PlanStatus, Question, ToolCallId, ToolOutcome,
-    Turn, protocol::Usage,
+    Error, FieldKind, Input, Json, Permission, PlanEntry, PlanStatus, Question, ToolCallId,
+    ToolOutcome, Turn, protocol::Usage,
 };
 
 /// What the model thinks, piece by piece. It is no part of the answer.
@@ -23,7 +23,8 @@ async fn think(turn: &Turn) {
 async fn call_a_tool(turn: &Turn) -> Result<(), Error> {
     static CALLS: AtomicU64 = AtomicU64::new(1);
     let call = ToolCallId::new(format!("call-{}", CALLS.fetch_add(1, Ordering::Relaxed)))?;
-    turn.tool_start(&call, "Bash", Some(Json::of(&["ls"])?)).await;
+    turn.tool_start(&call, "Bash", Some(Json::of(&["ls"])?))
+        .await;
     turn.tool_update(&call, "README.md\n").await;
     turn.tool_end(&call, "1 file", ToolOutcome::Succeeded).await;
     Ok(())
@@ -36,8 +37,16 @@ async fn plan(turn: &Turn) {
         status: Some(status),
         ..PlanEntry::default()
     };
-    turn.plan(vec![step("read", PlanStatus::InProgress), step("write", PlanStatus::Pending)]).await;
-    turn.plan(vec![step("read", PlanStatus::Completed), step("write", PlanStatus::InProgress)]).await;
+    turn.plan(vec![
+        step("read", PlanStatus::InProgress),
+        step("write", PlanStatus::Pending),
+    ])
+    .await;
+    turn.plan(vec![
+        step("read", PlanStatus::Completed),
+        step("write", PlanStatus::InProgress),
+    ])
+    .await;
 }
 
 /// How long work goes: a line for the user, and a sign of life while there is nothing to say.
@@ -71,8 +80,15 @@ async fn act(turn: &Turn) {
 
 /// A question. A host that cannot ask shows it as text, and it counts as cancelled.
 async fn ask(turn: &Turn) {
-    let answer = turn.ask(Question::new("Which branch?").ask_for("branch", "Branch", FieldKind::Text)).await;
-    turn.output(answer.text("branch").unwrap_or_else(|| "no answer".to_owned())).await;
+    let answer = turn
+        .ask(Question::new("Which branch?").ask_for("branch", "Branch", FieldKind::Text))
+        .await;
+    turn.output(
+        answer
+            .text("branch")
+            .unwrap_or_else(|| "no answer".to_owned()),
+    )
+    .await;
 }
 
 /// Files: those of the user come with the input, and one is made and sent. `Turn::file` sends one that is there.

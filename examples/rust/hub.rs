@@ -26,7 +26,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Some(program) => Command::new(program).args(words),
         None => Command::new("python3").arg("examples/python/echo.py"),
     };
-    let host = Host::builder().agent(AgentConfig::external("agent", command)).build()?;
+    let host = Host::builder()
+        .agent(AgentConfig::external("agent", command))
+        .build()?;
     // Opening waits for nothing: the process starts meanwhile, and both sessions share it.
     let one = host.open("agent", SessionOptions::default())?;
     let two = host.open("agent", SessionOptions::default())?;
@@ -57,7 +59,9 @@ async fn talk(
                 EventKind::Output(output) if *output.channel() == Channel::Stdout => {
                     show(name, "agent", &output.content)?
                 }
-                EventKind::Output(output) => show(name, output.channel().as_str(), &output.content)?,
+                EventKind::Output(output) => {
+                    show(name, output.channel().as_str(), &output.content)?
+                }
                 EventKind::Permission(permission) => ask(name, permission, terminal).await?,
                 EventKind::End(end) => show(name, "end", &how(&end))?,
                 // Thinking, tools, plans, usage, files: see `EventKind`. A question that is dropped is cancelled.
@@ -70,9 +74,21 @@ async fn talk(
 }
 
 /// Asks the person at the terminal, one request at a time. The other session continues meanwhile.
-async fn ask(name: &str, permission: Permission, terminal: &Mutex<()>) -> Result<(), Box<dyn Error>> {
+async fn ask(
+    name: &str,
+    permission: Permission,
+    terminal: &Mutex<()>,
+) -> Result<(), Box<dyn Error>> {
     if !io::stdin().is_terminal() {
-        show(name, "denied", permission.request().description.as_deref().unwrap_or_default())?;
+        show(
+            name,
+            "denied",
+            permission
+                .request()
+                .description
+                .as_deref()
+                .unwrap_or_default(),
+        )?;
         permission.deny();
         return Ok(());
     }
@@ -80,7 +96,10 @@ async fn ask(name: &str, permission: Permission, terminal: &Mutex<()>) -> Result
     let request = permission.request();
     let [description, resource] =
         [&request.description, &request.resource].map(|text| text.as_deref().unwrap_or_default());
-    let prompt = format!("[{name}] {}: {description} ({resource}). Allow? [y/N] ", request.tool);
+    let prompt = format!(
+        "[{name}] {}: {description} ({resource}). Allow? [y/N] ",
+        request.tool
+    );
     let answer = tokio::task::spawn_blocking(move || {
         io::stderr().write_all(prompt.as_bytes())?;
         let mut answer = String::new();
@@ -96,7 +115,11 @@ async fn ask(name: &str, permission: Permission, terminal: &Mutex<()>) -> Result
 }
 
 fn how(end: &TurnEnd) -> String {
-    let why = end.error.as_ref().and_then(|error| error.message.as_deref()).unwrap_or_default();
+    let why = end
+        .error
+        .as_ref()
+        .and_then(|error| error.message.as_deref())
+        .unwrap_or_default();
     format!("{} after {} ms {why}", end.status, end.took.as_millis())
 }
 

@@ -30,7 +30,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let texts: Vec<String> = words.by_ref().take_while(|word| word != "--").collect();
     let command = words.collect();
     let session = format!("reconnect-{}", UNIX_EPOCH.elapsed()?.as_nanos());
-    let mut hub = Hub { command, host: None, session, last: 0 };
+    let mut hub = Hub {
+        command,
+        host: None,
+        session,
+        last: 0,
+    };
     for (number, text) in (1..).zip(&texts) {
         hub.turn(number, text)?;
     }
@@ -50,7 +55,11 @@ impl Hub {
         for _ in 0..HOSTS {
             if self.host.is_none() {
                 self.start()?;
-                self.enter(if self.last > 0 { "session.attach" } else { "session.start" });
+                self.enter(if self.last > 0 {
+                    "session.attach"
+                } else {
+                    "session.start"
+                });
             }
             self.send(input.clone());
             if self.hear(&turn, &input)? {
@@ -64,10 +73,15 @@ impl Hub {
     }
 
     fn start(&mut self) -> Result<(), Box<dyn Error>> {
-        let (program, arguments) =
-            self.command.split_first().ok_or("what is the command? reconnect TEXT ... -- COMMAND ...")?;
-        let mut host =
-            Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .ok_or("what is the command? reconnect TEXT ... -- COMMAND ...")?;
+        let mut host = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         writeln!(io::stdout(), "host {}", host.id())?;
         let stdout = host.stdout.take().ok_or("the host has no stdout")?;
         self.host = Some((host, BufReader::new(stdout).lines()));
@@ -94,7 +108,10 @@ impl Hub {
     fn hear(&mut self, turn: &str, input: &Value) -> Result<bool, Box<dyn Error>> {
         while let Some(Ok(line)) = self.host.as_mut().and_then(|(_, lines)| lines.next()) {
             let message: Value = serde_json::from_str(&line).unwrap_or_default();
-            let (kind, seq) = (message["type"].as_str().unwrap_or_default(), message["seq"].as_u64());
+            let (kind, seq) = (
+                message["type"].as_str().unwrap_or_default(),
+                message["seq"].as_u64(),
+            );
             match (kind, seq) {
                 _ if message["session_id"] != self.session.as_str() => {}
                 // Its start was stored, and not heard of.
@@ -105,18 +122,33 @@ impl Hub {
                 ("session.refused" | "session.closed", _) | ("turn.complete", None) => {
                     return Err(format!("the host refuses: {line}").into());
                 }
-                ("input.result", _) if message["duplicate"] == true => {
-                    writeln!(io::stdout(), "known {}", message["message_id"].as_str().unwrap_or_default())?
-                }
+                ("input.result", _) if message["duplicate"] == true => writeln!(
+                    io::stdout(),
+                    "known {}",
+                    message["message_id"].as_str().unwrap_or_default()
+                )?,
                 ("input.result", _) => {}
                 (_, Some(seq)) if seq > self.last => {
                     self.last = seq;
-                    let shown = [&message["content"], &message["fact"], &message["error"]["category"]];
-                    let shown = shown.into_iter().find_map(Value::as_str).unwrap_or_default();
-                    writeln!(io::stdout(), "{}", format!("{seq} {kind} {shown}").trim_end())?;
+                    let shown = [
+                        &message["content"],
+                        &message["fact"],
+                        &message["error"]["category"],
+                    ];
+                    let shown = shown
+                        .into_iter()
+                        .find_map(Value::as_str)
+                        .unwrap_or_default();
+                    writeln!(
+                        io::stdout(),
+                        "{}",
+                        format!("{seq} {kind} {shown}").trim_end()
+                    )?;
                     if kind == "permission.request" {
                         let id = &message["request_id"];
-                        self.send(json!({"type":"permission.response","request_id":id,"approved":false}));
+                        self.send(
+                            json!({"type":"permission.response","request_id":id,"approved":false}),
+                        );
                     }
                     if kind == "turn.complete" && message["turn_id"] == turn {
                         return Ok(true);

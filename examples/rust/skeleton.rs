@@ -6,7 +6,9 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use trunkline_process::{ChildSpec, Inherit, Signal, SpawnError, StderrDrain, StderrTail, init, spawn};
+use trunkline_process::{
+    ChildSpec, Inherit, Signal, SpawnError, StderrDrain, StderrTail, init, spawn,
+};
 use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Program, Session, SessionStart, Turn,
 };
@@ -29,7 +31,10 @@ struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { command: "cat".to_owned(), args: Vec::new() }
+        Self {
+            command: "cat".to_owned(),
+            args: Vec::new(),
+        }
     }
 }
 
@@ -47,13 +52,17 @@ impl Adapter for Skeleton {
     type State = Work;
 
     async fn start(&self, _: &Session, options: SessionStart) -> Result<Work, Error> {
-        Ok(Work { folder: options.cwd.map(PathBuf::from) })
+        Ok(Work {
+            folder: options.cwd.map(PathBuf::from),
+        })
     }
 
     /// 3. One turn: the input in, the answer out. Its return is the turn's one end.
     async fn turn(&self, turn: Turn, input: Input, work: &mut Work) -> Result<(), Error> {
         // The host chose this process's environment, so all of it passes on. Nothing secret goes into arguments.
-        let mut spec = ChildSpec::new(&self.config.command).args(&self.config.args).inherit(Inherit::All);
+        let mut spec = ChildSpec::new(&self.config.command)
+            .args(&self.config.args)
+            .inherit(Inherit::All);
         if let Some(folder) = &work.folder {
             spec = spec.work_dir(folder);
         }
@@ -92,14 +101,20 @@ impl Adapter for Skeleton {
         }
         Err(Error::new(
             Category::ProcessExit,
-            format!("the program ended with {exit}: {}", last_words.text().trim()),
+            format!(
+                "the program ended with {exit}: {}",
+                last_words.text().trim()
+            ),
         ))
     }
 
     /// 4. What it is and can. Claim nothing that is not so: the conformance suite looks.
     fn describe(&self) -> Description {
         Description::new("skeleton", "0.1.0")
-            .use_when("a program answers an input and ends", "a program keeps a conversation of its own")
+            .use_when(
+                "a program answers an input and ends",
+                "a program keeps a conversation of its own",
+            )
             .honours(["cwd"])
     }
 
@@ -146,7 +161,10 @@ async fn answer(turn: &Turn, mut stdout: impl AsyncBufReadExt + Unpin) -> Result
 
 /// That the program does not run, with the kind of failure that a hub can act on.
 fn not_started(error: &SpawnError) -> Error {
-    Error::new(Category::NotInstalled, format!("the program does not start: failed to {error}"))
+    Error::new(
+        Category::NotInstalled,
+        format!("the program does not start: failed to {error}"),
+    )
 }
 
 fn main() -> ExitCode {

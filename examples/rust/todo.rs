@@ -22,12 +22,17 @@ impl Adapter for Todo {
     type State = List;
 
     async fn start(&self, session: &Session, _: SessionStart) -> Result<List, Error> {
-        session.output("What is to be done? (add, list, clear, export, work)\n").await;
+        session
+            .output("What is to be done? (add, list, clear, export, work)\n")
+            .await;
         Ok(List::default())
     }
 
     async fn turn(&self, turn: Turn, input: Input, list: &mut List) -> Result<(), Error> {
-        let (verb, text) = input.content.split_once(' ').unwrap_or((&input.content, ""));
+        let (verb, text) = input
+            .content
+            .split_once(' ')
+            .unwrap_or((&input.content, ""));
         match verb {
             "add" if !text.is_empty() => {
                 list.entries.push(text.to_owned());
@@ -36,28 +41,43 @@ impl Adapter for Todo {
             "list" => turn.output(list.entries.join("\n")).await,
             "clear" => clear(&turn, list).await,
             "export" => {
-                turn.new_file("todo.txt", "text/plain", list.entries.join("\n")).await?;
+                turn.new_file("todo.txt", "text/plain", list.entries.join("\n"))
+                    .await?;
             }
             "work" => work(&turn, list).await?,
-            other => return Err(Error::other(format!("{other} is none of add, list, clear, export, work"))),
+            other => {
+                return Err(Error::other(format!(
+                    "{other} is none of add, list, clear, export, work"
+                )));
+            }
         }
         Ok(())
     }
 
     async fn close(&self, session: &Session, list: List) {
-        eprintln!("session {} ends with {} to do", session.id(), list.entries.len());
+        eprintln!(
+            "session {} ends with {} to do",
+            session.id(),
+            list.entries.len()
+        );
     }
 
     fn describe(&self) -> Description {
-        Description::new("todo", "1.0").use_when("a list is kept", "work is to be done").steerable()
+        Description::new("todo", "1.0")
+            .use_when("a list is kept", "work is to be done")
+            .steerable()
     }
 }
 
 /// There is no answer, or the turn is stopped: the list stays.
 async fn clear(turn: &Turn, list: &mut List) {
-    let permission = Permission::new("clear", format!("Forget {} entries", list.entries.len()), "the list")
-        .option("yes", "Forget them", OptionKind::AllowOnce)
-        .option("no", "Keep them", OptionKind::RejectOnce);
+    let permission = Permission::new(
+        "clear",
+        format!("Forget {} entries", list.entries.len()),
+        "the list",
+    )
+    .option("yes", "Forget them", OptionKind::AllowOnce)
+    .option("no", "Keep them", OptionKind::RejectOnce);
     if turn.ask_permission(permission).await.is_approved() {
         list.entries.clear();
         turn.output("forgotten").await;

@@ -101,19 +101,24 @@ asking!(shell);
 plain!(echo);
 
 fn python() -> Option<Dialogue> {
-    PYTHON.is_here().then(|| Dialogue::with(&mut command(&["python3", "python/echo.py"]), Dialect::Echo))
+    PYTHON
+        .is_here()
+        .then(|| Dialogue::with(&mut command(&["python3", "python/echo.py"]), Dialect::Echo))
 }
 
 fn node() -> Option<Dialogue> {
-    NODE.is_here().then(|| Dialogue::with(&mut command(&["node", "node/echo.js"]), Dialect::Echo))
+    NODE.is_here()
+        .then(|| Dialogue::with(&mut command(&["node", "node/echo.js"]), Dialect::Echo))
 }
 
 fn go() -> Option<Dialogue> {
-    GO.is_here().then(|| Dialogue::with(&mut command(&[built_go()]), Dialect::Echo))
+    GO.is_here()
+        .then(|| Dialogue::with(&mut command(&[built_go()]), Dialect::Echo))
 }
 
 fn shell() -> Option<Dialogue> {
-    JQ.is_here().then(|| Dialogue::with(&mut command(&["sh", "shell/echo.sh"]), Dialect::Echo))
+    JQ.is_here()
+        .then(|| Dialogue::with(&mut command(&["sh", "shell/echo.sh"]), Dialect::Echo))
 }
 
 fn echo() -> Option<Dialogue> {
@@ -163,9 +168,15 @@ fn todo_keeps_a_list_for_each_session() {
     assert_eq!(adapter.turn_end("a"), "");
     adapter.input("b", "export");
     let file = adapter.next("b");
-    assert_eq!((&file["type"], &file["file_name"]), (&json!("file.output"), &json!("todo.txt")));
+    assert_eq!(
+        (&file["type"], &file["file_name"]),
+        (&json!("file.output"), &json!("todo.txt"))
+    );
     let path = file["file_path"].as_str().expect("a path");
-    assert_eq!(std::fs::read_to_string(path).expect("complete when announced"), "rice\u{2028}and 😀");
+    assert_eq!(
+        std::fs::read_to_string(path).expect("complete when announced"),
+        "rice\u{2028}and 😀"
+    );
     adapter.turn_end("b");
     adapter.finish();
 }

@@ -18,17 +18,33 @@ const RUN: Duration = Duration::from_secs(60);
 
 /// What a hub says until it ends, in the order of its text: its sessions do not wait for one another.
 fn said(hub: &mut Command) -> (Vec<String>, ExitStatus) {
-    let mut hub = Program::start(hub).expect("it starts; `cargo build --examples` builds the one in Rust");
+    let mut hub =
+        Program::start(hub).expect("it starts; `cargo build --examples` builds the one in Rust");
     let (lines, status) = hub.end(Instant::now() + RUN);
-    let mut lines: Vec<_> = lines.into_iter().map(|line| String::from_utf8(line).expect("UTF-8")).collect();
+    let mut lines: Vec<_> = lines
+        .into_iter()
+        .map(|line| String::from_utf8(line).expect("UTF-8"))
+        .collect();
     lines.sort();
     (lines, status)
 }
 
 fn denies_without_a_terminal(hub: &[&str]) {
-    let arguments = ["/tool ls", "Grüße\u{2028}😀", "--", "python3", "python/echo.py"];
+    let arguments = [
+        "/tool ls",
+        "Grüße\u{2028}😀",
+        "--",
+        "python3",
+        "python/echo.py",
+    ];
     let (lines, status) = said(command(hub).args(arguments));
-    assert_eq!(lines, ["[session-1] stdout: denied ls", "[session-2] stdout: Grüße\u{2028}😀"]);
+    assert_eq!(
+        lines,
+        [
+            "[session-1] stdout: denied ls",
+            "[session-2] stdout: Grüße\u{2028}😀"
+        ]
+    );
     assert_eq!(status.code(), Some(0));
 }
 
@@ -71,10 +87,21 @@ fn rust_denies_without_a_terminal() {
         return;
     }
     let (lines, status) = said(rust("hub").args(["python3", "python/echo.py"]));
-    for line in ["[one] agent: hello from one", "[one] agent: denied bash", "[two] agent: /sleep 1"] {
+    for line in [
+        "[one] agent: hello from one",
+        "[one] agent: denied bash",
+        "[two] agent: /sleep 1",
+    ] {
         assert!(lines.iter().any(|said| said == line), "{line} in {lines:?}");
     }
-    assert_eq!(lines.iter().filter(|line| line.contains(" end: completed ")).count(), 4, "{lines:?}");
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.contains(" end: completed "))
+            .count(),
+        4,
+        "{lines:?}"
+    );
     assert_eq!(status.code(), Some(0));
 }
 
@@ -84,36 +111,73 @@ fn comes_back_after_a_kill(hub: &mut Command) {
     let journal = tempfile::tempdir().expect("a folder");
     let texts = ["/sleep 300", "hello again"];
     let serve = ["serve", "--adapter", "python3 python/echo.py", "--journal"];
-    hub.args(texts).arg("--").arg(trunkline).args(serve).arg(journal.path());
-    let mut hub = Program::start(hub).expect("it starts; `cargo build --examples` builds the one in Rust");
+    hub.args(texts)
+        .arg("--")
+        .arg(trunkline)
+        .args(serve)
+        .arg(journal.path());
+    let mut hub =
+        Program::start(hub).expect("it starts; `cargo build --examples` builds the one in Rust");
     let deadline = Instant::now() + RUN;
     let line = || String::from_utf8(hub.line(deadline).expect("it goes on")).expect("UTF-8");
     let host = line();
-    let host = host.strip_prefix("host ").and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    let host = host
+        .strip_prefix("host ")
+        .and_then(|pid| Pid::from_raw(pid.parse().ok()?));
     let mut lines = Vec::new();
-    while !lines.last().is_some_and(|line: &String| line.contains(" turn.begin ")) {
+    while !lines
+        .last()
+        .is_some_and(|line: &String| line.contains(" turn.begin "))
+    {
         lines.push(line());
     }
     kill_process(host.expect("the pid of its host"), Signal::KILL).expect("it runs");
     let (rest, status) = hub.end(deadline);
-    lines.extend(rest.into_iter().map(|line| String::from_utf8(line).expect("UTF-8")));
+    lines.extend(
+        rest.into_iter()
+            .map(|line| String::from_utf8(line).expect("UTF-8")),
+    );
     assert_eq!(status.code(), Some(0), "{lines:?}");
-    assert!(lines.contains(&"known m-1".to_owned()), "what it sent again was one input: {lines:?}");
-    let entries =
-        lines.iter().filter_map(|line| Some((line.split_once(' ')?.0.parse::<usize>().ok()?, line)));
+    assert!(
+        lines.contains(&"known m-1".to_owned()),
+        "what it sent again was one input: {lines:?}"
+    );
+    let entries = lines
+        .iter()
+        .filter_map(|line| Some((line.split_once(' ')?.0.parse::<usize>().ok()?, line)));
     let (numbers, entries): (Vec<_>, Vec<_>) = entries.unzip();
-    assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>(), "each entry once: {lines:?}");
-    for (part, count) in [(" turn.begin ", 2), (" turn.complete", 2), (" turn.complete host_restart", 1)] {
-        assert_eq!(entries.iter().filter(|line| line.contains(part)).count(), count, "{part}: {lines:?}");
+    assert_eq!(
+        numbers,
+        (1..=numbers.len()).collect::<Vec<_>>(),
+        "each entry once: {lines:?}"
+    );
+    for (part, count) in [
+        (" turn.begin ", 2),
+        (" turn.complete", 2),
+        (" turn.complete host_restart", 1),
+    ] {
+        assert_eq!(
+            entries.iter().filter(|line| line.contains(part)).count(),
+            count,
+            "{part}: {lines:?}"
+        );
     }
-    assert!(entries.iter().any(|line| line.ends_with(" output hello again")), "{lines:?}");
+    assert!(
+        entries
+            .iter()
+            .any(|line| line.ends_with(" output hello again")),
+        "{lines:?}"
+    );
 }
 
 /// The program of the command line, which `cargo test --workspace` builds.
 fn trunkline() -> Option<PathBuf> {
     let test = std::env::current_exe().expect("a path");
-    let program =
-        test.ancestors().nth(2).expect("tests are built in a folder of the profile's").join("trunkline");
+    let program = test
+        .ancestors()
+        .nth(2)
+        .expect("tests are built in a folder of the profile's")
+        .join("trunkline");
     if program.exists() {
         return Some(program);
     }

@@ -16,14 +16,19 @@ fn root() -> PathBuf {
 /// Cargo builds the examples before the tests, beside their folder.
 fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
-    test.parent().and_then(|folder| folder.parent()).expect("a folder").join("examples/skeleton")
+    test.parent()
+        .and_then(|folder| folder.parent())
+        .expect("a folder")
+        .join("examples/skeleton")
 }
 
 fn host(config: Value) -> (Host, Session) {
     let mut agent = AgentConfig::external("skeleton", Command::new(program().to_string_lossy()));
     agent.config = Some(config);
     let host = Host::builder().agent(agent).build().expect("a host");
-    let session = host.open("skeleton", SessionOptions::default()).expect("a session");
+    let session = host
+        .open("skeleton", SessionOptions::default())
+        .expect("a session");
     (host, session)
 }
 
@@ -60,13 +65,28 @@ async fn an_input_goes_in_and_the_answer_comes_out_as_it_is_made() {
 #[tokio::test]
 async fn a_failure_has_its_kind_and_the_last_words() {
     let (host, session) = self::host(shell("echo oh no >&2; exit 3"));
-    let error = session.send("x").expect("a turn").end().await.error.expect("an error");
+    let error = session
+        .send("x")
+        .expect("a turn")
+        .end()
+        .await
+        .error
+        .expect("an error");
     assert_eq!(error.category, Some(Category::ProcessExit));
-    assert_eq!(error.message.as_deref(), Some("the program ended with exit status 3: oh no"));
+    assert_eq!(
+        error.message.as_deref(),
+        Some("the program ended with exit status 3: oh no")
+    );
     host.shutdown().await;
 
     let (host, session) = self::host(json!({ "command": "no-such-program-here" }));
-    let error = session.send("x").expect("a turn").end().await.error.expect("an error");
+    let error = session
+        .send("x")
+        .expect("a turn")
+        .end()
+        .await
+        .error
+        .expect("an error");
     assert_eq!(error.category, Some(Category::NotInstalled), "{error:?}");
     host.shutdown().await;
 }
@@ -76,13 +96,21 @@ async fn a_stop_ends_the_whole_tree_and_the_session_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let mark = folder.path().join("mark");
     // A first turn hangs with a child that holds the pipes; a later one answers.
-    let script = format!("test -e {0} && exec cat; touch {0}; echo begun; sleep 600 & wait", mark.display());
+    let script = format!(
+        "test -e {0} && exec cat; touch {0}; echo begun; sleep 600 & wait",
+        mark.display()
+    );
     let (host, session) = host(shell(&script));
     let mut turn = session.send("x").expect("a turn");
     let begun = async {
-        while !matches!(turn.next().await.expect("an event").kind, trunkline_host::EventKind::Output(_)) {}
+        while !matches!(
+            turn.next().await.expect("an event").kind,
+            trunkline_host::EventKind::Output(_)
+        ) {}
     };
-    tokio::time::timeout(Duration::from_secs(60), begun).await.expect("it begins");
+    tokio::time::timeout(Duration::from_secs(60), begun)
+        .await
+        .expect("it begins");
     session.stop();
     let end = turn.end().await;
     assert_eq!(end.status, Status::Stopped, "{end:?}");

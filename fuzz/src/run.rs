@@ -19,7 +19,9 @@ const SLOW: Duration = Duration::from_secs(10);
 
 /// Where a target's seeds are: one input a file. What a long run finds is added, to be kept once it is repaired.
 fn folder(target: &Target) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("seeds")
+        .join(target.name)
 }
 
 /// The seeds in the target and those in its folder.
@@ -39,7 +41,11 @@ fn seeds(target: &Target) -> Vec<Vec<u8>> {
 pub fn short(target: &Target) {
     let seeds = seeds(target);
     seeds.iter().for_each(|seed| (target.run)(seed));
-    round(target, &seeds, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    round(
+        target,
+        &seeds,
+        TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+    );
 }
 
 /// Runs spoilt seeds, others each time, for as long as is asked. Returns how many.
@@ -50,7 +56,11 @@ pub fn long(target: &Target, time: Duration) -> u64 {
     let seeds = seeds(target);
     let (began, mut cases) = (Instant::now(), 0);
     while began.elapsed() < time {
-        round(target, &seeds, TestRng::from_seed(RngAlgorithm::ChaCha, &chance()));
+        round(
+            target,
+            &seeds,
+            TestRng::from_seed(RngAlgorithm::ChaCha, &chance()),
+        );
         cases += u64::from(CASES);
     }
     cases
@@ -66,14 +76,21 @@ fn chance() -> [u8; 32] {
 }
 
 fn round(target: &Target, seeds: &[Vec<u8>], rng: TestRng) {
-    let config =
-        Config { cases: CASES, failure_persistence: None, max_shrink_time: 60_000, ..Config::default() };
+    let config = Config {
+        cases: CASES,
+        failure_persistence: None,
+        max_shrink_time: 60_000,
+        ..Config::default()
+    };
     let mut runner = TestRunner::new_with_rng(config, rng);
     let outcome = runner.run(&inputs(seeds.to_vec(), target.words), |input| {
         let began = Instant::now();
         (target.run)(&input);
         if began.elapsed() > SLOW {
-            return Err(TestCaseError::fail(format!("it took {:?}", began.elapsed())));
+            return Err(TestCaseError::fail(format!(
+                "it took {:?}",
+                began.elapsed()
+            )));
         }
         Ok(())
     });
@@ -84,8 +101,13 @@ fn round(target: &Target, seeds: &[Vec<u8>], rng: TestRng) {
             input.hash(&mut hasher);
             let file = folder(target).join(format!("found-{:016x}", hasher.finish()));
             let kept = fs::create_dir_all(folder(target)).and_then(|()| fs::write(&file, &input));
-            let place = kept.map_or_else(|error| error.to_string(), |()| file.display().to_string());
-            panic!("{}: {why}\ninput: {:?}\nkept in: {place}", target.name, String::from_utf8_lossy(&input));
+            let place =
+                kept.map_or_else(|error| error.to_string(), |()| file.display().to_string());
+            panic!(
+                "{}: {why}\ninput: {:?}\nkept in: {place}",
+                target.name,
+                String::from_utf8_lossy(&input)
+            );
         }
         Err(TestError::Abort(why)) => panic!("{}: the run was given up: {why}", target.name),
     }

@@ -36,10 +36,15 @@ fn edit() -> impl Strategy<Value = Edit> {
 }
 
 /// Any input: one of the seeds, with up to a dozen edits.
-pub(crate) fn inputs(seeds: Vec<Vec<u8>>, words: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn inputs(
+    seeds: Vec<Vec<u8>>,
+    words: &'static [&'static str],
+) -> impl Strategy<Value = Vec<u8>> {
     (any::<Index>(), proptest::collection::vec(edit(), 0..12)).prop_map(move |(seed, edits)| {
         let mut input = seeds[seed.index(seeds.len())].clone();
-        edits.iter().for_each(|edit| apply(edit, &mut input, &seeds, words));
+        edits
+            .iter()
+            .for_each(|edit| apply(edit, &mut input, &seeds, words));
         input.truncate(LONGEST);
         input
     })
@@ -68,7 +73,8 @@ fn apply(edit: &Edit, input: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[&str]) {
         }
         Edit::Again(at, length, times) => {
             let at = place(at, input);
-            let part = input[at..input.len().min(at + usize::from(*length))].repeat(usize::from(*times));
+            let part =
+                input[at..input.len().min(at + usize::from(*length))].repeat(usize::from(*times));
             if input.len() + part.len() <= LONGEST {
                 input.splice(at..at, part);
             }

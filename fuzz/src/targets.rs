@@ -33,11 +33,16 @@ pub const ALL: [Target; 9] = [
 
 /// The input in portions of sizes that it says itself: the first byte counts them, the next are their sizes.
 fn portions(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
-    let Some((count, rest)) = input.split_first() else { return (Vec::new(), input) };
+    let Some((count, rest)) = input.split_first() else {
+        return (Vec::new(), input);
+    };
     let (sizes, whole) = rest.split_at(rest.len().min(usize::from(count % 16)));
     let (mut parts, mut left) = (Vec::new(), whole);
     for size in sizes {
-        let (part, after) = left.split_at(left.len().min(usize::from(*size) * usize::from(*size) / 16 + 1));
+        let (part, after) = left.split_at(
+            left.len()
+                .min(usize::from(*size) * usize::from(*size) / 16 + 1),
+        );
         parts.push(part);
         left = after;
     }

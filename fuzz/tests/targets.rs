@@ -5,9 +5,14 @@
 use std::time::Duration;
 
 fn run(name: &str) {
-    let target = trunkline_fuzz::ALL.into_iter().find(|target| target.name == name);
+    let target = trunkline_fuzz::ALL
+        .into_iter()
+        .find(|target| target.name == name);
     let target = target.expect("it is among the targets");
-    match std::env::var("FUZZ_SECONDS").ok().map(|seconds| seconds.parse()) {
+    match std::env::var("FUZZ_SECONDS")
+        .ok()
+        .map(|seconds| seconds.parse())
+    {
         None => trunkline_fuzz::short(&target),
         Some(Ok(seconds)) => {
             let cases = trunkline_fuzz::long(&target, Duration::from_secs(seconds));

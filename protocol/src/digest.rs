@@ -76,7 +76,11 @@ pub struct Hasher<R> {
 impl<R> Hasher<R> {
     /// Reads from `inner`.
     pub fn new(inner: R) -> Self {
-        Self { inner, hash: hmac_sha256::Hash::new(), bytes: 0 }
+        Self {
+            inner,
+            hash: hmac_sha256::Hash::new(),
+            bytes: 0,
+        }
     }
 
     /// How many bytes were read, and their digest.
@@ -87,7 +91,9 @@ impl<R> Hasher<R> {
 
 impl<R> fmt::Debug for Hasher<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hasher").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Hasher")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -111,8 +117,17 @@ mod tests {
     #[test]
     fn a_digest_is_written_in_lower_case_and_read_in_either() {
         assert_eq!(Sha256::of(b"abc").to_string(), OF_ABC);
-        assert_eq!(Sha256::parse(&OF_ABC.to_uppercase()), Some(Sha256::of(b"abc")));
-        for odd in ["", "ba78", &OF_ABC[1..], &OF_ABC.replace('b', "g"), &OF_ABC.replace("ba", "\u{e9}")] {
+        assert_eq!(
+            Sha256::parse(&OF_ABC.to_uppercase()),
+            Some(Sha256::of(b"abc"))
+        );
+        for odd in [
+            "",
+            "ba78",
+            &OF_ABC[1..],
+            &OF_ABC.replace('b', "g"),
+            &OF_ABC.replace("ba", "\u{e9}"),
+        ] {
             assert_eq!(Sha256::parse(odd), None, "{odd:?}");
         }
     }

@@ -37,7 +37,13 @@ impl<B: Body> Envelope<B> {
     /// A message of a session, outside any turn.
     #[must_use]
     pub fn new(session_id: SessionId, body: impl Into<B>) -> Self {
-        Self { session_id, turn_id: None, meta: None, large: None, body: body.into() }
+        Self {
+            session_id,
+            turn_id: None,
+            meta: None,
+            large: None,
+            body: body.into(),
+        }
     }
 
     /// The same message as part of a turn.
@@ -56,7 +62,9 @@ impl<B: Body> Envelope<B> {
 
     /// Appends the message as one line with its LF ([frame.1], [frame.8]).
     pub fn write(&self, out: &mut Vec<u8>) {
-        self.write_with(self.meta.as_ref(), self.large.as_deref(), out, |out| self.body.write_members(out));
+        self.write_with(self.meta.as_ref(), self.large.as_deref(), out, |out| {
+            self.body.write_members(out)
+        });
     }
 
     /// Appends a line with the ids of this message, and with the members that `body` writes as an object.

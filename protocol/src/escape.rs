@@ -13,7 +13,10 @@ use crate::swar;
 /// Appends a value as JSON.
 pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = out.len();
-    if value.serialize(&mut Serializer::with_formatter(&mut *out, Separators)).is_err() {
+    if value
+        .serialize(&mut Serializer::with_formatter(&mut *out, Separators))
+        .is_err()
+    {
         // Only a map with keys that are not strings fails, and no message has one.
         out.truncate(start);
         out.extend_from_slice(b"null");
@@ -40,7 +43,11 @@ fn write_escaped(out: &mut Vec<u8>, mut rest: &[u8]) {
         rest = match tail {
             [] => tail,
             [0xE2, 0x80, last @ (0xA8 | 0xA9), after @ ..] => {
-                out.extend_from_slice(if *last == 0xA8 { b"\\u2028" } else { b"\\u2029" });
+                out.extend_from_slice(if *last == 0xA8 {
+                    b"\\u2028"
+                } else {
+                    b"\\u2029"
+                });
                 after
             }
             [byte, after @ ..] => {
@@ -64,7 +71,10 @@ fn plain_prefix(bytes: &[u8]) -> usize {
     let mut at = 0;
     for block in long.chunks_exact(STEP) {
         // A fold without a branch, so that it becomes a few vector instructions.
-        if block.iter().fold(false, |found, byte| found | needs_care(*byte)) {
+        if block
+            .iter()
+            .fold(false, |found, byte| found | needs_care(*byte))
+        {
             break;
         }
         at += STEP;
@@ -114,7 +124,11 @@ impl Formatter for Separators {
         while let Some(at) = rest.find(['\u{2028}', '\u{2029}']) {
             let (plain, tail) = rest.split_at(at);
             out.write_all(plain.as_bytes())?;
-            out.write_all(if tail.starts_with('\u{2028}') { b"\\u2028" } else { b"\\u2029" })?;
+            out.write_all(if tail.starts_with('\u{2028}') {
+                b"\\u2028"
+            } else {
+                b"\\u2029"
+            })?;
             rest = &tail[3..];
         }
         CompactFormatter.write_string_fragment(out, rest)

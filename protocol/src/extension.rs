@@ -46,17 +46,26 @@ impl Extensions {
     /// The extension of this name, or the empty set when the name is unknown.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        NAMES.iter().find(|(known, _)| *known == name).map_or(Self::empty(), |(_, extension)| *extension)
+        NAMES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or(Self::empty(), |(_, extension)| *extension)
     }
 
     /// The set of the names that are known; others are left out ([ext.2]).
     pub fn from_names<I: IntoIterator<Item = S>, S: AsRef<str>>(names: I) -> Self {
-        names.into_iter().map(|name| Self::named(name.as_ref())).collect()
+        names
+            .into_iter()
+            .map(|name| Self::named(name.as_ref()))
+            .collect()
     }
 
     /// The names in this set, in the order of the specification.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.iter().filter(move |(_, extension)| self.contains(*extension)).map(|(name, _)| *name)
+        NAMES
+            .iter()
+            .filter(move |(_, extension)| self.contains(*extension))
+            .map(|(name, _)| *name)
     }
 
     /// The names in this set as a list, as `session.start` and `session.ready` carry them.

@@ -55,12 +55,17 @@ impl fmt::Display for Unread {
         match self {
             Self::Noise => f.write_str("not a JSON object"),
             Self::UnknownType { kind } => write!(f, "unknown type {kind:?}"),
-            Self::Bad { kind, field, why, .. } => {
+            Self::Bad {
+                kind, field, why, ..
+            } => {
                 let kind = kind.unwrap_or("message");
                 match why {
                     Why::Missing => write!(f, "{kind} without {field}"),
                     Why::WrongType => write!(f, "{kind} with a {field} of the wrong type"),
-                    Why::TooDeep => write!(f, "{kind} with a {field} nested deeper than {MAX_DEPTH} levels"),
+                    Why::TooDeep => write!(
+                        f,
+                        "{kind} with a {field} nested deeper than {MAX_DEPTH} levels"
+                    ),
                     Why::BadId => {
                         write!(
                             f,
@@ -103,7 +108,8 @@ impl<'a> Fields<'a> {
                 while let Some(key) = map.next_key::<&'a RawValue>()? {
                     // A key that is not text, by an unpaired surrogate, is none that is known.
                     let key = text(key).unwrap_or_default();
-                    let Some(name) = self.0.iter().copied().flatten().find(|name| **name == key) else {
+                    let Some(name) = self.0.iter().copied().flatten().find(|name| **name == key)
+                    else {
                         map.next_value::<IgnoredAny>()?;
                         continue;
                     };
@@ -117,7 +123,9 @@ impl<'a> Fields<'a> {
             }
         }
         let mut deserializer = serde_json::Deserializer::from_str(object);
-        let fields = deserializer.deserialize_map(Members(known, PhantomData)).ok()?;
+        let fields = deserializer
+            .deserialize_map(Members(known, PhantomData))
+            .ok()?;
         deserializer.end().ok()?;
         Some(fields)
     }
@@ -274,7 +282,8 @@ impl Value for Meta {
 
 impl<T: Value> Value for Vec<T> {
     fn of(raw: &RawValue) -> Result<Self, Why> {
-        let elements: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
+        let elements: Vec<&RawValue> =
+            serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
         elements.into_iter().map(T::of).collect()
     }
 }
@@ -284,7 +293,10 @@ impl<T: Value> Value for BTreeMap<String, T> {
         let mended = surrogate::mend(raw.get());
         let members: BTreeMap<String, &RawValue> =
             serde_json::from_str(&mended).map_err(|_| Why::WrongType)?;
-        members.into_iter().map(|(name, raw)| Ok((name, T::of(raw)?))).collect()
+        members
+            .into_iter()
+            .map(|(name, raw)| Ok((name, T::of(raw)?)))
+            .collect()
     }
 }
 

@@ -29,7 +29,12 @@ pub(crate) fn gives(kind: AdapterKind) -> &'static [(&'static str, Gives)] {
     use Gives::{End, Pieces, Way};
     match kind {
         K::Output | K::Thinking => &[("content", Pieces)],
-        K::ToolUpdate => &[("content", Pieces), ("input", Way), ("data", Way), ("title", End)],
+        K::ToolUpdate => &[
+            ("content", Pieces),
+            ("input", Way),
+            ("data", Way),
+            ("title", End),
+        ],
         K::ToolStart => &[("input", Way), ("locations", Way), ("title", End)],
         K::ToolEnd => &[("content", End), ("diffs", Way), ("data", Way)],
         K::Message | K::Log => &[("content", End)],
@@ -100,7 +105,9 @@ const ELLIPSIS: &str = "\u{2026}";
 /// The most bytes of a line that a peer reads which says this of itself ([frame.11]).
 #[must_use]
 pub fn line_limit(max_line: Option<u64>) -> usize {
-    let said = max_line.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(MIN_MAX_LINE);
+    let said = max_line
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .unwrap_or(MIN_MAX_LINE);
     said.max(MIN_MAX_LINE)
 }
 
@@ -122,7 +129,9 @@ pub fn by_file(message: AdapterMessage, max_line: usize, keep: Keep<'_>) -> Adap
     let mut members = Members::of(&message);
     members.keep(message.body.kind(), max_line, keep);
     let line = members.line();
-    let short = std::str::from_utf8(&line).ok().and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
+    let short = std::str::from_utf8(&line)
+        .ok()
+        .and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
     short.unwrap_or(message)
 }
 
@@ -158,7 +167,9 @@ pub fn fit(
         let room = max_line.saturating_sub(members.with(at, "").len() - 1);
         let (piece, after) = rest.split_at(cut_at(rest, room));
         if piece.is_empty() && !after.is_empty() {
-            return Err(TooLong { bytes: members.with(at, "").len() });
+            return Err(TooLong {
+                bytes: members.with(at, "").len(),
+            });
         }
         line(members.with(at, piece));
         rest = after;
@@ -182,9 +193,23 @@ impl<'a> Members<'a> {
         let mut text = Vec::new();
         message.body.write_members(&mut text);
         let text = String::from_utf8(text).unwrap_or_default();
-        let fields = Fields::split(&text, &[<crate::AdapterBody as Direction>::fields(message.body.kind())]);
-        let list = fields.unwrap_or_default().iter().map(|(name, raw)| (name, raw.to_owned())).collect();
-        Self { message, has_meta: true, large: message.large.as_deref().cloned().unwrap_or_default(), list }
+        let fields = Fields::split(
+            &text,
+            &[<crate::AdapterBody as Direction>::fields(
+                message.body.kind(),
+            )],
+        );
+        let list = fields
+            .unwrap_or_default()
+            .iter()
+            .map(|(name, raw)| (name, raw.to_owned()))
+            .collect();
+        Self {
+            message,
+            has_meta: true,
+            large: message.large.as_deref().cloned().unwrap_or_default(),
+            list,
+        }
     }
 
     fn at(&self, name: &str) -> Option<usize> {
@@ -192,7 +217,9 @@ impl<'a> Members<'a> {
     }
 
     fn delta(&self, kind: AdapterKind) -> Option<usize> {
-        let (name, _) = gives(kind).iter().find(|(_, gives)| *gives == Gives::Pieces)?;
+        let (name, _) = gives(kind)
+            .iter()
+            .find(|(_, gives)| *gives == Gives::Pieces)?;
         self.at(name)
     }
 
@@ -201,17 +228,22 @@ impl<'a> Members<'a> {
         let mut line = Vec::new();
         let Envelope { meta, .. } = self.message;
         let large = Some(&self.large).filter(|large| !large.is_empty());
-        self.message.write_with(meta.as_ref().filter(|_| self.has_meta), large, &mut line, |out| {
-            out.push(b'{');
-            for (at, (name, raw)) in self.list.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
+        self.message.write_with(
+            meta.as_ref().filter(|_| self.has_meta),
+            large,
+            &mut line,
+            |out| {
+                out.push(b'{');
+                for (at, (name, raw)) in self.list.iter().enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    out.extend_from_slice(format!("\"{name}\":").as_bytes());
+                    out.extend_from_slice(raw.as_bytes());
                 }
-                out.extend_from_slice(format!("\"{name}\":").as_bytes());
-                out.extend_from_slice(raw.as_bytes());
-            }
-            out.push(b'}');
-        });
+                out.push(b'}');
+            },
+        );
         line
     }
 
@@ -235,9 +267,13 @@ impl<'a> Members<'a> {
                 let member = self.at(name)?;
                 Some((self.list[member].1.len(), at, member))
             });
-            let Some((_, at, member)) = there.max() else { return };
+            let Some((_, at, member)) = there.max() else {
+                return;
+            };
             let name = left.swap_remove(at);
-            let Ok(kept) = keep(&self.list[member].1) else { continue };
+            let Ok(kept) = keep(&self.list[member].1) else {
+                continue;
+            };
             self.large.insert(name.to_owned(), kept);
             if matches!(kind, AdapterKind::Message | AdapterKind::Log) {
                 // It must be there.
@@ -249,7 +285,12 @@ impl<'a> Members<'a> {
     }
 
     /// Lets members give way, the largest first, until the line without its delta is short enough.
-    fn shorten(&mut self, kind: AdapterKind, agreed: Extensions, max_line: usize) -> Result<(), TooLong> {
+    fn shorten(
+        &mut self,
+        kind: AdapterKind,
+        agreed: Extensions,
+        max_line: usize,
+    ) -> Result<(), TooLong> {
         let mut bytes = self.bytes(kind);
         if bytes <= max_line {
             return Ok(());
@@ -260,13 +301,18 @@ impl<'a> Members<'a> {
             self.list.push(("truncated", "true".to_owned()));
             bytes = self.bytes(kind);
         }
-        let mut left: Vec<_> = gives(kind).iter().filter(|(_, gives)| *gives != Gives::Pieces).collect();
+        let mut left: Vec<_> = gives(kind)
+            .iter()
+            .filter(|(_, gives)| *gives != Gives::Pieces)
+            .collect();
         while bytes > max_line {
             let largest = left.iter().enumerate().filter_map(|(at, (name, _))| {
                 let member = self.at(name)?;
                 Some((self.list[member].1.len(), at, member))
             });
-            let Some((len, at, member)) = largest.max() else { return Err(TooLong { bytes }) };
+            let Some((len, at, member)) = largest.max() else {
+                return Err(TooLong { bytes });
+            };
             let (_, how) = left.swap_remove(at);
             if *how == Gives::Way {
                 self.list.remove(member);
@@ -277,7 +323,10 @@ impl<'a> Members<'a> {
                 self.list[member].1 = format!("\"{}{mark}\"", &text[..cut_at(text, most)]);
             }
             let now = self.bytes(kind);
-            debug_assert!(now <= bytes + ELLIPSIS.len(), "a member of {len} bytes gives way");
+            debug_assert!(
+                now <= bytes + ELLIPSIS.len(),
+                "a member of {len} bytes gives way"
+            );
             bytes = now;
         }
         Ok(())
@@ -286,7 +335,9 @@ impl<'a> Members<'a> {
     /// Keeps what belongs to each piece of a delta; the rest was in the first.
     fn keep_for_pieces(&mut self, kind: AdapterKind) {
         let once = |name: &str| {
-            gives(kind).iter().any(|(given, how)| *given == name && *how != Gives::Pieces)
+            gives(kind)
+                .iter()
+                .any(|(given, how)| *given == name && *how != Gives::Pieces)
                 || name == "truncated"
         };
         // The delta stays where it was: what goes stands behind it.
@@ -298,7 +349,10 @@ impl<'a> Members<'a> {
 
 /// The text within the quotes of a JSON string, with its escapes.
 fn inner(string: &str) -> &str {
-    string.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default()
+    string
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .unwrap_or_default()
 }
 
 /// Where at most `most` bytes of a JSON string end: between characters, and not within an escape.
@@ -309,8 +363,22 @@ fn cut_at(text: &str, most: usize) -> usize {
     let at = text.floor_char_boundary(most);
     let bytes = &text.as_bytes()[..at];
     let nearest = bytes.iter().rev().take(5).position(|byte| *byte == b'\\');
-    let Some(start) = nearest.map(|back| at - 1 - back) else { return at };
-    let run = bytes[..=start].iter().rev().take_while(|byte| **byte == b'\\').count();
-    let len = if text.as_bytes().get(start + 1) == Some(&b'u') { 6 } else { 2 };
-    if run % 2 == 1 && start + len > at { start } else { at }
+    let Some(start) = nearest.map(|back| at - 1 - back) else {
+        return at;
+    };
+    let run = bytes[..=start]
+        .iter()
+        .rev()
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    let len = if text.as_bytes().get(start + 1) == Some(&b'u') {
+        6
+    } else {
+        2
+    };
+    if run % 2 == 1 && start + len > at {
+        start
+    } else {
+        at
+    }
 }

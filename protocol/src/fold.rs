@@ -6,9 +6,9 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
-    AdapterBody, AdapterMessage, Channel, ClosedReason, Context, Envelope, Extensions, Failure, FileOutput,
-    InputRequest, Json, Output, PermissionRequest, SessionClosed, SessionInfo, Status, ToolCallId, ToolEnd,
-    ToolStart, TurnComplete,
+    AdapterBody, AdapterMessage, Channel, ClosedReason, Context, Envelope, Extensions, Failure,
+    FileOutput, InputRequest, Json, Output, PermissionRequest, SessionClosed, SessionInfo, Status,
+    ToolCallId, ToolEnd, ToolStart, TurnComplete,
 };
 
 /// The author's choice whether tool events go to a peer without `events` as JSON on channel `tool` ([ext.3]).
@@ -75,7 +75,9 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
                 strip_file(file, agreed);
                 None
             }
-            AdapterBody::SessionInfo(info) => return fold_info(info.as_ref().clone(), message, agreed),
+            AdapterBody::SessionInfo(info) => {
+                return fold_info(info.as_ref().clone(), message, agreed);
+            }
             AdapterBody::SessionReady(ready) => {
                 let lost = ready.info.context == Some(Context::Lost) && !has(Extensions::RESUME);
                 strip_info(&mut ready.info, agreed);
@@ -145,7 +147,13 @@ pub fn strip_info(info: &mut SessionInfo, agreed: Extensions) {
     }
     if !agreed.contains(Extensions::OPTIONS) {
         let SessionInfo {
-            adapter, capabilities, input_modes, native_session_id, display_id, context, ..
+            adapter,
+            capabilities,
+            input_modes,
+            native_session_id,
+            display_id,
+            context,
+            ..
         } = std::mem::take(info);
         *info = SessionInfo {
             adapter,
@@ -179,15 +187,24 @@ fn system(message: &AdapterMessage, text: String) -> AdapterMessage {
 }
 
 fn said(message: &AdapterMessage, channel: Channel, text: String) -> AdapterMessage {
-    Envelope::new(message.session_id.clone(), Output::on(channel, text)).of_turn(message.turn_id.clone())
+    Envelope::new(message.session_id.clone(), Output::on(channel, text))
+        .of_turn(message.turn_id.clone())
 }
 
 /// A call of a tool, or its result, as user interfaces without `events` read it.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ToolBlock<'a> {
-    ToolUse { id: &'a ToolCallId, name: &'a str, input: ToolInput<'a> },
-    ToolResult { tool_use_id: &'a ToolCallId, content: &'a str, is_error: bool },
+    ToolUse {
+        id: &'a ToolCallId,
+        name: &'a str,
+        input: ToolInput<'a>,
+    },
+    ToolResult {
+        tool_use_id: &'a ToolCallId,
+        content: &'a str,
+        is_error: bool,
+    },
 }
 
 /// An input; an empty object where it is not known.
@@ -204,7 +221,11 @@ impl Serialize for ToolInput<'_> {
 
 impl<'a> ToolBlock<'a> {
     fn of_call(start: &'a ToolStart) -> Self {
-        Self::ToolUse { id: &start.tool_call_id, name: &start.tool, input: ToolInput(start.input.as_ref()) }
+        Self::ToolUse {
+            id: &start.tool_call_id,
+            name: &start.tool,
+            input: ToolInput(start.input.as_ref()),
+        }
     }
 
     fn of_result(end: &'a ToolEnd) -> Self {
@@ -218,7 +239,11 @@ impl<'a> ToolBlock<'a> {
 
 fn as_json(message: &AdapterMessage, block: &ToolBlock<'_>) -> AdapterMessage {
     // Texts and JSON that was read: it cannot fail.
-    said(message, Channel::Tool, serde_json::to_string(block).unwrap_or_default())
+    said(
+        message,
+        Channel::Tool,
+        serde_json::to_string(block).unwrap_or_default(),
+    )
 }
 
 /// Strips the end of a turn; the text tells what would be lost with it.
@@ -239,15 +264,29 @@ fn fold_end(end: &mut TurnComplete, agreed: Extensions) -> Option<String> {
         Status::Limit => Some("a limit is reached"),
     };
     let text = failure_text(&end.error.take().unwrap_or_default(), fallback);
-    let TurnComplete { usage, native_session_id, session_params, clear_session, .. } = std::mem::take(end);
-    *end =
-        TurnComplete { usage, native_session_id, session_params, clear_session, ..TurnComplete::default() };
+    let TurnComplete {
+        usage,
+        native_session_id,
+        session_params,
+        clear_session,
+        ..
+    } = std::mem::take(end);
+    *end = TurnComplete {
+        usage,
+        native_session_id,
+        session_params,
+        clear_session,
+        ..TurnComplete::default()
+    };
     text
 }
 
 /// What a person reads of a failure: its message, or else the fallback.
 fn failure_text(failure: &Failure, fallback: Option<&str>) -> Option<String> {
-    let message = failure.message.as_deref().filter(|message| !message.is_empty());
+    let message = failure
+        .message
+        .as_deref()
+        .filter(|message| !message.is_empty());
     let mut text = message.or(fallback)?.to_owned();
     if let Some(retry_at) = &failure.retry_at {
         text.push_str(" (try again at ");
@@ -264,10 +303,16 @@ fn closed_text(closed: &SessionClosed) -> String {
         Some(ClosedReason::Refused) => "the session was refused",
         Some(ClosedReason::UnknownAgent) => "there is no such agent",
         Some(ClosedReason::Limit) => "the session has reached a limit",
-        Some(ClosedReason::Protocol) => "the session cannot be served in this version of the protocol",
+        Some(ClosedReason::Protocol) => {
+            "the session cannot be served in this version of the protocol"
+        }
         Some(ClosedReason::Shutdown) => "the session has ended: shutting down",
     };
-    match closed.error.as_ref().and_then(|error| error.message.as_deref()) {
+    match closed
+        .error
+        .as_ref()
+        .and_then(|error| error.message.as_deref())
+    {
         Some(message) => format!("{reason}: {message}"),
         None => reason.to_owned(),
     }
@@ -304,10 +349,18 @@ fn strip_request(request: &mut PermissionRequest) {
 fn strip_event_members(body: &mut AdapterBody) {
     match body {
         AdapterBody::Output(output) => {
-            (output.message_id, output.parent_tool_call_id, output.history) = (None, None, None);
+            (
+                output.message_id,
+                output.parent_tool_call_id,
+                output.history,
+            ) = (None, None, None);
         }
         AdapterBody::PermissionRequest(request) => {
-            (request.message_id, request.parent_tool_call_id, request.history) = (None, None, None);
+            (
+                request.message_id,
+                request.parent_tool_call_id,
+                request.history,
+            ) = (None, None, None);
         }
         _ => {}
     }

@@ -55,7 +55,15 @@ impl<'a> Head<'a> {
                 if let Some(unread) = too_long_id(&session_id, turn_id.as_deref()) {
                     return Err(unread);
                 }
-                Ok(Self { kind, session_id, turn_id, channel, content, plain, line })
+                Ok(Self {
+                    kind,
+                    session_id,
+                    turn_id,
+                    channel,
+                    content,
+                    plain,
+                    line,
+                })
             }
             // Something unusual: read again, member by member, to tell what.
             _ => Self::read_slowly(line),
@@ -64,15 +72,26 @@ impl<'a> Head<'a> {
 
     fn read_slowly(line: &'a str) -> Result<Self, Unread> {
         const FIELDS: &[&str] = &["type", "session_id", "turn_id"];
-        let Some(fields) = Fields::split(line, &[FIELDS]) else { return Err(Unread::Noise) };
-        let bad = |field, why| Unread::Bad { kind: None, session_id: session_in(&fields), field, why };
+        let Some(fields) = Fields::split(line, &[FIELDS]) else {
+            return Err(Unread::Noise);
+        };
+        let bad = |field, why| Unread::Bad {
+            kind: None,
+            session_id: session_in(&fields),
+            field,
+            why,
+        };
         let required = |field| {
             let raw = fields.get(field).ok_or(Why::Missing);
-            raw.and_then(text_id).map_err(|why| bad(field, why)).map(|id| id.unwrap_or_default().into_owned())
+            raw.and_then(text_id)
+                .map_err(|why| bad(field, why))
+                .map(|id| id.unwrap_or_default().into_owned())
         };
         let kind = required("type")?;
         let session_id = required("session_id")?;
-        let turn_id: Option<TurnId> = fields.read("turn_id").map_err(|fault| bad(fault.field, fault.why))?;
+        let turn_id: Option<TurnId> = fields
+            .read("turn_id")
+            .map_err(|fault| bad(fault.field, fault.why))?;
         if let Some(unread) = too_long_id(&session_id, turn_id.as_ref().map(TurnId::as_str)) {
             return Err(unread);
         }
@@ -99,7 +118,12 @@ impl<'a> Head<'a> {
         };
         if self.session_id.is_empty() && !B::is_of_pipe(kind) {
             let name = Some(B::name_of(kind));
-            return Err(Unread::Bad { kind: name, session_id: None, field: "session_id", why: Why::BadId });
+            return Err(Unread::Bad {
+                kind: name,
+                session_id: None,
+                field: "session_id",
+                why: Why::BadId,
+            });
         }
         Ok(kind)
     }
@@ -128,7 +152,13 @@ impl<'a> Head<'a> {
         let session_id = SessionId::new(&*self.session_id).unwrap_or_else(|_| SessionId::none());
         let turn_id = self.turn_id.as_deref().and_then(|id| TurnId::new(id).ok());
         let large = self.large().map(Box::new);
-        Envelope { session_id, turn_id, meta, large, body }
+        Envelope {
+            session_id,
+            turn_id,
+            meta,
+            large,
+            body,
+        }
     }
 
     /// The members of the message that lie in files. `None` where it names none (`large`).
@@ -137,7 +167,10 @@ impl<'a> Head<'a> {
         if self.plain || memchr::memmem::find(self.line.as_bytes(), b"\"large\"").is_none() {
             return None;
         }
-        Fields::split(self.line, &[&["large"]])?.read("large").ok().flatten()
+        Fields::split(self.line, &[&["large"]])?
+            .read("large")
+            .ok()
+            .flatten()
     }
 
     /// The body and the `_meta`. The ids stay with the head.
@@ -204,7 +237,12 @@ fn too_long_id(session_id: &str, turn_id: Option<&str>) -> Option<Unread> {
         Some(turn_id) if long(turn_id) => "turn_id",
         _ => return None,
     };
-    Some(Unread::Bad { kind: None, session_id: SessionId::new(session_id).ok(), field, why: Why::BadId })
+    Some(Unread::Bad {
+        kind: None,
+        session_id: SessionId::new(session_id).ok(),
+        field,
+        why: Why::BadId,
+    })
 }
 
 fn session_in(fields: &Fields<'_>) -> Option<SessionId> {
@@ -231,7 +269,11 @@ fn member_in<'a>(first: &'a [u8], name: &str) -> Option<&'a RawValue> {
         let (key, after) = split_token(rest)?;
         rest = after.trim_ascii_start().strip_prefix(b":")?;
         let (value, after) = split_token(rest)?;
-        if key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\"")) == Some(name.as_bytes()) {
+        if key
+            .strip_prefix(b"\"")
+            .and_then(|key| key.strip_suffix(b"\""))
+            == Some(name.as_bytes())
+        {
             return serde_json::from_slice(value).ok();
         }
         rest = after.trim_ascii_start().strip_prefix(b",")?;
@@ -285,7 +327,10 @@ impl<'a> Visitor<'a> for Scan<'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut scanned = Scanned { plain: true, ..Scanned::default() };
+        let mut scanned = Scanned {
+            plain: true,
+            ..Scanned::default()
+        };
         while let Some(name) = map.next_key()? {
             let slot = match name {
                 Name::Kind => &mut scanned.kind,

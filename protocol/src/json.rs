@@ -29,8 +29,10 @@ impl Json {
         if clean && matches!(text, Cow::Borrowed(_)) {
             return Self(raw.to_owned());
         }
-        let text =
-            text.replace(['\r', '\n'], " ").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+        let text = text
+            .replace(['\r', '\n'], " ")
+            .replace('\u{2028}', "\\u2028")
+            .replace('\u{2029}', "\\u2029");
         Self(RawValue::from_string(text).unwrap_or_else(|_| raw.to_owned()))
     }
 

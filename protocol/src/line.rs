@@ -149,7 +149,10 @@ impl LineReader {
     /// # Panics
     /// When more are claimed than there was room for.
     pub fn filled(&mut self, bytes: usize) {
-        assert!(bytes <= self.buffer.len() - self.end, "a read fills no more than the space it was given");
+        assert!(
+            bytes <= self.buffer.len() - self.end,
+            "a read fills no more than the space it was given"
+        );
         self.end += bytes;
     }
 
@@ -179,8 +182,12 @@ impl LineReader {
                 return Some(self.report(skipped));
             }
             if line.len() > self.limit {
-                let first = self.buffer[line.start..line.end.min(line.start + FIRST_BYTES)].to_vec();
-                return Some(self.report(Skipped { first, bytes: line.len() as u64 }));
+                let first =
+                    self.buffer[line.start..line.end.min(line.start + FIRST_BYTES)].to_vec();
+                return Some(self.report(Skipped {
+                    first,
+                    bytes: line.len() as u64,
+                }));
             }
             let trimmed = self.trimmed(line);
             if !trimmed.is_empty() {
@@ -199,7 +206,10 @@ impl LineReader {
         }
         if line.len() > self.limit {
             let first = self.buffer[line.start..line.start + FIRST_BYTES.min(line.len())].to_vec();
-            return Some(self.report(Skipped { first, bytes: line.len() as u64 }));
+            return Some(self.report(Skipped {
+                first,
+                bytes: line.len() as u64,
+            }));
         }
         let trimmed = self.trimmed(line);
         let rest = &self.buffer[trimmed];
@@ -207,7 +217,9 @@ impl LineReader {
             return None;
         }
         match judge(rest) {
-            Item::Line(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => Some(Item::Line(text)),
+            Item::Line(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+                Some(Item::Line(text))
+            }
             _ => Some(Item::Cut(rest)),
         }
     }
@@ -220,7 +232,10 @@ impl LineReader {
         } else if under_way.len() > self.limit.max(FIRST_BYTES) {
             // One byte more than the limit may be the CR or LF that ends the line: a line is judged when it is longer still.
             let first = self.buffer[under_way.start..under_way.start + FIRST_BYTES].to_vec();
-            self.skipped = Some(Skipped { first, bytes: under_way.len() as u64 });
+            self.skipped = Some(Skipped {
+                first,
+                bytes: under_way.len() as u64,
+            });
         } else {
             return;
         }
@@ -229,7 +244,10 @@ impl LineReader {
 
     fn report(&mut self, skipped: Skipped) -> Item<'_> {
         self.reported = skipped;
-        Item::TooLong { first: &self.reported.first, bytes: self.reported.bytes }
+        Item::TooLong {
+            first: &self.reported.first,
+            bytes: self.reported.bytes,
+        }
     }
 
     /// The line without white space at its ends and without a BOM before the first message ([frame.3]).

@@ -18,7 +18,9 @@ pub use event::*;
 pub use health::*;
 pub use host::*;
 pub use journal::*;
-pub use kind::{AdapterBody, AdapterKind, HostBody, HostKind, HubBody, HubKind, RelayBody, RelayKind};
+pub use kind::{
+    AdapterBody, AdapterKind, HostBody, HostKind, HubBody, HubKind, RelayBody, RelayKind,
+};
 pub use large::{Large, LargeMember, MAX_LARGE};
 pub use options::*;
 pub use outcome::*;

@@ -183,7 +183,11 @@ pub struct Illegal {
 
 impl std::fmt::Display for Illegal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} does not happen to a turn that is {:?}", self.step, self.phase)
+        write!(
+            f,
+            "{:?} does not happen to a turn that is {:?}",
+            self.step, self.phase
+        )
     }
 }
 
@@ -220,7 +224,13 @@ impl TurnPhase {
 
 impl TurnStep {
     /// Every step.
-    pub const ALL: [Self; 5] = [Self::Begin, Self::Emit, Self::Stop, Self::Complete, Self::Abort];
+    pub const ALL: [Self; 5] = [
+        Self::Begin,
+        Self::Emit,
+        Self::Stop,
+        Self::Complete,
+        Self::Abort,
+    ];
 }
 
 /// The phase of a permission request or a question ([permission.2] to [permission.4]).

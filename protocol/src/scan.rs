@@ -64,7 +64,10 @@ fn plain_text(rest: &str) -> Option<(&str, &str)> {
 }
 
 fn usual(line: &str) -> Option<Scanned<'_>> {
-    let mut scanned = Scanned { plain: true, ..Scanned::default() };
+    let mut scanned = Scanned {
+        plain: true,
+        ..Scanned::default()
+    };
     let mut at = Cursor { line, at: 0 };
     at.expect(b'{')?;
     loop {
@@ -198,7 +201,9 @@ impl<'a> Cursor<'a> {
         }
         self.at = start + end + 1;
         // Between the quotes stand whole characters: a quote is never within one.
-        serde_json::from_str(&self.line[start - 1..self.at]).ok().map(Cow::Owned)
+        serde_json::from_str(&self.line[start - 1..self.at])
+            .ok()
+            .map(Cow::Owned)
     }
 }
 
@@ -216,7 +221,9 @@ fn end_of_long(bytes: &[u8], from: usize) -> Option<usize> {
     let long = bytes.get(from..)?;
     let length = memchr::memchr2(b'"', b'\\', long)?;
     // A fold without a branch becomes a few vector instructions.
-    let control = long[..length].iter().fold(false, |found, byte| found | (*byte < 0x20));
+    let control = long[..length]
+        .iter()
+        .fold(false, |found, byte| found | (*byte < 0x20));
     (!control).then_some(from + length)
 }
 

@@ -34,10 +34,12 @@ impl FromRelay {
     pub fn parse(line: &str) -> Result<(Self, Stamp), Unread> {
         let head = Head::read(line)?;
         match head.kind_of::<AdapterBody>() {
-            Err(Unread::UnknownType { .. }) => {
-                head.stamped().map(|(message, stamp)| (Self::Relay(message), stamp))
-            }
-            _ => head.stamped().map(|(message, stamp)| (Self::Adapter(message), stamp)),
+            Err(Unread::UnknownType { .. }) => head
+                .stamped()
+                .map(|(message, stamp)| (Self::Relay(message), stamp)),
+            _ => head
+                .stamped()
+                .map(|(message, stamp)| (Self::Adapter(message), stamp)),
         }
     }
 }
@@ -60,7 +62,11 @@ mod tests {
 
     #[test]
     fn a_line_gives_its_message_and_its_stamp() {
-        let stamp = |seq, epoch, time: Option<&str>| Stamp { seq, epoch, time: time.map(str::to_owned) };
+        let stamp = |seq, epoch, time: Option<&str>| Stamp {
+            seq,
+            epoch,
+            time: time.map(str::to_owned),
+        };
         for (members, expected) in [
             ("", stamp(None, None, None)),
             (
@@ -68,26 +74,43 @@ mod tests {
                 stamp(Some(7), Some(2), Some("2026-03-01T12:00:00Z")),
             ),
             (r#","seq":"7","epoch":-2,"time":3"#, stamp(None, None, None)),
-            (r#","seq":6,"seq":7,"epoch":null"#, stamp(Some(7), None, None)),
+            (
+                r#","seq":6,"seq":7,"epoch":null"#,
+                stamp(Some(7), None, None),
+            ),
         ] {
-            let line =
-                format!(r#"{{"type":"output","session_id":"s","turn_id":"t","content":"c"{members}}}"#);
+            let line = format!(
+                r#"{{"type":"output","session_id":"s","turn_id":"t","content":"c"{members}}}"#
+            );
             let (message, told) = FromRelay::parse(&line).unwrap();
             assert_eq!(told, expected, "{line}");
-            let FromRelay::Adapter(message) = message else { panic!("{line}") };
+            let FromRelay::Adapter(message) = message else {
+                panic!("{line}")
+            };
             assert_eq!(message, AdapterMessage::parse(&line).unwrap());
 
-            let line = format!(r#"{{"type":"host.fact","session_id":"s","fact":"opened"{members}}}"#);
+            let line =
+                format!(r#"{{"type":"host.fact","session_id":"s","fact":"opened"{members}}}"#);
             let (message, told) = FromRelay::parse(&line).unwrap();
             assert_eq!(told, expected, "{line}");
-            let FromRelay::Relay(RelayMessage { body: RelayBody::HostFact(fact), .. }) = message else {
+            let FromRelay::Relay(RelayMessage {
+                body: RelayBody::HostFact(fact),
+                ..
+            }) = message
+            else {
                 panic!("{line}")
             };
             assert_eq!(fact.fact, Some(Fact::Opened));
         }
         for (line, kind) in [
-            (r#"{"type":"of.no.one","session_id":"s"}"#, "unknown type \"of.no.one\""),
-            (r#"{"type":"output","session_id":"s"}"#, "output without content"),
+            (
+                r#"{"type":"of.no.one","session_id":"s"}"#,
+                "unknown type \"of.no.one\"",
+            ),
+            (
+                r#"{"type":"output","session_id":"s"}"#,
+                "output without content",
+            ),
             ("[]", "not a JSON object"),
         ] {
             assert_eq!(FromRelay::parse(line).unwrap_err().to_string(), kind);

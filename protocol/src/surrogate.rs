@@ -11,7 +11,9 @@ pub(crate) fn mend(json: &str) -> Cow<'_, str> {
     while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
         let escape = at + found;
         at = escape + 2;
-        let Some(first) = surrogate_at(bytes, escape) else { continue };
+        let Some(first) = surrogate_at(bytes, escape) else {
+            continue;
+        };
         at = escape + 6;
         if first < 0xDC00 && surrogate_at(bytes, at).is_some_and(|second| second >= 0xDC00) {
             at += 6;
@@ -38,7 +40,9 @@ fn surrogate_at(bytes: &[u8], at: usize) -> Option<u16> {
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
-    u16::from_str_radix(digits, 16).ok().filter(|unit| (0xD800..0xE000).contains(unit))
+    u16::from_str_radix(digits, 16)
+        .ok()
+        .filter(|unit| (0xD800..0xE000).contains(unit))
 }
 
 #[cfg(test)]

@@ -38,7 +38,9 @@ fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
         }
         rest = after;
     }
-    let at = rest.iter().position(|byte| marks(LOW * u64::from(*byte)) != 0)?;
+    let at = rest
+        .iter()
+        .position(|byte| marks(LOW * u64::from(*byte)) != 0)?;
     Some(bytes.len() - rest.len() + at)
 }
 

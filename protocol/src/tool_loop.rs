@@ -93,7 +93,11 @@ impl ToolLoop {
         while self.calls.len() > self.limits.window {
             self.calls.pop_front();
         }
-        let call = Call { key: key(tool, input), tool: named(tool), vague: is_vague(input) };
+        let call = Call {
+            key: key(tool, input),
+            tool: named(tool),
+            vague: is_vague(input),
+        };
         self.calls.push_back(call);
         if self.calls.len() < self.limits.least {
             return Verdict::Fine;
@@ -107,10 +111,20 @@ impl ToolLoop {
     }
 
     fn repeat(&self) -> Verdict {
-        let Some(last) = self.calls.back() else { return Verdict::Fine };
-        let times = self.calls.iter().filter(|call| call.key == last.key).count();
+        let Some(last) = self.calls.back() else {
+            return Verdict::Fine;
+        };
+        let times = self
+            .calls
+            .iter()
+            .filter(|call| call.key == last.key)
+            .count();
         let limits = &self.limits;
-        let block = if last.vague { limits.repeat_block_vague } else { limits.repeat_block };
+        let block = if last.vague {
+            limits.repeat_block_vague
+        } else {
+            limits.repeat_block
+        };
         let tool = &last.tool;
         let why = || format!("`{tool}` was called {times} times with the same input");
         match times {
@@ -123,20 +137,32 @@ impl ToolLoop {
     /// How many of the last calls are two different ones strictly in turn.
     fn alternation(&self) -> Verdict {
         let mut back = self.calls.iter().rev();
-        let (Some(last), Some(other)) = (back.next(), back.next()) else { return Verdict::Fine };
+        let (Some(last), Some(other)) = (back.next(), back.next()) else {
+            return Verdict::Fine;
+        };
         if last.key == other.key {
             return Verdict::Fine;
         }
         let pair = [last, other];
-        let times =
-            self.calls.iter().rev().enumerate().take_while(|(at, call)| call.key == pair[at % 2].key).count();
+        let times = self
+            .calls
+            .iter()
+            .rev()
+            .enumerate()
+            .take_while(|(at, call)| call.key == pair[at % 2].key)
+            .count();
         let limits = &self.limits;
         let (warn, block) = if last.vague || other.vague {
             (limits.alternate_warn_vague, limits.alternate_block_vague)
         } else {
             (limits.alternate_warn, limits.alternate_block)
         };
-        let why = || format!("the last {times} calls are `{}` and `{}` in turn", other.tool, last.tool);
+        let why = || {
+            format!(
+                "the last {times} calls are `{}` and `{}` in turn",
+                other.tool, last.tool
+            )
+        };
         match times {
             _ if times >= block => Verdict::Block(why()),
             _ if times >= warn => Verdict::Warn(why()),
@@ -155,12 +181,18 @@ fn named(tool: &str) -> String {
 
 /// File changes without their content: two different edits look the same.
 fn is_vague(input: &Value) -> bool {
-    let Value::Object(members) = input else { return false };
-    let Some(Value::Array(changes)) = members.get("changes") else { return false };
+    let Value::Object(members) = input else {
+        return false;
+    };
+    let Some(Value::Array(changes)) = members.get("changes") else {
+        return false;
+    };
     members.len() == 1
         && changes.iter().all(|change| {
             change.as_object().is_some_and(|change| {
-                change.keys().all(|key| matches!(key.as_str(), "kind" | "path" | "type"))
+                change
+                    .keys()
+                    .all(|key| matches!(key.as_str(), "kind" | "path" | "type"))
             })
         })
 }
@@ -236,7 +268,10 @@ mod tests {
             ("aaaaaaaaaaaaaaa", ".......wwwwwwwb"),
             ("abcdefghijklmnop", "................"),
             // Spread over the window, still the same call.
-            ("axaxyaxzawavaqarx", "................w".replace('w', ".").as_str()),
+            (
+                "axaxyaxzawavaqarx",
+                "................w".replace('w', ".").as_str(),
+            ),
             ("abababa", "......."),
             ("abababab", ".......w"),
             ("abababababab", ".......wwwwb"),
@@ -252,8 +287,13 @@ mod tests {
 
     #[test]
     fn a_repeat_outside_the_window_is_forgotten() {
-        let others: String = (0..41).map(|n| char::from_u32(0x100 + n).unwrap()).collect();
-        assert_eq!(verdicts(&format!("aaaaaaa{others}a")).chars().last(), Some('.'));
+        let others: String = (0..41)
+            .map(|n| char::from_u32(0x100 + n).unwrap())
+            .collect();
+        assert_eq!(
+            verdicts(&format!("aaaaaaa{others}a")).chars().last(),
+            Some('.')
+        );
     }
 
     #[test]
@@ -272,11 +312,14 @@ mod tests {
 
     #[test]
     fn inputs_that_tell_little_need_more() {
-        let vague = |letter: char| json!({"changes": [{"kind": "update", "path": letter.to_string()}]});
-        assert_eq!(play(&"a".repeat(24), vague), format!(".......{}b", "w".repeat(16)));
+        let vague =
+            |letter: char| json!({"changes": [{"kind": "update", "path": letter.to_string()}]});
+        assert_eq!(
+            play(&"a".repeat(24), vague),
+            format!(".......{}b", "w".repeat(16))
+        );
         assert_eq!(play(&"ab".repeat(6), vague), "...........w");
-        let told =
-            |letter: char| json!({"changes": [{"kind": "update", "path": letter.to_string(), "diff": "-"}]});
+        let told = |letter: char| json!({"changes": [{"kind": "update", "path": letter.to_string(), "diff": "-"}]});
         assert_eq!(play(&"a".repeat(15), told).chars().last(), Some('b'));
     }
 
@@ -287,7 +330,10 @@ mod tests {
             ("\"warn\"", ToolLoopAction::Warn),
             ("\"end\"", ToolLoopAction::End),
         ] {
-            assert_eq!(serde_json::from_str::<ToolLoopAction>(text).unwrap(), action);
+            assert_eq!(
+                serde_json::from_str::<ToolLoopAction>(text).unwrap(),
+                action
+            );
         }
     }
 }

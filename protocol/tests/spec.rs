@@ -65,7 +65,11 @@ fn blocks(kind: &str) -> Vec<Vec<Spoken>> {
     for (at, line) in spec().lines().enumerate() {
         let number = at + 1;
         if let Some(name) = line.strip_prefix("```") {
-            fence = if fence.is_some() { None } else { Some(name.to_owned()) };
+            fence = if fence.is_some() {
+                None
+            } else {
+                Some(name.to_owned())
+            };
             if fence.as_deref() == Some(kind) {
                 blocks.push(Vec::new());
             }
@@ -75,8 +79,12 @@ fn blocks(kind: &str) -> Vec<Vec<Spoken>> {
             continue;
         }
         let block = blocks.last_mut().unwrap();
-        let spoken =
-            |from_host, text: &str| Spoken { number, from_host, text: text.to_owned(), why: String::new() };
+        let spoken = |from_host, text: &str| Spoken {
+            number,
+            from_host,
+            text: text.to_owned(),
+            why: String::new(),
+        };
         match line.split_at_checked(2) {
             Some(("> ", text)) => block.push(spoken(true, text)),
             Some(("< ", text)) => block.push(spoken(false, text)),
@@ -85,7 +93,10 @@ fn blocks(kind: &str) -> Vec<Vec<Spoken>> {
                     why.clone_into(&mut last.why);
                 }
             }
-            _ => assert!(line.is_empty(), "SPEC.md:{number} is not a line of an example: {line}"),
+            _ => assert!(
+                line.is_empty(),
+                "SPEC.md:{number} is not a line of an example: {line}"
+            ),
         }
     }
     blocks
@@ -96,7 +107,9 @@ fn each_line_of_an_exchange_is_read_and_written_as_it_stands() {
     let lines: Vec<Spoken> = blocks("exchange").concat();
     assert!(lines.len() > 80, "{} lines were found", lines.len());
     for line in lines {
-        let written = line.rewritten().unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
+        let written = line
+            .rewritten()
+            .unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
         let written: Value = serde_json::from_slice(&written).unwrap();
         let wanted: Value = serde_json::from_str(&line.text).unwrap();
         assert_eq!(written, wanted, "SPEC.md:{}", line.number);
@@ -110,7 +123,9 @@ fn each_line_of_an_exchange_is_valid_by_the_schema() {
     for line in blocks("exchange").concat() {
         let value: Value = serde_json::from_str(&line.text).unwrap();
         let validator = if line.from_host { &host } else { &adapter };
-        validator.validate(&value).unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
+        validator
+            .validate(&value)
+            .unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
     }
 }
 
@@ -121,8 +136,12 @@ fn each_message_type_has_an_example() {
         let value: Value = serde_json::from_str(&line.text).unwrap();
         shown.insert((line.from_host, value["type"].as_str().unwrap().to_owned()));
     }
-    let host = HostKind::ALL.iter().map(|kind| (true, kind.as_str().to_owned()));
-    let adapter = AdapterKind::ALL.iter().map(|kind| (false, kind.as_str().to_owned()));
+    let host = HostKind::ALL
+        .iter()
+        .map(|kind| (true, kind.as_str().to_owned()));
+    let adapter = AdapterKind::ALL
+        .iter()
+        .map(|kind| (false, kind.as_str().to_owned()));
     assert_eq!(shown, host.chain(adapter).collect());
 }
 
@@ -134,7 +153,10 @@ fn without_number(entry: &mut Value) -> bool {
     let is_entry = members.contains_key("epoch") && members.contains_key("time");
     if is_entry {
         for name in ["seq", "epoch", "time"] {
-            assert!(members.remove(name).is_some(), "an entry has {name}: {members:?}");
+            assert!(
+                members.remove(name).is_some(),
+                "an entry has {name}: {members:?}"
+            );
         }
     }
     is_entry
@@ -148,7 +170,8 @@ fn each_line_of_the_journal_is_read_and_written_as_it_stands() {
         schema::adapter_to_host(),
         schema::relay_to_hub(),
     ];
-    let [host, hub, adapter, relay] = schemas.map(|schema| jsonschema::validator_for(&schema).unwrap());
+    let [host, hub, adapter, relay] =
+        schemas.map(|schema| jsonschema::validator_for(&schema).unwrap());
     let (mut shown, mut numbers) = (BTreeSet::new(), Vec::new());
     for line in blocks("journal").concat() {
         let mut wanted: Value = serde_json::from_str(&line.text).unwrap();
@@ -167,13 +190,16 @@ fn each_line_of_the_journal_is_read_and_written_as_it_stands() {
                 (written, if line.from_host { &hub } else { &relay })
             }
             Err(_) => (
-                line.rewritten().unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number)),
+                line.rewritten()
+                    .unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number)),
                 if line.from_host { &host } else { &adapter },
             ),
         };
         let written: Value = serde_json::from_slice(&written).unwrap();
         assert_eq!(written, wanted, "SPEC.md:{}", line.number);
-        validator.validate(&wanted).unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
+        validator
+            .validate(&wanted)
+            .unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
     }
     let hub = HubKind::ALL.iter().map(|kind| kind.as_str().to_owned());
     let relay = RelayKind::ALL.iter().map(|kind| kind.as_str().to_owned());
@@ -184,21 +210,25 @@ fn each_line_of_the_journal_is_read_and_written_as_it_stands() {
 /// The options of reject kinds that the exchanges offer.
 fn rejecting_options() -> BTreeSet<String> {
     let lines = blocks("exchange").concat();
-    let requests =
-        lines.iter().filter(|line| !line.from_host).filter_map(|line| {
-            match AdapterMessage::parse(&line.text).ok()?.body {
-                AdapterBody::PermissionRequest(request) => request.options,
-                _ => None,
-            }
+    let requests = lines
+        .iter()
+        .filter(|line| !line.from_host)
+        .filter_map(|line| match AdapterMessage::parse(&line.text).ok()?.body {
+            AdapterBody::PermissionRequest(request) => request.options,
+            _ => None,
         });
-    let rejecting = requests.flatten().filter(|option| option.kind.is_some_and(|kind| !kind.allows()));
+    let rejecting = requests
+        .flatten()
+        .filter(|option| option.kind.is_some_and(|kind| !kind.allows()));
     rejecting.map(|option| option.id).collect()
 }
 
 fn answer(line: &Spoken) -> (String, PermissionResponse) {
-    let message =
-        HostMessage::parse(&line.text).unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
-    let HostBody::PermissionResponse(answer) = message.body else { panic!("SPEC.md:{}", line.number) };
+    let message = HostMessage::parse(&line.text)
+        .unwrap_or_else(|why| panic!("SPEC.md:{}: {why}", line.number));
+    let HostBody::PermissionResponse(answer) = message.body else {
+        panic!("SPEC.md:{}", line.number)
+    };
     (message.session_id.to_string(), answer)
 }
 
@@ -216,10 +246,17 @@ fn each_bad_line_is_bad_in_the_way_that_its_comment_says() {
                 }
                 why if why.contains("reject option") => {
                     let (_, answer) = answer(line);
-                    ("rejects", answer.option_id.is_some_and(|id| rejecting_options().contains(&id)))
+                    (
+                        "rejects",
+                        answer
+                            .option_id
+                            .is_some_and(|id| rejecting_options().contains(&id)),
+                    )
                 }
                 why if why.contains("denied") => ("denied", !answer(line).1.approved),
-                why if why.contains("bad") => ("bad", matches!(line.rewritten(), Err(Unread::Bad { .. }))),
+                why if why.contains("bad") => {
+                    ("bad", matches!(line.rewritten(), Err(Unread::Bad { .. })))
+                }
                 why if why.contains("no session_id") => {
                     ("bad", matches!(line.rewritten(), Err(Unread::Bad { .. })))
                 }
@@ -229,7 +266,13 @@ fn each_bad_line_is_bad_in_the_way_that_its_comment_says() {
             *seen.entry(wanted).or_insert(0) += 1;
         }
     }
-    let wanted = [("bad", 6), ("denied", 1), ("elsewhere", 1), ("noise", 4), ("rejects", 1)];
+    let wanted = [
+        ("bad", 6),
+        ("denied", 1),
+        ("elsewhere", 1),
+        ("noise", 4),
+        ("rejects", 1),
+    ];
     assert_eq!(seen, BTreeMap::from(wanted));
 }
 
@@ -245,7 +288,10 @@ fn cited(text: &str) -> impl Iterator<Item = String> {
 }
 
 fn clauses() -> Vec<String> {
-    FAMILIES.iter().flat_map(|(family, count)| (1..=*count).map(move |n| format!("{family}.{n}"))).collect()
+    FAMILIES
+        .iter()
+        .flat_map(|(family, count)| (1..=*count).map(move |n| format!("{family}.{n}")))
+        .collect()
 }
 
 #[test]
@@ -253,12 +299,23 @@ fn each_clause_stands_once_in_its_order_and_says_whom_it_binds() {
     let spec = spec();
     let mut found: Vec<(String, &str)> = Vec::new();
     for line in spec.lines() {
-        let Some((id, rest)) = line.strip_prefix("**[").and_then(|line| line.split_once("]** *")) else {
-            assert!(!line.contains("**["), "a clause stands at the beginning of a line: {line}");
+        let Some((id, rest)) = line
+            .strip_prefix("**[")
+            .and_then(|line| line.split_once("]** *"))
+        else {
+            assert!(
+                !line.contains("**["),
+                "a clause stands at the beginning of a line: {line}"
+            );
             continue;
         };
-        let (binds, _) = rest.split_once(".*").unwrap_or_else(|| panic!("{id} binds no side"));
-        assert!(["host", "adapter", "both", "relay"].contains(&binds), "{id} binds {binds}");
+        let (binds, _) = rest
+            .split_once(".*")
+            .unwrap_or_else(|| panic!("{id} binds no side"));
+        assert!(
+            ["host", "adapter", "both", "relay"].contains(&binds),
+            "{id} binds {binds}"
+        );
         found.push((id.to_owned(), binds));
     }
     for (family, count) in FAMILIES {
@@ -266,10 +323,16 @@ fn each_clause_stands_once_in_its_order_and_says_whom_it_binds() {
             .iter()
             .map(|(id, _)| &**id)
             .filter(|id| id.split_once('.').is_some_and(|(f, _)| f == family));
-        let wanted: Vec<String> = (1..=count).map(|number| format!("{family}.{number}")).collect();
+        let wanted: Vec<String> = (1..=count)
+            .map(|number| format!("{family}.{number}"))
+            .collect();
         assert_eq!(ids.collect::<Vec<_>>(), wanted);
     }
-    assert_eq!(found.len(), clauses().len(), "every clause belongs to a known family");
+    assert_eq!(
+        found.len(),
+        clauses().len(),
+        "every clause belongs to a known family"
+    );
 }
 
 /// The Rust sources below a folder. Skips what is built and hidden, and goes no deeper than a workspace does.
@@ -278,7 +341,8 @@ fn sources(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         let entry = entry.unwrap();
         let (path, name) = (entry.path(), entry.file_name());
         let kind = entry.file_type().unwrap();
-        let skipped = name == "target" || name == "node_modules" || name.to_string_lossy().starts_with('.');
+        let skipped =
+            name == "target" || name == "node_modules" || name.to_string_lossy().starts_with('.');
         if kind.is_dir() && depth > 0 && !skipped {
             sources(&path, depth - 1, found);
         } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "rs") {
@@ -298,15 +362,26 @@ fn each_citation_names_a_clause() {
     // Outside its workspace the crate has its own sources only.
     let whole = workspace.join("Cargo.lock").exists();
     let mut files = Vec::new();
-    sources(if whole { workspace } else { crate_folder() }, 10, &mut files);
+    sources(
+        if whole { workspace } else { crate_folder() },
+        10,
+        &mut files,
+    );
     let mut count = 0;
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
         for (at, line) in text.lines().enumerate() {
-            let Some((_, comment)) = line.split_once("//") else { continue };
+            let Some((_, comment)) = line.split_once("//") else {
+                continue;
+            };
             for id in cited(comment) {
                 count += 1;
-                assert!(clauses.contains(&id), "{}:{} cites [{id}]", file.display(), at + 1);
+                assert!(
+                    clauses.contains(&id),
+                    "{}:{} cites [{id}]",
+                    file.display(),
+                    at + 1
+                );
             }
         }
     }

@@ -16,7 +16,15 @@ fn commit() {
     if env::var_os("TRUNKLINE_COMMIT").is_some() {
         return;
     }
-    if let Some(log) = output("git", &["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
+    if let Some(log) = output(
+        "git",
+        &[
+            "rev-parse",
+            "--path-format=absolute",
+            "--git-path",
+            "logs/HEAD",
+        ],
+    ) {
         println!("cargo::rerun-if-changed={log}");
     }
     if let Some(commit) = output("git", &["rev-parse", "--short=12", "HEAD"]) {
@@ -36,14 +44,21 @@ fn fold() {
     }
     let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let libraries = output(&rustc, &["--print", "target-libdir"]);
-    if libraries.is_some_and(|folder| Path::new(&folder).with_file_name("bin/gcc-ld/ld.lld").exists()) {
+    if libraries.is_some_and(|folder| {
+        Path::new(&folder)
+            .with_file_name("bin/gcc-ld/ld.lld")
+            .exists()
+    }) {
         println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
     }
 }
 
 /// What a program says, where it is there and succeeds.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned()).filter(|said| !said.is_empty())
 }

@@ -30,7 +30,10 @@ pub fn skipped(reason: &str) {
     let line = line(&test(Location::caller()), reason);
     let file = file(env::var_os(FILE), &env::current_exe().unwrap_or_default());
     if let Err(error) = append(&file, &line) {
-        panic!("write {}: {error}; name another file in {FILE}; the skip was: {line}", file.display());
+        panic!(
+            "write {}: {error}; name another file in {FILE}; the skip was: {line}",
+            file.display()
+        );
     }
     // Past the capture, so that a single run shows it too.
     let _ = write!(std::io::stderr(), "skipped: {line}");
@@ -68,17 +71,29 @@ fn line(test: &str, reason: &str) -> String {
 fn file(named: Option<OsString>, program: &Path) -> PathBuf {
     named.map_or_else(
         // Tests are built in `target/PROFILE/deps`.
-        || program.ancestors().nth(3).unwrap_or(Path::new("")).join("test-skips"),
+        || {
+            program
+                .ancestors()
+                .nth(3)
+                .unwrap_or(Path::new(""))
+                .join("test-skips")
+        },
         PathBuf::from,
     )
 }
 
 /// Adds a line in one write, which no other test's line can split, unless the file has it.
 fn append(file: &Path, line: &str) -> std::io::Result<()> {
-    if fs::read_to_string(file).is_ok_and(|text| text.split_inclusive('\n').any(|known| known == line)) {
+    if fs::read_to_string(file)
+        .is_ok_and(|text| text.split_inclusive('\n').any(|known| known == line))
+    {
         return Ok(());
     }
-    OpenOptions::new().create(true).append(true).open(file)?.write_all(line.as_bytes())
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)?
+        .write_all(line.as_bytes())
 }
 
 #[cfg(test)]
@@ -88,7 +103,10 @@ mod tests {
     #[test]
     fn a_reason_is_one_line_behind_the_test_that_gave_it() {
         let test = test(Location::caller());
-        assert_eq!(test, "trunkline_testing::tests::a_reason_is_one_line_behind_the_test_that_gave_it");
+        assert_eq!(
+            test,
+            "trunkline_testing::tests::a_reason_is_one_line_behind_the_test_that_gave_it"
+        );
         assert_eq!(
             line("b::t", "no bubblewrap: Error\n  in two lines\n"),
             "b::t: no bubblewrap: Error in two lines\n"

@@ -130,7 +130,10 @@ impl Fair {
     /// How many bytes of answers a session holds back since it is paused.
     #[must_use]
     pub fn held_answers(&self, key: Key) -> usize {
-        self.queues.get(&key).filter(|queue| queue.paused).map_or(0, |queue| queue.answers)
+        self.queues
+            .get(&key)
+            .filter(|queue| queue.paused)
+            .map_or(0, |queue| queue.answers)
     }
 
     /// Whether a session is paused.
@@ -150,7 +153,9 @@ impl Fair {
                 }
             }
             Flow::Resume => {
-                let Some(queue) = self.queues.get_mut(&key) else { return };
+                let Some(queue) = self.queues.get_mut(&key) else {
+                    return;
+                };
                 if std::mem::replace(&mut queue.paused, false) {
                     self.answers += queue.answers;
                 }
@@ -163,8 +168,12 @@ impl Fair {
 
     /// Lets all paused sessions go.
     pub fn resume_all(&mut self) {
-        let paused: Vec<_> =
-            self.queues.iter().filter(|(_, queue)| queue.paused).map(|(key, _)| *key).collect();
+        let paused: Vec<_> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.paused)
+            .map(|(key, _)| *key)
+            .collect();
         for key in paused {
             self.flow(key, Flow::Resume);
         }
@@ -172,7 +181,9 @@ impl Fair {
 
     /// Drops what a session holds: it has fallen silent ([session.4]).
     pub fn purge(&mut self, key: Key) {
-        let Some(queue) = self.queues.remove(&key) else { return };
+        let Some(queue) = self.queues.remove(&key) else {
+            return;
+        };
         if !queue.paused {
             self.answers -= queue.answers;
         }
@@ -206,11 +217,15 @@ impl Fair {
                         self.left = self.ring.len();
                     }
                     self.left = self.left.saturating_sub(1);
-                    let Some(key) = self.ring.pop_front() else { return };
+                    let Some(key) = self.ring.pop_front() else {
+                        return;
+                    };
                     (key, quantum)
                 }
             };
-            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            let Some(queue) = self.queues.get_mut(&key) else {
+                continue;
+            };
             if queue.paused {
                 queue.in_ring = false;
                 continue;
@@ -262,7 +277,9 @@ impl Queue {
     /// Writes while there is credit. Whether the batch, which begins at `start` and has `most` bytes, was full before the credit was used up.
     fn write(&mut self, out: &mut Vec<u8>, start: usize, most: usize) -> bool {
         while self.credit > 0 {
-            let Some(message) = self.messages.front() else { break };
+            let Some(message) = self.messages.front() else {
+                break;
+            };
             let (batch, bytes) = (out.len() - start, message.line.len());
             if batch > 0 && batch + bytes > most {
                 return true;

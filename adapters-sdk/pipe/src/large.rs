@@ -45,7 +45,9 @@ pub async fn place_large_aside(
     match folder {
         Some(folder) if wants_file(&message, agreed, max_line) => {
             let folder = folder.to_owned();
-            tokio::task::spawn_blocking(move || place(message, max_line, &folder)).await.ok()
+            tokio::task::spawn_blocking(move || place(message, max_line, &folder))
+                .await
+                .ok()
         }
         _ => Some(message),
     }
@@ -71,14 +73,25 @@ pub fn keep_json(folder: &Path, json: &str) -> io::Result<LargeMember> {
     }
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("large-{}-{number}.json", std::process::id()));
-    let file_path = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    let file_path = path
+        .to_str()
+        .ok_or(io::ErrorKind::InvalidFilename)?
+        .to_owned();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
     if let Err(error) = file.write_all(json.as_bytes()) {
         // Best effort: the folder goes with its session.
         let _ = std::fs::remove_file(&path);
         return Err(error);
     }
-    Ok(LargeMember { file_path, size, sha256: Sha256::of(json.as_bytes()) })
+    Ok(LargeMember {
+        file_path,
+        size,
+        sha256: Sha256::of(json.as_bytes()),
+    })
 }
 
 /// Reads the JSON of a member that the peer put into a file right in the session's exchange folder, and removes the file.
@@ -94,7 +107,9 @@ pub fn take_json(folder: &Path, member: &LargeMember) -> io::Result<String> {
     let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
     let path = Path::new(&member.file_path);
     if path.parent() != Some(folder) || path.file_name().is_none() {
-        return Err(refused("the file does not lie right in the exchange folder"));
+        return Err(refused(
+            "the file does not lie right in the exchange folder",
+        ));
     }
     // Without waiting: a FIFO would wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -106,7 +121,10 @@ pub fn take_json(folder: &Path, member: &LargeMember) -> io::Result<String> {
     let mut json = String::new();
     source.read_to_string(&mut json)?;
     if source.finish() != (member.size, member.sha256) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is not what was announced"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file is not what was announced",
+        ));
     }
     // Best effort: the folder goes with its session.
     let _ = std::fs::remove_file(&member.file_path);
@@ -124,24 +142,57 @@ mod tests {
         let secret = keep_json(outside.path(), "\"text\"").expect("it is written");
         let named = |name: &str| folder.path().join(name).display().to_string();
         std::os::unix::fs::symlink(&secret.file_path, named("link")).expect("it is made");
-        rustix::fs::mknodat(rustix::fs::CWD, named("fifo"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)
-            .expect("it is made");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            named("fifo"),
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR,
+            0,
+        )
+        .expect("it is made");
         let kept = keep_json(folder.path(), "\"text\"").expect("it is written");
         assert_eq!((kept.size, kept.sha256), (6, Sha256::of(b"\"text\"")));
         for odd in [
-            LargeMember { size: 5, ..kept.clone() },
-            LargeMember { size: MAX_LARGE + 1, ..kept.clone() },
-            LargeMember { sha256: Sha256::of(b""), ..kept.clone() },
-            LargeMember { file_path: folder.path().display().to_string(), ..kept.clone() },
-            LargeMember { file_path: named(".."), ..kept.clone() },
-            LargeMember { file_path: named("link"), ..secret.clone() },
-            LargeMember { file_path: named("fifo"), ..kept.clone() },
+            LargeMember {
+                size: 5,
+                ..kept.clone()
+            },
+            LargeMember {
+                size: MAX_LARGE + 1,
+                ..kept.clone()
+            },
+            LargeMember {
+                sha256: Sha256::of(b""),
+                ..kept.clone()
+            },
+            LargeMember {
+                file_path: folder.path().display().to_string(),
+                ..kept.clone()
+            },
+            LargeMember {
+                file_path: named(".."),
+                ..kept.clone()
+            },
+            LargeMember {
+                file_path: named("link"),
+                ..secret.clone()
+            },
+            LargeMember {
+                file_path: named("fifo"),
+                ..kept.clone()
+            },
             secret.clone(),
         ] {
             take_json(folder.path(), &odd).expect_err("it is another");
         }
-        assert_eq!(take_json(folder.path(), &kept).expect("it is there"), "\"text\"");
+        assert_eq!(
+            take_json(folder.path(), &kept).expect("it is there"),
+            "\"text\""
+        );
         take_json(folder.path(), &kept).expect_err("it is gone");
-        assert!(Path::new(&secret.file_path).exists(), "what lies outside stays");
+        assert!(
+            Path::new(&secret.file_path).exists(),
+            "what lies outside stays"
+        );
     }
 }

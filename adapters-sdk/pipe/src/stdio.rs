@@ -42,7 +42,10 @@ pub fn take_stdio() -> io::Result<(Input, Output)> {
     io::stdout().flush()?;
     let input = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
     let output = fcntl_dupfd_cloexec(stdout(), FIRST_FREE)?;
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let null = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
     dup2_stdin(&null)?;
     if dup2_stdout(stderr()).is_err() {
         dup2_stdout(&null)?;

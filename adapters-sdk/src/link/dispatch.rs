@@ -4,9 +4,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use trunkline_pipe::{Flow, Key};
 use trunkline_protocol::{
-    AdapterMessage, Category, ClosedReason, Envelope, ErrorEvent, Extensions, Failure, Head, HostBody,
-    HostKind, InputMode, Item, LargeMember, MIN_MAX_LINE, PROTOCOL, Ping, Pong, SessionId, SessionReady,
-    SessionStart, SessionsListResult, TurnId, Unread,
+    AdapterMessage, Category, ClosedReason, Envelope, ErrorEvent, Extensions, Failure, Head,
+    HostBody, HostKind, InputMode, Item, LargeMember, MIN_MAX_LINE, PROTOCOL, Ping, Pong,
+    SessionId, SessionReady, SessionStart, SessionsListResult, TurnId, Unread,
     rules::{self, SessionPhase, SessionRule},
     session_named_in,
 };
@@ -32,11 +32,14 @@ impl Link {
             }
             Item::TooLong { first, bytes } => {
                 tracing::warn!(bytes, "a line over the limit is skipped");
-                let session = session_named_in(first).and_then(|id| self.sessions().get(&id).cloned());
+                let session =
+                    session_named_in(first).and_then(|id| self.sessions().get(&id).cloned());
                 if let Some(session) = session {
                     session.0.report(ErrorEvent {
                         category: Some(Category::Oversize),
-                        message: format!("a line of {bytes} bytes is over the limit and was skipped"),
+                        message: format!(
+                            "a line of {bytes} bytes is over the limit and was skipped"
+                        ),
                         fatal: Some(false),
                         ..ErrorEvent::default()
                     });
@@ -54,7 +57,9 @@ impl Link {
         let session = self.sessions().get(&*head.session_id).cloned();
         // A session that has ended by itself stays known only while its last words are held back.
         let phase = match &session {
-            Some(session) if kind == HostKind::SessionStart && session.is_closed() => SessionPhase::Closed,
+            Some(session) if kind == HostKind::SessionStart && session.is_closed() => {
+                SessionPhase::Closed
+            }
             Some(_) => SessionPhase::Open,
             None => SessionPhase::Unstarted,
         };
@@ -72,12 +77,19 @@ impl Link {
                 }
             }
             SessionRule::Accept => {
-                let Some(session) = session else { return Ok(()) };
+                let Some(session) = session else {
+                    return Ok(());
+                };
                 if !kind.is_agreed(session.agreed()) {
-                    tracing::debug!(kind = kind.as_str(), "a message of no agreed extension is skipped");
+                    tracing::debug!(
+                        kind = kind.as_str(),
+                        "a message of no agreed extension is skipped"
+                    );
                     return Ok(());
                 }
-                let large = head.large().filter(|_| session.agreed().contains(Extensions::LARGE));
+                let large = head
+                    .large()
+                    .filter(|_| session.agreed().contains(Extensions::LARGE));
                 let text = large.and_then(|mut large| large.remove("content"));
                 let (body, meta) = head.body()?;
                 let turn_id = turn_id.filter(|_| session.agreed().contains(Extensions::TURNS));
@@ -90,7 +102,10 @@ impl Link {
                 }
             }
             SessionRule::IgnoreUnknown | SessionRule::IgnoreLate | SessionRule::IgnoreRepeated => {
-                tracing::debug!(kind = kind.as_str(), "a message for no open session is skipped");
+                tracing::debug!(
+                    kind = kind.as_str(),
+                    "a message for no open session is skipped"
+                );
             }
         }
         Ok(())
@@ -107,17 +122,33 @@ impl Link {
         let core = &session.0;
         if core.wire.held(core.key) > OVERRUN {
             let text = "the host reads less than it asks for";
-            return session.end(ClosedReason::Limit, Some(Failure::new(Category::Busy, text)));
+            return session.end(
+                ClosedReason::Limit,
+                Some(Failure::new(Category::Busy, text)),
+            );
         }
         let with_turns = core.agreed.contains(Extensions::TURNS);
         match body {
             HostBody::UserInput(input) if with_turns && input.mode == Some(InputMode::Steer) => {
-                core.steer(QueuedSteer { message_id: input.message_id, content: input.content });
+                core.steer(QueuedSteer {
+                    message_id: input.message_id,
+                    content: input.content,
+                });
             }
             HostBody::UserInput(input) => {
                 let message_id = input.message_id.filter(|_| with_turns);
-                let input = Input { content: input.content, files: Vec::new(), message_id, meta };
-                core.take(Job::Turn(QueuedTurn { id: turn_id, input, large: text, steers: VecDeque::new() }));
+                let input = Input {
+                    content: input.content,
+                    files: Vec::new(),
+                    message_id,
+                    meta,
+                };
+                core.take(Job::Turn(QueuedTurn {
+                    id: turn_id,
+                    input,
+                    large: text,
+                    steers: VecDeque::new(),
+                }));
             }
             HostBody::FileInput(mut file) => {
                 if !core.agreed.contains(Extensions::LARGE) {
@@ -151,7 +182,9 @@ impl Link {
                 self.wire.put_urgent(&pong.to_line());
             }
             HostBody::SessionsList(list) if self.has_named(Extensions::RESUME) => {
-                let Some(link) = self.me.upgrade() else { return };
+                let Some(link) = self.me.upgrade() else {
+                    return;
+                };
                 let task = async move {
                     let request_id = list.request_id.clone();
                     let listed = super::worker::caught(async { link.adapter.sessions(list).await });
@@ -179,14 +212,30 @@ impl Link {
     }
 
     fn open(&self, id: SessionId, mut start: SessionStart) {
-        let offered = start.extensions.as_ref().map(Extensions::from_names).unwrap_or_default();
+        let offered = start
+            .extensions
+            .as_ref()
+            .map(Extensions::from_names)
+            .unwrap_or_default();
         let agreed = offered & self.description.extensions();
         if !agreed.contains(Extensions::RESUME) {
             start.resume = None;
         }
         if !agreed.contains(Extensions::OPTIONS) {
-            let SessionStart { protocol, extensions, max_line, resume, .. } = start;
-            start = SessionStart { protocol, extensions, max_line, resume, ..SessionStart::default() };
+            let SessionStart {
+                protocol,
+                extensions,
+                max_line,
+                resume,
+                ..
+            } = start;
+            start = SessionStart {
+                protocol,
+                extensions,
+                max_line,
+                resume,
+                ..SessionStart::default()
+            };
         }
         let core = Core::new(id.clone(), self.next_key(), agreed, &start, self.ground());
         let session = Session(Arc::new(core));
@@ -210,11 +259,19 @@ impl Link {
             });
         }
         if theirs == 0 {
-            let text = format!("the host speaks version {theirs} of the protocol, this adapter {PROTOCOL}");
-            session.end(ClosedReason::Protocol, Some(Failure::new(Category::Protocol, text)));
+            let text = format!(
+                "the host speaks version {theirs} of the protocol, this adapter {PROTOCOL}"
+            );
+            session.end(
+                ClosedReason::Protocol,
+                Some(Failure::new(Category::Protocol, text)),
+            );
         } else if let Some(most) = self.description.max_sessions().filter(|most| open >= *most) {
             let text = format!("the adapter serves {most} sessions at a time");
-            session.end(ClosedReason::Limit, Some(Failure::new(Category::Busy, text)));
+            session.end(
+                ClosedReason::Limit,
+                Some(Failure::new(Category::Busy, text)),
+            );
         } else {
             session.0.take(Job::Start(Box::new(start)));
         }

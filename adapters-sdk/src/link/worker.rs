@@ -12,8 +12,8 @@ use std::{
 
 use trunkline_pipe::take_json;
 use trunkline_protocol::{
-    Category, ClosedReason, ErrorEvent, FileInput, HostBody, LargeMember, SessionInfo, SessionStart, Status,
-    TurnComplete, UserInput, filled,
+    Category, ClosedReason, ErrorEvent, FileInput, HostBody, LargeMember, SessionInfo,
+    SessionStart, Status, TurnComplete, UserInput, filled,
 };
 
 use super::Link;
@@ -41,7 +41,9 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
                         Ok(text) => input.content = text,
                         Err(why) => {
                             let error = Error::new(Category::FileRefused, why);
-                            session.0.end_turn(begun.serial, error.into_end(), Verdict::Returned);
+                            session
+                                .0
+                                .end_turn(begun.serial, error.into_end(), Verdict::Returned);
                             continue;
                         }
                     }
@@ -59,7 +61,8 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
                 }
             }
             Next::Update(update) => {
-                let hook = caught(async { link.adapter.update(&session, *update, &mut state).await });
+                let hook =
+                    caught(async { link.adapter.update(&session, *update, &mut state).await });
                 let info = tokio::select! {
                     biased;
                     () = cut.cancelled() => SessionInfo::default(),
@@ -88,7 +91,9 @@ async fn text_in(folder: Option<Box<Path>>, member: LargeMember) -> Result<Strin
             Err(why) => Err(why.to_string()),
         }
     };
-    let read = tokio::task::spawn_blocking(read).await.unwrap_or_else(|gone| Err(gone.to_string()));
+    let read = tokio::task::spawn_blocking(read)
+        .await
+        .unwrap_or_else(|gone| Err(gone.to_string()));
     read.map_err(|why| format!("the text of the input could not be read from its file: {why}"))
 }
 
@@ -100,7 +105,10 @@ impl Link {
         let taken = match differs {
             Some(why) => {
                 let name = file.file_name.unwrap_or(file.file_path);
-                Err(Error::new(Category::FileRefused, format!("{name:?} was not taken: {why}")))
+                Err(Error::new(
+                    Category::FileRefused,
+                    format!("{name:?} was not taken: {why}"),
+                ))
             }
             None => caught(async { self.adapter.file(session, file, state).await }).await,
         };
@@ -131,7 +139,13 @@ async fn start(link: &Link, session: &Session, options: SessionStart) -> Option<
     }
 }
 
-async fn serve(link: &Link, session: &Session, turn: Turn, input: Input, state: &mut Option<State>) {
+async fn serve(
+    link: &Link,
+    session: &Session,
+    turn: Turn,
+    input: Input,
+    state: &mut Option<State>,
+) {
     let serial = turn.serial();
     let cut = session.0.cut_of(serial);
     let handler = caught(async {
@@ -147,9 +161,17 @@ async fn serve(link: &Link, session: &Session, turn: Turn, input: Input, state: 
         ended = handler => ended,
     };
     let (end, closes) = match ended {
-        Ok(()) => (TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() }, None),
+        Ok(()) => (
+            TurnComplete {
+                status: Some(Status::Completed),
+                ..TurnComplete::default()
+            },
+            None,
+        ),
         Err(error) => {
-            let closes = error.closes().map(|reason| (reason, error.failure().clone()));
+            let closes = error
+                .closes()
+                .map(|reason| (reason, error.failure().clone()));
             (error.into_end(), closes)
         }
     };
@@ -190,14 +212,20 @@ async fn remove(folders: Vec<PathBuf>) {
 /// Runs an author's future; a panic in it becomes an error.
 pub(super) async fn caught<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let mut future = pin!(future);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-        Ok(poll) => poll,
-        Err(panic) => Poll::Ready(Err(Error::other(format!("the adapter panicked: {}", text_of(&*panic))))),
-    })
+    poll_fn(
+        |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(poll) => poll,
+            Err(panic) => Poll::Ready(Err(Error::other(format!(
+                "the adapter panicked: {}",
+                text_of(&*panic)
+            )))),
+        },
+    )
     .await
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }

@@ -104,7 +104,10 @@ mod tests {
     fn what_a_terminal_acts_on_is_gone() {
         for (text, shown) in [
             ("plain text\n\tü", "plain text\n\tü"),
-            ("\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found", "Error: Session not found"),
+            (
+                "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found",
+                "Error: Session not found",
+            ),
             ("\u{1b}]0;title\u{7}after", "after"),
             ("\u{1b}]8;;http://a\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
             ("\u{1b}]never ended\nnext", "\nnext"),

@@ -6,31 +6,95 @@ use super::*;
 #[test]
 fn a_title_tells_what_the_call_is_about() {
     for (tool, input, title) in [
-        ("Bash", json!({"command": "git status\nrm x", "description": "Show state"}), "git status"),
-        ("bash", json!({"command": "\n  \u{1b}[1mls\u{1b}[0m -la"}), "ls -la"),
-        ("run_shell_command", json!({"command": "echo a", "description": "d"}), "echo a"),
-        ("command_execution", json!({"command": "/bin/bash -lc 'ls -l'"}), "ls -l"),
-        ("commandExecution", json!({"command": "bash -c \"ls\""}), "ls"),
-        ("commandExecution", json!({"command": "/bin/bash -lc 'a' 'b'"}), "/bin/bash -lc 'a' 'b'"),
-        ("commandExecution", json!({"command": "/bin/bash -lc '"}), "/bin/bash -lc '"),
-        ("exec_command", json!({"cmd": "touch x", "justification": "May I?"}), "touch x"),
-        ("shell", json!({"command": ["bash", "-lc", "cargo test"]}), "cargo test"),
+        (
+            "Bash",
+            json!({"command": "git status\nrm x", "description": "Show state"}),
+            "git status",
+        ),
+        (
+            "bash",
+            json!({"command": "\n  \u{1b}[1mls\u{1b}[0m -la"}),
+            "ls -la",
+        ),
+        (
+            "run_shell_command",
+            json!({"command": "echo a", "description": "d"}),
+            "echo a",
+        ),
+        (
+            "command_execution",
+            json!({"command": "/bin/bash -lc 'ls -l'"}),
+            "ls -l",
+        ),
+        (
+            "commandExecution",
+            json!({"command": "bash -c \"ls\""}),
+            "ls",
+        ),
+        (
+            "commandExecution",
+            json!({"command": "/bin/bash -lc 'a' 'b'"}),
+            "/bin/bash -lc 'a' 'b'",
+        ),
+        (
+            "commandExecution",
+            json!({"command": "/bin/bash -lc '"}),
+            "/bin/bash -lc '",
+        ),
+        (
+            "exec_command",
+            json!({"cmd": "touch x", "justification": "May I?"}),
+            "touch x",
+        ),
+        (
+            "shell",
+            json!({"command": ["bash", "-lc", "cargo test"]}),
+            "cargo test",
+        ),
         ("shell", json!({"command": ["ls", "-l"]}), "ls -l"),
-        ("Read", json!({"file_path": "/a/b.rs", "limit": 3}), "/a/b.rs"),
+        (
+            "Read",
+            json!({"file_path": "/a/b.rs", "limit": 3}),
+            "/a/b.rs",
+        ),
         ("read", json!({"filePath": "/a/b.rs"}), "/a/b.rs"),
         ("view", json!({"path": "/a"}), "/a"),
         ("read_file", json!({"absolute_path": "/a"}), "/a"),
         ("Write", json!({"file_path": "/w", "content": "…"}), "/w"),
         ("Edit", json!({"file_path": "/e", "old_string": "a"}), "/e"),
-        ("str_replace_editor", json!({"command": "view", "path": "/s"}), "/s"),
-        ("Glob", json!({"pattern": "**/*.rs", "path": "/x"}), "**/*.rs"),
-        ("Grep", json!({"pattern": "fn main", "path": "/x"}), "fn main"),
+        (
+            "str_replace_editor",
+            json!({"command": "view", "path": "/s"}),
+            "/s",
+        ),
+        (
+            "Glob",
+            json!({"pattern": "**/*.rs", "path": "/x"}),
+            "**/*.rs",
+        ),
+        (
+            "Grep",
+            json!({"pattern": "fn main", "path": "/x"}),
+            "fn main",
+        ),
         ("search_file_content", json!({"pattern": "x"}), "x"),
-        ("Task", json!({"description": "Find it", "prompt": "long"}), "Find it"),
-        ("WebFetch", json!({"url": "http://a.b/c", "prompt": "p"}), "http://a.b/c"),
+        (
+            "Task",
+            json!({"description": "Find it", "prompt": "long"}),
+            "Find it",
+        ),
+        (
+            "WebFetch",
+            json!({"url": "http://a.b/c", "prompt": "p"}),
+            "http://a.b/c",
+        ),
         ("WebSearch", json!({"query": "rust"}), "rust"),
         ("google_web_search", json!({"query": "rust"}), "rust"),
-        ("NotebookEdit", json!({"notebook_path": "/n.ipynb", "new_source": ""}), "/n.ipynb"),
+        (
+            "NotebookEdit",
+            json!({"notebook_path": "/n.ipynb", "new_source": ""}),
+            "/n.ipynb",
+        ),
         (
             "TodoWrite",
             json!({"todos": [{"content": "A", "status": "completed"}, {"content": "B", "status": "in_progress", "activeForm": "Doing B"}]}),
@@ -41,16 +105,36 @@ fn a_title_tells_what_the_call_is_about() {
             json!({"todos": [{"content": "A", "status": "completed"}, {"content": "B", "status": "pending"}]}),
             "1/2 tasks",
         ),
-        ("update_plan", json!({"plan": [{"step": "S", "status": "in_progress"}]}), "S"),
+        (
+            "update_plan",
+            json!({"plan": [{"step": "S", "status": "in_progress"}]}),
+            "S",
+        ),
         ("TodoWrite", json!({"todos": []}), "0/0 tasks"),
         ("TodoWrite", json!({"todos": "x"}), "TodoWrite"),
-        ("file_change", json!({"changes": [{"path": "/a", "kind": "add"}]}), "/a"),
-        ("fileChange", json!({"changes": [{"path": "/a"}, {"path": "/b"}, {"path": "/c"}]}), "/a and 2 more"),
-        ("apply_patch", json!({"input": "*** Begin Patch\n*** Update File: src/a.rs\n@@"}), "src/a.rs"),
+        (
+            "file_change",
+            json!({"changes": [{"path": "/a", "kind": "add"}]}),
+            "/a",
+        ),
+        (
+            "fileChange",
+            json!({"changes": [{"path": "/a"}, {"path": "/b"}, {"path": "/c"}]}),
+            "/a and 2 more",
+        ),
+        (
+            "apply_patch",
+            json!({"input": "*** Begin Patch\n*** Update File: src/a.rs\n@@"}),
+            "src/a.rs",
+        ),
         ("mcp__files__read", json!({"path": "/x"}), "files: read"),
         ("mcp__odd", json!({}), "mcp__odd"),
         ("server/tool", json!({"query": "q"}), "server/tool"),
-        ("Unheard", json!({"url": "http://u", "file_path": "/f"}), "/f"),
+        (
+            "Unheard",
+            json!({"url": "http://u", "file_path": "/f"}),
+            "/f",
+        ),
         ("Unheard", json!({"count": 1}), "Unheard"),
         ("Unheard", json!([1]), "Unheard"),
         ("Bash", json!({"command": 7}), "Bash"),
@@ -58,7 +142,11 @@ fn a_title_tells_what_the_call_is_about() {
         ("Read", json!(null), "Read"),
         ("", json!({"command": "ls"}), "ls"),
     ] {
-        assert_eq!(tool_call(tool, Some(&input)).as_deref(), Some(title), "{tool} {input}");
+        assert_eq!(
+            tool_call(tool, Some(&input)).as_deref(),
+            Some(title),
+            "{tool} {input}"
+        );
     }
     assert_eq!(tool_call("Bash", None).as_deref(), Some("Bash"));
     assert_eq!(tool_call(" ", None), None);
@@ -74,7 +162,10 @@ fn a_long_title_is_cut_at_a_character() {
         tool_call("Bash", Some(&json!({"command": "x".repeat(LONGEST)}))).unwrap(),
         "x".repeat(LONGEST)
     );
-    assert_eq!(tool_call(&"n".repeat(500), None).unwrap().chars().count(), LONGEST);
+    assert_eq!(
+        tool_call(&"n".repeat(500), None).unwrap().chars().count(),
+        LONGEST
+    );
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -87,8 +178,12 @@ fn any_json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 32, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::hash_map("todos|plan|changes|command|path|status|[a-z]{1,3}", inner, 0..4)
-                .prop_map(|members| Value::Object(members.into_iter().collect())),
+            prop::collection::hash_map(
+                "todos|plan|changes|command|path|status|[a-z]{1,3}",
+                inner,
+                0..4
+            )
+            .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }
@@ -103,9 +198,11 @@ proptest! {
 
 #[test]
 fn a_text_is_one_line_and_cut_at_a_character() {
-    for (whole, short) in
-        [("", ""), (" \n ", ""), ("\u{1b}[1mbold\u{1b}[0m\r\n\tand  more ", "bold and more")]
-    {
+    for (whole, short) in [
+        ("", ""),
+        (" \n ", ""),
+        ("\u{1b}[1mbold\u{1b}[0m\r\n\tand  more ", "bold and more"),
+    ] {
         assert_eq!(text(whole), short);
     }
     assert_eq!(text(&"ü".repeat(200)), "ü".repeat(200));

@@ -41,12 +41,23 @@ fn about(tool: &str, input: &Value) -> Option<String> {
     let keys: &[&str] = match plain(tool).as_str() {
         "read" | "write" | "edit" | "multiedit" | "readfile" | "writefile" | "replace" | "view"
         | "create" | "strreplace" | "strreplaceeditor" | "delete" | "readmanyfiles" | "ls"
-        | "listdirectory" | "list" => {
-            &["file_path", "filePath", "absolute_path", "path", "dir_path", "target_file", "paths", "include"]
+        | "listdirectory" | "list" => &[
+            "file_path",
+            "filePath",
+            "absolute_path",
+            "path",
+            "dir_path",
+            "target_file",
+            "paths",
+            "include",
+        ],
+        "glob" | "grep" | "search" | "searchfilecontent" | "grepsearch" | "rg" => {
+            &["pattern", "query"]
         }
-        "glob" | "grep" | "search" | "searchfilecontent" | "grepsearch" | "rg" => &["pattern", "query"],
-        "bash" | "shell" | "runshellcommand" | "exec" | "execcommand" | "localshell" | "powershell"
-        | "terminal" | "commandexecution" | "run" | "writebash" => &["command", "cmd", "script"],
+        "bash" | "shell" | "runshellcommand" | "exec" | "execcommand" | "localshell"
+        | "powershell" | "terminal" | "commandexecution" | "run" | "writebash" => {
+            &["command", "cmd", "script"]
+        }
         "task" | "agent" => &["description", "prompt", "name"],
         "webfetch" | "fetch" | "openpage" => &["url", "prompt"],
         "websearch" | "googlewebsearch" => &["query", "queries"],
@@ -59,28 +70,45 @@ fn about(tool: &str, input: &Value) -> Option<String> {
     let Value::Object(members) = input else {
         return input.as_str().map(line);
     };
-    keys.iter().find_map(|key| members.get(*key).and_then(words)).map(|words| line(&words))
+    keys.iter()
+        .find_map(|key| members.get(*key).and_then(words))
+        .map(|words| line(&words))
 }
 
 /// The name without case and signs: `run_shell_command`, `WebFetch`.
 fn plain(tool: &str) -> String {
-    tool.chars().filter(|char| char.is_alphanumeric()).take(64).flat_map(char::to_lowercase).collect()
+    tool.chars()
+        .filter(|char| char.is_alphanumeric())
+        .take(64)
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// The item in progress, else how many are done.
 fn todos(input: &Value) -> Option<String> {
-    let items = ["todos", "plan", "items"].iter().find_map(|key| input.get(*key)?.as_array())?;
-    let status = |item: &Value| item.get("status").and_then(Value::as_str).map(plain).unwrap_or_default();
+    let items = ["todos", "plan", "items"]
+        .iter()
+        .find_map(|key| input.get(*key)?.as_array())?;
+    let status = |item: &Value| {
+        item.get("status")
+            .and_then(Value::as_str)
+            .map(plain)
+            .unwrap_or_default()
+    };
     let running = items.iter().find(|item| status(item) == "inprogress");
     let text = running.and_then(|item| {
-        ["activeForm", "content", "step", "description", "text"].iter().find_map(|key| words(item.get(*key)?))
+        ["activeForm", "content", "step", "description", "text"]
+            .iter()
+            .find_map(|key| words(item.get(*key)?))
     });
     if let Some(text) = text {
         return Some(line(&text));
     }
     let done = items
         .iter()
-        .filter(|item| status(item) == "completed" || item.get("completed") == Some(&Value::Bool(true)))
+        .filter(|item| {
+            status(item) == "completed" || item.get("completed") == Some(&Value::Bool(true))
+        })
         .count();
     Some(format!("{done}/{} tasks", items.len()))
 }
@@ -89,14 +117,22 @@ fn todos(input: &Value) -> Option<String> {
 fn changes(input: &Value) -> Option<String> {
     let changes = input.get("changes").or_else(|| input.get("fileChanges"));
     let paths: Vec<String> = match changes {
-        Some(Value::Array(changes)) => {
-            changes.iter().filter_map(|change| words(change.get("path")?)).collect()
-        }
+        Some(Value::Array(changes)) => changes
+            .iter()
+            .filter_map(|change| words(change.get("path")?))
+            .collect(),
         Some(Value::Object(changes)) => changes.keys().cloned().collect(),
         _ => {
-            let direct = ["file_path", "path"].iter().find_map(|key| words(input.get(*key)?));
-            let text = ["patchText", "patch", "input"].iter().find_map(|key| input.get(*key)?.as_str());
-            direct.or_else(|| text.or(input.as_str()).and_then(patched)).into_iter().collect()
+            let direct = ["file_path", "path"]
+                .iter()
+                .find_map(|key| words(input.get(*key)?));
+            let text = ["patchText", "patch", "input"]
+                .iter()
+                .find_map(|key| input.get(*key)?.as_str());
+            direct
+                .or_else(|| text.or(input.as_str()).and_then(patched))
+                .into_iter()
+                .collect()
         }
     };
     let first = line(paths.first()?);
@@ -118,7 +154,9 @@ fn patched(patch: &str) -> Option<String> {
 /// A text, or the words of a list: a command as `argv`.
 fn words(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if !text.trim().is_empty() => Some(script(text).unwrap_or(text).to_owned()),
+        Value::String(text) if !text.trim().is_empty() => {
+            Some(script(text).unwrap_or(text).to_owned())
+        }
         Value::Array(elements) => {
             let words: Vec<_> = elements.iter().take(64).filter_map(Value::as_str).collect();
             // `bash -lc SCRIPT` is the script.
@@ -137,16 +175,32 @@ fn words(value: &Value) -> Option<String> {
 /// The script of `/bin/bash -lc 'SCRIPT'`, where no quote is within.
 fn script(command: &str) -> Option<&str> {
     let (shell, rest) = command.split_once(' ')?;
-    let quoted = rest.strip_prefix("-lc ").or_else(|| rest.strip_prefix("-c "))?.trim();
-    let is_shell = matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "zsh" | "dash"));
-    let inner = |quote| quoted.strip_prefix(quote)?.strip_suffix(quote).filter(|text| !text.contains(quote));
+    let quoted = rest
+        .strip_prefix("-lc ")
+        .or_else(|| rest.strip_prefix("-c "))?
+        .trim();
+    let is_shell = matches!(
+        shell.rsplit('/').next(),
+        Some("sh" | "bash" | "zsh" | "dash")
+    );
+    let inner = |quote| {
+        quoted
+            .strip_prefix(quote)?
+            .strip_suffix(quote)
+            .filter(|text| !text.contains(quote))
+    };
     is_shell.then(|| inner('\'').or_else(|| inner('"')))?
 }
 
 /// `mcp__server__tool` as `server: tool`.
 fn display(tool: &str) -> String {
-    match tool.strip_prefix("mcp__").and_then(|name| name.split_once("__")) {
-        Some((server, name)) if !server.is_empty() && !name.is_empty() => format!("{server}: {name}"),
+    match tool
+        .strip_prefix("mcp__")
+        .and_then(|name| name.split_once("__"))
+    {
+        Some((server, name)) if !server.is_empty() && !name.is_empty() => {
+            format!("{server}: {name}")
+        }
         _ => line(tool),
     }
 }
@@ -154,6 +208,10 @@ fn display(tool: &str) -> String {
 /// The first line that says something, cut.
 fn line(text: &str) -> String {
     let text = without_escapes(text);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
     cut(line, LONGEST)
 }

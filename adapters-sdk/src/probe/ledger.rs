@@ -25,7 +25,10 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn input(&mut self, content: &str) {
         let sha256 = Sha256::of(content.as_bytes());
-        keep(&mut self.inputs, json!({ "bytes": content.len(), "sha256": sha256 }));
+        keep(
+            &mut self.inputs,
+            json!({ "bytes": content.len(), "sha256": sha256 }),
+        );
     }
 
     pub(crate) fn file(&mut self, file: &FileInput) {
@@ -65,7 +68,8 @@ impl Ledger {
 
 /// Reads a file, which may be anything or nothing.
 pub(super) fn judge(file: &FileInput) -> Value {
-    let mut judged = json!({ "name": file.file_name, "mime": file.file_mime_type, "path": file.file_path });
+    let mut judged =
+        json!({ "name": file.file_name, "mime": file.file_mime_type, "path": file.file_path });
     match digest(Path::new(&file.file_path)) {
         Ok((bytes, sha256)) => {
             judged["bytes"] = bytes.into();

@@ -42,11 +42,17 @@ impl Operation {
     }
 
     pub(super) fn text(&mut self) -> Option<String> {
-        self.arguments.next().filter(|value| !value.is_null()).map(text_of)
+        self.arguments
+            .next()
+            .filter(|value| !value.is_null())
+            .map(text_of)
     }
 
     pub(super) fn number(&mut self) -> u64 {
-        self.arguments.next().and_then(|value| value.as_u64()).unwrap_or(0)
+        self.arguments
+            .next()
+            .and_then(|value| value.as_u64())
+            .unwrap_or(0)
     }
 
     pub(super) fn value(&mut self) -> Value {
@@ -61,7 +67,9 @@ impl Operation {
     }
 
     pub(super) fn rest<T: for<'de> Deserialize<'de>>(self) -> Vec<T> {
-        self.arguments.filter_map(|value| serde_json::from_value(value).ok()).collect()
+        self.arguments
+            .filter_map(|value| serde_json::from_value(value).ok())
+            .collect()
     }
 }
 

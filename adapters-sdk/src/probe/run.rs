@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::{task::JoinSet, time::Instant};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Category, Channel, ClosedReason, OptionKind, Output, SessionId, Status,
+    AdapterBody, AdapterMessage, Category, Channel, ClosedReason, OptionKind, Output, SessionId,
+    Status,
 };
 
 use super::{
@@ -26,7 +27,11 @@ enum Step {
     Done,
 }
 
-pub(crate) async fn run(turn: Turn, script: Script, description: &Description) -> Result<(), Error> {
+pub(crate) async fn run(
+    turn: Turn,
+    script: Script,
+    description: &Description,
+) -> Result<(), Error> {
     let turn = std::sync::Arc::new(turn);
     for step in script.steps {
         let operation = Operation::of(step);
@@ -55,7 +60,11 @@ async fn take(
         "hello" => {
             let named = serde_json::to_value(description.printed(None)).unwrap_or_default();
             let (name, version) = (&named["name"], &named["version"]);
-            say(turn, json!({ "$probe": 1, "ops": NAMES, "adapter": name, "version": version })).await;
+            say(
+                turn,
+                json!({ "$probe": 1, "ops": NAMES, "adapter": name, "version": version }),
+            )
+            .await;
         }
         "say" => {
             let said = operation.text().unwrap_or_default();
@@ -64,15 +73,35 @@ async fn take(
                 None => turn.emit(Output::text(said)).await,
             }
         }
-        "echo" => turn.emit(Output::text(operation.text().unwrap_or_else(|| text.to_owned()))).await,
-        "burst" => burst(turn, operation.number(), operation.number(), operation.text()).await,
+        "echo" => {
+            turn.emit(Output::text(
+                operation.text().unwrap_or_else(|| text.to_owned()),
+            ))
+            .await
+        }
+        "burst" => {
+            burst(
+                turn,
+                operation.number(),
+                operation.number(),
+                operation.text(),
+            )
+            .await
+        }
         "sleep" => busy(turn, Some(Duration::from_millis(operation.number()))).await,
         "until_stop" => busy(turn, None).await,
         "report" => {
-            let files = core.with_ledger(|ledger| ledger.files()).unwrap_or_default();
+            let files = core
+                .with_ledger(|ledger| ledger.files())
+                .unwrap_or_default();
             let read = move || files.iter().map(judge).collect::<Vec<_>>();
             let files = tokio::task::spawn_blocking(read).await?;
-            say(turn, core.with_ledger(|ledger| ledger.report(&files)).unwrap_or_default()).await;
+            say(
+                turn,
+                core.with_ledger(|ledger| ledger.report(&files))
+                    .unwrap_or_default(),
+            )
+            .await;
         }
         "set" => {
             let (key, value) = (operation.text().unwrap_or_default(), operation.value());
@@ -80,14 +109,18 @@ async fn take(
         }
         "get" => {
             let key = operation.text().unwrap_or_default();
-            let value = core.with_ledger(|ledger| ledger.get(&key)).unwrap_or_default();
+            let value = core
+                .with_ledger(|ledger| ledger.get(&key))
+                .unwrap_or_default();
             say(turn, json!({ "$probe": 1, "key": key, "value": value })).await;
         }
         "ask" => ask(turn, operation.rest()).await?,
         "question" => question(turn, operation.object()).await,
         "file" => {
             let name = operation.text().unwrap_or_else(|| "probe.bin".to_owned());
-            let mime = operation.text().unwrap_or_else(|| "application/octet-stream".to_owned());
+            let mime = operation
+                .text()
+                .unwrap_or_else(|| "application/octet-stream".to_owned());
             let bytes = usize::try_from(operation.number().min(MOST)).unwrap_or(0);
             turn.new_file(name, mime, vec![b'x'; bytes]).await?;
         }
@@ -108,12 +141,17 @@ async fn take(
             say(turn, json!({ "$probe": 1, "extensions": extensions })).await;
         }
         "fail" => {
-            let why = operation.text().unwrap_or_else(|| "the script fails".to_owned());
+            let why = operation
+                .text()
+                .unwrap_or_else(|| "the script fails".to_owned());
             return Err(Error::new(Category::Other, why));
         }
         "close_session" => {
-            let reason = operation.text().and_then(|reason| ClosedReason::named(&reason));
-            turn.session().end(reason.unwrap_or(ClosedReason::Finished), None);
+            let reason = operation
+                .text()
+                .and_then(|reason| ClosedReason::named(&reason));
+            turn.session()
+                .end(reason.unwrap_or(ClosedReason::Finished), None);
             return Ok(Step::Done);
         }
         "exit" => std::process::exit(i32::try_from(operation.number()).unwrap_or(1)),
@@ -127,7 +165,9 @@ async fn take(
 }
 
 fn complete(turn: std::sync::Arc<Turn>, mut operation: Operation) -> Result<(), Error> {
-    let Some(turn) = std::sync::Arc::into_inner(turn) else { return Ok(()) };
+    let Some(turn) = std::sync::Arc::into_inner(turn) else {
+        return Ok(());
+    };
     match operation.value() {
         Value::Object(mut end) => {
             end.insert("type".to_owned(), json!("turn.complete"));
@@ -146,8 +186,12 @@ async fn say(turn: &Turn, data: Value) {
 }
 
 async fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) {
-    let letter = letter.filter(|letter| letter.len() == 1).unwrap_or_else(|| "x".to_owned());
-    let fill = usize::try_from(bytes.min(MOST)).unwrap_or(0).saturating_sub("00000001 ".len());
+    let letter = letter
+        .filter(|letter| letter.len() == 1)
+        .unwrap_or_else(|| "x".to_owned());
+    let fill = usize::try_from(bytes.min(MOST))
+        .unwrap_or(0)
+        .saturating_sub("00000001 ".len());
     let fill = letter.repeat(fill);
     for number in 1..=pieces {
         if turn.is_stopped() {
@@ -186,7 +230,8 @@ async fn ask(turn: &std::sync::Arc<Turn>, asked: Vec<Asked>) -> Result<(), Error
     for request in asked {
         let turn = turn.clone();
         asking.spawn(async move {
-            let mut permission = Permission::new(request.tool, request.description, &request.resource);
+            let mut permission =
+                Permission::new(request.tool, request.description, &request.resource);
             if let Some(title) = request.title {
                 permission = permission.title(title);
             }
@@ -220,11 +265,21 @@ async fn question(turn: &Turn, asked: Map<String, Value>) {
     request.insert("type".to_owned(), json!("input.request"));
     request.insert("request_id".to_owned(), json!("script"));
     request.entry("prompt").or_insert(json!(""));
-    let Some(AdapterBody::InputRequest(request)) = message(request) else { return };
-    let question = request.fields.into_iter().flatten().fold(Question::new(request.prompt), Question::field);
+    let Some(AdapterBody::InputRequest(request)) = message(request) else {
+        return;
+    };
+    let question = request
+        .fields
+        .into_iter()
+        .flatten()
+        .fold(Question::new(request.prompt), Question::field);
     let answer = turn.ask(question).await;
     let cancelled = answer.is_cancelled();
-    say(turn, json!({ "$probe": 1, "values": answer.values, "cancelled": cancelled })).await;
+    say(
+        turn,
+        json!({ "$probe": 1, "values": answer.values, "cancelled": cancelled }),
+    )
+    .await;
 }
 
 /// A message of this pipe's direction, given without its session.

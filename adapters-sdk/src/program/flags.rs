@@ -19,11 +19,13 @@ pub(super) enum Flag {
 
 impl Flag {
     pub(super) fn among(arguments: &[OsString]) -> Option<Self> {
-        arguments.iter().find_map(|argument| match argument.to_str() {
-            Some("--describe") => Some(Self::Describe),
-            Some("--diagnose") => Some(Self::Diagnose),
-            _ => None,
-        })
+        arguments
+            .iter()
+            .find_map(|argument| match argument.to_str() {
+                Some("--describe") => Some(Self::Describe),
+                Some("--diagnose") => Some(Self::Diagnose),
+                _ => None,
+            })
     }
 }
 
@@ -36,7 +38,11 @@ pub(super) fn describe(description: &Description, config_schema: Option<Value>) 
 pub(super) async fn diagnose(adapter: &dyn AnyAdapter) -> ExitCode {
     let report = Report::of(adapter.diagnose().await);
     print(&report);
-    if report.status == Status::Fail { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if report.status == Status::Fail {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 fn print(value: &impl Serialize) {

@@ -16,9 +16,9 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use trunkline_pipe::{Key, place_large, place_large_aside};
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, AdapterMessage, Category, Context, Envelope, ErrorEvent, Extensions, FileInput,
-    Large, PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart, TooLong, ToolsAsOutput,
-    TurnComplete, TurnId, fit, fold, line_limit, rules::TurnStep,
+    AdapterBody, AdapterKind, AdapterMessage, Category, Context, Envelope, ErrorEvent, Extensions,
+    FileInput, Large, PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart,
+    TooLong, ToolsAsOutput, TurnComplete, TurnId, fit, fold, line_limit, rules::TurnStep,
 };
 
 use super::{job::Job, request::Pending, running::Running, turning::Late};
@@ -113,8 +113,13 @@ impl Inner {
         if self.is_over() {
             return None;
         }
-        let Some(serial) = turn else { return Some(None) };
-        let running = self.running.as_ref().filter(|running| running.serial == serial)?;
+        let Some(serial) = turn else {
+            return Some(None);
+        };
+        let running = self
+            .running
+            .as_ref()
+            .filter(|running| running.serial == serial)?;
         running.phase.after(TurnStep::Emit).ok()?;
         Some(running.id.clone())
     }
@@ -134,12 +139,27 @@ impl Core {
         start: &SessionStart,
         link: Ground,
     ) -> Self {
-        let exchange_dir = start.exchange_dir.as_deref().map(Path::new).filter(|path| path.is_absolute());
+        let exchange_dir = start
+            .exchange_dir
+            .as_deref()
+            .map(Path::new)
+            .filter(|path| path.is_absolute());
         let exchange_dir = exchange_dir.map(Into::into);
         let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
-        let Ground { tools, steerable, takes_updated_input, wire, keeper, probing, login_hint } = link;
+        let Ground {
+            tools,
+            steerable,
+            takes_updated_input,
+            wire,
+            keeper,
+            probing,
+            login_hint,
+        } = link;
         let ledger = probing.then(Box::default);
-        let inner = Mutex::new(Inner { ledger, ..Inner::default() });
+        let inner = Mutex::new(Inner {
+            ledger,
+            ..Inner::default()
+        });
         Self {
             id,
             key,
@@ -183,7 +203,9 @@ impl Core {
         self.clear_what_is_lost(&mut message.body);
         let (kind, turn_id) = (message.body.kind(), message.turn_id.clone());
         for message in fold(message, self.agreed, self.tools) {
-            let Err(TooLong { bytes }) = self.write(&message) else { continue };
+            let Err(TooLong { bytes }) = self.write(&message) else {
+                continue;
+            };
             tracing::warn!(session = %self.id, kind = kind.as_str(), bytes, "a message is too long for the host");
             let error = ErrorEvent {
                 category: Some(Category::Oversize),
@@ -224,27 +246,45 @@ impl Core {
     }
 
     fn write(&self, message: &AdapterMessage) -> Result<(), TooLong> {
-        fit(message, self.agreed, self.max_line, |line| self.wire.put(self.key, line))
+        fit(message, self.agreed, self.max_line, |line| {
+            self.wire.put(self.key, line)
+        })
     }
 
     /// Sends an author's event as [`Core::put`] does; what of it is too long for a line may go by file before ([large.2]).
     pub(crate) async fn emit(&self, turn: Option<u64>, body: AdapterBody) {
-        let Some(turn_id) = self.lock().speaks_for(turn) else { return };
+        let Some(turn_id) = self.lock().speaks_for(turn) else {
+            return;
+        };
         let message = self.message(turn_id, body);
         let folder = self.exchange_dir.as_deref();
-        if let Some(message) = place_large_aside(message, self.agreed, self.max_line, folder).await {
+        if let Some(message) = place_large_aside(message, self.agreed, self.max_line, folder).await
+        {
             self.put_with(turn, message.body, message.large);
         }
     }
 
     /// The end of a turn, of which members that are too long for a line lie in files ([large.2]). Not under the lock: it
     /// may block on the file system.
-    pub(super) fn place_end(&self, serial: u64, end: TurnComplete) -> (TurnComplete, Option<Box<Large>>) {
-        let Some(turn_id) = self.lock().speaks_for(Some(serial)) else { return (end, None) };
-        let end = TurnComplete { status: Some(end.status_or_completed()), ..end };
+    pub(super) fn place_end(
+        &self,
+        serial: u64,
+        end: TurnComplete,
+    ) -> (TurnComplete, Option<Box<Large>>) {
+        let Some(turn_id) = self.lock().speaks_for(Some(serial)) else {
+            return (end, None);
+        };
+        let end = TurnComplete {
+            status: Some(end.status_or_completed()),
+            ..end
+        };
         let message = self.message(turn_id, Box::new(end).into());
-        let AdapterMessage { body, large, .. } =
-            place_large(message, self.agreed, self.max_line, self.exchange_dir.as_deref());
+        let AdapterMessage { body, large, .. } = place_large(
+            message,
+            self.agreed,
+            self.max_line,
+            self.exchange_dir.as_deref(),
+        );
         match body {
             AdapterBody::TurnComplete(end) => (*end, large),
             _ => (TurnComplete::default(), None),
@@ -277,10 +317,15 @@ impl Core {
             self.try_send(message);
         };
         if is_ours(body.kind()) {
-            return tracing::warn!(kind = body.kind().as_str(), "the SDK sends this itself; left out");
+            return tracing::warn!(
+                kind = body.kind().as_str(),
+                "the SDK sends this itself; left out"
+            );
         }
         let mut inner = self.lock();
-        let Some(turn_id) = inner.speaks_for(turn) else { return };
+        let Some(turn_id) = inner.speaks_for(turn) else {
+            return;
+        };
         if is_history(&body) {
             return send(None, body);
         }
@@ -290,7 +335,9 @@ impl Core {
                 AdapterBody::ToolStart(start) if open.contains(&start.tool_call_id) => return,
                 AdapterBody::ToolStart(start) => open.push(start.tool_call_id.clone()),
                 AdapterBody::ToolEnd(end) => {
-                    let Some(at) = open.iter().position(|id| *id == end.tool_call_id) else { return };
+                    let Some(at) = open.iter().position(|id| *id == end.tool_call_id) else {
+                        return;
+                    };
                     open.remove(at);
                 }
                 _ => {}
@@ -332,7 +379,9 @@ fn add_login_hint(body: &mut AdapterBody, hint: &str) {
         AdapterBody::SessionClosed(closed) => closed.error.as_mut(),
         _ => None,
     };
-    let Some(failure) = failure.filter(|failure| failure.category == Some(Category::Auth)) else { return };
+    let Some(failure) = failure.filter(|failure| failure.category == Some(Category::Auth)) else {
+        return;
+    };
     let message = failure.message.get_or_insert_default();
     if message.is_empty() {
         message.push_str(hint);
@@ -391,9 +440,15 @@ mod tests {
     fn a_failed_login_says_once_how_to_log_in() {
         let told = |category, message: &str| {
             let error = Some(Failure::new(category, message));
-            let mut body = TurnComplete { error, ..TurnComplete::default() }.into();
+            let mut body = TurnComplete {
+                error,
+                ..TurnComplete::default()
+            }
+            .into();
             add_login_hint(&mut body, "run `login`");
-            let AdapterBody::TurnComplete(end) = body else { panic!("{body:?}") };
+            let AdapterBody::TurnComplete(end) = body else {
+                panic!("{body:?}")
+            };
             end.error.unwrap().message.unwrap()
         };
         for (message, expected) in [

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use trunkline_protocol::{
-    Category, ClosedReason, Extensions, Failure, SessionClosed, SessionInfo, Status, StopReason, TurnComplete,
+    Category, ClosedReason, Extensions, Failure, SessionClosed, SessionInfo, Status, StopReason,
+    TurnComplete,
 };
 
 use super::{
@@ -34,8 +35,16 @@ impl Core {
         if inner.is_over() {
             return;
         }
-        let status = if reason == ClosedReason::Finished { Status::Completed } else { Status::Failed };
-        let end = TurnComplete { status: Some(status), error: error.clone(), ..TurnComplete::default() };
+        let status = if reason == ClosedReason::Finished {
+            Status::Completed
+        } else {
+            Status::Failed
+        };
+        let end = TurnComplete {
+            status: Some(status),
+            error: error.clone(),
+            ..TurnComplete::default()
+        };
         if let Some(running) = self.end_running(&mut inner, None, (end, None), Verdict::Returned) {
             self.count_down(&running);
         }
@@ -44,7 +53,14 @@ impl Core {
                 Job::Turn(turn) => {
                     let error = Failure::new(Category::Cancelled, "the session has ended");
                     let status = Some(Status::Failed);
-                    self.end_queued(&turn, TurnComplete { status, error: Some(error), ..Default::default() });
+                    self.end_queued(
+                        &turn,
+                        TurnComplete {
+                            status,
+                            error: Some(error),
+                            ..Default::default()
+                        },
+                    );
                 }
                 Job::Refused(count) => (0..count).for_each(|_| self.send(None, busy().into())),
                 Job::Update(_) => self.send(None, SessionInfo::default().into()),
@@ -52,7 +68,10 @@ impl Core {
             }
         }
         inner.deny_requests(None, None);
-        let closed = SessionClosed { reason: Some(reason), error };
+        let closed = SessionClosed {
+            reason: Some(reason),
+            error,
+        };
         self.send(None, closed.clone().into());
         inner.phase = if self.agreed.contains(Extensions::CONTROL) {
             Phase::Closed

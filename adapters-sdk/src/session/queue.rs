@@ -34,7 +34,14 @@ impl Core {
                     self.send(turn.id.clone(), (**closed).clone().into());
                     let with_turns = self.agreed.contains(Extensions::TURNS);
                     let status = with_turns.then_some(Status::Failed);
-                    self.send(turn.id, TurnComplete { status, ..TurnComplete::default() }.into());
+                    self.send(
+                        turn.id,
+                        TurnComplete {
+                            status,
+                            ..TurnComplete::default()
+                        }
+                        .into(),
+                    );
                 }
                 return;
             }
@@ -97,7 +104,10 @@ impl Core {
 
     pub(super) fn end_queued(&self, turn: &QueuedTurn, end: TurnComplete) {
         for steer in &turn.steers {
-            self.send(turn.id.clone(), not_delivered(steer, "the turn has ended").into());
+            self.send(
+                turn.id.clone(),
+                not_delivered(steer, "the turn has ended").into(),
+            );
         }
         self.send(turn.id.clone(), end.into());
     }
@@ -105,7 +115,10 @@ impl Core {
     /// The worker's first step: the author's state, and what cuts hooks that are not turns.
     pub(crate) fn begin_work(&self) -> (Option<State>, CancellationToken) {
         let mut inner = self.lock();
-        (inner.state.take(), inner.worker.get_or_insert_default().clone())
+        (
+            inner.state.take(),
+            inner.worker.get_or_insert_default().clone(),
+        )
     }
 
     /// The worker's next step; nothing when there is none, and then the worker has ended and given the state back.
@@ -161,5 +174,9 @@ impl Inner {
 /// The end of a turn that there is no room for.
 pub(super) fn busy() -> TurnComplete {
     let error = Failure::new(Category::Busy, "too many inputs wait in this session");
-    TurnComplete { status: Some(Status::Failed), error: Some(error), ..TurnComplete::default() }
+    TurnComplete {
+        status: Some(Status::Failed),
+        error: Some(error),
+        ..TurnComplete::default()
+    }
 }

@@ -7,8 +7,8 @@ use std::sync::{
 
 use tokio::sync::oneshot;
 use trunkline_protocol::{
-    AdapterBody, Category, ErrorEvent, Extensions, InputResponse, Json, PermissionCancel, PermissionOption,
-    PermissionResponse, RequestId, StopReason,
+    AdapterBody, Category, ErrorEvent, Extensions, InputResponse, Json, PermissionCancel,
+    PermissionOption, PermissionResponse, RequestId, StopReason,
     rules::{self, RequestPhase, RequestRule, RequestStep, TurnPhase},
 };
 
@@ -60,8 +60,10 @@ impl Core {
     ) -> Decision {
         let id = next_id("p");
         let request = permission.into_request(id.clone());
-        let asked =
-            Asked { options: request.options.clone().unwrap_or_default(), input: request.input.clone() };
+        let asked = Asked {
+            options: request.options.clone().unwrap_or_default(),
+            input: request.input.clone(),
+        };
         let (waiter, answer) = oneshot::channel();
         let waiter = Waiter::Permission(waiter, asked);
         let Some(_withdraw) = self.open(id, turn, waiter, request.into()) else {
@@ -96,7 +98,11 @@ impl Core {
         request: AdapterBody,
     ) -> Option<Withdraw> {
         let mut inner = self.lock();
-        if inner.running.as_ref().is_some_and(|r| turn == Some(r.serial) && r.phase == TurnPhase::Stopping) {
+        if inner
+            .running
+            .as_ref()
+            .is_some_and(|r| turn == Some(r.serial) && r.phase == TurnPhase::Stopping)
+        {
             return None;
         }
         let turn_id = inner.speaks_for(turn)?;
@@ -104,24 +110,44 @@ impl Core {
         if !self.try_send(self.message(turn_id, request)) {
             return None;
         }
-        inner.requests.push(Pending { id: id.clone(), turn, waiter });
-        Some(Withdraw { core: self.clone(), id, turn })
+        inner.requests.push(Pending {
+            id: id.clone(),
+            turn,
+            waiter,
+        });
+        Some(Withdraw {
+            core: self.clone(),
+            id,
+            turn,
+        })
     }
 
     /// The host's answer to a permission request. The first one stands ([permission.4]).
     pub(crate) fn answer_permission(&self, mut response: PermissionResponse) {
         if !self.agreed.contains(Extensions::CONTROL) {
-            let PermissionResponse { request_id, approved, reason, .. } = response;
+            let PermissionResponse {
+                request_id,
+                approved,
+                reason,
+                ..
+            } = response;
             let reason = reason.filter(|_| self.agreed.contains(Extensions::TURNS));
-            response = PermissionResponse { approved, reason, ..denial(request_id) };
+            response = PermissionResponse {
+                approved,
+                reason,
+                ..denial(request_id)
+            };
         }
         let mut inner = self.lock();
         inner.note_answer(&response);
         let is_it = |pending: &Pending| {
             pending.id == response.request_id && matches!(pending.waiter, Waiter::Permission(..))
         };
-        let Some(Pending { waiter: Waiter::Permission(waiter, asked), turn, .. }) =
-            inner.settle(RequestStep::Answer, is_it)
+        let Some(Pending {
+            waiter: Waiter::Permission(waiter, asked),
+            turn,
+            ..
+        }) = inner.settle(RequestStep::Answer, is_it)
         else {
             return tracing::debug!(session = %self.id, "an answer without a waiting request is ignored");
         };
@@ -130,7 +156,16 @@ impl Core {
             if let Some(turn_id) = inner.speaks_for(turn) {
                 let category = Some(Category::PermissionDenied);
                 let (message, fatal) = (UNCHANGEABLE.to_owned(), Some(false));
-                self.send(turn_id, ErrorEvent { category, message, fatal, ..ErrorEvent::default() }.into());
+                self.send(
+                    turn_id,
+                    ErrorEvent {
+                        category,
+                        message,
+                        fatal,
+                        ..ErrorEvent::default()
+                    }
+                    .into(),
+                );
             }
             Decision::unchangeable(response.reason)
         } else {
@@ -145,7 +180,11 @@ impl Core {
             pending.id == response.request_id && matches!(pending.waiter, Waiter::Question(_))
         };
         let settled = self.lock().settle(RequestStep::Answer, is_it);
-        if let Some(Pending { waiter: Waiter::Question(waiter), .. }) = settled {
+        if let Some(Pending {
+            waiter: Waiter::Question(waiter),
+            ..
+        }) = settled
+        {
             drop(waiter.send(Answer::of(response)));
         }
     }
@@ -155,7 +194,11 @@ impl Inner {
     /// Takes a request out, if the rules let this step settle it.
     fn settle(&mut self, step: RequestStep, is_it: impl Fn(&Pending) -> bool) -> Option<Pending> {
         let at = self.requests.iter().position(is_it);
-        let phase = if at.is_some() { RequestPhase::Pending } else { RequestPhase::Settled };
+        let phase = if at.is_some() {
+            RequestPhase::Pending
+        } else {
+            RequestPhase::Settled
+        };
         match rules::request(phase, step) {
             RequestRule::Settle => at.map(|at| self.requests.remove(at)),
             RequestRule::Open | RequestRule::Reject | RequestRule::Ignore => None,
@@ -164,9 +207,9 @@ impl Inner {
 
     /// Settles as denied everything that a turn asked for, or with no turn named, everything.
     pub(super) fn deny_requests(&mut self, turn: Option<u64>, reason: Option<StopReason>) {
-        while let Some(pending) =
-            self.settle(RequestStep::Deny, |pending| turn.is_none() || pending.turn == turn)
-        {
+        while let Some(pending) = self.settle(RequestStep::Deny, |pending| {
+            turn.is_none() || pending.turn == turn
+        }) {
             pending.waiter.deny(reason);
         }
     }
@@ -182,10 +225,15 @@ struct Withdraw {
 impl Drop for Withdraw {
     fn drop(&mut self) {
         let mut inner = self.core.lock();
-        if inner.settle(RequestStep::Withdraw, |pending| pending.id == self.id).is_some()
+        if inner
+            .settle(RequestStep::Withdraw, |pending| pending.id == self.id)
+            .is_some()
             && let Some(turn_id) = inner.speaks_for(self.turn)
         {
-            let cancel = PermissionCancel { request_id: self.id.clone(), reason: None };
+            let cancel = PermissionCancel {
+                request_id: self.id.clone(),
+                reason: None,
+            };
             self.core.send(turn_id, cancel.into());
         }
     }

@@ -4,7 +4,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use trunkline_protocol::{MessageId, Status, StopReason, ToolCallId, TurnComplete, TurnId, rules::TurnPhase};
+use trunkline_protocol::{
+    MessageId, Status, StopReason, ToolCallId, TurnComplete, TurnId, rules::TurnPhase,
+};
 
 /// A turn from its begin to its one end. Taking it out of its session is what ends it.
 #[derive(Debug)]

@@ -37,13 +37,20 @@ impl Late {
 
 impl Core {
     pub(super) fn begin_turn(&self, inner: &mut Inner, turn: QueuedTurn) -> Next {
-        let QueuedTurn { id, mut input, large, steers } = turn;
+        let QueuedTurn {
+            id,
+            mut input,
+            large,
+            steers,
+        } = turn;
         input.files.retain(|file| !inner.forget_refused(file));
         inner.next_serial += 1;
         let running = Running {
             serial: inner.next_serial,
             id,
-            phase: TurnPhase::Queued.after(TurnStep::Begin).expect("a queued turn begins"),
+            phase: TurnPhase::Queued
+                .after(TurnStep::Begin)
+                .expect("a queued turn begins"),
             stop_reason: None,
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -64,7 +71,10 @@ impl Core {
     /// What cuts the handler of a turn.
     pub(crate) fn cut_of(&self, serial: u64) -> CancellationToken {
         let inner = self.lock();
-        let running = inner.running.as_ref().filter(|running| running.serial == serial);
+        let running = inner
+            .running
+            .as_ref()
+            .filter(|running| running.serial == serial);
         running.map_or_else(
             || {
                 let gone = CancellationToken::new();
@@ -102,9 +112,15 @@ impl Core {
                 self.send(running.id.clone(), unfinished(call.clone()).into());
             }
             for steer in &running.steers {
-                self.send(running.id.clone(), not_delivered(steer, "the turn has ended").into());
+                self.send(
+                    running.id.clone(),
+                    not_delivered(steer, "the turn has ended").into(),
+                );
             }
-            let mut message = self.message(running.id.clone(), Box::new(running.end(end, verdict)).into());
+            let mut message = self.message(
+                running.id.clone(),
+                Box::new(running.end(end, verdict)).into(),
+            );
             // The end of a stopped turn says nothing of its result.
             message.large = large.filter(|_| !running.is_overruled(verdict));
             self.try_send(message);
@@ -115,7 +131,12 @@ impl Core {
     /// Ends a turn whose handler has had its time.
     pub(super) fn end_late(&self, serial: u64) {
         let mut inner = self.lock();
-        let stopped = stopped(inner.running.as_ref().and_then(|running| running.stop_reason));
+        let stopped = stopped(
+            inner
+                .running
+                .as_ref()
+                .and_then(|running| running.stop_reason),
+        );
         self.end_running(&mut inner, Some(serial), (stopped, None), Verdict::Returned);
     }
 
@@ -126,7 +147,11 @@ impl Core {
             return;
         }
         let names = |id: &Option<TurnId>| turn_id.is_none() || id.as_ref() == turn_id;
-        if inner.running.as_ref().is_some_and(|running| names(&running.id)) {
+        if inner
+            .running
+            .as_ref()
+            .is_some_and(|running| names(&running.id))
+        {
             return self.stop_running(&mut inner, reason);
         }
         // Nothing runs: what the host takes for the running turn is the first that waits.
@@ -145,7 +170,9 @@ impl Core {
     }
 
     pub(super) fn stop_running(self: &Arc<Self>, inner: &mut Inner, reason: Option<StopReason>) {
-        let Some(running) = &mut inner.running else { return };
+        let Some(running) = &mut inner.running else {
+            return;
+        };
         if running.phase != TurnPhase::Running {
             return;
         }
@@ -162,7 +189,11 @@ impl Core {
     /// Gives the handler of a turn the time that is left for it.
     pub(super) fn count_down(self: &Arc<Self>, Running { serial, cut, .. }: &Running) {
         if let Some(keeper) = self.keeper.upgrade() {
-            keeper.count_down(Late { core: Arc::downgrade(self), serial: *serial, cut: cut.clone() });
+            keeper.count_down(Late {
+                core: Arc::downgrade(self),
+                serial: *serial,
+                cut: cut.clone(),
+            });
         }
     }
 
@@ -173,8 +204,13 @@ impl Core {
             return;
         }
         let Inner { running, queue, .. } = &mut *inner;
-        let first =
-            queue.iter_mut().find_map(|job| if let Job::Turn(turn) = job { Some(turn) } else { None });
+        let first = queue.iter_mut().find_map(|job| {
+            if let Job::Turn(turn) = job {
+                Some(turn)
+            } else {
+                None
+            }
+        });
         let (steers, wake) = match (running, first) {
             (Some(running), _) if running.phase == TurnPhase::Running => {
                 (Some(&mut running.steers), Some(&running.steered))
@@ -197,7 +233,12 @@ impl Core {
 
     pub(crate) fn next_steer(&self, serial: u64) -> Option<Steer> {
         let mut inner = self.lock();
-        inner.running.as_mut().filter(|running| running.serial == serial)?.steers.pop_front()
+        inner
+            .running
+            .as_mut()
+            .filter(|running| running.serial == serial)?
+            .steers
+            .pop_front()
     }
 
     /// Says what became of a steer that the turn had taken.
@@ -211,10 +252,17 @@ impl Core {
 }
 
 fn unfinished(tool_call_id: ToolCallId) -> ToolEnd {
-    ToolEnd { is_error: Some(true), ..ToolEnd::new(tool_call_id) }
+    ToolEnd {
+        is_error: Some(true),
+        ..ToolEnd::new(tool_call_id)
+    }
 }
 
 /// The answer to an input that the turn did not get.
 pub(super) fn not_delivered(steer: &Steer, reason: &str) -> SteerResult {
-    SteerResult { message_id: steer.message_id.clone(), delivered: false, reason: Some(reason.to_owned()) }
+    SteerResult {
+        message_id: steer.message_id.clone(),
+        delivered: false,
+        reason: Some(reason.to_owned()),
+    }
 }

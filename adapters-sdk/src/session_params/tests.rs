@@ -5,7 +5,11 @@ use super::*;
 
 fn read(native: Option<&str>, params: &Value) -> Result<Option<SessionParams>, UnreadableParams> {
     let native_session_id = native.map(str::to_owned);
-    SessionParams::read(&Resume { native_session_id, params: Json::of(params).ok(), history: None })
+    SessionParams::read(&Resume {
+        native_session_id,
+        params: Json::of(params).ok(),
+        history: None,
+    })
 }
 
 #[test]
@@ -21,11 +25,18 @@ fn what_names_no_conversation_is_nothing_or_refused() {
         (json!(7), "not an object"),
         (json!(true), "not an object"),
         (json!({ "native_session_id": 7 }), "no `native_session_id`"),
-        (json!({ "session_id": "", "cwd": "/srv" }), "no `native_session_id`"),
+        (
+            json!({ "session_id": "", "cwd": "/srv" }),
+            "no `native_session_id`",
+        ),
     ] {
         let refused = read(None, &odd).unwrap_err().to_string();
         assert!(refused.contains(why), "{odd}: {refused}");
-        assert_eq!(read(Some("a"), &odd).unwrap().unwrap().native_session_id, "a", "the id alone is enough");
+        assert_eq!(
+            read(Some("a"), &odd).unwrap().unwrap().native_session_id,
+            "a",
+            "the id alone is enough"
+        );
     }
 }
 
@@ -45,15 +56,23 @@ fn parameters_of_another_conversation_say_nothing() {
     let kept = json!({ "native_session_id": "a", "cwd": "/srv", "cost_usd": 1.5 });
     assert_eq!(read(Some("b"), &kept), Ok(Some(SessionParams::new("b"))));
     let params = read(Some("a"), &kept).unwrap().unwrap();
-    assert_eq!((params.cwd.as_deref(), &params.more["cost_usd"]), (Some("/srv"), &json!(1.5)));
+    assert_eq!(
+        (params.cwd.as_deref(), &params.more["cost_usd"]),
+        (Some("/srv"), &json!(1.5))
+    );
     let without_id = read(Some("a"), &json!({ "cwd": "/srv" })).unwrap().unwrap();
-    assert_eq!((without_id.native_session_id.as_str(), without_id.cwd.as_deref()), ("a", Some("/srv")));
+    assert_eq!(
+        (
+            without_id.native_session_id.as_str(),
+            without_id.cwd.as_deref()
+        ),
+        ("a", Some("/srv"))
+    );
 }
 
 #[test]
 fn what_is_not_known_is_kept_as_it_is() {
-    let written =
-        json!({ "native_session_id": "a", "workspace_id": "w", "repo": { "url": "u", "ref": "r" } });
+    let written = json!({ "native_session_id": "a", "workspace_id": "w", "repo": { "url": "u", "ref": "r" } });
     let params = read(None, &written).unwrap().unwrap();
     assert_eq!(params.to_json().unwrap().to::<Value>().unwrap(), written);
     assert_eq!(SessionParams::default().to_json(), None);
@@ -63,7 +82,9 @@ fn what_is_not_known_is_kept_as_it_is() {
 fn a_person_reads_the_display_id_else_the_id() {
     assert_eq!(SessionParams::new("a").display_id(), "a");
     for name in DISPLAY_IDS {
-        let params = read(None, &json!({ "session": "a", name: "parser work" })).unwrap().unwrap();
+        let params = read(None, &json!({ "session": "a", name: "parser work" }))
+            .unwrap()
+            .unwrap();
         assert_eq!(params.display_id(), "parser work");
     }
 }
@@ -74,7 +95,10 @@ fn a_conversation_fits_its_own_directory_alone() {
     let (place, link) = (folder.path().join("place"), folder.path().join("link"));
     std::fs::create_dir(&place).unwrap();
     std::os::unix::fs::symlink(&place, &link).unwrap();
-    let params = SessionParams { cwd: place.to_str().map(str::to_owned), ..SessionParams::new("a") };
+    let params = SessionParams {
+        cwd: place.to_str().map(str::to_owned),
+        ..SessionParams::new("a")
+    };
     assert_eq!(params.check_cwd(&link), Ok(()));
     assert_eq!(SessionParams::new("a").check_cwd(&link), Ok(()));
     let why = params.check_cwd(folder.path()).unwrap_err().to_string();

@@ -15,8 +15,8 @@ use tokio::{
 };
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, Channel, Envelope, Extensions, FileInput, HostBody, HostMessage,
-    InputResponse, Item, Json, LineReader, PROTOCOL, PermissionResponse, RequestId, SessionClose, SessionId,
-    SessionStart, Stop, TurnComplete, TurnId, UserInput,
+    InputResponse, Item, Json, LineReader, PROTOCOL, PermissionResponse, RequestId, SessionClose,
+    SessionId, SessionStart, Stop, TurnComplete, TurnId, UserInput,
 };
 
 use crate::{Adapter, Ended, MAX_LINE, Server};
@@ -98,7 +98,13 @@ impl Host {
         let inbox = Arc::new(Inbox::default());
         drop(tokio::spawn(write(to_adapter, rest)));
         drop(tokio::spawn(read(from_adapter, inbox.clone())));
-        Self { lines, inbox, offer, sessions: AtomicU64::new(0), served }
+        Self {
+            lines,
+            inbox,
+            offer,
+            sessions: AtomicU64::new(0),
+            served,
+        }
     }
 
     /// Opens a session.
@@ -117,9 +123,11 @@ impl Host {
         let id = SessionId::new(format!("s{number}")).expect("a short id");
         let start = match self.offer {
             Offer::Core => options,
-            Offer::These(extensions) => {
-                SessionStart { protocol: Some(PROTOCOL), extensions: Some(extensions.to_names()), ..options }
-            }
+            Offer::These(extensions) => SessionStart {
+                protocol: Some(PROTOCOL),
+                extensions: Some(extensions.to_names()),
+                ..options
+            },
         };
         let session = TestSession {
             id,
@@ -173,9 +181,15 @@ async fn read(mut pipe: DuplexStream, inbox: Arc<Inbox>) {
         }
         lines.filled(bytes);
         while let Some(item) = lines.next() {
-            let Item::Line(line) = item else { panic!("the adapter wrote no message: {item:?}") };
+            let Item::Line(line) = item else {
+                panic!("the adapter wrote no message: {item:?}")
+            };
             let message = AdapterMessage::parse(line).unwrap_or_else(|why| panic!("{why}: {line}"));
-            inbox.lock().entry(message.session_id.clone()).or_default().push_back(message);
+            inbox
+                .lock()
+                .entry(message.session_id.clone())
+                .or_default()
+                .push_back(message);
         }
         inbox.came.notify_waiters();
     }
@@ -213,10 +227,15 @@ impl TestTurn {
     /// All output on a channel.
     #[must_use]
     pub fn text_on(&self, channel: &Channel) -> String {
-        let outputs = self.messages.iter().filter_map(|message| match &message.body {
-            AdapterBody::Output(output) if output.channel() == channel => Some(output.content.as_str()),
-            _ => None,
-        });
+        let outputs = self
+            .messages
+            .iter()
+            .filter_map(|message| match &message.body {
+                AdapterBody::Output(output) if output.channel() == channel => {
+                    Some(output.content.as_str())
+                }
+                _ => None,
+            });
         outputs.collect()
     }
 }
@@ -242,13 +261,18 @@ impl TestSession {
     /// As [`TestSession::say`].
     pub fn say_of(&self, turn: Option<TurnId>, body: impl Into<SaidBody>) {
         let message: HostMessage = Envelope::new(self.id.clone(), body.into().0).of_turn(turn);
-        self.lines.try_send(message.to_line()).expect("the adapter reads");
+        self.lines
+            .try_send(message.to_line())
+            .expect("the adapter reads");
     }
 
     /// Sends an input and does not wait. Its turn's id is `t1`, `t2`, … where turns have ids.
     pub fn begin(&self, content: impl Into<String>) -> Option<TurnId> {
         let number = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
-        let turn = self.with_turns.then(|| TurnId::new(format!("t{number}")).ok()).flatten();
+        let turn = self
+            .with_turns
+            .then(|| TurnId::new(format!("t{number}")).ok())
+            .flatten();
         self.say_of(turn.clone(), UserInput::text(content));
         turn
     }
@@ -282,16 +306,33 @@ impl TestSession {
         self.collect(|_| false).await
     }
 
-    async fn collect(&self, approve: impl Fn(&trunkline_protocol::PermissionRequest) -> bool) -> TestTurn {
+    async fn collect(
+        &self,
+        approve: impl Fn(&trunkline_protocol::PermissionRequest) -> bool,
+    ) -> TestTurn {
         let mut messages = Vec::new();
         loop {
-            let message = self.next().await.expect("the adapter ends a turn before it ends itself");
+            let message = self
+                .next()
+                .await
+                .expect("the adapter ends a turn before it ends itself");
             match &message.body {
-                AdapterBody::TurnComplete(end) => return TestTurn { messages, end: (**end).clone() },
-                AdapterBody::PermissionRequest(request) => self.answer(&request.request_id, approve(request)),
+                AdapterBody::TurnComplete(end) => {
+                    return TestTurn {
+                        messages,
+                        end: (**end).clone(),
+                    };
+                }
+                AdapterBody::PermissionRequest(request) => {
+                    self.answer(&request.request_id, approve(request))
+                }
                 AdapterBody::InputRequest(request) => {
                     let request_id = request.request_id.clone();
-                    self.say(InputResponse { request_id, values: None, cancelled: Some(true) });
+                    self.say(InputResponse {
+                        request_id,
+                        values: None,
+                        cancelled: Some(true),
+                    });
                 }
                 _ => {}
             }
@@ -310,7 +351,10 @@ impl TestSession {
     /// When the adapter ends first.
     pub async fn wait_for<T>(&self, wanted: impl Fn(&AdapterBody) -> Option<T>) -> T {
         loop {
-            let message = self.next().await.expect("the adapter sends it before it ends");
+            let message = self
+                .next()
+                .await
+                .expect("the adapter sends it before it ends");
             if let Some(found) = wanted(&message.body) {
                 return found;
             }
@@ -337,12 +381,19 @@ impl TestSession {
     /// Answers a question.
     pub fn reply(&self, request_id: &RequestId, values: impl IntoIterator<Item = (String, Json)>) {
         let values = Some(values.into_iter().collect());
-        self.say(InputResponse { request_id: request_id.clone(), values, cancelled: None });
+        self.say(InputResponse {
+            request_id: request_id.clone(),
+            values,
+            cancelled: None,
+        });
     }
 
     /// Announces a file.
     pub fn file(&self, path: impl Into<String>) {
-        self.say(FileInput { file_path: path.into(), ..FileInput::default() });
+        self.say(FileInput {
+            file_path: path.into(),
+            ..FileInput::default()
+        });
     }
 
     /// Stops the running turn.

@@ -43,7 +43,10 @@ impl Scripted {
     #[must_use]
     pub fn answering<S: Into<String>>(self, answers: impl IntoIterator<Item = S>) -> Self {
         let answers = answers.into_iter().map(Into::into).collect();
-        Self { answers: Arc::new(Mutex::new(answers)), ..self }
+        Self {
+            answers: Arc::new(Mutex::new(answers)),
+            ..self
+        }
     }
 
     /// Waits before each answer.
@@ -55,13 +58,19 @@ impl Scripted {
     /// Fails each turn, after its answer.
     #[must_use]
     pub fn failing(self, message: impl Into<String>) -> Self {
-        Self { fails: Some(message.into()), ..self }
+        Self {
+            fails: Some(message.into()),
+            ..self
+        }
     }
 
     /// The inputs that it was given so far. Clones share them.
     #[must_use]
     pub fn captured(&self) -> Captured {
-        self.captured.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.captured
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn capture(&self, note: impl FnOnce(&mut Captured)) {
@@ -84,7 +93,11 @@ impl Adapter for Scripted {
             () = turn.stopped() => return Err(Error::stopped()),
             () = tokio::time::sleep(self.delay) => {}
         }
-        let answer = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let answer = self
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front();
         turn.output(answer.unwrap_or(input.content)).await;
         match &self.fails {
             Some(message) => Err(Error::other(message.clone())),
@@ -92,9 +105,17 @@ impl Adapter for Scripted {
         }
     }
 
-    async fn update(&self, _: &Session, update: SessionUpdate, (): &mut ()) -> Result<SessionInfo, Error> {
-        let info =
-            SessionInfo { model: update.model.clone(), mode: update.mode.clone(), ..SessionInfo::default() };
+    async fn update(
+        &self,
+        _: &Session,
+        update: SessionUpdate,
+        (): &mut (),
+    ) -> Result<SessionInfo, Error> {
+        let info = SessionInfo {
+            model: update.model.clone(),
+            mode: update.mode.clone(),
+            ..SessionInfo::default()
+        };
         self.capture(|captured| captured.updates.push(update));
         Ok(info)
     }

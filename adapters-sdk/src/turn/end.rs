@@ -10,7 +10,10 @@ pub struct End(pub(crate) TurnComplete);
 
 impl From<Status> for End {
     fn from(status: Status) -> Self {
-        Self(TurnComplete { status: Some(status), ..TurnComplete::default() })
+        Self(TurnComplete {
+            status: Some(status),
+            ..TurnComplete::default()
+        })
     }
 }
 

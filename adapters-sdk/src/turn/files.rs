@@ -27,7 +27,10 @@ impl Turn {
     /// The file is announced, or not at all when the future is dropped first.
     pub async fn file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let mime = file_type_of(&name).to_owned();
         self.file_as(path, name, mime).await
     }
@@ -47,7 +50,10 @@ impl Turn {
     ) -> io::Result<()> {
         let path = std::path::absolute(path)?;
         let Some(text) = path.to_str() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file's path is not UTF-8"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the file's path is not UTF-8",
+            ));
         };
         let (size, sha256) = if self.session.agreed().contains(Extensions::LARGE) {
             let (size, sha256) = in_background(path.clone(), digest).await?;
@@ -83,7 +89,10 @@ impl Turn {
     ) -> io::Result<PathBuf> {
         let name = name.into();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = self.session.scratch_dir().join(format!("made-{}-{number}", std::process::id()));
+        let folder = self
+            .session
+            .scratch_dir()
+            .join(format!("made-{}-{number}", std::process::id()));
         tokio::fs::create_dir_all(&folder).await?;
         self.session.0.made(folder.clone());
         let path = folder.join(label(&name));
@@ -103,7 +112,9 @@ pub(crate) async fn differs(file: &FileInput) -> Option<String> {
     let look = move |path: &Path| {
         let found = std::fs::metadata(path)?.len();
         if let Some(size) = size.filter(|size| *size != found) {
-            return Ok(Some(format!("the file has {found} bytes, not the {size} that were announced")));
+            return Ok(Some(format!(
+                "the file has {found} bytes, not the {size} that were announced"
+            )));
         }
         let is_other = match sha256 {
             Some(announced) => digest(path)?.1 != announced,
@@ -111,7 +122,10 @@ pub(crate) async fn differs(file: &FileInput) -> Option<String> {
         };
         Ok(is_other.then(|| "the file's SHA-256 is not the one that was announced".to_owned()))
     };
-    in_background(PathBuf::from(&file.file_path), look).await.ok().flatten()
+    in_background(PathBuf::from(&file.file_path), look)
+        .await
+        .ok()
+        .flatten()
 }
 
 /// The size of a regular file in bytes, and the digest of them. Blocks on the file system.
@@ -140,7 +154,10 @@ fn not_regular() -> io::Error {
 fn label(name: &str) -> &str {
     let last = Path::new(name).components().next_back();
     match last {
-        Some(Component::Normal(part)) => part.to_str().filter(|part| part.len() <= 255).unwrap_or("file"),
+        Some(Component::Normal(part)) => part
+            .to_str()
+            .filter(|part| part.len() <= 255)
+            .unwrap_or("file"),
         _ => "file",
     }
 }
@@ -148,7 +165,10 @@ fn label(name: &str) -> &str {
 /// The MIME type that a file name's extension suggests; `application/octet-stream` where it suggests none.
 #[must_use]
 pub fn file_type_of(name: &str) -> &'static str {
-    let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let extension = Path::new(name)
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
         "txt" | "log" => "text/plain",
         "md" => "text/markdown",

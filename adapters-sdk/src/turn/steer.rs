@@ -15,7 +15,12 @@ pub struct Steer {
 
 impl Steer {
     pub(crate) fn new(session: Session, serial: u64, steer: QueuedSteer) -> Self {
-        Self { session, serial, steer, answered: false }
+        Self {
+            session,
+            serial,
+            steer,
+            answered: false,
+        }
     }
 
     /// The text.
@@ -38,7 +43,14 @@ impl Steer {
     fn answer(&mut self, delivered: bool, reason: Option<String>) {
         if !std::mem::replace(&mut self.answered, true) {
             let message_id = self.steer.message_id.take();
-            self.session.0.steered(self.serial, SteerResult { message_id, delivered, reason });
+            self.session.0.steered(
+                self.serial,
+                SteerResult {
+                    message_id,
+                    delivered,
+                    reason,
+                },
+            );
         }
     }
 }

@@ -50,9 +50,16 @@ fn a_large_message_is_paid_back() {
     let first = taken(&wire);
     assert_eq!(first.iter().filter(|byte| **byte == b'x').count(), AHEAD);
     let second = taken(&wire);
-    assert!(second.contains(&b'a') && !second.contains(&b'b'), "overdraws by one message");
+    assert!(
+        second.contains(&b'a') && !second.contains(&b'b'),
+        "overdraws by one message"
+    );
     let third = taken(&wire);
-    assert_eq!(third.iter().filter(|byte| **byte == b'b').count(), 4000, "the others come first then");
+    assert_eq!(
+        third.iter().filter(|byte| **byte == b'b').count(),
+        4000,
+        "the others come first then"
+    );
 }
 
 #[test]
@@ -68,7 +75,10 @@ fn a_paused_session_holds_back_in_order_and_lets_go() {
     assert_eq!(taken(&wire), b"111333");
     wire.put(Key(1), message(b'4', 1));
     assert_eq!(taken(&wire), b"4");
-    assert!(wire.lock().fair.sessions() == 0, "an idle session holds no memory here");
+    assert!(
+        wire.lock().fair.sessions() == 0,
+        "an idle session holds no memory here"
+    );
 }
 
 #[test]
@@ -76,7 +86,10 @@ fn a_purged_session_falls_silent_and_finishing_lets_paused_ones_go() {
     let wire = Wire::default();
     for key in [1, 2] {
         wire.flow(Key(key), Flow::Pause);
-        wire.put(Key(key), message(b'0' + u8::try_from(key).expect("small"), 2));
+        wire.put(
+            Key(key),
+            message(b'0' + u8::try_from(key).expect("small"), 2),
+        );
     }
     wire.purge(Key(1));
     wire.finish();

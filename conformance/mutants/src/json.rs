@@ -75,7 +75,10 @@ pub fn decode(raw: &str) -> (String, bool) {
 
 /// The character of the escape at the start of `text` and its length; none for half a surrogate pair.
 fn escape(text: &str) -> (Option<char>, usize) {
-    let unit = |from: usize| text.get(from..from + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let unit = |from: usize| {
+        text.get(from..from + 4)
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+    };
     let plain = match text.as_bytes().get(1) {
         Some(b'n') => '\n',
         Some(b't') => '\t',
@@ -88,7 +91,10 @@ fn escape(text: &str) -> (Option<char>, usize) {
                 && text.get(6..8) == Some("\\u")
                 && let Some(second) = unit(8).filter(|unit| (0xdc00..0xe000).contains(unit))
             {
-                return (char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00)), 12);
+                return (
+                    char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00)),
+                    12,
+                );
             }
             return (char::from_u32(first), 6);
         }
@@ -114,11 +120,19 @@ pub fn clean(raw: &str) -> String {
             b'\\' => {
                 let (character, length) = escape(tail);
                 let length = length.min(tail.len());
-                out.push_str(if character.is_some() { &tail[..length] } else { "\\ufffd" });
+                out.push_str(if character.is_some() {
+                    &tail[..length]
+                } else {
+                    "\\ufffd"
+                });
                 length
             }
             _ => {
-                out.push_str(if tail.starts_with('\u{2028}') { "\\u2028" } else { "\\u2029" });
+                out.push_str(if tail.starts_with('\u{2028}') {
+                    "\\u2028"
+                } else {
+                    "\\u2029"
+                });
                 3
             }
         };
@@ -135,7 +149,9 @@ pub fn ascii(json: &str) -> String {
         if c.is_ascii() {
             out.push(c);
         } else {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            c.encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         }
     }
     out
@@ -168,7 +184,11 @@ struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0 }
+        Self {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+        }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -284,7 +304,9 @@ impl<'a> Scan<'a> {
             }
             deepest = deepest.max(open.len());
             loop {
-                let Some(&end) = open.last() else { return Some(deepest) };
+                let Some(&end) = open.last() else {
+                    return Some(deepest);
+                };
                 self.space();
                 match self.next()? {
                     b',' if end == b']' => break,
@@ -326,16 +348,29 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_noise() {
-        for text in
-            ["", "[]", "7", "{", "{}x", "{'a':1}", "{\"a\":1,}", "{\"a\":01}", "{\"a\":\"\u{1}\"}", "{}{}"]
-        {
+        for text in [
+            "",
+            "[]",
+            "7",
+            "{",
+            "{}x",
+            "{'a':1}",
+            "{\"a\":1,}",
+            "{\"a\":01}",
+            "{\"a\":\"\u{1}\"}",
+            "{}{}",
+        ] {
             assert!(members(text).is_none(), "{text}");
         }
     }
 
     #[test]
     fn values_of_any_depth_and_size_pass() {
-        let deep = format!("{{\"a\":{}1{},\"n\":1e999}}", "[".repeat(10_000), "]".repeat(10_000));
+        let deep = format!(
+            "{{\"a\":{}1{},\"n\":1e999}}",
+            "[".repeat(10_000),
+            "]".repeat(10_000)
+        );
         let found = members(&deep).expect("an object");
         assert_eq!((found[0].depth, found[1].raw), (10_000, "1e999"));
     }
@@ -344,7 +379,10 @@ mod tests {
     fn surrogates_pair_or_are_replaced() {
         assert_eq!(decode("\"\\ud83d\\ude00\""), ("\u{1f600}".into(), false));
         assert_eq!(decode("\"a\\ud83db\""), ("a\u{fffd}b".into(), true));
-        assert_eq!(clean("\"\\ud83d\\u0041\u{2028}\""), "\"\\ufffd\\u0041\\u2028\"");
+        assert_eq!(
+            clean("\"\\ud83d\\u0041\u{2028}\""),
+            "\"\\ufffd\\u0041\\u2028\""
+        );
         assert_eq!(clean("\"\\ud83d\\ude00\\\\u\""), "\"\\ud83d\\ude00\\\\u\"");
     }
 

@@ -127,7 +127,8 @@ impl<R: Read> Lines<R> {
             false if self.fault == Some(Fault::SplitsAtUnicode) => {
                 let text = String::from_utf8_lossy(&line);
                 let parts = text.split(['\u{2028}', '\u{2029}', '\u{85}', '\u{b}', '\u{c}']);
-                self.found.extend(parts.map(|part| Line::Whole(part.as_bytes().to_vec())));
+                self.found
+                    .extend(parts.map(|part| Line::Whole(part.as_bytes().to_vec())));
             }
             false => self.found.push_back(Line::Whole(line)),
         }
@@ -184,7 +185,9 @@ mod tests {
 
     impl Read for Pieces<'_> {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-            let Some(piece) = self.0.front_mut() else { return Ok(0) };
+            let Some(piece) = self.0.front_mut() else {
+                return Ok(0);
+            };
             let read = piece.read(into)?;
             if piece.is_empty() {
                 self.0.pop_front();
@@ -204,7 +207,10 @@ mod tests {
         let whole = lines(&[text]);
         let single: Vec<_> = text.chunks(1).collect();
         assert_eq!(whole, lines(&single));
-        let told = whole.iter().map(|line| String::from_utf8_lossy(line.bytes())).collect::<Vec<_>>();
+        let told = whole
+            .iter()
+            .map(|line| String::from_utf8_lossy(line.bytes()))
+            .collect::<Vec<_>>();
         assert_eq!(told, ["{\"a\":\"\u{2028}😀\"}\r", "", "end", "rest"]);
         assert_eq!(whole[3], Line::Unended(b"rest".to_vec()));
     }
@@ -213,7 +219,10 @@ mod tests {
     fn a_line_over_the_limit_costs_itself_alone() {
         let long = vec![b'x'; LONGEST + 1];
         let found = lines(&[b"a\n", &long, b"\nb\n"]);
-        assert_eq!((&found[0], &found[2]), (&Line::Whole(b"a".to_vec()), &Line::Whole(b"b".to_vec())));
+        assert_eq!(
+            (&found[0], &found[2]),
+            (&Line::Whole(b"a".to_vec()), &Line::Whole(b"b".to_vec()))
+        );
         assert_eq!(found[1], Line::TooLong(vec![b'x'; KEPT]));
         assert_eq!(found.len(), 3);
     }

@@ -81,7 +81,11 @@ impl Outbox {
         written: impl Fn(io::Result<()>) + Send + 'static,
     ) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        let outbox = Self(Arc::new(Shared { fault, state, changed }));
+        let outbox = Self(Arc::new(Shared {
+            fault,
+            state,
+            changed,
+        }));
         let writer = outbox.clone();
         std::thread::spawn(move || writer.run(&Arc::new(File::from(pipe)), written));
         outbox
@@ -138,7 +142,12 @@ impl Outbox {
             if left.is_zero() {
                 return;
             }
-            state = self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .0
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -157,7 +166,11 @@ impl Outbox {
             kept.extend(batch);
             let result = match self.0.fault {
                 Some(Fault::KeepsBelow(least)) if kept.len() < least => Ok(()),
-                Some(Fault::KeepsUntil(end)) if !kept.windows(end.len()).any(|part| part == end) => Ok(()),
+                Some(Fault::KeepsUntil(end))
+                    if !kept.windows(end.len()).any(|part| part == end) =>
+                {
+                    Ok(())
+                }
                 Some(Fault::Unlocked) if kept.len() > PIECE => {
                     write_unlocked(pipe, std::mem::take(&mut kept), &mut threads);
                     Ok(())
@@ -174,7 +187,10 @@ impl Outbox {
             state.bytes -= of_lines;
             state.writing = false;
             if broken {
-                *state = State { broken, ..State::default() };
+                *state = State {
+                    broken,
+                    ..State::default()
+                };
             }
             drop(state);
             self.0.changed.notify_all();
@@ -212,7 +228,10 @@ impl Outbox {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,5 +1,9 @@
 //! The broken adapters start and serve: one that cannot proves nothing.
-#![allow(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "a test may panic and copy")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test may panic and copy"
+)]
 
 use std::{
     collections::BTreeSet,
@@ -16,31 +20,60 @@ const HERE: &str = env!("CARGO_MANIFEST_DIR");
 const BROKEN: &str = env!("CARGO_BIN_EXE_broken-adapter");
 
 /// Those whose bug is that not even the plainest turn is seen to end, or that lose what comes at once.
-const NOT_EVEN_PLAIN: [&str; 5] =
-    ["pretty-print", "buffered-stdout", "complete-without-session", "one-line-per-read", "python-unflushed"];
+const NOT_EVEN_PLAIN: [&str; 5] = [
+    "pretty-print",
+    "buffered-stdout",
+    "complete-without-session",
+    "one-line-per-read",
+    "python-unflushed",
+];
 
 fn entries(kind: &str) -> Vec<Table> {
     let text = std::fs::read_to_string(Path::new(HERE).join("adapters.toml")).unwrap();
     let file: Table = text.parse().unwrap();
-    file[kind].as_array().unwrap().iter().map(|entry| entry.as_table().unwrap().clone()).collect()
+    file[kind]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry.as_table().unwrap().clone())
+        .collect()
 }
 
 /// The entry's own command; a switch of the broken adapter where it has none.
 fn command(entry: &Table) -> Vec<String> {
     let Some(words) = entry.get("command") else {
-        let flag = if entry.contains_key("bug") { "--mutant" } else { "--variant" };
-        return vec![BROKEN.to_owned(), flag.to_owned(), entry["name"].as_str().unwrap().to_owned()];
+        let flag = if entry.contains_key("bug") {
+            "--mutant"
+        } else {
+            "--variant"
+        };
+        return vec![
+            BROKEN.to_owned(),
+            flag.to_owned(),
+            entry["name"].as_str().unwrap().to_owned(),
+        ];
     };
-    let words = words.as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+    let words = words
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|word| word.as_str().unwrap());
     words
-        .map(|word| if word == "broken-adapter" { BROKEN.to_owned() } else { word.replace("{here}", HERE) })
+        .map(|word| {
+            if word == "broken-adapter" {
+                BROKEN.to_owned()
+            } else {
+                word.replace("{here}", HERE)
+            }
+        })
         .collect()
 }
 
 /// The answer of a host that decides nothing: each request is denied ([permission.3]).
 fn denial(line: &str) -> Option<String> {
-    let (_, rest) =
-        line.split_once("\"permission.request\"").and_then(|_| line.split_once("\"request_id\":\""))?;
+    let (_, rest) = line
+        .split_once("\"permission.request\"")
+        .and_then(|_| line.split_once("\"request_id\":\""))?;
     let (id, _) = rest.split_once('"')?;
     Some(format!(
         "{{\"type\":\"permission.response\",\"session_id\":\"plain\",\"request_id\":\"{id}\",\"approved\":false}}\n"
@@ -50,7 +83,11 @@ fn denial(line: &str) -> Option<String> {
 /// Whether one turn of one session ends; absent where the program is not installed.
 fn ends_a_turn(words: &[String]) -> Option<bool> {
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(&words[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let mut stdin = child.stdin.take().unwrap();
     let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -70,7 +107,9 @@ fn ends_a_turn(words: &[String]) -> Option<bool> {
         let ended = stdout.split(b'\n').map_while(Result::ok).any(ended);
         let _ = send.send(ended);
     });
-    let ended = receive.recv_timeout(Duration::from_secs(15)).unwrap_or(false);
+    let ended = receive
+        .recv_timeout(Duration::from_secs(15))
+        .unwrap_or(false);
     child.kill().unwrap();
     child.wait().unwrap();
     reader.join().unwrap();
@@ -87,7 +126,9 @@ fn each_one_passes_the_plainest_case() {
             .chunks(quarter)
             .map(|part| {
                 scope.spawn(move || {
-                    let plain = |entry: &&&Table| !NOT_EVEN_PLAIN.contains(&entry["name"].as_str().unwrap());
+                    let plain = |entry: &&&Table| {
+                        !NOT_EVEN_PLAIN.contains(&entry["name"].as_str().unwrap())
+                    };
                     let fails = |entry: &&&Table| ends_a_turn(&command(entry)) == Some(false);
                     part.iter()
                         .filter(plain)
@@ -97,7 +138,10 @@ fn each_one_passes_the_plainest_case() {
                 })
             })
             .collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap())
+            .collect()
     });
     assert!(slow.is_empty(), "{slow:?}");
 }
@@ -131,8 +175,20 @@ fn each_mutant_names_its_clause_and_its_case() {
     let mut names = BTreeSet::new();
     for mutant in entries("mutant") {
         let text = |name: &str| mutant[name].as_str().unwrap();
-        assert!(names.insert(text("name").to_owned()), "{} stands twice", text("name"));
-        assert!(spec.contains(&format!("**[{}]**", text("breaks"))), "{}", text("breaks"));
-        assert!(text("killed_by").starts_with("A-") && text("bug").ends_with('.'), "{}", text("name"));
+        assert!(
+            names.insert(text("name").to_owned()),
+            "{} stands twice",
+            text("name")
+        );
+        assert!(
+            spec.contains(&format!("**[{}]**", text("breaks"))),
+            "{}",
+            text("breaks")
+        );
+        assert!(
+            text("killed_by").starts_with("A-") && text("bug").ends_with('.'),
+            "{}",
+            text("name")
+        );
     }
 }

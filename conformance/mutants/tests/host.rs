@@ -46,7 +46,11 @@ impl Host {
             .expect("the host starts");
         let stdin = child.stdin.take().expect("piped");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        Self { child, stdin, stdout }
+        Self {
+            child,
+            stdin,
+            stdout,
+        }
     }
 
     fn write(&mut self, message: &Value) {
@@ -62,7 +66,11 @@ impl Host {
         let mut heard = Vec::new();
         loop {
             let mut line = String::new();
-            assert_ne!(self.stdout.read_line(&mut line).expect("text"), 0, "no {kind} after {heard:?}");
+            assert_ne!(
+                self.stdout.read_line(&mut line).expect("text"),
+                0,
+                "no {kind} after {heard:?}"
+            );
             let message: Value = serde_json::from_str(&line).expect("JSON");
             heard.push(message);
             if heard[heard.len() - 1]["type"] == kind {
@@ -91,7 +99,11 @@ fn serves(flags: &[&str]) {
     let mut host = Host::start(flags);
     host.write(&json!({"type": "session.start", "session_id": "s"}));
     let heard = host.input("a\u{2028}b");
-    assert_eq!((heard.len(), &heard[0]["content"]), (2, &json!("a\u{2028}b")), "{flags:?}");
+    assert_eq!(
+        (heard.len(), &heard[0]["content"]),
+        (2, &json!("a\u{2028}b")),
+        "{flags:?}"
+    );
     host.write(&json!({"type": "user.input", "session_id": "s", "content": "ask"}));
     host.until("permission.request");
     host.write(
@@ -123,12 +135,21 @@ fn every_variant_serves_a_hub_through_a_crash() {
 
 #[test]
 fn the_table_names_every_switch_and_no_other() {
-    let table = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/hosts.toml")).expect("a table");
+    let table = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/hosts.toml"))
+        .expect("a table");
     let table: toml::Table = table.parse().expect("TOML");
-    let out = Command::new(env!("CARGO_BIN_EXE_broken-host")).arg("--list").output().expect("a list");
+    let out = Command::new(env!("CARGO_BIN_EXE_broken-host"))
+        .arg("--list")
+        .output()
+        .expect("a list");
     let list = String::from_utf8(out.stdout).expect("text");
-    let mut known: Vec<&str> = list.lines().filter_map(|line| line.split('\t').next()).collect();
-    let entries = ["mutant", "variant"].into_iter().flat_map(|kind| table[kind].as_array().expect("a list"));
+    let mut known: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.split('\t').next())
+        .collect();
+    let entries = ["mutant", "variant"]
+        .into_iter()
+        .flat_map(|kind| table[kind].as_array().expect("a list"));
     let mut named: Vec<&str> = entries
         .filter(|entry| entry.get("command").is_none())
         .map(|entry| entry["name"].as_str().expect("a name"))

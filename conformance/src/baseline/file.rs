@@ -91,10 +91,16 @@ impl Baseline {
     /// When it cannot be read, is not TOML, has an unknown key, an entry without a reason, or an entry for a case that
     /// does not exist.
     pub(crate) fn read(path: &Path) -> Result<Self, BaselineError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| BaselineError::Read { path: path.to_owned(), source })?;
-        Self::parse(&text, |id| crate::cases::find(id).is_some())
-            .map_err(|reason| BaselineError::Parse { path: path.to_owned(), reason })
+        let text = fs::read_to_string(path).map_err(|source| BaselineError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text, |id| crate::cases::find(id).is_some()).map_err(|reason| {
+            BaselineError::Parse {
+                path: path.to_owned(),
+                reason,
+            }
+        })
     }
 
     /// Reads the text of a baseline; `exists` knows the cases.
@@ -107,7 +113,9 @@ impl Baseline {
         for (place, known) in baseline.known.iter().enumerate() {
             let id = &known.case;
             if !exists(id) {
-                return Err(format!("it lists `{id}`, which is not a case; `list --cases` shows them all"));
+                return Err(format!(
+                    "it lists `{id}`, which is not a case; `list --cases` shows them all"
+                ));
             }
             if known.reason.trim().is_empty() {
                 return Err(format!("the entry for {id} needs a reason"));
@@ -117,7 +125,10 @@ impl Baseline {
                     "the entry for {id} names `{check}`, which is not a check: `case`, or `O-…`"
                 ));
             }
-            if let Some(os) = known.os().filter(|os| !["linux", "macos", "windows", "freebsd"].contains(os)) {
+            if let Some(os) = known
+                .os()
+                .filter(|os| !["linux", "macos", "windows", "freebsd"].contains(os))
+            {
                 return Err(format!(
                     "the entry for {id} knows no system `{os}`: linux, macos, windows, freebsd"
                 ));
@@ -135,15 +146,16 @@ impl Baseline {
 
     /// The entry for a case on a system, expired or not.
     pub(crate) fn find(&self, case: &str, os: &str) -> Option<&Known> {
-        self.known
-            .iter()
-            .find(|known| known.case.eq_ignore_ascii_case(case) && known.os().is_none_or(|only| only == os))
+        self.known.iter().find(|known| {
+            known.case.eq_ignore_ascii_case(case) && known.os().is_none_or(|only| only == os)
+        })
     }
 
     /// Whether it was written for another version of the suite, by the first two numbers.
     pub(crate) fn is_of_another_suite(&self, version: &str) -> bool {
-        let first_two =
-            |version: &str| -> Vec<String> { version.split('.').take(2).map(str::to_owned).collect() };
+        let first_two = |version: &str| -> Vec<String> {
+            version.split('.').take(2).map(str::to_owned).collect()
+        };
         first_two(&self.suite) != first_two(version)
     }
 }
@@ -157,13 +169,20 @@ impl Known {
 
 /// `case`, or the id of an oracle.
 fn is_check(name: &str) -> bool {
-    let oracle =
-        |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    let oracle = |rest: &str| {
+        !rest.is_empty()
+            && rest
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+    };
     name == "case" || name.strip_prefix("O-").is_some_and(oracle)
 }
 
 fn day<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Day>, D::Error> {
-    String::deserialize(from)?.parse().map(Some).map_err(de::Error::custom)
+    String::deserialize(from)?
+        .parse()
+        .map(Some)
+        .map_err(de::Error::custom)
 }
 
 #[cfg(test)]
@@ -194,8 +213,14 @@ mod tests {
     #[test]
     fn a_whole_file_is_read_and_found_by_system() {
         let baseline = parse(WHOLE).unwrap();
-        assert_eq!(baseline.find("a-flw-03", "linux").unwrap().expect, Expect::Flaky);
-        assert_eq!(baseline.find("A-FLW-03", "windows").unwrap().checks, ["O-RES"]);
+        assert_eq!(
+            baseline.find("a-flw-03", "linux").unwrap().expect,
+            Expect::Flaky
+        );
+        assert_eq!(
+            baseline.find("A-FLW-03", "windows").unwrap().checks,
+            ["O-RES"]
+        );
         assert!(baseline.find("A-FLW-03", "macos").is_none());
         assert!(baseline.is_of_another_suite("1.4.0") && !baseline.is_of_another_suite("1.3.9"));
     }
@@ -207,15 +232,35 @@ mod tests {
         assert!(parse(&entry(good)).is_ok());
         for (text, says) in [
             (entry("case = \"A-1\"\nexpect = \"fail\"\n"), "reason"),
-            (entry("case = \"A-1\"\nexpect = \"fail\"\nreason = \"  \"\n"), "needs a reason"),
-            (entry("case = \"A-1\"\nexpect = \"red\"\nreason = \"r\"\n"), "red"),
-            (entry("case = \"B-1\"\nexpect = \"fail\"\nreason = \"r\"\n"), "B-1"),
+            (
+                entry("case = \"A-1\"\nexpect = \"fail\"\nreason = \"  \"\n"),
+                "needs a reason",
+            ),
+            (
+                entry("case = \"A-1\"\nexpect = \"red\"\nreason = \"r\"\n"),
+                "red",
+            ),
+            (
+                entry("case = \"B-1\"\nexpect = \"fail\"\nreason = \"r\"\n"),
+                "B-1",
+            ),
             (entry(&format!("{good}owner = \"me\"\n")), "owner"),
             (entry(&format!("{good}checks = [\"O_RES\"]\n")), "O_RES"),
-            (entry(&format!("{good}when = {{ os = \"beos\" }}\n")), "beos"),
-            (entry(&format!("{good}expires = \"tomorrow\"\n")), "tomorrow"),
+            (
+                entry(&format!("{good}when = {{ os = \"beos\" }}\n")),
+                "beos",
+            ),
+            (
+                entry(&format!("{good}expires = \"tomorrow\"\n")),
+                "tomorrow",
+            ),
             (entry(&format!("{good}[[known]]\n{good}")), "twice"),
-            (entry(&format!("{good}[[known]]\n{good}when = {{ os = \"linux\" }}\n")), "twice"),
+            (
+                entry(&format!(
+                    "{good}[[known]]\n{good}when = {{ os = \"linux\" }}\n"
+                )),
+                "twice",
+            ),
             ("[[known]]\n".to_owned() + good, "suite"),
         ] {
             let error = parse(&text).unwrap_err();

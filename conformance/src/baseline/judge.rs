@@ -50,10 +50,17 @@ pub(crate) struct Judgement {
 }
 
 /// Compares results with what is known to fail.
-pub(crate) fn judge(facts: &[Fact<'_>], baseline: Option<&Baseline>, today: Day, os: &str) -> Judgement {
+pub(crate) fn judge(
+    facts: &[Fact<'_>],
+    baseline: Option<&Baseline>,
+    today: Day,
+    os: &str,
+) -> Judgement {
     let mut notices = Vec::new();
-    let standings: Vec<Standing> =
-        facts.iter().map(|fact| standing(fact, baseline, today, os, &mut notices)).collect();
+    let standings: Vec<Standing> = facts
+        .iter()
+        .map(|fact| standing(fact, baseline, today, os, &mut notices))
+        .collect();
     let any = |standing| standings.contains(&standing);
     let exit = if any(Standing::Harness) {
         exit::HARNESS
@@ -66,7 +73,11 @@ pub(crate) fn judge(facts: &[Fact<'_>], baseline: Option<&Baseline>, today: Day,
     } else {
         exit::CONFORMANT
     };
-    Judgement { standings, notices, exit }
+    Judgement {
+        standings,
+        notices,
+        exit,
+    }
 }
 
 fn standing(
@@ -76,13 +87,18 @@ fn standing(
     os: &str,
     notices: &mut Vec<String>,
 ) -> Standing {
-    let listed = baseline.and_then(|baseline| baseline.find(fact.case, os)).filter(|known| {
-        let over = known.expires.filter(|expires| *expires <= today);
-        if let Some(expires) = over {
-            notices.push(format!("the entry for {} has expired on {expires} and is ignored", fact.case));
-        }
-        over.is_none()
-    });
+    let listed = baseline
+        .and_then(|baseline| baseline.find(fact.case, os))
+        .filter(|known| {
+            let over = known.expires.filter(|expires| *expires <= today);
+            if let Some(expires) = over {
+                notices.push(format!(
+                    "the entry for {} has expired on {expires} and is ignored",
+                    fact.case
+                ));
+            }
+            over.is_none()
+        });
     if fact.verdict == Verdict::Harness {
         return Standing::Harness;
     }
@@ -98,11 +114,17 @@ fn standing(
         };
     };
     let within = known.checks.is_empty()
-        || fact.checks.iter().all(|failed| known.checks.iter().any(|check| check == failed));
+        || fact
+            .checks
+            .iter()
+            .all(|failed| known.checks.iter().any(|check| check == failed));
     match (known.expect, fact.verdict) {
         (Expect::Flaky, Verdict::Pass | Verdict::Warn) => Standing::Met,
         (Expect::Fail | Expect::Inconclusive, Verdict::Pass | Verdict::Warn) => {
-            notices.push(format!("{} passes: remove its entry from the baseline", fact.case));
+            notices.push(format!(
+                "{} passes: remove its entry from the baseline",
+                fact.case
+            ));
             Standing::Stale
         }
         (Expect::Inconclusive | Expect::Flaky, Verdict::Inconclusive) => Standing::Known,
@@ -110,7 +132,10 @@ fn standing(
         (Expect::Inconclusive, _) => Standing::Unexpected,
         (Expect::Fail | Expect::Flaky, _) if within => {
             if known.expect == Expect::Fail && fact.verdict == Verdict::Flaky {
-                notices.push(format!("{} fails at times only; its entry could say `flaky`", fact.case));
+                notices.push(format!(
+                    "{} fails at times only; its entry could say `flaky`",
+                    fact.case
+                ));
             }
             Standing::Known
         }
@@ -121,7 +146,11 @@ fn standing(
                 .copied()
                 .filter(|failed| !known.checks.iter().any(|check| check == failed))
                 .collect();
-            notices.push(format!("{} fails by more than its entry says: {}", fact.case, more.join(", ")));
+            notices.push(format!(
+                "{} fails by more than its entry says: {}",
+                fact.case,
+                more.join(", ")
+            ));
             Standing::Unexpected
         }
     }
@@ -138,14 +167,28 @@ mod tests {
         of(verdict, true, checks, entry)
     }
 
-    fn of(verdict: Verdict, scored: bool, checks: &[&str], entry: Option<&str>) -> (Standing, u8, usize) {
+    fn of(
+        verdict: Verdict,
+        scored: bool,
+        checks: &[&str],
+        entry: Option<&str>,
+    ) -> (Standing, u8, usize) {
         let baseline = entry.map(|lines| {
             let text = format!("suite = \"1\"\n[[known]]\ncase = \"A-1\"\nreason = \"r\"\n{lines}");
             Baseline::parse(&text, |_| true).unwrap()
         });
-        let fact = Fact { case: "A-1", verdict, scored, checks: checks.to_vec() };
+        let fact = Fact {
+            case: "A-1",
+            verdict,
+            scored,
+            checks: checks.to_vec(),
+        };
         let judgement = judge(&[fact], baseline.as_ref(), TODAY.parse().unwrap(), "linux");
-        (judgement.standings[0], judgement.exit, judgement.notices.len())
+        (
+            judgement.standings[0],
+            judgement.exit,
+            judgement.notices.len(),
+        )
     }
 
     #[test]
@@ -161,7 +204,11 @@ mod tests {
             (Verdict::Fail, Unexpected, 1),
             (Verdict::Harness, Harness, 6),
         ] {
-            assert_eq!(one(verdict, &["case"], None), (standing, exit, 0), "{verdict}");
+            assert_eq!(
+                one(verdict, &["case"], None),
+                (standing, exit, 0),
+                "{verdict}"
+            );
         }
     }
 
@@ -169,7 +216,11 @@ mod tests {
     fn an_entry_decides_by_what_it_expects() {
         use Standing::*;
         use Verdict::{Fail, Flaky, Inconclusive, Pass, Skip, Unsupported, Warn};
-        let (fail, flaky, unclear) = ("expect = \"fail\"", "expect = \"flaky\"", "expect = \"inconclusive\"");
+        let (fail, flaky, unclear) = (
+            "expect = \"fail\"",
+            "expect = \"flaky\"",
+            "expect = \"inconclusive\"",
+        );
         for (entry, verdict, standing, exit, notices) in [
             (fail, Fail, Known, 0, 0),
             (fail, Unsupported, Known, 0, 0),
@@ -188,7 +239,11 @@ mod tests {
             (unclear, Flaky, Unexpected, 1, 0),
             (unclear, Pass, Stale, 5, 1),
         ] {
-            assert_eq!(one(verdict, &["case"], Some(entry)), (standing, exit, notices), "{entry}: {verdict}");
+            assert_eq!(
+                one(verdict, &["case"], Some(entry)),
+                (standing, exit, notices),
+                "{entry}: {verdict}"
+            );
         }
     }
 
@@ -196,8 +251,14 @@ mod tests {
     fn only_the_named_checks_may_fail() {
         let entry = Some("expect = \"fail\"\nchecks = [\"O-RES\", \"case\"]");
         assert_eq!(one(Verdict::Fail, &["O-RES"], entry).0, Standing::Known);
-        assert_eq!(one(Verdict::Fail, &["O-RES", "case"], entry).0, Standing::Known);
-        assert_eq!(one(Verdict::Fail, &["O-RES", "O-LEDGER"], entry), (Standing::Unexpected, 1, 1));
+        assert_eq!(
+            one(Verdict::Fail, &["O-RES", "case"], entry).0,
+            Standing::Known
+        );
+        assert_eq!(
+            one(Verdict::Fail, &["O-RES", "O-LEDGER"], entry),
+            (Standing::Unexpected, 1, 1)
+        );
     }
 
     #[test]
@@ -205,28 +266,63 @@ mod tests {
         let fail = "expect = \"fail\"\n";
         let expires = |day: &str| format!("{fail}expires = \"{day}\"");
         assert_eq!(one(Verdict::Fail, &[], Some(&expires("2026-09-22"))).1, 0);
-        assert_eq!(one(Verdict::Fail, &[], Some(&expires(TODAY))), (Standing::Unexpected, 1, 1));
-        assert_eq!(one(Verdict::Pass, &[], Some(&expires("2026-01-01"))).0, Standing::Met);
-        assert_eq!(one(Verdict::Fail, &[], Some(&format!("{fail}when = {{ os = \"linux\" }}"))).1, 0);
-        assert_eq!(one(Verdict::Fail, &[], Some(&format!("{fail}when = {{ os = \"macos\" }}"))).1, 1);
+        assert_eq!(
+            one(Verdict::Fail, &[], Some(&expires(TODAY))),
+            (Standing::Unexpected, 1, 1)
+        );
+        assert_eq!(
+            one(Verdict::Pass, &[], Some(&expires("2026-01-01"))).0,
+            Standing::Met
+        );
+        assert_eq!(
+            one(
+                Verdict::Fail,
+                &[],
+                Some(&format!("{fail}when = {{ os = \"linux\" }}"))
+            )
+            .1,
+            0
+        );
+        assert_eq!(
+            one(
+                Verdict::Fail,
+                &[],
+                Some(&format!("{fail}when = {{ os = \"macos\" }}"))
+            )
+            .1,
+            1
+        );
     }
 
     #[test]
     fn what_the_class_does_not_ask_for_decides_nothing() {
         for verdict in [Verdict::Fail, Verdict::Pass, Verdict::Inconclusive] {
             let entry = Some("expect = \"fail\"");
-            assert_eq!(of(verdict, false, &["case"], entry), (Standing::NotScored, 0, 0), "{verdict}");
+            assert_eq!(
+                of(verdict, false, &["case"], entry),
+                (Standing::NotScored, 0, 0),
+                "{verdict}"
+            );
         }
     }
 
     #[test]
     fn the_gravest_case_decides_the_status() {
-        let fact = |verdict| Fact { case: "A-1", verdict, scored: true, checks: vec![] };
+        let fact = |verdict| Fact {
+            case: "A-1",
+            verdict,
+            scored: true,
+            checks: vec![],
+        };
         let status = |verdicts: &[Verdict]| {
-            let text = "suite = \"1\"\n[[known]]\ncase = \"A-2\"\nexpect = \"fail\"\nreason = \"r\"";
+            let text =
+                "suite = \"1\"\n[[known]]\ncase = \"A-2\"\nexpect = \"fail\"\nreason = \"r\"";
             let baseline = Baseline::parse(text, |_| true).unwrap();
             let mut facts: Vec<Fact<'_>> = verdicts.iter().copied().map(fact).collect();
-            facts.push(Fact { case: "A-2", ..fact(Verdict::Pass) });
+            facts.push(Fact {
+                case: "A-2",
+                ..fact(Verdict::Pass)
+            });
             judge(&facts, Some(&baseline), TODAY.parse().unwrap(), "linux").exit
         };
         assert_eq!(status(&[]), 5);

@@ -45,20 +45,29 @@ pub(crate) fn update(
     accept_must: bool,
     reason: Option<&str>,
 ) -> Update {
-    let stale: Vec<&str> =
-        candidates.iter().filter(|c| c.standing == Standing::Stale).map(|c| c.case).collect();
+    let stale: Vec<&str> = candidates
+        .iter()
+        .filter(|c| c.standing == Standing::Stale)
+        .map(|c| c.case)
+        .collect();
     let (mut text, removed) = match old {
         Some((text, baseline)) => without(text, baseline, &stale),
         None => (head(suite), Vec::new()),
     };
     let (mut added, mut refused) = (Vec::new(), Vec::new());
     for candidate in candidates {
-        if !matches!(candidate.standing, Standing::Unexpected | Standing::Undecided) {
+        if !matches!(
+            candidate.standing,
+            Standing::Unexpected | Standing::Undecided
+        ) {
             continue;
         }
         // An entry that says too little, or something else, is its author's to change.
         let listed = old.is_some_and(|(_, baseline)| {
-            baseline.known.iter().any(|known| known.case.eq_ignore_ascii_case(candidate.case))
+            baseline
+                .known
+                .iter()
+                .any(|known| known.case.eq_ignore_ascii_case(candidate.case))
         });
         let published = candidate.gravest == Some((Level::Must, Basis::Spec));
         if listed || published && !accept_must && candidate.standing == Standing::Unexpected {
@@ -68,7 +77,12 @@ pub(crate) fn update(
         text.push_str(&entry(candidate, reason));
         added.push(candidate.case.to_owned());
     }
-    Update { text, added, removed, refused }
+    Update {
+        text,
+        added,
+        removed,
+        refused,
+    }
 }
 
 fn head(suite: &str) -> String {
@@ -85,13 +99,19 @@ fn entry(candidate: &Candidate<'_>, reason: Option<&str>) -> String {
         Expect::Flaky => "flaky",
         Expect::Inconclusive => "inconclusive",
     };
-    let mut text = format!("\n[[known]]\ncase = {}\nexpect = \"{expect}\"\n", quoted(candidate.case));
+    let mut text = format!(
+        "\n[[known]]\ncase = {}\nexpect = \"{expect}\"\n",
+        quoted(candidate.case)
+    );
     if candidate.expect != Expect::Inconclusive && !candidate.checks.is_empty() {
         let checks: Vec<String> = candidate.checks.iter().map(|check| quoted(check)).collect();
         text.push_str(&format!("checks = [{}]\n", checks.join(", ")));
     }
     let seen = || format!("not looked into yet: {}", short(&candidate.got, 160));
-    text.push_str(&format!("reason = {}\n", quoted(&reason.map_or_else(seen, str::to_owned))));
+    text.push_str(&format!(
+        "reason = {}\n",
+        quoted(&reason.map_or_else(seen, str::to_owned))
+    ));
     text
 }
 
@@ -101,7 +121,11 @@ fn without(text: &str, baseline: &Baseline, cases: &[&str]) -> (String, Vec<Stri
     let mut starts: Vec<usize> = Vec::new();
     for (place, line) in lines.iter().enumerate() {
         if line.trim().starts_with("[[known]]") {
-            let above = lines[..place].iter().rev().take_while(|line| line.trim().starts_with('#')).count();
+            let above = lines[..place]
+                .iter()
+                .rev()
+                .take_while(|line| line.trim().starts_with('#'))
+                .count();
             starts.push(place - above);
         }
     }
@@ -112,7 +136,10 @@ fn without(text: &str, baseline: &Baseline, cases: &[&str]) -> (String, Vec<Stri
     let mut kept: String = lines[..starts.first().copied().unwrap_or(lines.len())].concat();
     let mut removed = Vec::new();
     for (place, known) in baseline.known.iter().enumerate() {
-        if cases.iter().any(|case| case.eq_ignore_ascii_case(&known.case)) {
+        if cases
+            .iter()
+            .any(|case| case.eq_ignore_ascii_case(&known.case))
+        {
             removed.push(known.case.clone());
             continue;
         }
@@ -136,7 +163,14 @@ mod tests {
     fn candidate(case: &'static str, standing: Standing, basis: Basis) -> Candidate<'static> {
         let gravest = Some((Level::Must, basis));
         let got = "two \"ends\"\nfor one input".to_owned();
-        Candidate { case, standing, expect: Expect::Fail, checks: vec!["O-LEDGER"], gravest, got }
+        Candidate {
+            case,
+            standing,
+            expect: Expect::Fail,
+            checks: vec!["O-LEDGER"],
+            gravest,
+            got,
+        }
     }
 
     fn read(text: &str) -> Baseline {
@@ -145,21 +179,36 @@ mod tests {
 
     #[test]
     fn a_new_file_is_a_baseline_that_excuses_what_it_was_made_of() {
-        let made =
-            update(None, &[candidate("A-1", Standing::Unexpected, Basis::Derived)], "1.3.4", false, None);
+        let made = update(
+            None,
+            &[candidate("A-1", Standing::Unexpected, Basis::Derived)],
+            "1.3.4",
+            false,
+            None,
+        );
         let baseline = read(&made.text);
         assert_eq!((baseline.suite.as_str(), baseline.known.len()), ("1.3", 1));
         assert_eq!(baseline.known[0].checks, ["O-LEDGER"]);
-        assert!(baseline.known[0].reason.contains("two \"ends\""), "{}", baseline.known[0].reason);
+        assert!(
+            baseline.known[0].reason.contains("two \"ends\""),
+            "{}",
+            baseline.known[0].reason
+        );
     }
 
     #[test]
     fn a_must_of_the_published_protocol_needs_consent() {
         let broken = [candidate("A-1", Standing::Unexpected, Basis::Spec)];
         let made = update(None, &broken, "1.3", false, Some("r"));
-        assert_eq!((made.added.len(), made.refused), (0, vec!["A-1".to_owned()]));
+        assert_eq!(
+            (made.added.len(), made.refused),
+            (0, vec!["A-1".to_owned()])
+        );
         let made = update(None, &broken, "1.3", true, Some("r"));
-        assert_eq!((made.added, made.refused.len()), (vec!["A-1".to_owned()], 0));
+        assert_eq!(
+            (made.added, made.refused.len()),
+            (vec!["A-1".to_owned()], 0)
+        );
         assert_eq!(read(&made.text).known[0].reason, "r");
     }
 

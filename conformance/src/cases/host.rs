@@ -22,22 +22,39 @@ pub(super) mod turns;
 
 /// Demands that a text was delivered nowhere.
 fn demand_unheard(t: &Trial<'_>, token: &str) -> Outcome {
-    match t.seen_from(0).iter().find(|seen| seen.text("content").contains(token)) {
+    match t
+        .seen_from(0)
+        .iter()
+        .find(|seen| seen.text("content").contains(token))
+    {
         None => Ok(()),
         Some(seen) => t.fail(
             "it is delivered nowhere",
-            format!("an `{}` with it in session {:?}", seen.kind(), seen.session()),
+            format!(
+                "an `{}` with it in session {:?}",
+                seen.kind(),
+                seen.session()
+            ),
         ),
     }
 }
 
 /// The types of the core that a host may write.
-const CORE: [&str; 6] =
-    ["session.start", "user.input", "file.input", "permission.response", "stop", "session.close"];
+const CORE: [&str; 6] = [
+    "session.start",
+    "user.input",
+    "file.input",
+    "permission.response",
+    "stop",
+    "session.close",
+];
 
 /// Demands that the host wrote types of the core alone.
 fn demand_core(t: &Trial<'_>, expected: &str) -> Outcome {
-    let beyond = t.written().into_iter().find(|below| !CORE.contains(&below.seen.kind()));
+    let beyond = t
+        .written()
+        .into_iter()
+        .find(|below| !CORE.contains(&below.seen.kind()));
     let kind = beyond.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
     t.demand(kind.is_empty(), expected, kind)
 }
@@ -45,9 +62,17 @@ fn demand_core(t: &Trial<'_>, expected: &str) -> Outcome {
 /// Demands that the host has started no id twice in one process of the adapter below; how many it has started.
 fn demand_fresh_ids(t: &Trial<'_>, wanted: &str) -> Outcome<usize> {
     let mut ids = HashSet::new();
-    for below in t.written().into_iter().filter(|below| below.seen.kind() == "session.start") {
+    for below in t
+        .written()
+        .into_iter()
+        .filter(|below| below.seen.kind() == "session.start")
+    {
         let id = below.seen.session().to_owned();
-        t.demand(ids.insert((below.process, id.clone())), wanted, format!("{id} twice"))?;
+        t.demand(
+            ids.insert((below.process, id.clone())),
+            wanted,
+            format!("{id} twice"),
+        )?;
     }
     Ok(ids.len())
 }

@@ -18,7 +18,10 @@ fn headings() -> Vec<(String, String)> {
 
 #[test]
 fn the_registry_and_the_specification_name_the_same_clauses_and_bind_the_same_side() {
-    let ours: Vec<_> = all().iter().map(|clause| (clause.id.clone(), clause.binds.to_string())).collect();
+    let ours: Vec<_> = all()
+        .iter()
+        .map(|clause| (clause.id.clone(), clause.binds.to_string()))
+        .collect();
     assert!(ours.len() > 70, "{} clauses", ours.len());
     assert_eq!(ours, headings());
 }
@@ -27,8 +30,16 @@ fn the_registry_and_the_specification_name_the_same_clauses_and_bind_the_same_si
 fn every_clause_is_worded_once() {
     let mut seen = HashSet::new();
     for clause in all() {
-        assert!(seen.insert(&clause.wording), "{} repeats a wording", clause.id);
-        assert!(clause.wording.len() > 20 && !clause.wording.contains('\n'), "{}", clause.id);
+        assert!(
+            seen.insert(&clause.wording),
+            "{} repeats a wording",
+            clause.id
+        );
+        assert!(
+            clause.wording.len() > 20 && !clause.wording.contains('\n'),
+            "{}",
+            clause.id
+        );
         assert!(clause.wording.ends_with('.'), "{}", clause.id);
     }
 }
@@ -37,15 +48,28 @@ fn every_clause_is_worded_once() {
 fn an_excuse_stands_only_for_a_side_that_is_bound() {
     for clause in all() {
         for side in [Side::Host, Side::Adapter] {
-            let Some(excuse) = clause.excuse(side) else { continue };
-            assert!(clause.binds.includes(side), "{} does not bind the {side}", clause.id);
-            assert!(excuse.len() > 20, "{}: {excuse:?} is not a reason", clause.id);
+            let Some(excuse) = clause.excuse(side) else {
+                continue;
+            };
+            assert!(
+                clause.binds.includes(side),
+                "{} does not bind the {side}",
+                clause.id
+            );
+            assert!(
+                excuse.len() > 20,
+                "{}: {excuse:?} is not a reason",
+                clause.id
+            );
         }
     }
 }
 
 #[test]
 fn a_clause_is_found_by_its_id() {
-    assert_eq!(find("turn.1").map(|clause| clause.id.as_str()), Some("turn.1"));
+    assert_eq!(
+        find("turn.1").map(|clause| clause.id.as_str()),
+        Some("turn.1")
+    );
     assert!(find("turn.99").is_none());
 }

@@ -54,7 +54,11 @@ struct Files {
 pub(super) fn baseline(arguments: &BaselineArguments) -> u8 {
     let done = match &arguments.command {
         Command::Check(files) => check(files),
-        Command::Update { files, accept_must, reason } => write(files, *accept_must, reason.as_deref()),
+        Command::Update {
+            files,
+            accept_must,
+            reason,
+        } => write(files, *accept_must, reason.as_deref()),
     };
     done.unwrap_or_else(usage)
 }
@@ -71,9 +75,17 @@ fn check(files: &Files) -> Result<u8, String> {
             Standing::Known => "known",
             Standing::Met | Standing::NotScored => continue,
         };
-        anstream::println!("{says:<12} {}  {}", short(&case.id, 40), short(&case.title, 100));
+        anstream::println!(
+            "{says:<12} {}  {}",
+            short(&case.id, 40),
+            short(&case.title, 100)
+        );
     }
-    for notice in document.baseline.iter().flat_map(|baseline| &baseline.notices) {
+    for notice in document
+        .baseline
+        .iter()
+        .flat_map(|baseline| &baseline.notices)
+    {
         anstream::println!("{}", short(notice, 400));
     }
     anstream::println!("{}", document.last_line());
@@ -85,14 +97,21 @@ fn write(files: &Files, accept_must: bool, reason: Option<&str>) -> Result<u8, S
         return Err("an entry needs a reason".to_owned());
     }
     let (mut document, _) = read(&files.result)?;
-    let old = if files.baseline.exists() { Some(read_baseline(&files.baseline)?) } else { None };
+    let old = if files.baseline.exists() {
+        Some(read_baseline(&files.baseline)?)
+    } else {
+        None
+    };
     let text = match &old {
         Some(_) => std::fs::read_to_string(&files.baseline).map_err(|error| error.to_string())?,
         None => String::new(),
     };
     compare(&mut document, old.as_ref());
-    let candidates: Vec<Candidate<'_>> =
-        document.cases.iter().map(|case| candidate(case, document.plan.class)).collect();
+    let candidates: Vec<Candidate<'_>> = document
+        .cases
+        .iter()
+        .map(|case| candidate(case, document.plan.class))
+        .collect();
     let before = old.as_ref().map(|old| (text.as_str(), &old.baseline));
     let made = update(before, &candidates, &document.suite, accept_must, reason);
     if !(made.added.is_empty() && made.removed.is_empty()) {
@@ -103,9 +122,17 @@ fn write(files: &Files, accept_must: bool, reason: Option<&str>) -> Result<u8, S
 }
 
 fn told(made: &Update, document: &Document, file: &Path) -> u8 {
-    for (what, cases) in [("added", &made.added), ("removed", &made.removed), ("not added", &made.refused)] {
+    for (what, cases) in [
+        ("added", &made.added),
+        ("removed", &made.removed),
+        ("not added", &made.refused),
+    ] {
         for case in cases {
-            let title = document.cases.iter().find(|data| data.id == *case).map_or("", |data| &data.title);
+            let title = document
+                .cases
+                .iter()
+                .find(|data| data.id == *case)
+                .map_or("", |data| &data.title);
             anstream::println!("{what:<10} {}  {}", short(case, 40), short(title, 100));
         }
     }
@@ -127,9 +154,16 @@ fn candidate(case: &CaseData, class: Class) -> Candidate<'_> {
         _ => Expect::Fail,
     };
     // Of rules that bind alike, that of the published protocol is the gravest.
-    let rules = case.findings.iter().map(|finding| (finding.level, finding.basis));
-    let gravest =
-        rules.min_by_key(|(level, basis)| (std::cmp::Reverse(*level), *basis != crate::clauses::Basis::Spec));
+    let rules = case
+        .findings
+        .iter()
+        .map(|finding| (finding.level, finding.basis));
+    let gravest = rules.min_by_key(|(level, basis)| {
+        (
+            std::cmp::Reverse(*level),
+            *basis != crate::clauses::Basis::Spec,
+        )
+    });
     Candidate {
         case: &case.id,
         standing: case.standing,
@@ -142,11 +176,17 @@ fn candidate(case: &CaseData, class: Class) -> Candidate<'_> {
 
 /// Writes beside the file and renames, so that it is never half written.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let mut fresh = tempfile::NamedTempFile::new_in(folder)?;
     std::io::Write::write_all(&mut fresh, text.as_bytes())?;
     // A temporary file is private; this one is as readable as the source.
-    std::fs::set_permissions(fresh.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    std::fs::set_permissions(
+        fresh.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    )?;
     fresh.persist(file)?;
     Ok(())
 }

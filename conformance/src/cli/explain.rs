@@ -31,8 +31,11 @@ pub(super) struct ExplainArguments {
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> u8 {
-    let texts: Result<Vec<String>, String> =
-        arguments.ids.iter().map(|id| one(id.trim_matches(['[', ']']), arguments.json)).collect();
+    let texts: Result<Vec<String>, String> = arguments
+        .ids
+        .iter()
+        .map(|id| one(id.trim_matches(['[', ']']), arguments.json))
+        .collect();
     let text = match texts {
         Ok(texts) => texts.join(if arguments.json { "" } else { "\n" }),
         Err(error) => return usage(error),
@@ -60,16 +63,24 @@ fn one(id: &str, as_json: bool) -> Result<String, String> {
         }
     } else {
         let stem = format!("{}-", id.to_ascii_uppercase());
-        let family: Vec<&Case> = cases::all().filter(|case| case.id.starts_with(&stem)).collect();
+        let family: Vec<&Case> = cases::all()
+            .filter(|case| case.id.starts_with(&stem))
+            .collect();
         if family.is_empty() {
             return Err(format!(
                 "no case, family or clause is called `{id}`; `list` shows the clauses, `list --cases` the cases"
             ));
         }
         if as_json {
-            format!("{}\n", json!({"cases": family.into_iter().map(case_value).collect::<Vec<_>>()}))
+            format!(
+                "{}\n",
+                json!({"cases": family.into_iter().map(case_value).collect::<Vec<_>>()})
+            )
         } else {
-            family.into_iter().map(|case| of_case(case) + "\n").collect()
+            family
+                .into_iter()
+                .map(|case| of_case(case) + "\n")
+                .collect()
         }
     })
 }
@@ -78,7 +89,12 @@ fn of_case(case: &Case) -> String {
     let bold = anstyle::Style::new().bold();
     let smoke = if case.smoke { "   (smoke set)" } else { "" };
     let mut text = format!("{bold}{}  {}{bold:#}{smoke}\n\n", case.id, case.title);
-    let rule = format!("[{}] {}, {}", case.clause, case.level.to_string().to_uppercase(), ground(case));
+    let rule = format!(
+        "[{}] {}, {}",
+        case.clause,
+        case.level.to_string().to_uppercase(),
+        ground(case)
+    );
     text.push_str(&entry("rule", &rule));
     if let Some(clause) = clauses::find(case.clause) {
         text.push_str(&entry("", &clause.wording));
@@ -87,12 +103,20 @@ fn of_case(case: &Case) -> String {
     text.push_str(&entry("accepted", case.expected));
     let needs = match case.needs {
         [] => "nothing: the command alone".to_owned(),
-        needs => needs.iter().map(|need| declared(*need)).collect::<Vec<_>>().join("; "),
+        needs => needs
+            .iter()
+            .map(|need| declared(*need))
+            .collect::<Vec<_>>()
+            .join("; "),
     };
     text.push_str(&entry("needs", &needs));
     text.push_str(&entry(
         "otherwise",
-        if case.needs.is_empty() { "it always runs" } else { "it is skipped" },
+        if case.needs.is_empty() {
+            "it always runs"
+        } else {
+            "it is skipped"
+        },
     ));
     let others: Vec<&str> = cases::of(case.side())
         .filter(|other| other.clause == case.clause && other.id != case.id)
@@ -101,7 +125,14 @@ fn of_case(case: &Case) -> String {
     if !others.is_empty() {
         text.push_str(&entry("see also", &others.join(" ")));
     }
-    text.push_str(&entry("run it", &format!("trunkline-conformance {} {} -- COMMAND", case.side(), case.id)));
+    text.push_str(&entry(
+        "run it",
+        &format!(
+            "trunkline-conformance {} {} -- COMMAND",
+            case.side(),
+            case.id
+        ),
+    ));
     text
 }
 
@@ -111,7 +142,9 @@ fn ground(case: &Case) -> String {
         clauses::Basis::Spec => "by the published protocol",
         clauses::Basis::Json => "by JSON and UTF-8",
         clauses::Basis::Derived => "for without it the published protocol cannot work",
-        clauses::Basis::Choice => "by choice of this specification; not asked for by `--class core`",
+        clauses::Basis::Choice => {
+            "by choice of this specification; not asked for by `--class core`"
+        }
     };
     format!("{from} ({})", case.basis)
 }
@@ -120,9 +153,14 @@ fn ground(case: &Case) -> String {
 fn declared(need: Need) -> String {
     match need {
         Need::Ability(ability) => {
-            format!("`{} = true` under [abilities] in conform.toml, or `--abilities {0}`", ability.name())
+            format!(
+                "`{} = true` under [abilities] in conform.toml, or `--abilities {0}`",
+                ability.name()
+            )
         }
-        Need::Extension(name) => format!("that it agrees on the extension `{name}` when it is offered"),
+        Need::Extension(name) => {
+            format!("that it agrees on the extension `{name}` when it is offered")
+        }
         other => other.to_string(),
     }
 }
@@ -137,14 +175,23 @@ fn of_clause(clause: &Clause) -> String {
         clause.basis
     );
     text.push_str(&entry("asks", &clause.wording));
-    for side in [Side::Adapter, Side::Host].into_iter().filter(|side| clause.binds.includes(*side)) {
-        let own: Vec<&Case> = cases::of(side).filter(|case| case.clause == clause.id).collect();
+    for side in [Side::Adapter, Side::Host]
+        .into_iter()
+        .filter(|side| clause.binds.includes(*side))
+    {
+        let own: Vec<&Case> = cases::of(side)
+            .filter(|case| case.clause == clause.id)
+            .collect();
         for case in &own {
-            text.push_str(&entry(&side.to_string(), &format!("{}  {}", case.id, case.title)));
+            text.push_str(&entry(
+                &side.to_string(),
+                &format!("{}  {}", case.id, case.title),
+            ));
         }
         if own.is_empty() {
-            let why =
-                clause.excuse(side).map_or("no case yet".to_owned(), |why| format!("not tested: {why}"));
+            let why = clause
+                .excuse(side)
+                .map_or("no case yet".to_owned(), |why| format!("not tested: {why}"));
             text.push_str(&entry(&side.to_string(), &why));
         }
     }
@@ -179,9 +226,19 @@ mod tests {
 
     #[test]
     fn a_case_a_clause_and_a_family_are_explained_and_an_unknown_id_is_named() {
-        for (id, clause) in [("A-STP-07", "[turn.5]"), ("turn.4", "[turn.4]"), ("A-STP", "[turn.4]")] {
-            assert!(one(id, false).is_ok_and(|text| text.contains(clause)), "{id}");
-            assert!(one(id, true).is_ok_and(|text| text.lines().count() == 1), "{id}");
+        for (id, clause) in [
+            ("A-STP-07", "[turn.5]"),
+            ("turn.4", "[turn.4]"),
+            ("A-STP", "[turn.4]"),
+        ] {
+            assert!(
+                one(id, false).is_ok_and(|text| text.contains(clause)),
+                "{id}"
+            );
+            assert!(
+                one(id, true).is_ok_and(|text| text.lines().count() == 1),
+                "{id}"
+            );
         }
         assert!(one("A-XXX", false).is_err_and(|error| error.contains("`A-XXX`")));
     }

@@ -87,8 +87,16 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         Err(error) => return usage(error),
     };
     let name = name_of(&arguments.dir);
-    let sources = Sources { action: &arguments.action, sdk: sdk.as_deref(), name: &name };
-    let existing = if arguments.force { Existing::Replaced } else { Existing::Kept };
+    let sources = Sources {
+        action: &arguments.action,
+        sdk: sdk.as_deref(),
+        name: &name,
+    };
+    let existing = if arguments.force {
+        Existing::Replaced
+    } else {
+        Existing::Kept
+    };
     let written = skeleton(side, language, &sources)
         .and_then(|skeleton| skeleton.write(&arguments.dir, existing).map(|()| skeleton));
     let skeleton = match written {
@@ -101,10 +109,15 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     let has = |path: &str| skeleton.files.iter().any(|file| file.path == path);
     let mut steps = Vec::new();
     if has("Cargo.toml") && arguments.sdk.is_none() {
-        steps.push("fill in OWNER in Cargo.toml, or begin again with --force --sdk FOLDER".to_owned());
+        steps.push(
+            "fill in OWNER in Cargo.toml, or begin again with --force --sdk FOLDER".to_owned(),
+        );
     }
     if arguments.dir.as_path() != Path::new(".") {
-        steps.push(format!("cd {}", shell_words::quote(&arguments.dir.display().to_string())));
+        steps.push(format!(
+            "cd {}",
+            shell_words::quote(&arguments.dir.display().to_string())
+        ));
     }
     let host = if side == Side::Host { " --host" } else { "" };
     let builds = match (side, language) {
@@ -116,7 +129,9 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         (Side::Adapter, Language::Rust) => "   # cargo builds it first",
         _ => "",
     };
-    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{builds}"));
+    steps.push(format!(
+        "trunkline-conformance smoke{host} --config conform.toml{builds}"
+    ));
     if has("test_adapter.py") {
         steps.push(".venv/bin/python -m pytest".to_owned());
     } else if has("answer.test.ts") || has("answer.test.js") {
@@ -125,13 +140,18 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     if side == Side::Adapter {
         steps.push("trunkline-conformance adapter --config conform.toml".to_owned());
         let line = command_of(&skeleton);
-        steps.extend(line.map(|line| format!("trunkline chat --adapter {}", shell_words::quote(&line))));
+        steps.extend(
+            line.map(|line| format!("trunkline chat --adapter {}", shell_words::quote(&line))),
+        );
     }
     anstream::println!("\nnext:");
     for step in steps {
         anstream::println!("  {step}");
     }
-    let program = skeleton.files.iter().find(|file| file.text.contains("Your agent goes into"));
+    let program = skeleton
+        .files
+        .iter()
+        .find(|file| file.text.contains("Your agent goes into"));
     let program = program.map_or("", |file| file.path);
     match side {
         Side::Adapter => anstream::println!("  then put your agent into `answer` in {program}"),
@@ -145,17 +165,23 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
 
 /// How the program is started, as `conform.toml` says.
 fn command_of(skeleton: &Skeleton) -> Option<String> {
-    let config = skeleton.files.iter().find(|file| file.path == "conform.toml")?;
+    let config = skeleton
+        .files
+        .iter()
+        .find(|file| file.path == "conform.toml")?;
     let config: toml::Table = config.text.parse().ok()?;
     let words = config.get("adapter")?.get("command")?.as_array()?;
-    Some(shell_words::join(words.iter().filter_map(toml::Value::as_str)))
+    Some(shell_words::join(
+        words.iter().filter_map(toml::Value::as_str),
+    ))
 }
 
 /// The folder of the SDK, as `--sdk` names it.
 fn sdk_in(folder: &Path) -> Result<PathBuf, String> {
     let next = "name the folder `adapters-sdk` of a checkout";
-    let whole =
-        folder.canonicalize().map_err(|error| format!("--sdk {}: {error}; {next}", folder.display()))?;
+    let whole = folder
+        .canonicalize()
+        .map_err(|error| format!("--sdk {}: {error}; {next}", folder.display()))?;
     let manifest = std::fs::read_to_string(whole.join("Cargo.toml")).unwrap_or_default();
     let is_sdk = manifest.parse::<toml::Table>().is_ok_and(|manifest| {
         manifest
@@ -166,16 +192,24 @@ fn sdk_in(folder: &Path) -> Result<PathBuf, String> {
     if is_sdk {
         Ok(whole)
     } else {
-        Err(format!("--sdk {}: the crate trunkline-sdk is not there; {next}", folder.display()))
+        Err(format!(
+            "--sdk {}: the crate trunkline-sdk is not there; {next}",
+            folder.display()
+        ))
     }
 }
 
 /// The name of a package in this folder: that of the folder, where cargo takes it.
 fn name_of(folder: &Path) -> String {
     let whole = std::path::absolute(folder).unwrap_or_default();
-    let name = whole.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let name = whole
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_ascii_lowercase();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    let fits = name.starts_with(|first: char| first.is_ascii_lowercase()) && name.bytes().all(plain);
+    let fits =
+        name.starts_with(|first: char| first.is_ascii_lowercase()) && name.bytes().all(plain);
     // Cargo refuses a package that is called as one of its own crates, or as a keyword.
     let taken = [
         "test",
@@ -189,5 +223,9 @@ fn name_of(folder: &Path) -> String {
         "examples",
         "incremental",
     ];
-    if fits && !taken.contains(&&*name) { name } else { "adapter".to_owned() }
+    if fits && !taken.contains(&&*name) {
+        name
+    } else {
+        "adapter".to_owned()
+    }
 }

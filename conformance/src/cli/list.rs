@@ -48,12 +48,17 @@ pub(super) fn list(arguments: &ListArguments) -> u8 {
     let text = match (arguments.cases, arguments.json) {
         (true, false) => case_lines(sides),
         (true, true) => {
-            format!("{}\n", json!({"cases": cases_of(sides).map(case_value).collect::<Vec<_>>()}))
+            format!(
+                "{}\n",
+                json!({"cases": cases_of(sides).map(case_value).collect::<Vec<_>>()})
+            )
         }
         (false, false) => clause_lines(sides),
         (false, true) => {
             let cases: Vec<Value> = cases_of(sides).map(case_value).collect();
-            let clauses: Vec<Value> = clauses_of(sides).map(|clause| clause_value(clause, sides)).collect();
+            let clauses: Vec<Value> = clauses_of(sides)
+                .map(|clause| clause_value(clause, sides))
+                .collect();
             format!("{}\n", json!({"clauses": clauses, "cases": cases}))
         }
     };
@@ -67,7 +72,9 @@ fn cases_of(sides: &'static [Side]) -> impl Iterator<Item = &'static Case> {
 }
 
 fn clauses_of(sides: &'static [Side]) -> impl Iterator<Item = &'static Clause> {
-    clauses::all().iter().filter(|clause| sides.iter().any(|side| clause.binds.includes(*side)))
+    clauses::all()
+        .iter()
+        .filter(|clause| sides.iter().any(|side| clause.binds.includes(*side)))
 }
 
 /// How a clause stands on a side.
@@ -78,7 +85,9 @@ enum Stand<'a> {
 }
 
 fn stand(clause: &Clause, side: Side) -> Stand<'_> {
-    let own: Vec<&'static Case> = cases::of(side).filter(|case| case.clause == clause.id).collect();
+    let own: Vec<&'static Case> = cases::of(side)
+        .filter(|case| case.clause == clause.id)
+        .collect();
     match clause.excuse(side) {
         _ if !own.is_empty() => Stand::Tested(own),
         Some(reason) => Stand::Excused(reason),
@@ -109,7 +118,9 @@ fn case_lines(sides: &'static [Side]) -> String {
         }
     }
     let count = cases_of(sides).count();
-    text.push_str(&format!("\n{count} cases; * belongs to the smoke set; `explain ID` says more\n"));
+    text.push_str(&format!(
+        "\n{count} cases; * belongs to the smoke set; `explain ID` says more\n"
+    ));
     text
 }
 
@@ -191,7 +202,12 @@ mod tests {
                 }
             }
         }
-        assert!(missing.is_empty(), "{} without a case:\n{}", missing.len(), missing.join("\n"));
+        assert!(
+            missing.is_empty(),
+            "{} without a case:\n{}",
+            missing.len(),
+            missing.join("\n")
+        );
     }
 
     #[test]
@@ -199,13 +215,17 @@ mod tests {
         let mut ids = std::collections::HashSet::new();
         for case in cases::all() {
             assert!(ids.insert(case.id), "{} stands twice", case.id);
-            let clause =
-                clauses::find(case.clause).unwrap_or_else(|| panic!("{}: [{}]", case.id, case.clause));
+            let clause = clauses::find(case.clause)
+                .unwrap_or_else(|| panic!("{}: [{}]", case.id, case.clause));
             // A relay is an adapter to its hub, so a host is asked for what binds adapters, too.
             let bound = clause.binds.includes(case.side()) || case.side() == Side::Host;
             assert!(bound, "{}: [{}] binds {}", case.id, clause.id, clause.binds);
             for text in [case.title, case.stimulus, case.expected] {
-                assert!(!text.is_empty() && !text.contains('\n'), "{}: {text:?}", case.id);
+                assert!(
+                    !text.is_empty() && !text.contains('\n'),
+                    "{}: {text:?}",
+                    case.id
+                );
             }
         }
     }

@@ -60,19 +60,38 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> u8 {
             let judged = match (side, subject) {
                 (Some(side), Ok(subject)) => {
                     let cases = selected.get(&side).cloned().unwrap_or_default();
-                    judge(subject, cases, seed, &arguments.manner.results.join(folder_of(&name)), arguments)
+                    judge(
+                        subject,
+                        cases,
+                        seed,
+                        &arguments.manner.results.join(folder_of(&name)),
+                        arguments,
+                    )
                 }
-                (_, Err(reason)) => Err(NotJudged { result: "NOT READ", reason, exit: exit::USAGE }),
+                (_, Err(reason)) => Err(NotJudged {
+                    result: "NOT READ",
+                    reason,
+                    exit: exit::USAGE,
+                }),
                 (None, Ok(_)) => continue,
             };
             match &judged {
                 Ok(document) => anstream::eprintln!("    {}", document.last_line()),
                 Err(why) => anstream::eprintln!("    {}: {}", why.result, short(&why.reason, 400)),
             }
-            rows.push(Row { name: name.clone(), config: file.display().to_string(), side, judged });
+            rows.push(Row {
+                name: name.clone(),
+                config: file.display().to_string(),
+                side,
+                judged,
+            });
         }
     }
-    let matrix = Matrix { started_at: started.to_string(), took: began.elapsed(), rows };
+    let matrix = Matrix {
+        started_at: started.to_string(),
+        took: began.elapsed(),
+        rows,
+    };
     write(&matrix, arguments)
 }
 
@@ -82,7 +101,10 @@ fn subjects(file: &Path) -> Vec<(Option<Side>, Result<Subject, String>)> {
         Err(error) => vec![(None, Err(super::with_source(&error)))],
         Ok(sides) => {
             let read = |side| read_config(file, side).map_err(|error| super::with_source(&error));
-            sides.into_iter().map(|side| (Some(side), read(side))).collect()
+            sides
+                .into_iter()
+                .map(|side| (Some(side), read(side)))
+                .collect()
         }
     }
 }
@@ -110,10 +132,19 @@ fn selected(arguments: &MatrixArguments) -> Result<BTreeMap<Side, Vec<&'static C
     }
     let known = |selector: &&String| {
         let one = std::slice::from_ref(*selector);
-        [Side::Adapter, Side::Host].into_iter().any(|side| run::select(side, one).is_ok())
+        [Side::Adapter, Side::Host]
+            .into_iter()
+            .any(|side| run::select(side, one).is_ok())
     };
-    match arguments.cases.iter().chain(&arguments.manner.except).find(|selector| !known(selector)) {
-        Some(selector) => Err(format!("no case is called `{selector}`; `list` shows them all")),
+    match arguments
+        .cases
+        .iter()
+        .chain(&arguments.manner.except)
+        .find(|selector| !known(selector))
+    {
+        Some(selector) => Err(format!(
+            "no case is called `{selector}`; `list` shows them all"
+        )),
         None => Ok(selected),
     }
 }
@@ -123,14 +154,19 @@ fn named(configs: &[String]) -> Vec<(String, PathBuf)> {
     let mut named: Vec<(String, PathBuf)> = Vec::new();
     for config in configs {
         let (name, file) = match config.split_once('=') {
-            Some((name, file)) if !name.is_empty() && !Path::new(config).exists() => (Some(name), file),
+            Some((name, file)) if !name.is_empty() && !Path::new(config).exists() => {
+                (Some(name), file)
+            }
             _ => (None, config.as_str()),
         };
         let file = PathBuf::from(file);
         let name = name.map_or_else(|| name_of(&file), str::to_owned);
         // Files distinguish two of one name.
-        let name =
-            if named.iter().any(|(known, _)| *known == name) { file.display().to_string() } else { name };
+        let name = if named.iter().any(|(known, _)| *known == name) {
+            file.display().to_string()
+        } else {
+            name
+        };
         named.push((name, file));
     }
     named
@@ -138,17 +174,29 @@ fn named(configs: &[String]) -> Vec<(String, PathBuf)> {
 
 /// `conform.toml` says nothing; its folder does.
 fn name_of(file: &Path) -> String {
-    let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+    let text =
+        |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
     let stem = text(file.file_stem()).filter(|stem| !stem.starts_with("conform"));
     let folder = || text(file.canonicalize().ok()?.parent()?.file_name());
-    stem.or_else(folder).unwrap_or_else(|| file.display().to_string())
+    stem.or_else(folder)
+        .unwrap_or_else(|| file.display().to_string())
 }
 
 /// A name as one folder.
 fn folder_of(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
     let folder: String = name.chars().map(plain).take(80).collect();
-    if folder.trim_matches('.').is_empty() { "unnamed".to_owned() } else { folder }
+    if folder.trim_matches('.').is_empty() {
+        "unnamed".to_owned()
+    } else {
+        folder
+    }
 }
 
 /// Runs the cases with one implementation.
@@ -159,7 +207,11 @@ fn judge(
     results: &Path,
     arguments: &MatrixArguments,
 ) -> Result<Box<report::Document>, NotJudged> {
-    let not_started = |reason: String| NotJudged { result: "NOT STARTED", reason, exit: exit::NOT_STARTED };
+    let not_started = |reason: String| NotJudged {
+        result: "NOT STARTED",
+        reason,
+        exit: exit::NOT_STARTED,
+    };
     if let Some(class) = arguments.manner.class {
         subject.class = class;
     }
@@ -170,10 +222,18 @@ fn judge(
     }
     let (bounds, calibration) =
         run::calibrate(&mut subject, arguments.manner.time_scale).map_err(|error| {
-            let last = error.stderr.lines().last().map(|line| format!("; its stderr ends: {line}"));
+            let last = error
+                .stderr
+                .lines()
+                .last()
+                .map(|line| format!("; its stderr ends: {line}"));
             not_started(redactor.text(&format!("{}{}", error.reason, last.unwrap_or_default())))
         })?;
-    let selection = if arguments.cases.is_empty() { vec!["all".to_owned()] } else { arguments.cases.clone() };
+    let selection = if arguments.cases.is_empty() {
+        vec!["all".to_owned()]
+    } else {
+        arguments.cases.clone()
+    };
     let plan = Plan {
         cases,
         class: subject.class,
@@ -183,7 +243,9 @@ fn judge(
         fail_fast: false,
     };
     let mut results = run::run_rounds(&plan, Rounds::Times(1), &subject, &bounds, &Told);
-    results.iter_mut().for_each(|held| redactor.result(&mut held.result));
+    results
+        .iter_mut()
+        .for_each(|held| redactor.result(&mut held.result));
     let run = Run {
         plan: &plan,
         selection: &selection,
@@ -207,7 +269,12 @@ struct Told;
 impl Observer for Told {
     fn ends(&self, result: &CaseResult) {
         if !matches!(result.verdict, Verdict::Pass | Verdict::Skip) {
-            anstream::eprintln!("    {:<12} {}  {}", result.verdict, result.case.id, result.case.title);
+            anstream::eprintln!(
+                "    {:<12} {}  {}",
+                result.verdict,
+                result.case.id,
+                result.case.title
+            );
         }
     }
 }
@@ -215,19 +282,34 @@ impl Observer for Told {
 fn write(matrix: &Matrix, arguments: &MatrixArguments) -> u8 {
     let on_stdout = arguments.json.as_deref() == Some(Path::new("-"));
     let mut status = matrix.exit();
-    let json = arguments.json.as_deref().filter(|_| !on_stdout).map(|file| (file, matrix.json()));
+    let json = arguments
+        .json
+        .as_deref()
+        .filter(|_| !on_stdout)
+        .map(|file| (file, matrix.json()));
     let html = arguments.html.as_deref().map(|file| (file, matrix.html()));
     for (file, text) in json.into_iter().chain(html) {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let written =
-            folder.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(file, text));
+        let folder = file
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let written = folder
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(file, text));
         if let Err(error) = written {
             anstream::eprintln!("error: {} could not be written: {error}", file.display());
-            status = if status == exit::CONFORMANT { exit::USAGE } else { status };
+            status = if status == exit::CONFORMANT {
+                exit::USAGE
+            } else {
+                status
+            };
         }
     }
     // A reader that has seen enough may close the pipe.
-    let text = if on_stdout { matrix.json() } else { matrix.text() };
+    let text = if on_stdout {
+        matrix.json()
+    } else {
+        matrix.text()
+    };
     let _ = std::io::Write::write_all(&mut anstream::stdout().lock(), text.as_bytes());
     status
 }

@@ -57,7 +57,12 @@ pub(super) struct ReplayArguments {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// How long to wait for what the transcript says that came, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, alias = "patience")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 5.0,
+        alias = "patience"
+    )]
     deadline: f64,
     /// One JSON object instead of text
     #[arg(long)]
@@ -86,12 +91,18 @@ pub(super) fn check(arguments: &CheckArguments) -> u8 {
         Err(error) => return usage(error),
     };
     // A log ends where its host did.
-    let ending = if recording.is_log() { Ending::Cut } else { Ending::AtRest };
+    let ending = if recording.is_log() {
+        Ending::Cut
+    } else {
+        Ending::AtRest
+    };
     let (mut judgement, mut left_out) = (Judgement::default(), 0);
     for run in recording.runs() {
         let mut of_run = oracle::judge_both(&run.records, ending);
         for finding in &mut of_run.findings {
-            finding.record = finding.record.and_then(|index| run.places.get(index).copied());
+            finding.record = finding
+                .record
+                .and_then(|index| run.places.get(index).copied());
         }
         judgement.findings.append(&mut of_run.findings);
         left_out += run.left_out;
@@ -101,26 +112,40 @@ pub(super) fn check(arguments: &CheckArguments) -> u8 {
 
 /// Says it again to a program, and judges what comes.
 pub(super) fn replay(arguments: &ReplayArguments) -> u8 {
-    let run = read(&arguments.transcript, arguments.partial).and_then(|it| chosen(&it, arguments.process));
-    let Run { records: transcript, left_out, .. } = match run {
+    let run = read(&arguments.transcript, arguments.partial)
+        .and_then(|it| chosen(&it, arguments.process));
+    let Run {
+        records: transcript,
+        left_out,
+        ..
+    } = match run {
         Ok(run) => run,
         Err(error) => return usage(error),
     };
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let deadline = Duration::from_secs_f64(arguments.deadline.clamp(0.0, 3_600.0));
     match crate::replay::replay(&transcript, &arguments.command, &cwd, &[], deadline) {
-        Ok(replayed) => tell(&replayed.judgement, &replayed.records, left_out, arguments.json),
+        Ok(replayed) => tell(
+            &replayed.judgement,
+            &replayed.records,
+            left_out,
+            arguments.json,
+        ),
         Err(error) => {
-            anstream::eprintln!("error: `{}` does not start: {error}", arguments.command.join(" "));
+            anstream::eprintln!(
+                "error: `{}` does not start: {error}",
+                arguments.command.join(" ")
+            );
             exit::NOT_STARTED
         }
     }
 }
 
 fn read(path: &Path, is_partial: bool) -> Result<Recording, String> {
-    let file = File::open(path).map_err(|error| format!("could not read {}: {error}", path.display()))?;
-    let recording =
-        read_recording(BufReader::new(file)).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file =
+        File::open(path).map_err(|error| format!("could not read {}: {error}", path.display()))?;
+    let recording = read_recording(BufReader::new(file))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     match recording.missing() {
         Some(why) if !is_partial => Err(format!(
             "{} is incomplete: {why}; --partial takes the sessions that are whole",
@@ -133,22 +158,34 @@ fn read(path: &Path, is_partial: bool) -> Result<Recording, String> {
 /// The run of an adapter that is meant.
 fn chosen(recording: &Recording, process: Option<u32>) -> Result<Run, String> {
     let is_meant = |run: &Run| process.is_none() || run.process == process;
-    recording.runs().into_iter().find(is_meant).ok_or_else(|| match process {
-        Some(process) => format!("there is no run {process} of an adapter in it"),
-        None => "no adapter runs in it".to_owned(),
-    })
+    recording
+        .runs()
+        .into_iter()
+        .find(is_meant)
+        .ok_or_else(|| match process {
+            Some(process) => format!("there is no run {process} of an adapter in it"),
+            None => "no adapter runs in it".to_owned(),
+        })
 }
 
 /// Prints what was found, and returns the exit status: only a broken MUST fails.
 fn tell(judgement: &Judgement, records: &[Record], left_out: usize, as_json: bool) -> u8 {
-    let failed = judgement.findings.iter().any(|finding| finding.level == crate::clauses::Level::Must);
+    let failed = judgement
+        .findings
+        .iter()
+        .any(|finding| finding.level == crate::clauses::Level::Must);
     let messages = records
         .iter()
         .filter(|record| record.host_message().is_some() || record.adapter_message().is_some())
         .count();
-    let status = if failed { exit::FAILED } else { exit::CONFORMANT };
+    let status = if failed {
+        exit::FAILED
+    } else {
+        exit::CONFORMANT
+    };
     if as_json {
-        let mut result = json!({"messages": messages, "findings": judgement.findings, "exit": status});
+        let mut result =
+            json!({"messages": messages, "findings": judgement.findings, "exit": status});
         if left_out > 0 {
             result["sessions_left_out"] = left_out.into();
         }
@@ -158,7 +195,11 @@ fn tell(judgement: &Judgement, records: &[Record], left_out: usize, as_json: boo
     for finding in &judgement.findings {
         show(finding, records);
     }
-    let verdict = if failed { "NOT CONFORMANT" } else { "CONFORMANT" };
+    let verdict = if failed {
+        "NOT CONFORMANT"
+    } else {
+        "CONFORMANT"
+    };
     let left_out = match left_out {
         0 => String::new(),
         1 => ", 1 session left out".to_owned(),
@@ -179,7 +220,9 @@ fn show(finding: &Finding, records: &[Record]) {
     if let Some(hint) = &finding.hint {
         anstream::println!("      hint      {hint}");
     }
-    let Some(record) = finding.record.and_then(|index| records.get(index).map(|record| (index, record)))
+    let Some(record) = finding
+        .record
+        .and_then(|index| records.get(index).map(|record| (index, record)))
     else {
         return;
     };
@@ -189,7 +232,9 @@ fn show(finding: &Finding, records: &[Record]) {
         Event::Adapter { bytes, .. } => ("<", bytes),
         _ => return,
     };
-    let line = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).trim_end().to_owned();
+    let line = String::from_utf8_lossy(&bytes[..bytes.len().min(200)])
+        .trim_end()
+        .to_owned();
     anstream::println!(
         "      at        line {} of the recording, t={:.3} s",
         index + 1,

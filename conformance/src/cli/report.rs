@@ -57,11 +57,18 @@ pub(super) fn report(arguments: &ReportArguments) -> u8 {
         (Format::Tap, &arguments.tap),
         (Format::Markdown, &arguments.md),
     ] {
-        outputs.extend(file.iter().map(|file| Output { format, file: Some(file.clone()) }));
+        outputs.extend(file.iter().map(|file| Output {
+            format,
+            file: Some(file.clone()),
+        }));
     }
     let telling = Telling {
         keep: Keep::Failures,
-        skipped: if arguments.list_skipped { Skipped::Listed } else { Skipped::Counted },
+        skipped: if arguments.list_skipped {
+            Skipped::Listed
+        } else {
+            Skipped::Counted
+        },
         listed,
         outputs,
         as_json: false,
@@ -71,7 +78,11 @@ pub(super) fn report(arguments: &ReportArguments) -> u8 {
 
 /// Reads a result and says which folder its evidence lies in.
 pub(super) fn read(result: &Path) -> Result<(Document, PathBuf), String> {
-    let file = if result.is_dir() { result.join("result.json") } else { result.to_owned() };
+    let file = if result.is_dir() {
+        result.join("result.json")
+    } else {
+        result.to_owned()
+    };
     let bad = |error: &dyn std::fmt::Display| format!("{} cannot be used: {error}", file.display());
     let text = std::fs::read(&file).map_err(|error| bad(&error))?;
     let mut document: Document = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
@@ -82,10 +93,16 @@ pub(super) fn read(result: &Path) -> Result<(Document, PathBuf), String> {
         )));
     }
     document.schema_version = SCHEMA_VERSION;
-    Ok((document, file.parent().map(Path::to_owned).unwrap_or_default()))
+    Ok((
+        document,
+        file.parent().map(Path::to_owned).unwrap_or_default(),
+    ))
 }
 
 pub(super) fn read_baseline(file: &Path) -> Result<Listed, String> {
     let baseline = crate::baseline::Baseline::read(file).map_err(|error| error.to_string())?;
-    Ok(Listed { baseline, file: file.to_owned() })
+    Ok(Listed {
+        baseline,
+        file: file.to_owned(),
+    })
 }

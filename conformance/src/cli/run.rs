@@ -77,7 +77,10 @@ impl Manner {
     /// # Errors
     /// What is wrong with `--seed` or `--time-scale`.
     pub(super) fn seed(&self) -> Result<u64, String> {
-        let seed = self.seed.as_deref().map_or_else(|| Ok(fresh_seed()), read_seed)?;
+        let seed = self
+            .seed
+            .as_deref()
+            .map_or_else(|| Ok(fresh_seed()), read_seed)?;
         check_time_scale(self.time_scale)?;
         Ok(seed)
     }
@@ -136,7 +139,11 @@ struct Shared {
 
 /// `smoke`.
 pub(super) fn smoke(arguments: &SmokeArguments) -> u8 {
-    let side = if arguments.host { Side::Host } else { Side::Adapter };
+    let side = if arguments.host {
+        Side::Host
+    } else {
+        Side::Adapter
+    };
     let cases = crate::cases::of(side).filter(|case| case.smoke).collect();
     execute(side, cases, &["smoke".to_owned()], &arguments.shared)
 }
@@ -153,7 +160,11 @@ pub(super) fn host(arguments: &RunArguments) -> u8 {
 
 fn of_side(side: Side, arguments: &RunArguments) -> u8 {
     let all = ["all".to_owned()];
-    let selection = if arguments.selectors.is_empty() { &all[..] } else { &arguments.selectors };
+    let selection = if arguments.selectors.is_empty() {
+        &all[..]
+    } else {
+        &arguments.selectors
+    };
     match selected(side, arguments) {
         Ok(cases) => execute(side, cases, selection, &arguments.shared),
         Err(error) => usage(error),
@@ -181,20 +192,37 @@ fn asked(side: Side, shared: &Shared) -> Result<Asked, String> {
     let seed = shared.manner.seed()?;
     let listed = shared.baseline.as_ref().map(|file| {
         let baseline = Baseline::read(file).map_err(|error| error.to_string())?;
-        Ok::<_, String>(Listed { baseline, file: file.clone() })
+        Ok::<_, String>(Listed {
+            baseline,
+            file: file.clone(),
+        })
     });
-    Ok(Asked { subject, seed, listed: listed.transpose()? })
+    Ok(Asked {
+        subject,
+        seed,
+        listed: listed.transpose()?,
+    })
 }
 
 fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: &Shared) -> u8 {
-    let Asked { mut subject, seed, listed } = match asked(side, shared) {
+    let Asked {
+        mut subject,
+        seed,
+        listed,
+    } = match asked(side, shared) {
         Ok(asked) => asked,
         Err(error) => return usage(error),
     };
     let redactor = Redactor::of(&subject);
     let (started, began) = (Moment::now(), Instant::now());
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {
-        return not_started(&subject, &redactor, &error.to_string(), "output", &error.output);
+        return not_started(
+            &subject,
+            &redactor,
+            &error.to_string(),
+            "output",
+            &error.output,
+        );
     }
     let (bounds, calibration) = match run::calibrate(&mut subject, shared.manner.time_scale) {
         Ok(measured) => measured,
@@ -204,7 +232,9 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
                 Some(_) if is_missing(&subject.command, &subject.cwd) => {
                     "`build` ended well: does it put the program elsewhere (CARGO_TARGET_DIR)?"
                 }
-                _ => "It must answer one `session.start` and one `user.input` by a `turn.complete`.",
+                _ => {
+                    "It must answer one `session.start` and one `user.input` by a `turn.complete`."
+                }
             };
             anstream::eprintln!("{next}");
             return status;
@@ -228,7 +258,14 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
         (false, true) => Show::Wire,
         (false, false) => Show::Progress,
     };
-    let progress = Progress::new(&plan, shared.repeat, &subject, &calibration, &redactor, show);
+    let progress = Progress::new(
+        &plan,
+        shared.repeat,
+        &subject,
+        &calibration,
+        &redactor,
+        show,
+    );
     let mut results = run::run_rounds(&plan, rounds, &subject, &bounds, &progress);
     progress.finish();
     for held in &mut results {
@@ -251,8 +288,16 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
         redactor: &redactor,
     };
     let telling = Telling {
-        keep: if shared.keep { Keep::All } else { Keep::Failures },
-        skipped: if shared.list_skipped { Skipped::Listed } else { Skipped::Counted },
+        keep: if shared.keep {
+            Keep::All
+        } else {
+            Keep::Failures
+        },
+        skipped: if shared.list_skipped {
+            Skipped::Listed
+        } else {
+            Skipped::Counted
+        },
         listed,
         outputs: shared.report.clone(),
         as_json: shared.json,
@@ -261,9 +306,19 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
 }
 
 /// Says why there is nothing to judge, with what was written to a stream.
-fn not_started(subject: &Subject, redactor: &Redactor, reason: &str, stream: &str, written: &str) -> u8 {
+fn not_started(
+    subject: &Subject,
+    redactor: &Redactor,
+    reason: &str,
+    stream: &str,
+    written: &str,
+) -> u8 {
     let shown = |text: &str| short(&redactor.text(text), 600);
-    anstream::eprintln!("error: `{}` cannot be tested: {}", shown(&subject.command.join(" ")), shown(reason));
+    anstream::eprintln!(
+        "error: `{}` cannot be tested: {}",
+        shown(&subject.command.join(" ")),
+        shown(reason)
+    );
     if !written.is_empty() {
         anstream::eprintln!("its {stream}:");
         for line in written.lines() {
@@ -310,10 +365,17 @@ fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
         // It makes the program of the configuration, which is not the one that is judged.
         subject.build = None;
     }
-    if side == Side::Host && !subject.command.iter().any(|argument| argument.contains("{adapter}")) {
-        return Err("the host's command needs {adapter} where its adapter's command goes, as in \
+    if side == Side::Host
+        && !subject
+            .command
+            .iter()
+            .any(|argument| argument.contains("{adapter}"))
+    {
+        return Err(
+            "the host's command needs {adapter} where its adapter's command goes, as in \
             `-- trunkline serve --adapter {adapter}`"
-            .to_owned());
+                .to_owned(),
+        );
     }
     if let Some(hubs) = &shared.hubs {
         subject.hubs = Some(hubs.clone());
@@ -335,10 +397,16 @@ fn abilities(names: &[String]) -> Result<BTreeSet<Ability>, String> {
             abilities.extend(Ability::ALL);
             continue;
         }
-        let ability = Ability::ALL.into_iter().find(|ability| ability.name() == name).ok_or_else(|| {
-            let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.name()).collect();
-            format!("unknown ability `{name}`; known are all, {}", known.join(", "))
-        })?;
+        let ability = Ability::ALL
+            .into_iter()
+            .find(|ability| ability.name() == name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.name()).collect();
+                format!(
+                    "unknown ability `{name}`; known are all, {}",
+                    known.join(", ")
+                )
+            })?;
         abilities.insert(ability);
     }
     Ok(abilities)
@@ -358,7 +426,9 @@ fn check_time_scale(factor: f64) -> Result<(), String> {
 
 /// A seed that the clock decides.
 fn fresh_seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos());
     u64::try_from(now & 0xff_ffff).unwrap_or_default()
 }
 
@@ -379,8 +449,13 @@ mod tests {
         let shared = Line::try_parse_from(line).unwrap().shared;
         let class = subject(Side::Adapter, &shared).unwrap().class;
         let again = shared.again();
-        let line = ["suite".to_owned()].into_iter().chain(again).chain(["--".to_owned(), "true".to_owned()]);
-        let again = subject(Side::Adapter, &Line::try_parse_from(line).unwrap().shared).unwrap().class;
+        let line = ["suite".to_owned()]
+            .into_iter()
+            .chain(again)
+            .chain(["--".to_owned(), "true".to_owned()]);
+        let again = subject(Side::Adapter, &Line::try_parse_from(line).unwrap().shared)
+            .unwrap()
+            .class;
         assert_eq!(class, again, "the command that runs a case again");
         class
     }
@@ -395,12 +470,20 @@ mod tests {
         std::fs::write(&file, "class = \"strict\"\n[adapter]\ncommand = [\"true\"]").unwrap();
         let config = ["--config", file.to_str().unwrap()];
         assert_eq!(class(&config), Class::Strict);
-        assert_eq!(class(&[&config[..], &["--class", "robust"]].concat()), Class::Robust);
+        assert_eq!(
+            class(&[&config[..], &["--class", "robust"]].concat()),
+            Class::Robust
+        );
     }
 
     #[test]
     fn the_former_name_is_not_in_the_help() {
-        let help = <Line as clap::CommandFactory>::command().render_long_help().to_string();
-        assert!(help.contains("--class <CLASS>") && !help.contains("--profile"), "{help}");
+        let help = <Line as clap::CommandFactory>::command()
+            .render_long_help()
+            .to_string();
+        assert!(
+            help.contains("--class <CLASS>") && !help.contains("--profile"),
+            "{help}"
+        );
     }
 }

@@ -53,7 +53,10 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> u8 {
     let binaries = arguments.programs.clone().unwrap_or(beside);
     crate::process::become_subreaper();
     let mut sound = true;
-    for (side, name) in [(Side::Adapter, SideName::Adapter), (Side::Host, SideName::Host)] {
+    for (side, name) in [
+        (Side::Adapter, SideName::Adapter),
+        (Side::Host, SideName::Host),
+    ] {
         if arguments.side.is_some_and(|wanted| wanted != name) {
             continue;
         }
@@ -62,23 +65,45 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> u8 {
             Err(error) => return usage(error),
         };
         if !arguments.only.is_empty() {
-            programs.mutants.retain(|mutant| arguments.only.contains(&mutant.name));
-            programs.variants.retain(|variant| arguments.only.contains(&variant.name));
+            programs
+                .mutants
+                .retain(|mutant| arguments.only.contains(&mutant.name));
+            programs
+                .variants
+                .retain(|variant| arguments.only.contains(&variant.name));
         }
         let killings = selftest::kill(side, &programs.mutants, &own, arguments.jobs, &tell_killing);
         sound &= killings.iter().all(|killing| killing.outcome.is_ok());
         if !arguments.no_variants {
-            let depth = if arguments.full { Depth::Full } else { Depth::Smoke };
-            let survivals =
-                selftest::survive(side, &programs.variants, &own, depth, arguments.jobs, &tell_survival);
+            let depth = if arguments.full {
+                Depth::Full
+            } else {
+                Depth::Smoke
+            };
+            let survivals = selftest::survive(
+                side,
+                &programs.variants,
+                &own,
+                depth,
+                arguments.jobs,
+                &tell_survival,
+            );
             sound &= survivals.iter().all(|survival| survival.alarms.is_empty());
         }
         if arguments.only.is_empty() {
-            sound &= compare(arguments, side, &selftest::matrix(side, &programs.mutants, &killings));
+            sound &= compare(
+                arguments,
+                side,
+                &selftest::matrix(side, &programs.mutants, &killings),
+            );
         }
     }
     anstream::println!("result: {}", if sound { "SOUND" } else { "NOT SOUND" });
-    if sound { exit::CONFORMANT } else { exit::FAILED }
+    if sound {
+        exit::CONFORMANT
+    } else {
+        exit::FAILED
+    }
 }
 
 fn tell_killing(killing: &Killing) {
@@ -102,7 +127,11 @@ fn tell_killing(killing: &Killing) {
 fn tell_survival(survival: &Survival) {
     let took = survival.took.as_secs_f64();
     if survival.alarms.is_empty() {
-        anstream::println!("spared    {:<36} {} cases  {took:.1} s", survival.name, survival.quiet);
+        anstream::println!(
+            "spared    {:<36} {} cases  {took:.1} s",
+            survival.name,
+            survival.quiet
+        );
     }
     for alarm in &survival.alarms {
         anstream::println!("ALARM     {:<36} {alarm}", survival.name);
@@ -125,7 +154,10 @@ fn compare(arguments: &SelftestArguments, side: Side, matrix: &str) -> bool {
     if known == matrix {
         return true;
     }
-    anstream::eprintln!("the kill matrix is not the one in {}; what differs:", path.display());
+    anstream::eprintln!(
+        "the kill matrix is not the one in {}; what differs:",
+        path.display()
+    );
     let (old, new): (Vec<&str>, Vec<&str>) = (known.lines().collect(), matrix.lines().collect());
     for line in old.iter().filter(|line| !new.contains(line)) {
         anstream::eprintln!("- {line}");

@@ -85,18 +85,30 @@ impl Recording {
     pub(crate) fn runs(&self) -> Vec<Run> {
         let Some(log) = &self.log else {
             let places = (0..self.records.len()).collect();
-            return vec![Run { records: self.records.clone(), places, process: None, left_out: 0 }];
+            return vec![Run {
+                records: self.records.clone(),
+                places,
+                process: None,
+                left_out: 0,
+            }];
         };
         let process = |record: &Record| match record.link {
             Link::Lower(process) => Some(process),
             Link::Upper | Link::Hub(_) => None,
         };
         let processes: BTreeSet<u32> = self.records.iter().filter_map(process).collect();
-        processes.into_iter().map(|process| self.run(log, process)).collect()
+        processes
+            .into_iter()
+            .map(|process| self.run(log, process))
+            .collect()
     }
 
     fn run(&self, log: &Log, process: u32) -> Run {
-        let left_out = if log.missing.is_empty() { BTreeSet::new() } else { self.left_out(log, process) };
+        let left_out = if log.missing.is_empty() {
+            BTreeSet::new()
+        } else {
+            self.left_out(log, process)
+        };
         let has_gap = log.gaps.iter().any(|gap| gap.is_of(process));
         let is_judged = |record: &Record| {
             record.link == Link::Lower(process)
@@ -106,10 +118,28 @@ impl Recording {
                     session => !left_out.contains(session),
                 })
         };
-        let judged = self.records.iter().enumerate().filter(|(_, record)| is_judged(record));
-        let (places, records) =
-            judged.map(|(place, record)| (place, Record { link: Link::Upper, ..record.clone() })).unzip();
-        Run { records, places, process: Some(process), left_out: left_out.len() }
+        let judged = self
+            .records
+            .iter()
+            .enumerate()
+            .filter(|(_, record)| is_judged(record));
+        let (places, records) = judged
+            .map(|(place, record)| {
+                (
+                    place,
+                    Record {
+                        link: Link::Upper,
+                        ..record.clone()
+                    },
+                )
+            })
+            .unzip();
+        Run {
+            records,
+            places,
+            process: Some(process),
+            left_out: left_out.len(),
+        }
     }
 
     /// The sessions of a run of which a part is missing: those that a gap fell into, or whose start is not there.
@@ -122,7 +152,8 @@ impl Recording {
             while gaps.next_if(|gap| gap.at <= index).is_some() {
                 left_out.extend(open.iter().cloned());
             }
-            let Some((is_host, message)) = said(record).filter(|_| record.link == Link::Lower(process))
+            let Some((is_host, message)) =
+                said(record).filter(|_| record.link == Link::Lower(process))
             else {
                 continue;
             };
@@ -133,7 +164,9 @@ impl Recording {
                     open.insert(session);
                 }
                 // What is missing behind its end is owed by no one.
-                (true, "session.close") | (false, "session.closed") if started.contains(&session) => {
+                (true, "session.close") | (false, "session.closed")
+                    if started.contains(&session) =>
+                {
                     open.remove(&session);
                 }
                 _ if !session.is_empty() && !started.contains(&session) => {
@@ -171,7 +204,8 @@ mod tests {
                     "user.input" | "output" => ",\"content\":\"x\"",
                     _ => "",
                 };
-                let message = format!("{{\"type\":\"{kind}\",\"session_id\":\"{session}\"{more}}}{end}");
+                let message =
+                    format!("{{\"type\":\"{kind}\",\"session_id\":\"{session}\"{more}}}{end}");
                 (session.to_owned(), serde_json::Value::from(message))
             };
             text.push_str(&match mark {
@@ -195,7 +229,10 @@ mod tests {
         let run = recording.runs().into_iter().next().unwrap();
         let findings = judge_both(&run.records, Ending::Cut).findings;
         (
-            run.records.iter().filter(|record| super::said(record).is_some()).count(),
+            run.records
+                .iter()
+                .filter(|record| super::said(record).is_some())
+                .count(),
             run.left_out,
             findings.len(),
         )
@@ -207,7 +244,10 @@ mod tests {
     fn a_complete_log_is_judged_whole() {
         let good = log(TURN);
         assert_eq!((good.missing(), judged(&good)), (None, (4, 0, 0)));
-        assert_eq!(judged(&log(&format!("{TURN} | < a turn.complete"))), (5, 0, 1));
+        assert_eq!(
+            judged(&log(&format!("{TURN} | < a turn.complete"))),
+            (5, 0, 1)
+        );
         let stranger = log(&format!("{TURN} | < z output"));
         assert_eq!(
             judged(&stranger),
@@ -220,21 +260,30 @@ mod tests {
     fn a_gap_leaves_out_the_sessions_that_it_may_concern_and_no_other() {
         let dropped = r#"{"t":1,"process":1,"ev":"dropped","lines":2,"bytes":9}"#;
         let later = "> b session.start | > b user.input | < b output | < b turn.complete";
-        let gap = log(&format!("{TURN} | {dropped} | < a turn.complete | < c output | {later}"));
+        let gap = log(&format!(
+            "{TURN} | {dropped} | < a turn.complete | < c output | {later}"
+        ));
         assert_eq!(gap.missing().unwrap(), "2 lines are missing at line 6");
         assert_eq!(judged(&gap), (4, 2, 0), "b alone is whole");
         let closed = log(&format!("{TURN} | > a session.close | {dropped} | {later}"));
         assert_eq!(judged(&closed), (9, 0, 0), "a had ended before");
         let other = dropped.replace("\"process\":1", "\"process\":2");
-        assert_eq!(judged(&log(&format!("{TURN} | {other} | > a session.close"))), (5, 0, 0));
+        assert_eq!(
+            judged(&log(&format!("{TURN} | {other} | > a session.close"))),
+            (5, 0, 0)
+        );
     }
 
     #[test]
     fn a_line_that_is_cut_leaves_out_its_session() {
-        let cut =
-            r#"{"t":1,"process":1,"session":"b","ev":"adapter","line":"{\"type\":\"outp","omitted":99}"#;
-        let recording = log(&format!("> b session.start | > b user.input | {cut} | {TURN}"));
-        assert_eq!(recording.missing().unwrap(), "99 bytes are left out of line 4");
+        let cut = r#"{"t":1,"process":1,"session":"b","ev":"adapter","line":"{\"type\":\"outp","omitted":99}"#;
+        let recording = log(&format!(
+            "> b session.start | > b user.input | {cut} | {TURN}"
+        ));
+        assert_eq!(
+            recording.missing().unwrap(),
+            "99 bytes are left out of line 4"
+        );
         assert_eq!(judged(&recording), (4, 1, 0));
     }
 
@@ -244,10 +293,19 @@ mod tests {
 {"t":1,"process":1,"session":"b","ev":"adapter","line":"{\"type\":\"turn.complete\",\"session_id\":\"b\"}"}
 {"t":2,"process":1,"ev":"exi"#;
         let recording = read_recording(text.as_bytes()).unwrap();
-        assert!(recording.is_log() && recording.missing().is_some(), "its last line may be cut");
+        assert!(
+            recording.is_log() && recording.missing().is_some(),
+            "its last line may be cut"
+        );
         assert_eq!(judged(&recording), (0, 1, 0));
         let head = text.replace("\"full\"", "\"head\"");
-        assert!(read_recording(head.as_bytes()).unwrap().missing().unwrap().contains("`head`"));
+        assert!(
+            read_recording(head.as_bytes())
+                .unwrap()
+                .missing()
+                .unwrap()
+                .contains("`head`")
+        );
     }
 
     #[test]

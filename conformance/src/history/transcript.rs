@@ -142,7 +142,10 @@ impl Bytes {
     fn decode(self) -> Result<Arc<[u8]>, String> {
         match self {
             Self::Line(text) => Ok(text.into_bytes().into()),
-            Self::Base64(text) => BASE64.decode(text).map(Into::into).map_err(|error| error.to_string()),
+            Self::Base64(text) => BASE64
+                .decode(text)
+                .map(Into::into)
+                .map_err(|error| error.to_string()),
         }
     }
 }
@@ -155,17 +158,28 @@ impl Bytes {
 pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::Result<()> {
     for record in records {
         let what = match &record.event {
-            Event::Host { bytes, intent, .. } => {
-                What::Host { bytes: Some(Bytes::of(bytes)), deviant: *intent == Intent::Deviant }
-            }
-            Event::Adapter { bytes, ended, intent, .. } => What::Adapter {
+            Event::Host { bytes, intent, .. } => What::Host {
+                bytes: Some(Bytes::of(bytes)),
+                deviant: *intent == Intent::Deviant,
+            },
+            Event::Adapter {
+                bytes,
+                ended,
+                intent,
+                ..
+            } => What::Adapter {
                 bytes: Some(Bytes::of(bytes)),
                 cut: !ended,
                 deviant: *intent == Intent::Deviant,
             },
-            Event::Stderr(bytes) => What::Stderr { bytes: Some(Bytes::of(bytes)) },
+            Event::Stderr(bytes) => What::Stderr {
+                bytes: Some(Bytes::of(bytes)),
+            },
             Event::Started { pid } => What::Started { pid: *pid },
-            Event::Exited { code, signal } => What::Exited { code: *code, signal: *signal },
+            Event::Exited { code, signal } => What::Exited {
+                code: *code,
+                signal: *signal,
+            },
             Event::StdinClosed => What::StdinClosed,
             Event::StdoutEnded => What::StdoutEnded,
             Event::Fence { upto } => What::Fence { upto: *upto },
@@ -178,7 +192,15 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
             Link::Hub(hub) => (None, Some(hub)),
         };
         let t = u64::try_from(record.at.as_nanos()).unwrap_or(u64::MAX);
-        let line = Line { t, stub, hub, process: None, session: None, omitted: None, what };
+        let line = Line {
+            t,
+            stub,
+            hub,
+            process: None,
+            session: None,
+            omitted: None,
+            what,
+        };
         serde_json::to_writer(&mut *to, &line)?;
         to.write_all(b"\n")?;
     }
@@ -200,16 +222,32 @@ pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, Transcript
         }
         if let Some(error) = unread.take() {
             // It was not the last one.
-            let Some(log) = &mut log else { return Err(error) };
-            log.lose(Gap { at: records.len() - 1, process: None }, error.to_string());
+            let Some(log) = &mut log else {
+                return Err(error);
+            };
+            log.lose(
+                Gap {
+                    at: records.len() - 1,
+                    process: None,
+                },
+                error.to_string(),
+            );
         }
         let at = records.len();
         let read = serde_json::from_str(&line).map_err(|error| error.to_string());
-        let record =
-            read.and_then(|line: Line| line.record(index + 1, at, &mut log)).unwrap_or_else(|reason| {
-                unread = Some(TranscriptError::Line { line: index + 1, reason });
+        let record = read
+            .and_then(|line: Line| line.record(index + 1, at, &mut log))
+            .unwrap_or_else(|reason| {
+                unread = Some(TranscriptError::Line {
+                    line: index + 1,
+                    reason,
+                });
                 let at = records.last().map_or(Duration::ZERO, |record| record.at);
-                Record { at, link: Link::Upper, event: Event::Note("no record".to_owned()) }
+                Record {
+                    at,
+                    link: Link::Upper,
+                    event: Event::Note("no record".to_owned()),
+                }
             });
         records.push(record);
     }
@@ -223,7 +261,13 @@ impl Line {
     /// The record of this line, counted from 1, at this place among the records; and in `log` what a wire log says of
     /// itself.
     fn record(self, number: usize, at: usize, log: &mut Option<Log>) -> Result<Record, String> {
-        let intent = |deviant| if deviant { Intent::Deviant } else { Intent::Valid };
+        let intent = |deviant| {
+            if deviant {
+                Intent::Deviant
+            } else {
+                Intent::Valid
+            }
+        };
         if let (Some(omitted), Some(log)) = (self.omitted, log.as_mut())
             && !matches!(self.what, What::Stderr { .. })
         {
@@ -240,12 +284,25 @@ impl Line {
             What::Host { bytes, deviant } => {
                 let bytes = decoded(bytes)?;
                 let parsed = Arc::new(Parsed::lenient(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
-                Event::Host { bytes, parsed, intent: intent(deviant) }
+                Event::Host {
+                    bytes,
+                    parsed,
+                    intent: intent(deviant),
+                }
             }
-            What::Adapter { bytes, cut, deviant } => {
+            What::Adapter {
+                bytes,
+                cut,
+                deviant,
+            } => {
                 let bytes = decoded(bytes)?;
                 let parsed = Arc::new(Parsed::of(&bytes));
-                Event::Adapter { bytes, parsed, ended: !cut, intent: intent(deviant) }
+                Event::Adapter {
+                    bytes,
+                    parsed,
+                    ended: !cut,
+                    intent: intent(deviant),
+                }
             }
             What::Stderr { bytes: None } if self.omitted.is_some() => Event::Stderr(Arc::default()),
             What::Stderr { bytes } => Event::Stderr(decoded(bytes)?),
@@ -256,28 +313,52 @@ impl Line {
             What::Fence { upto } => Event::Fence { upto },
             What::Act { act } => Event::Act(act),
             What::Note { note } => Event::Note(note),
-            What::Header { complete, content, sessions } => {
+            What::Header {
+                complete,
+                content,
+                sessions,
+            } => {
                 let log = log.get_or_insert_with(Log::default);
                 if content != "full" {
-                    log.lose(Gap { at, process: None }, format!("its content is `{content}`"));
+                    log.lose(
+                        Gap { at, process: None },
+                        format!("its content is `{content}`"),
+                    );
                 } else if !complete {
-                    log.lose(Gap { at, process: None }, "its beginning is in an older file".to_owned());
+                    log.lose(
+                        Gap { at, process: None },
+                        "its beginning is in an older file".to_owned(),
+                    );
                 }
                 for OpenSession { process, session } in sessions {
-                    log.leave_out(process, session, format!("a session was open at line {number}"));
+                    log.leave_out(
+                        process,
+                        session,
+                        format!("a session was open at line {number}"),
+                    );
                 }
                 Event::Note("a file of a wire log begins".to_owned())
             }
             What::Dropped { lines } => {
                 let why = format!("{lines} lines are missing at line {number}");
-                log.get_or_insert_with(Log::default).lose(Gap { at, process: self.process }, why);
+                log.get_or_insert_with(Log::default).lose(
+                    Gap {
+                        at,
+                        process: self.process,
+                    },
+                    why,
+                );
                 Event::Note("lines are missing".to_owned())
             }
             What::Rotated {} => Event::Note("the next file begins".to_owned()),
         };
         let lower = self.stub.or(self.process).map(Link::Lower);
         let link = lower.or(self.hub.map(Link::Hub)).unwrap_or(Link::Upper);
-        Ok(Record { at: Duration::from_nanos(self.t), link, event })
+        Ok(Record {
+            at: Duration::from_nanos(self.t),
+            link,
+            event,
+        })
     }
 }
 
@@ -304,16 +385,29 @@ mod tests {
             (Link::Hub(2), host(b"{\"type\":\"stop\"}\n", Intent::Valid)),
             (Link::Lower(9), Event::Act(serde_json::json!(["exit", 3]))),
             (Link::Upper, Event::Fence { upto: 4 }),
-            (Link::Upper, Event::Exited { code: Some(0), signal: None }),
+            (
+                Link::Upper,
+                Event::Exited {
+                    code: Some(0),
+                    signal: None,
+                },
+            ),
         ]
         .into_iter()
         .enumerate()
-        .map(|(at, (link, event))| Record { at: Duration::from_millis(at as u64), link, event })
+        .map(|(at, (link, event))| Record {
+            at: Duration::from_millis(at as u64),
+            link,
+            event,
+        })
         .collect();
         let mut first = Vec::new();
         write_transcript(&records, &mut first).unwrap();
         let mut second = Vec::new();
         write_transcript(&read_recording(&first[..]).unwrap().records, &mut second).unwrap();
-        assert_eq!(String::from_utf8(first).unwrap(), String::from_utf8(second).unwrap());
+        assert_eq!(
+            String::from_utf8(first).unwrap(),
+            String::from_utf8(second).unwrap()
+        );
     }
 }

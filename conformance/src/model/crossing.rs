@@ -14,8 +14,17 @@ use super::{Mark, Message, Model, ModelKind};
 use crate::clauses::{Level, Side};
 use crate::rng::Rng;
 
-const ALL: [&str; 9] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
+const ALL: [&str; 9] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "flow",
+    "control",
+    "large",
+];
 
 /// Where the recorder sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +72,10 @@ struct Play {
 }
 
 fn field<'a>(message: &'a Message, name: &str) -> &'a str {
-    message.get(name).and_then(Value::as_str).unwrap_or_default()
+    message
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 impl Play {
@@ -86,11 +98,14 @@ impl Play {
         if self.log.len() == 40 {
             self.log.pop_front();
         }
-        self.log.push_back(format!("{by} {}", Value::from(message.clone())));
+        self.log
+            .push_back(format!("{by} {}", Value::from(message.clone())));
         // Probes are pings downwards and requests of ids never used again upwards: their answers are fences.
         let probe = match field(message, "type") {
             "ping" | "pong" => field(message, "nonce"),
-            _ => Some(field(message, "request_id")).filter(|id| id.starts_with("probe")).unwrap_or_default(),
+            _ => Some(field(message, "request_id"))
+                .filter(|id| id.starts_with("probe"))
+                .unwrap_or_default(),
         }
         .to_owned();
         let breaches = match by {
@@ -109,12 +124,21 @@ impl Play {
             _ => {}
         }
         // Without ids, output between turns looks late and is not.
-        let wrong = breaches.iter().find(|breach| breach.level != Level::May && breach.clause != "turn.2");
-        assert!(wrong.is_none(), "{wrong:?}\n{:?}: {:#?}", self.seat, self.log);
+        let wrong = breaches
+            .iter()
+            .find(|breach| breach.level != Level::May && breach.clause != "turn.2");
+        assert!(
+            wrong.is_none(),
+            "{wrong:?}\n{:?}: {:#?}",
+            self.seat,
+            self.log
+        );
     }
 
     fn host_writes(&mut self, message: Value) {
-        let Value::Object(message) = message else { unreachable!("messages are objects") };
+        let Value::Object(message) = message else {
+            unreachable!("messages are objects")
+        };
         if self.seat == Seat::Host {
             self.record(Side::Host, &message);
         }
@@ -122,7 +146,9 @@ impl Play {
     }
 
     fn adapter_writes(&mut self, message: Value) {
-        let Value::Object(message) = message else { unreachable!("messages are objects") };
+        let Value::Object(message) = message else {
+            unreachable!("messages are objects")
+        };
         if self.seat == Seat::Adapter {
             self.record(Side::Adapter, &message);
         }
@@ -146,7 +172,9 @@ impl Play {
 
 fn check(seat: Seat) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = std::env::var("MODEL_CROSSING_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = std::env::var("MODEL_CROSSING_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(now.map_or(1, |now| now.as_secs()));
     eprintln!("MODEL_CROSSING_SEED={seed}");
     for round in 0..40 {

@@ -70,28 +70,47 @@ impl Debt {
     pub(super) fn broken(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Self::Turn { turn_id, stopped } => {
-                let turn = turn_id.as_deref().map_or("a turn".to_owned(), |id| format!("the turn {id:?}"));
+                let turn = turn_id
+                    .as_deref()
+                    .map_or("a turn".to_owned(), |id| format!("the turn {id:?}"));
                 let clause = if *stopped { "turn.4" } else { "turn.1" };
                 (clause, format!("{turn} has no turn.complete"))
             }
-            Self::Steer { message_id } => {
-                ("turn.10", format!("the steer {message_id:?} has no steer.result"))
-            }
-            Self::Permission { request_id, due: true } => {
-                ("permission.3", format!("{request_id:?} was never denied, and its turn is over"))
-            }
-            Self::Question { request_id, due: true } => {
-                ("permission.3", format!("{request_id:?} was never cancelled, and its turn is over"))
-            }
-            Self::Permission { due: false, .. } | Self::Question { due: false, .. } | Self::Tool { .. } => {
+            Self::Steer { message_id } => (
+                "turn.10",
+                format!("the steer {message_id:?} has no steer.result"),
+            ),
+            Self::Permission {
+                request_id,
+                due: true,
+            } => (
+                "permission.3",
+                format!("{request_id:?} was never denied, and its turn is over"),
+            ),
+            Self::Question {
+                request_id,
+                due: true,
+            } => (
+                "permission.3",
+                format!("{request_id:?} was never cancelled, and its turn is over"),
+            ),
+            Self::Permission { due: false, .. }
+            | Self::Question { due: false, .. }
+            | Self::Tool { .. } => {
                 return None;
             }
             Self::Info => ("ext.5", "a session.update has no session.info".to_owned()),
             Self::Pong { nonce } => ("ext.5", format!("the ping {nonce} has no pong")),
-            Self::List { kind: "agents.list", request_id } => {
-                ("relay.4", format!("agents.list {request_id:?} has no result"))
+            Self::List {
+                kind: "agents.list",
+                request_id,
+            } => (
+                "relay.4",
+                format!("agents.list {request_id:?} has no result"),
+            ),
+            Self::List { kind, request_id } => {
+                ("ext.5", format!("{kind} {request_id:?} has no result"))
             }
-            Self::List { kind, request_id } => ("ext.5", format!("{kind} {request_id:?} has no result")),
         })
     }
 }

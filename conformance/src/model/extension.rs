@@ -42,7 +42,9 @@ impl Extension {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|extension| extension.name() == name)
+        Self::ALL
+            .into_iter()
+            .find(|extension| extension.name() == name)
     }
 }
 

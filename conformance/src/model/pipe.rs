@@ -43,14 +43,23 @@ impl Pipe {
                 self.lost = true;
             }
         } else if let Some(id) = id(message, "request_id") {
-            let list = self.lists.entry((kind, id.to_owned())).or_insert(List { open: 0, owed });
+            let list = self
+                .lists
+                .entry((kind, id.to_owned()))
+                .or_insert(List { open: 0, owed });
             list.open = list.open.saturating_add(1);
         }
     }
 
     /// Takes the adapter's answer.
     pub(crate) fn answer(&mut self, kind: &'static str, message: &Message) -> Result<(), Fault> {
-        let fault = |clause, text| Err(Fault { clause, level: Level::Must, text });
+        let fault = |clause, text| {
+            Err(Fault {
+                clause,
+                level: Level::Must,
+                text,
+            })
+        };
         if kind == "pong" {
             let nonce = get(message, "nonce").unwrap_or(&Value::Null);
             return match self.pings.iter().position(|ping| &ping.nonce == nonce) {
@@ -67,7 +76,9 @@ impl Pipe {
         } else {
             ("sessions.list", "ext.5")
         };
-        let Some(id) = id(message, "request_id") else { return Ok(()) };
+        let Some(id) = id(message, "request_id") else {
+            return Ok(());
+        };
         match self.lists.get_mut(&(asked, id.to_owned())) {
             Some(list) if list.open > 0 => {
                 list.open -= 1;
@@ -80,7 +91,10 @@ impl Pipe {
 
     /// The nonces of the pings without their pong.
     pub(crate) fn pings(&self) -> impl Iterator<Item = &Value> {
-        self.pings.iter().filter(|ping| ping.owed).map(|ping| &ping.nonce)
+        self.pings
+            .iter()
+            .filter(|ping| ping.owed)
+            .map(|ping| &ping.nonce)
     }
 
     /// The lists without their result.

@@ -122,11 +122,21 @@ impl Requests {
                 };
             if !settled {
                 let text = format!("{id:?} is pending already");
-                return Err(Fault { clause: "permission.4", level: Level::Must, text });
+                return Err(Fault {
+                    clause: "permission.4",
+                    level: Level::Must,
+                    text,
+                });
             }
-            request.loose |= old.answered.is_some_and(|then| !reading.adapter_knows(then));
+            request.loose |= old
+                .answered
+                .is_some_and(|then| !reading.adapter_knows(then));
             // What settled the old one for the host too: its withdrawal, the end of its turn, the last answer.
-            let ended = !old.doubted && old.place.turn().is_some_and(|turn| turns.end_of(turn).is_some());
+            let ended = !old.doubted
+                && old
+                    .place
+                    .turn()
+                    .is_some_and(|turn| turns.end_of(turn).is_some());
             request.doubted = old.answers_due > 0 && old.cancelled.is_none() && !ended;
             request.mixed = old.mixed || old.ask != new.ask;
             // An answer to what the host knew to be withdrawn is not on its way.
@@ -142,7 +152,11 @@ impl Requests {
     pub(crate) fn cancel(&mut self, id: &str, reading: &Reading) -> Result<(), Fault> {
         let Some(request) = self.by_id.get_mut(id) else {
             let text = format!("permission.cancel for {id:?}, which was never asked");
-            return Err(Fault { clause: "ext.5", level: Level::Should, text });
+            return Err(Fault {
+                clause: "ext.5",
+                level: Level::Should,
+                text,
+            });
         };
         request.cancelled.get_or_insert(reading.now);
         Ok(())
@@ -157,57 +171,103 @@ impl Requests {
         turns: &Turns,
         reading: &Reading,
     ) -> Result<(), Fault> {
-        let fault = |clause, level, text| Err(Fault { clause, level, text });
+        let fault = |clause, level, text| {
+            Err(Fault {
+                clause,
+                level,
+                text,
+            })
+        };
         let approved = answer == Answer::Approved;
         let Some(request) = self.by_id.get_mut(id) else {
             return if self.bad.contains(id) {
-                fault("msg.4", Level::Must, format!("{id:?} was a bad message and got an answer"))
+                fault(
+                    "msg.4",
+                    Level::Must,
+                    format!("{id:?} was a bad message and got an answer"),
+                )
             } else if approved {
-                fault("permission.3", Level::Must, format!("{id:?} was approved, and no one asked"))
+                fault(
+                    "permission.3",
+                    Level::Must,
+                    format!("{id:?} was approved, and no one asked"),
+                )
             } else {
-                fault("permission.2", Level::Should, format!("{id:?} was answered, and no one asked"))
+                fault(
+                    "permission.2",
+                    Level::Should,
+                    format!("{id:?} was answered, and no one asked"),
+                )
             };
         };
         if request.ask != ask && !request.mixed {
-            return fault("ext.5", Level::Must, format!("{id:?} was answered as what it is not"));
+            return fault(
+                "ext.5",
+                Level::Must,
+                format!("{id:?} was answered as what it is not"),
+            );
         }
         let settled = settled_by(request, turns, reading);
         request.answered = Some(reading.now);
         if request.answers_due == 0 {
-            return fault("permission.2", Level::Must, format!("{id:?} was answered twice"));
+            return fault(
+                "permission.2",
+                Level::Must,
+                format!("{id:?} was answered twice"),
+            );
         }
         request.answers_due -= 1;
         match settled {
-            Some(cause) if approved => {
-                fault("permission.3", Level::Must, format!("{id:?} was approved after {cause}"))
-            }
+            Some(cause) if approved => fault(
+                "permission.3",
+                Level::Must,
+                format!("{id:?} was approved after {cause}"),
+            ),
             _ => Ok(()),
         }
     }
 
     /// The requests that wait for the host, each with whether it must be denied by now.
-    pub(crate) fn waiting<'a>(&'a self, turns: &'a Turns) -> impl Iterator<Item = (&'a str, Ask, bool)> {
-        self.by_id.iter().filter(|(_, request)| request.answered.is_none() && !request.replayed).filter_map(
-            move |(id, request)| {
+    pub(crate) fn waiting<'a>(
+        &'a self,
+        turns: &'a Turns,
+    ) -> impl Iterator<Item = (&'a str, Ask, bool)> {
+        self.by_id
+            .iter()
+            .filter(|(_, request)| request.answered.is_none() && !request.replayed)
+            .filter_map(move |(id, request)| {
                 let due = !request.doubted
                     && request.place.turn().is_some_and(|turn| {
                         turns.end_of(turn).is_some()
-                            || turns.stop_of(turn).is_some_and(|read| read >= request.asked)
+                            || turns
+                                .stop_of(turn)
+                                .is_some_and(|read| read >= request.asked)
                     });
-                request.cancelled.is_none().then_some((id.as_str(), request.ask, due))
-            },
-        )
+                request
+                    .cancelled
+                    .is_none()
+                    .then_some((id.as_str(), request.ask, due))
+            })
     }
 }
 
 /// What settled the request before the host wrote, as far as the host certainly knew.
 fn settled_by(request: &Request, turns: &Turns, reading: &Reading) -> Option<&'static str> {
-    if request.cancelled.is_some_and(|then| reading.host_knows(then)) {
+    if request
+        .cancelled
+        .is_some_and(|then| reading.host_knows(then))
+    {
         return Some("it was withdrawn");
     }
     let turn = request.place.turn().filter(|_| !request.doubted)?;
-    if turns.end_of(turn).is_some_and(|then| reading.host_knows(then)) {
+    if turns
+        .end_of(turn)
+        .is_some_and(|then| reading.host_knows(then))
+    {
         return Some("the end of its turn");
     }
-    turns.stop_of(turn).filter(|&read| read >= request.asked).map(|_| "the stop of its turn")
+    turns
+        .stop_of(turn)
+        .filter(|&read| read >= request.asked)
+        .map(|_| "the stop of its turn")
 }

@@ -58,14 +58,23 @@ pub(crate) struct Session {
 pub(crate) type Faults = Vec<Fault>;
 
 fn add(faults: &mut Faults, clause: &'static str, level: Level, text: impl Into<String>) {
-    faults.push(Fault { clause, level, text: text.into() });
+    faults.push(Fault {
+        clause,
+        level,
+        text: text.into(),
+    });
 }
 
 impl Session {
     pub(crate) fn start(message: &Message, kind: ModelKind) -> Self {
         let names: Option<Vec<String>> = get(message, "extensions")
             .and_then(Value::as_array)
-            .and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
+            .and_then(|names| {
+                names
+                    .iter()
+                    .map(|name| name.as_str().map(str::to_owned))
+                    .collect()
+            });
         Self {
             offered: names.as_ref().map(|names| named(names)),
             offered_names: names.unwrap_or_default(),
@@ -115,11 +124,21 @@ impl Session {
     }
 
     /// Fields of extensions that were not offered: peers ignore them, so this is worth a remark only.
-    pub(crate) fn host_fields(&self, message: &Message, table: &'static Table, faults: &mut Faults) {
+    pub(crate) fn host_fields(
+        &self,
+        message: &Message,
+        table: &'static Table,
+        faults: &mut Faults,
+    ) {
         let offered = self.offered.unwrap_or_default();
         for (name, gate) in gated(message, table) {
             if !allows(gate, offered) {
-                add(faults, "ext.1", May, format!("{name} of {} stands without its extension", table.name));
+                add(
+                    faults,
+                    "ext.1",
+                    May,
+                    format!("{name} of {} stands without its extension", table.name),
+                );
             }
         }
     }
@@ -134,7 +153,12 @@ impl Session {
         let mut faults = Faults::new();
         self.host_fields(message, table, &mut faults);
         if !allows(table.gate, self.agreed()) {
-            add(&mut faults, "ext.2", Must, format!("{} before it was agreed on", table.name));
+            add(
+                &mut faults,
+                "ext.2",
+                Must,
+                format!("{} before it was agreed on", table.name),
+            );
             return faults;
         }
         match table.name {
@@ -153,11 +177,17 @@ impl Session {
             }
             "permission.response" => {
                 let approved = get(message, "approved") == Some(&Value::Bool(true));
-                let answer = if approved { Answer::Approved } else { Answer::Denied };
+                let answer = if approved {
+                    Answer::Approved
+                } else {
+                    Answer::Denied
+                };
                 self.answer(message, Ask::Permission, answer, reading, &mut faults);
             }
             // An answer to a question guards no action: it counts as no approval.
-            "input.response" => self.answer(message, Ask::Question, Answer::Denied, reading, &mut faults),
+            "input.response" => {
+                self.answer(message, Ask::Question, Answer::Denied, reading, &mut faults)
+            }
             "session.close" => self.host_closed = Some(reading.now),
             "session.update" => self.infos_owed = self.infos_owed.saturating_add(1),
             "flow.pause" => {
@@ -178,7 +208,11 @@ impl Session {
         faults: &mut Faults,
     ) {
         if let Some(id) = id(message, "request_id") {
-            faults.extend(self.requests.answer(id, ask, answer, &self.turns, reading).err());
+            faults.extend(
+                self.requests
+                    .answer(id, ask, answer, &self.turns, reading)
+                    .err(),
+            );
         }
     }
 
@@ -188,17 +222,31 @@ impl Session {
         let message_id = id(message, "message_id");
         let fresh = if text(message, "mode") == Some("steer") {
             if !self.modes.steer {
-                add(faults, "turn.10", Must, "a steer without steer in input_modes");
+                add(
+                    faults,
+                    "turn.10",
+                    Must,
+                    "a steer without steer in input_modes",
+                );
             }
             if message_id.is_none() {
                 add(faults, "turn.10", Must, "a steer without message_id");
                 self.muddled = true;
             }
             self.muddled |= self.agreement == Agreement::Unknown;
-            if turns { self.turns.steer(turn_id, message_id) } else { self.turns.begin(turn_id, reading) }
+            if turns {
+                self.turns.steer(turn_id, message_id)
+            } else {
+                self.turns.begin(turn_id, reading)
+            }
         } else {
             if self.turns.running().is_some() && !self.modes.queue {
-                add(faults, "turn.3", Should, "a second turn during the first, without queue in input_modes");
+                add(
+                    faults,
+                    "turn.3",
+                    Should,
+                    "a second turn during the first, without queue in input_modes",
+                );
             }
             self.turns.begin(turn_id, reading)
         };
@@ -208,8 +256,17 @@ impl Session {
             }
             self.nameless = true;
         }
-        if !fresh && self.offered.is_some_and(|offered| offered.has(Extension::Turns)) {
-            add(faults, "turn.9", Must, "a turn_id that was used in this session before");
+        if !fresh
+            && self
+                .offered
+                .is_some_and(|offered| offered.has(Extension::Turns))
+        {
+            add(
+                faults,
+                "turn.9",
+                Must,
+                "a turn_id that was used in this session before",
+            );
             self.muddled = true;
         }
     }
@@ -231,13 +288,27 @@ impl Session {
             self.unsure |= matches!(table.name, "session.closed" | "permission.cancel");
             return (faults, of_host);
         }
-        let replayed = self.has(Extension::Events) && get(message, "history") == Some(&Value::Bool(true));
-        let turn = if replayed { None } else { self.turn_of(message, table, &mut faults) };
+        let replayed =
+            self.has(Extension::Events) && get(message, "history") == Some(&Value::Bool(true));
+        let turn = if replayed {
+            None
+        } else {
+            self.turn_of(message, table, &mut faults)
+        };
         match table.name {
             "output" => self.output(message, turn, replayed, &mut faults),
             "turn.complete" => self.complete(message, reading, &mut faults),
-            "permission.request" => self.ask(message, Ask::Permission, turn, replayed, reading, &mut faults),
-            "input.request" => self.ask(message, Ask::Question, turn, replayed, reading, &mut faults),
+            "permission.request" => self.ask(
+                message,
+                Ask::Permission,
+                turn,
+                replayed,
+                reading,
+                &mut faults,
+            ),
+            "input.request" => {
+                self.ask(message, Ask::Question, turn, replayed, reading, &mut faults)
+            }
             "permission.cancel" => {
                 if let Some(id) = id(message, "request_id") {
                     faults.extend(self.requests.cancel(id, reading).err());
@@ -259,7 +330,12 @@ impl Session {
                 self.infos_owed = self.infos_owed.saturating_sub(1);
                 for name in ["protocol", "extensions"] {
                     if get(message, name).is_some() {
-                        add(&mut faults, "ext.2", Should, format!("session.info carries {name}"));
+                        add(
+                            &mut faults,
+                            "ext.2",
+                            Should,
+                            format!("session.info carries {name}"),
+                        );
                     }
                 }
             }
@@ -298,15 +374,30 @@ impl Session {
                     "working" | "usage" | "context.usage" | "compaction" | "rate_limit" => Should,
                     _ => Must,
                 };
-                add(faults, "turn.2", level, format!("{} of {id:?} after its turn.complete", table.name));
+                add(
+                    faults,
+                    "turn.2",
+                    level,
+                    format!("{} of {id:?} after its turn.complete", table.name),
+                );
                 Some(turn)
             }
             Named::Steer => {
-                add(faults, "turn.10", Must, format!("{} carries the turn_id {id:?} of a steer", table.name));
+                add(
+                    faults,
+                    "turn.10",
+                    Must,
+                    format!("{} carries the turn_id {id:?} of a steer", table.name),
+                );
                 None
             }
             Named::Nothing => {
-                add(faults, "turn.9", Must, format!("{} of {id:?}, which is not a turn", table.name));
+                add(
+                    faults,
+                    "turn.9",
+                    Must,
+                    format!("{} of {id:?}, which is not a turn", table.name),
+                );
                 None
             }
         }
@@ -319,18 +410,30 @@ impl Session {
         if self.has(Extension::Turns) {
             // A queued turn may be refused with a word, so this is not proof that it is served.
             if turn.is_some_and(|turn| self.turns.is_behind(turn)) {
-                add(faults, "turn.3", Should, "output of a turn while an earlier one runs");
+                add(
+                    faults,
+                    "turn.3",
+                    Should,
+                    "output of a turn while an earlier one runs",
+                );
             }
         } else if self.turns.running().is_none() && self.turns.has_ended_any() {
             // Without ids output between turns is allowed, and yet looks like output that came too late.
-            add(faults, "turn.2", Should, "output between a turn.complete and the next input");
+            add(
+                faults,
+                "turn.2",
+                Should,
+                "output between a turn.complete and the next input",
+            );
         }
     }
 
     fn complete(&mut self, message: &Message, reading: &Reading, faults: &mut Faults) {
         let ended = if self.has(Extension::Turns) {
             let orderly = text(message, "status").is_none_or(|status| status == "completed");
-            let (ended, fault) = self.turns.complete(id(message, "turn_id"), orderly, reading);
+            let (ended, fault) = self
+                .turns
+                .complete(id(message, "turn_id"), orderly, reading);
             faults.extend(fault);
             ended
         } else {
@@ -342,9 +445,17 @@ impl Session {
                 }
             }
         };
-        for id in ended.map(|turn| self.tools.left_by(turn)).unwrap_or_default() {
+        for id in ended
+            .map(|turn| self.tools.left_by(turn))
+            .unwrap_or_default()
+        {
             // The host mends it, so the user does not suffer.
-            add(faults, "ext.5", Should, format!("the turn left the tool call {id:?} open"));
+            add(
+                faults,
+                "ext.5",
+                Should,
+                format!("the turn left the tool call {id:?} open"),
+            );
         }
     }
 
@@ -369,7 +480,19 @@ impl Session {
         };
         if let Some(id) = id(message, "request_id") {
             faults.extend(
-                self.requests.ask(id, Asked { ask, place, loose, replayed }, &self.turns, reading).err(),
+                self.requests
+                    .ask(
+                        id,
+                        Asked {
+                            ask,
+                            place,
+                            loose,
+                            replayed,
+                        },
+                        &self.turns,
+                        reading,
+                    )
+                    .err(),
             );
         }
     }

@@ -48,7 +48,10 @@ pub(crate) struct Shape {
 pub(crate) fn judge(message: &Message, by: Side) -> Shape {
     let mut judge = Judge::default();
     let kindred = judge.message(message, by);
-    Shape { kindred, faults: judge.faults }
+    Shape {
+        kindred,
+        faults: judge.faults,
+    }
 }
 
 /// The value of a field; null is absent ([msg.3]).
@@ -97,25 +100,43 @@ struct Judge {
 
 impl Judge {
     fn message(&mut self, message: &Message, by: Side) -> Kindred {
-        let Some(name) = self.kind_of(message) else { return Kindred::Bad };
+        let Some(name) = self.kind_of(message) else {
+            return Kindred::Bad;
+        };
         let table = table::find(name);
         self.session_id(message, table);
         if name == RESERVED_TYPE {
             self.fault("relay.3", Level::Should, format!("{name} is reserved"));
         }
         let Some(table) = table else {
-            return if self.bad { Kindred::Bad } else { Kindred::Unknown(name.to_owned()) };
+            return if self.bad {
+                Kindred::Bad
+            } else {
+                Kindred::Unknown(name.to_owned())
+            };
         };
         if table.from != by {
-            return if self.bad { Kindred::Bad } else { Kindred::Reversed(table) };
+            return if self.bad {
+                Kindred::Bad
+            } else {
+                Kindred::Reversed(table)
+            };
         }
         for field in fields(table) {
             self.field(table, message, field);
         }
         if message.contains_key(RESERVED_FIELD) {
-            self.fault("relay.3", Level::Should, format!("the field {RESERVED_FIELD} is reserved"));
+            self.fault(
+                "relay.3",
+                Level::Should,
+                format!("the field {RESERVED_FIELD} is reserved"),
+            );
         }
-        if self.bad { Kindred::Bad } else { Kindred::Known(table) }
+        if self.bad {
+            Kindred::Bad
+        } else {
+            Kindred::Known(table)
+        }
     }
 
     fn kind_of<'a>(&mut self, message: &'a Message) -> Option<&'a str> {
@@ -134,8 +155,12 @@ impl Judge {
             Some(Scope::Pipe) if !id.is_empty() => {
                 self.drop("msg.1", "a message of the pipe names a session".to_owned());
             }
-            Some(Scope::Session) if id.is_empty() => self.drop("msg.6", "session_id is empty".to_owned()),
-            _ if id.len() > MAX_ID => self.drop("msg.6", format!("session_id is {} bytes long", id.len())),
+            Some(Scope::Session) if id.is_empty() => {
+                self.drop("msg.6", "session_id is empty".to_owned())
+            }
+            _ if id.len() > MAX_ID => {
+                self.drop("msg.6", format!("session_id is {} bytes long", id.len()))
+            }
             _ => {}
         }
     }
@@ -150,9 +175,15 @@ impl Judge {
                 Presence::Owed => self.fault("msg.3", Level::Must, format!("{name} is missing")),
                 // What is absent denies, so a host that means to approve has lost its answer ([permission.4]).
                 Presence::Written if name == "approved" => {
-                    self.fault("permission.4", Level::Must, "approved is missing".to_owned());
+                    self.fault(
+                        "permission.4",
+                        Level::Must,
+                        "approved is missing".to_owned(),
+                    );
                 }
-                Presence::Written => self.fault("msg.3", Level::Should, format!("{name} is not written")),
+                Presence::Written => {
+                    self.fault("msg.3", Level::Should, format!("{name} is not written"))
+                }
                 Presence::Optional => {}
             };
         };
@@ -162,13 +193,21 @@ impl Judge {
         if name == "_meta" {
             return self.meta(value);
         }
-        let Err(wrong) = fits(value, field.kind) else { return };
+        let Err(wrong) = fits(value, field.kind) else {
+            return;
+        };
         let text = format!("{name} {wrong}");
         match field.presence {
-            Presence::Required if wrong == Wrong::NotAbsolute => self.fault("file.1", Level::Must, text),
-            Presence::Required if matches!(wrong, Wrong::Type | Wrong::Within) => self.drop("msg.3", text),
+            Presence::Required if wrong == Wrong::NotAbsolute => {
+                self.fault("file.1", Level::Must, text)
+            }
+            Presence::Required if matches!(wrong, Wrong::Type | Wrong::Within) => {
+                self.drop("msg.3", text)
+            }
             Presence::Owed => self.fault("msg.3", Level::Must, text),
-            Presence::Written if name == "approved" => self.fault("permission.4", Level::Must, text),
+            Presence::Written if name == "approved" => {
+                self.fault("permission.4", Level::Must, text)
+            }
             // The one field whose absence is fine and whose wrong type is not ([msg.3]).
             Presence::Written if table.name == "user.input" => self.drop("msg.3", text),
             _ => match wrong {
@@ -186,12 +225,20 @@ impl Judge {
         }
         // The text on the wire may be longer than this, never shorter by much: only a clear case is reported.
         if value.to_string().len() > MAX_META {
-            self.fault("ext.4", Level::Should, "_meta is longer than 64 KiB".to_owned());
+            self.fault(
+                "ext.4",
+                Level::Should,
+                "_meta is longer than 64 KiB".to_owned(),
+            );
         }
     }
 
     fn fault(&mut self, clause: &'static str, level: Level, text: String) {
-        self.faults.push(Fault { clause, level, text });
+        self.faults.push(Fault {
+            clause,
+            level,
+            text,
+        });
     }
 
     fn drop(&mut self, clause: &'static str, text: String) {
@@ -240,7 +287,9 @@ fn fits(value: &Value, kind: Kind) -> Result<(), Wrong> {
             time => time.is_some(),
         },
         Kind::Any => true,
-        Kind::Strings => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
+        Kind::Strings => value
+            .as_array()
+            .is_some_and(|items| items.iter().all(Value::is_string)),
         Kind::OneOf(listed) => match value.as_str() {
             Some(one) if !listed.contains(&one) => return Err(Wrong::NotListed),
             one => one.is_some(),
@@ -278,7 +327,9 @@ fn members(object: &Message, fields: &[Field]) -> Result<(), Wrong> {
             None => {}
             Some(value) => match fits(value, field.kind) {
                 Ok(()) => {}
-                Err(Wrong::NotListed) if field.name == "category" => return Err(Wrong::NotCategory),
+                Err(Wrong::NotListed) if field.name == "category" => {
+                    return Err(Wrong::NotCategory);
+                }
                 Err(wrong @ (Wrong::NotListed | Wrong::NotTime)) => return Err(wrong),
                 Err(_) => return Err(Wrong::Within),
             },
@@ -290,8 +341,13 @@ fn members(object: &Message, fields: &[Field]) -> Result<(), Wrong> {
 /// The integer that a number is, written with or without a fraction of zero.
 fn whole(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
-        let float = value.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9e15)?;
-        #[expect(clippy::cast_possible_truncation, reason = "within the exact integers of a float")]
+        let float = value
+            .as_f64()
+            .filter(|float| float.fract() == 0.0 && float.abs() < 9e15)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "within the exact integers of a float"
+        )]
         Some(float as i64)
     })
 }
@@ -312,16 +368,27 @@ fn is_time(text: &str) -> bool {
             && part.parse::<u32>().is_ok_and(|n| n <= most)
     };
     let clock = |hour: &str, minute: &str| digits(hour, 23) && digits(minute, 59);
-    let Some((date, time)) = text.split_once(['T', 't', ' ']) else { return false };
+    let Some((date, time)) = text.split_once(['T', 't', ' ']) else {
+        return false;
+    };
     let date: Vec<_> = date.split('-').collect();
-    let [year, month, day] = date[..] else { return false };
-    let Some(cut) = time.find(['Z', 'z', '+', '-']) else { return false };
+    let [year, month, day] = date[..] else {
+        return false;
+    };
+    let Some(cut) = time.find(['Z', 'z', '+', '-']) else {
+        return false;
+    };
     let (time, offset) = time.split_at(cut);
     let offset_fits = matches!(offset, "Z" | "z")
-        || offset.get(1..).and_then(|rest| rest.split_once(':')).is_some_and(|(h, m)| clock(h, m));
+        || offset
+            .get(1..)
+            .and_then(|rest| rest.split_once(':'))
+            .is_some_and(|(h, m)| clock(h, m));
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let time: Vec<_> = time.split(':').collect();
-    let [hour, minute, second] = time[..] else { return false };
+    let [hour, minute, second] = time[..] else {
+        return false;
+    };
     year.len() == 4
         && year.bytes().all(|b| b.is_ascii_digit())
         && digits(month, 12)

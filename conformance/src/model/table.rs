@@ -89,27 +89,58 @@ pub(crate) fn find(name: &str) -> Option<&'static Table> {
 }
 
 pub(super) const fn required(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, presence: Presence::Required, gate: Gate::Open }
+    Field {
+        name,
+        kind,
+        presence: Presence::Required,
+        gate: Gate::Open,
+    }
 }
 
 pub(super) const fn owed(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, presence: Presence::Owed, gate: Gate::Open }
+    Field {
+        name,
+        kind,
+        presence: Presence::Owed,
+        gate: Gate::Open,
+    }
 }
 
 pub(super) const fn written(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, presence: Presence::Written, gate: Gate::Open }
+    Field {
+        name,
+        kind,
+        presence: Presence::Written,
+        gate: Gate::Open,
+    }
 }
 
 pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, presence: Presence::Optional, gate: Gate::Open }
+    Field {
+        name,
+        kind,
+        presence: Presence::Optional,
+        gate: Gate::Open,
+    }
 }
 
 pub(super) const fn with(extension: Extension, name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, presence: Presence::Optional, gate: Gate::One(extension) }
+    Field {
+        name,
+        kind,
+        presence: Presence::Optional,
+        gate: Gate::One(extension),
+    }
 }
 
 pub(super) const fn core(name: &'static str, from: Side, fields: &'static [Field]) -> Table {
-    Table { name, from, scope: Scope::Session, gate: Gate::Open, fields }
+    Table {
+        name,
+        from,
+        scope: Scope::Session,
+        gate: Gate::Open,
+        fields,
+    }
 }
 
 pub(super) const fn of(
@@ -118,20 +149,44 @@ pub(super) const fn of(
     from: Side,
     fields: &'static [Field],
 ) -> Table {
-    Table { name, from, scope: Scope::Session, gate: Gate::One(extension), fields }
+    Table {
+        name,
+        from,
+        scope: Scope::Session,
+        gate: Gate::One(extension),
+        fields,
+    }
 }
 
-pub(super) const fn pipe(gate: Gate, name: &'static str, from: Side, fields: &'static [Field]) -> Table {
-    Table { name, from, scope: Scope::Pipe, gate, fields }
+pub(super) const fn pipe(
+    gate: Gate,
+    name: &'static str,
+    from: Side,
+    fields: &'static [Field],
+) -> Table {
+    Table {
+        name,
+        from,
+        scope: Scope::Pipe,
+        gate,
+        fields,
+    }
 }
 
 /// The fields of both lists, in their order; `N` is how many these are.
 pub(super) const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {
-    assert!(first.len() + second.len() == N, "the length is that of both lists");
+    assert!(
+        first.len() + second.len() == N,
+        "the length is that of both lists"
+    );
     let mut all = [first[0]; N];
     let mut at = 0;
     while at < N {
-        all[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
+        all[at] = if at < first.len() {
+            first[at]
+        } else {
+            second[at - first.len()]
+        };
         at += 1;
     }
     all
@@ -209,7 +264,17 @@ pub(super) const OF_USAGE: &[Field] = &[
 pub(super) const HEALTH: Kind = Object(&[
     optional("verdict", Text),
     optional("severity", OneOf(&["ok", "note", "warning", "error"])),
-    optional("liveness", OneOf(&["down", "starting", "alive", "answering", "progressing", "suspected"])),
+    optional(
+        "liveness",
+        OneOf(&[
+            "down",
+            "starting",
+            "alive",
+            "answering",
+            "progressing",
+            "suspected",
+        ]),
+    ),
     optional("pid", Uint),
     optional("age_ms", Uint),
     optional("silent_ms", Uint),
@@ -230,7 +295,10 @@ pub(super) const HEALTH: Kind = Object(&[
 pub(super) const OPEN_SESSIONS: Kind = List(&[
     required("id", Text),
     required("agent_id", Text),
-    optional("state", OneOf(&["unstarted", "idle", "running", "stopping"])),
+    optional(
+        "state",
+        OneOf(&["unstarted", "idle", "running", "stopping"]),
+    ),
     optional("age_ms", Uint),
     optional("turn_ms", Uint),
     optional("silent_ms", Uint),
@@ -272,15 +340,22 @@ pub(super) const PER_MODEL: Kind = Map(&Object(&[
 ]));
 
 /// What [`Table::fields`] leaves out because every message of its kind may carry it.
-pub(crate) const META: Field =
-    Field { name: "_meta", kind: Map(&Any), presence: Presence::Optional, gate: Gate::AnyOf };
+pub(crate) const META: Field = Field {
+    name: "_meta",
+    kind: Map(&Any),
+    presence: Presence::Optional,
+    gate: Gate::AnyOf,
+};
 
 /// `turn_id` on all of a turn from the adapter (section 11.1).
 pub(crate) const TURN_ID: Field = with(Turns, "turn_id", Id);
 
 /// The fields of section 11.2 that any event, `output` and `permission.request` may carry.
-pub(crate) const OF_EVENTS: [Field; 3] =
-    [with(Events, "message_id", Id), with(Events, "parent_tool_call_id", Id), with(Events, "history", Bool)];
+pub(crate) const OF_EVENTS: [Field; 3] = [
+    with(Events, "message_id", Id),
+    with(Events, "parent_tool_call_id", Id),
+    with(Events, "history", Bool),
+];
 
 pub(super) const COMMANDS: Kind = List(&[
     required("name", Text),

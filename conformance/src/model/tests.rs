@@ -5,7 +5,11 @@ use super::*;
 /// After `!` stand the breaches that the line must cause: `turn.1` for a MUST, `?turn.2` for a SHOULD,
 /// `~ext.1` for a MAY. `adapter read` and `host read` are fences.
 fn play(model: &mut Model, script: &str) {
-    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in script
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
         let (said, expected) = line.split_once('!').unwrap_or((line, ""));
         let breaches = match said.trim() {
             "adapter read" => {
@@ -27,10 +31,15 @@ fn play(model: &mut Model, script: &str) {
                 Level::May => format!("~{}", breach.clause),
             })
             .collect();
-        assert_eq!(told.join(" "), expected.trim(), "after {line:?}: {breaches:?}");
+        assert_eq!(
+            told.join(" "),
+            expected.trim(),
+            "after {line:?}: {breaches:?}"
+        );
         for breach in breaches {
             assert!(
-                crate::clauses::find(breach.clause).is_some_and(|clause| clause.binds.includes(breach.by)),
+                crate::clauses::find(breach.clause)
+                    .is_some_and(|clause| clause.binds.includes(breach.by)),
                 "{breach:?}"
             );
         }
@@ -43,8 +52,14 @@ fn message(said: &str) -> Message {
     let name = words.next().unwrap();
     let mut message = Message::new();
     message.insert("type".to_owned(), name.into());
-    message.insert("session_id".to_owned(), if session == "-" { "" } else { session }.into());
-    for field in table::find(name).map(|table| table.fields).unwrap_or_default() {
+    message.insert(
+        "session_id".to_owned(),
+        if session == "-" { "" } else { session }.into(),
+    );
+    for field in table::find(name)
+        .map(|table| table.fields)
+        .unwrap_or_default()
+    {
         if field.presence != table::Presence::Optional {
             let value = match field.kind {
                 table::Kind::Bool => false.into(),
@@ -57,7 +72,10 @@ fn message(said: &str) -> Message {
     }
     for word in words {
         let (key, value) = word.split_once('=').unwrap();
-        message.insert(key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| value.into()));
+        message.insert(
+            key.to_owned(),
+            serde_json::from_str(value).unwrap_or_else(|_| value.into()),
+        );
     }
     message
 }
@@ -68,7 +86,8 @@ fn check(script: &str) -> Model {
     model
 }
 
-const ALL: &str = r#"["turns","events","usage","resume","options","questions","flow","control","large"]"#;
+const ALL: &str =
+    r#"["turns","events","usage","resume","options","questions","flow","control","large"]"#;
 
 /// A session in which everything was agreed on.
 fn rich(script: &str) -> Model {
@@ -162,7 +181,10 @@ fn a_turn_with_an_id_is_ended_by_it_alone() {
          < s output
          > s user.input turn_id=a ! turn.9",
     );
-    assert!(model.open_turns().is_empty(), "a reused id leaves nothing to say of the adapter");
+    assert!(
+        model.open_turns().is_empty(),
+        "a reused id leaves nothing to say of the adapter"
+    );
 }
 
 #[test]
@@ -193,10 +215,15 @@ fn a_steer_has_one_result_and_no_turn() {
          > s user.input turn_id=c message_id=o mode=steer
          > s user.input turn_id=c message_id=p ! turn.9",
     );
-    assert!(broken(&model).is_empty(), "the last line left it open what the adapter may do");
+    assert!(
+        broken(&model).is_empty(),
+        "the last line left it open what the adapter may do"
+    );
     let model = rich("> s user.input turn_id=c message_id=o mode=steer");
     assert_eq!(broken(&model), ["turn.10"]);
-    check("> s session.start\n< s output\n> s user.input mode=steer message_id=m ! ~ext.1 ~ext.1 turn.10");
+    check(
+        "> s session.start\n< s output\n> s user.input mode=steer message_id=m ! ~ext.1 ~ext.1 turn.10",
+    );
 }
 
 #[test]
@@ -257,8 +284,14 @@ fn the_end_of_a_turn_denies_what_is_pending_in_it() {
     );
     let owed: Vec<_> = model.owed().into_iter().map(|open| open.what).collect();
     assert_eq!(owed.len(), 2);
-    assert!(owed.contains(&Debt::Permission { request_id: "in".to_owned(), due: true }));
-    assert!(owed.contains(&Debt::Permission { request_id: "out".to_owned(), due: false }));
+    assert!(owed.contains(&Debt::Permission {
+        request_id: "in".to_owned(),
+        due: true
+    }));
+    assert!(owed.contains(&Debt::Permission {
+        request_id: "out".to_owned(),
+        due: false
+    }));
     assert_eq!(broken(&model), ["permission.3"]);
 }
 
@@ -266,14 +299,26 @@ fn the_end_of_a_turn_denies_what_is_pending_in_it() {
 fn an_approval_that_crossed_the_end_of_its_turn_is_no_breach() {
     let opening = "> s user.input turn_id=a\n< s permission.request turn_id=a request_id=r\n";
     let cases = [
-        ("< s turn.complete turn_id=a\n> s permission.response request_id=r approved=true", ""),
+        (
+            "< s turn.complete turn_id=a\n> s permission.response request_id=r approved=true",
+            "",
+        ),
         (
             "< s turn.complete turn_id=a\nhost read\n> s permission.response request_id=r approved=true",
             "permission.3",
         ),
-        ("> s stop turn_id=a\n> s permission.response request_id=r approved=true", ""),
-        ("host read\n> s stop\n> s permission.response request_id=r approved=true", "permission.3"),
-        ("host read\n> s stop\n> s permission.response request_id=r", ""),
+        (
+            "> s stop turn_id=a\n> s permission.response request_id=r approved=true",
+            "",
+        ),
+        (
+            "host read\n> s stop\n> s permission.response request_id=r approved=true",
+            "permission.3",
+        ),
+        (
+            "host read\n> s stop\n> s permission.response request_id=r",
+            "",
+        ),
         (
             "< s permission.cancel request_id=r\nhost read\n> s permission.response request_id=r approved=true",
             "permission.3",
@@ -287,14 +332,21 @@ fn an_approval_that_crossed_the_end_of_its_turn_is_no_breach() {
 #[test]
 fn a_request_that_crossed_the_stop_is_due_at_the_end_of_its_turn_only() {
     let due = |model: &Model| match &model.owed()[..] {
-        [Open { what: Debt::Permission { due, .. }, .. }] => *due,
+        [
+            Open {
+                what: Debt::Permission { due, .. },
+                ..
+            },
+        ] => *due,
         owed => panic!("{owed:?}"),
     };
     let mut model = rich("> s user.input turn_id=a\n> s stop\n< s permission.request turn_id=a");
     assert!(!due(&model));
     play(&mut model, "< s turn.complete turn_id=a");
     assert!(due(&model));
-    assert!(due(&rich("> s user.input turn_id=a\n< s permission.request turn_id=a\nhost read\n> s stop")));
+    assert!(due(&rich(
+        "> s user.input turn_id=a\n< s permission.request turn_id=a\nhost read\n> s stop"
+    )));
 }
 
 #[test]
@@ -374,7 +426,10 @@ fn tool_calls_and_pipe_messages_come_in_pairs() {
     );
     assert_eq!(broken(&model), ["ext.5", "ext.5"]);
     let mut relay = Model::new(ModelKind::Relay);
-    play(&mut relay, "> - agents.list request_id=l\n> - ping\n< - pong");
+    play(
+        &mut relay,
+        "> - agents.list request_id=l\n> - ping\n< - pong",
+    );
     assert_eq!(broken(&relay), ["relay.4"]);
     check("> s session.start\n> - ping ! ext.9\n< - pong");
 }

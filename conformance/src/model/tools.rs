@@ -19,16 +19,20 @@ pub(crate) struct Tools(HashMap<String, Call>);
 impl Tools {
     pub(crate) fn start(&mut self, id: &str, turn: Option<usize>) -> Result<(), Fault> {
         match self.0.insert(id.to_owned(), Call { turn, open: true }) {
-            Some(Call { open: true, .. }) => {
-                Err(fault(Level::Should, format!("the tool call {id:?} was open already")))
-            }
+            Some(Call { open: true, .. }) => Err(fault(
+                Level::Should,
+                format!("the tool call {id:?} was open already"),
+            )),
             _ => Ok(()),
         }
     }
 
     pub(crate) fn end(&mut self, id: &str) -> Result<(), Fault> {
         match self.0.get_mut(id) {
-            None => Err(fault(Level::Should, format!("tool.end for {id:?}, which was not started"))),
+            None => Err(fault(
+                Level::Should,
+                format!("tool.end for {id:?}, which was not started"),
+            )),
             Some(Call { open: false, .. }) => {
                 Err(fault(Level::Must, format!("a second tool.end for {id:?}")))
             }
@@ -54,10 +58,17 @@ impl Tools {
     }
 
     pub(crate) fn open(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|(_, call)| call.open).map(|(id, _)| id.as_str())
+        self.0
+            .iter()
+            .filter(|(_, call)| call.open)
+            .map(|(id, _)| id.as_str())
     }
 }
 
 fn fault(level: Level, text: String) -> Fault {
-    Fault { clause: "ext.5", level, text }
+    Fault {
+        clause: "ext.5",
+        level,
+        text,
+    }
 }

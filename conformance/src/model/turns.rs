@@ -81,7 +81,9 @@ impl Turns {
 
     /// Whether that turn has ended, or a `stop` was written that may end it.
     pub(crate) fn may_be_over(&self, turn: usize) -> bool {
-        self.all.get(turn).is_none_or(|turn| turn.stopped || turn.ended.is_some())
+        self.all
+            .get(turn)
+            .is_none_or(|turn| turn.stopped || turn.ended.is_some())
     }
 
     /// What the host had read when it stopped that turn.
@@ -158,8 +160,15 @@ impl Turns {
     /// Takes a `turn.complete` of an adapter without `turns`.
     pub(crate) fn complete_oldest(&mut self, reading: &Reading) -> Result<usize, Fault> {
         let Some(index) = self.running() else {
-            let clause = if self.idle_stop > self.last_complete { "turn.5" } else { "turn.1" };
-            return Err(must(clause, "turn.complete without an open turn".to_owned()));
+            let clause = if self.idle_stop > self.last_complete {
+                "turn.5"
+            } else {
+                "turn.1"
+            };
+            return Err(must(
+                clause,
+                "turn.complete without an open turn".to_owned(),
+            ));
         };
         self.end(index, reading);
         Ok(index)
@@ -174,46 +183,76 @@ impl Turns {
     ) -> (Option<usize>, Option<Fault>) {
         let Some(id) = id else {
             // The adapter has no id to give where the host gave none.
-            let nameless = self.open.iter().copied().find(|&index| self.all[index].id.is_none());
+            let nameless = self
+                .open
+                .iter()
+                .copied()
+                .find(|&index| self.all[index].id.is_none());
             return match nameless {
                 Some(index) => {
                     self.end(index, reading);
                     (Some(index), None)
                 }
-                None => (None, Some(must("turn.9", "turn.complete without turn_id".to_owned()))),
+                None => (
+                    None,
+                    Some(must("turn.9", "turn.complete without turn_id".to_owned())),
+                ),
             };
         };
         match self.named(id) {
             Named::Open(index) => {
                 let passed = self.running().filter(|&first| first != index);
-                let jumped = passed.filter(|_| orderly && !self.all[index].stopped).map(|first| {
-                    let first = self.all[first].id.as_deref().unwrap_or("an earlier turn");
-                    must("turn.3", format!("{id:?} was served to its end before {first:?}"))
-                });
+                let jumped = passed
+                    .filter(|_| orderly && !self.all[index].stopped)
+                    .map(|first| {
+                        let first = self.all[first].id.as_deref().unwrap_or("an earlier turn");
+                        must(
+                            "turn.3",
+                            format!("{id:?} was served to its end before {first:?}"),
+                        )
+                    });
                 self.end(index, reading);
                 (Some(index), jumped)
             }
             Named::Ended(_) => (None, Some(must("turn.1", format!("{id:?} ended twice")))),
-            Named::Steer => (None, Some(must("turn.10", format!("the steer {id:?} got a turn.complete")))),
-            Named::Nothing => {
-                (None, Some(must("turn.9", format!("turn.complete for {id:?}, which is not a turn"))))
-            }
+            Named::Steer => (
+                None,
+                Some(must(
+                    "turn.10",
+                    format!("the steer {id:?} got a turn.complete"),
+                )),
+            ),
+            Named::Nothing => (
+                None,
+                Some(must(
+                    "turn.9",
+                    format!("turn.complete for {id:?}, which is not a turn"),
+                )),
+            ),
         }
     }
 
     /// Whether that open turn is behind another, and neither was stopped.
     pub(crate) fn is_behind(&self, turn: usize) -> bool {
-        let earlier = self.running().filter(|&first| first < turn && !self.all[first].stopped);
+        let earlier = self
+            .running()
+            .filter(|&first| first < turn && !self.all[first].stopped);
         earlier.is_some() && self.open.contains(&turn) && !self.all[turn].stopped
     }
 
     /// Takes a `steer.result`.
     pub(crate) fn steered(&mut self, message_id: Option<&str>) -> Result<(), Fault> {
         let Some(id) = message_id else {
-            return Err(must("turn.10", "steer.result without message_id".to_owned()));
+            return Err(must(
+                "turn.10",
+                "steer.result without message_id".to_owned(),
+            ));
         };
         match self.steers.get_mut(id) {
-            None => Err(must("turn.10", format!("steer.result for {id:?}, which is not a steer"))),
+            None => Err(must(
+                "turn.10",
+                format!("steer.result for {id:?}, which is not a steer"),
+            )),
             Some(steers) if steers.answered == steers.sent => {
                 Err(must("turn.10", format!("a second steer.result for {id:?}")))
             }
@@ -226,7 +265,10 @@ impl Turns {
 
     /// The steers without their result.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &str> {
-        self.steers.iter().filter(|(_, steers)| steers.answered < steers.sent).map(|(id, _)| id.as_str())
+        self.steers
+            .iter()
+            .filter(|(_, steers)| steers.answered < steers.sent)
+            .map(|(id, _)| id.as_str())
     }
 
     /// An open turn whose input the adapter has certainly read: by a fence, or because it ended a later one.
@@ -245,5 +287,9 @@ impl Turns {
 }
 
 fn must(clause: &'static str, text: String) -> Fault {
-    Fault { clause, level: Level::Must, text }
+    Fault {
+        clause,
+        level: Level::Must,
+        text,
+    }
 }

@@ -11,7 +11,8 @@ mod seats;
 mod twists;
 
 use trunkline_protocol::rules::{
-    self, Illegal, RequestPhase, RequestRule, RequestStep, SessionPhase, SessionRule, TurnPhase, TurnStep,
+    self, Illegal, RequestPhase, RequestRule, RequestStep, SessionPhase, SessionRule, TurnPhase,
+    TurnStep,
 };
 use trunkline_protocol::{AdapterKind, HostKind};
 
@@ -23,8 +24,17 @@ use crate::rng::Rng;
 
 const SESSIONS: [&str; 4] = ["s-0", "s-1", "s-2", "s-3"];
 const REQUESTS: [&str; 4] = ["r-0", "r-1", "r-2", "r-3"];
-const EXTENSIONS: [&str; 9] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
+const EXTENSIONS: [&str; 9] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "flow",
+    "control",
+    "large",
+];
 
 /// The tables under comparison; a test may twist one.
 #[derive(Clone, Copy)]
@@ -66,10 +76,25 @@ impl Walk {
     fn run(&mut self, steps: u64) -> Step {
         for step in 0..steps {
             let seat = self.dice.below(SESSIONS.len());
-            let taken = if self.dice.one_in(2) { self.host_step(seat) } else { self.adapter_step(seat) };
-            taken.and_then(|()| if step % 512 == 0 { self.compare_open() } else { Ok(()) }).map_err(
-                |wrong| format!("step {step}: {wrong}\nthe last messages:\n{}", self.last.join("\n")),
-            )?;
+            let taken = if self.dice.one_in(2) {
+                self.host_step(seat)
+            } else {
+                self.adapter_step(seat)
+            };
+            taken
+                .and_then(|()| {
+                    if step % 512 == 0 {
+                        self.compare_open()
+                    } else {
+                        Ok(())
+                    }
+                })
+                .map_err(|wrong| {
+                    format!(
+                        "step {step}: {wrong}\nthe last messages:\n{}",
+                        self.last.join("\n")
+                    )
+                })?;
         }
         Ok(())
     }
@@ -79,18 +104,28 @@ impl Walk {
         if self.last.len() == 12 {
             self.last.remove(0);
         }
-        self.last.push(format!("{} {}", if by == Side::Host { '>' } else { '<' }, brief(message)));
+        self.last.push(format!(
+            "{} {}",
+            if by == Side::Host { '>' } else { '<' },
+            brief(message)
+        ));
         let breaches = match by {
             Side::Host => self.model.host_says(message),
             Side::Adapter => self.model.adapter_says(message),
         };
         self.model.fence(Side::Host);
         self.model.fence(Side::Adapter);
-        let told: Vec<_> = breaches.iter().filter(|breach| both_speak_of(breach)).map(|b| b.clause).collect();
+        let told: Vec<_> = breaches
+            .iter()
+            .filter(|breach| both_speak_of(breach))
+            .map(|b| b.clause)
+            .collect();
         if told == expected {
             return Ok(());
         }
-        Err(format!("the model tells {told:?}, the rules {expected:?}; {breaches:?}"))
+        Err(format!(
+            "the model tells {told:?}, the rules {expected:?}; {breaches:?}"
+        ))
     }
 
     /// Both count the same turns as open and the same requests as waiting.
@@ -108,18 +143,25 @@ impl Walk {
         let (mut our_turns, mut our_requests) = (Vec::new(), Vec::new());
         for (seat, id) in self.seats.iter().zip(SESSIONS) {
             if seat.phase == SessionPhase::Open {
-                let open = seat.turns.iter().filter(|turn| turn.phase != TurnPhase::Ended);
-                our_turns.extend(open.map(|turn| (id.to_owned(), seat.rich.then(|| turn.id.clone()))));
+                let open = seat
+                    .turns
+                    .iter()
+                    .filter(|turn| turn.phase != TurnPhase::Ended);
+                our_turns
+                    .extend(open.map(|turn| (id.to_owned(), seat.rich.then(|| turn.id.clone()))));
                 let pending = seat.requests.iter().zip(REQUESTS);
                 let pending = pending.filter(|(request, _)| request.phase == RequestPhase::Pending);
-                our_requests.extend(pending.map(|(_, request)| (id.to_owned(), request.to_owned())));
+                our_requests
+                    .extend(pending.map(|(_, request)| (id.to_owned(), request.to_owned())));
             }
         }
         requests.sort();
         if turns == our_turns && requests == our_requests {
             return Ok(());
         }
-        Err(format!("open: {turns:?} and {our_turns:?}; waiting: {requests:?} and {our_requests:?}"))
+        Err(format!(
+            "open: {turns:?} and {our_turns:?}; waiting: {requests:?} and {our_requests:?}"
+        ))
     }
 }
 
@@ -140,7 +182,9 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 fn the_model_and_the_rules_of_the_protocol_crate_agree() {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     let seed = setting("MODEL_WALK_SEED").unwrap_or(now.as_secs());
     let steps = setting("MODEL_WALK_STEPS").unwrap_or(1_000_000);
     println!("MODEL_WALK_SEED={seed} MODEL_WALK_STEPS={steps}");

@@ -35,16 +35,28 @@ pub(super) fn judge(records: &[Record], ending: Ending, judgement: &mut Judgemen
         Ending::Cut => Duration::ZERO,
     };
     for (id, upper) in &uppers {
-        let Some(below) = lowers.get(id) else { continue };
+        let Some(below) = lowers.get(id) else {
+            continue;
+        };
         let quiet_until = upper.closed.map_or(settled, |closed| settled.min(closed));
-        let channels: BTreeSet<&str> =
-            below.iter().flat_map(|lower| lower.said.iter().map(|said| said.channel.as_str())).collect();
-        let all = upper.outputs.keys().map(String::as_str).chain(channels.iter().copied());
+        let channels: BTreeSet<&str> = below
+            .iter()
+            .flat_map(|lower| lower.said.iter().map(|said| said.channel.as_str()))
+            .collect();
+        let all = upper
+            .outputs
+            .keys()
+            .map(String::as_str)
+            .chain(channels.iter().copied());
         for channel in all.collect::<BTreeSet<&str>>() {
             if OWN_CHANNELS.contains(&channel) {
                 continue;
             }
-            let got = upper.outputs.get(channel).map(Vec::as_slice).unwrap_or_default();
+            let got = upper
+                .outputs
+                .get(channel)
+                .map(Vec::as_slice)
+                .unwrap_or_default();
             compare(id, channel, below, got, quiet_until, judgement);
         }
     }
@@ -83,7 +95,10 @@ enum What {
 
 fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, Upper<'a>> {
     let mut uppers: HashMap<String, Upper<'a>> = HashMap::new();
-    for (index, record) in order.iter().filter(|(_, record)| record.link == Link::Upper) {
+    for (index, record) in order
+        .iter()
+        .filter(|(_, record)| record.link == Link::Upper)
+    {
         if let Some(message) = record.host_message() {
             let upper = uppers.entry(wire::session(message).to_owned()).or_default();
             match wire::kind(message) {
@@ -96,30 +111,50 @@ fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, Upper<'a>> {
             && let Some(upper) = uppers.get_mut(wire::session(message))
             && let Some(content) = message.get("content").and_then(Value::as_str)
         {
-            upper.outputs.entry(channel(message)).or_default().push((*index, content));
+            upper
+                .outputs
+                .entry(channel(message))
+                .or_default()
+                .push((*index, content));
         }
     }
     uppers
 }
 
 /// The sessions of the stub, by the session of the hub that each belongs to: named by instructions, or of the same id.
-fn lowers(order: &[(usize, &Record)], uppers: &HashMap<String, Upper<'_>>) -> HashMap<String, Vec<Lower>> {
+fn lowers(
+    order: &[(usize, &Record)],
+    uppers: &HashMap<String, Upper<'_>>,
+) -> HashMap<String, Vec<Lower>> {
     let mut begun: Vec<((u32, String), Option<String>, Lower)> = Vec::new();
     let mut open: HashMap<(u32, String), usize> = HashMap::new();
     for (_, record) in order {
-        let Link::Lower(process) = record.link else { continue };
+        let Link::Lower(process) = record.link else {
+            continue;
+        };
         let from_host = record.host_message();
-        let Some(message) = from_host.or_else(|| record.adapter_message()) else { continue };
+        let Some(message) = from_host.or_else(|| record.adapter_message()) else {
+            continue;
+        };
         let key = (process, wire::session(message).to_owned());
         if from_host.is_some() && wire::kind(message) == "session.start" {
             if !open.contains_key(&key) {
                 open.insert(key.clone(), begun.len());
                 let upper = uppers.contains_key(&key.1).then(|| key.1.clone());
-                begun.push((key, upper, Lower { said: Vec::new(), closed: false }));
+                begun.push((
+                    key,
+                    upper,
+                    Lower {
+                        said: Vec::new(),
+                        closed: false,
+                    },
+                ));
             }
             continue;
         }
-        let Some(&place) = open.get(&key) else { continue };
+        let Some(&place) = open.get(&key) else {
+            continue;
+        };
         let (_, upper, lower) = &mut begun[place];
         match (from_host.is_some(), wire::kind(message)) {
             (true, "user.input") => {
@@ -150,7 +185,11 @@ fn lowers(order: &[(usize, &Record)], uppers: &HashMap<String, Upper<'_>>) -> Ha
 fn said(record: &Record, message: &Message) -> Option<Said> {
     let ended = !matches!(record.event, Event::Adapter { ended: false, .. });
     let summary = &message.get("$summary").cloned().unwrap_or_default();
-    let number = |member: &str| summary[member].as_u64().and_then(|n| usize::try_from(n).ok());
+    let number = |member: &str| {
+        summary[member]
+            .as_u64()
+            .and_then(|n| usize::try_from(n).ok())
+    };
     let (what, bytes) = match summary["ev"].as_str() {
         Some("burst") => {
             let size = number("size")?;
@@ -159,17 +198,31 @@ fn said(record: &Record, message: &Message) -> Option<Said> {
         }
         Some(_) => {
             let sha256 = summary["sha256"].as_str()?.to_owned();
-            (What::Digest { len: number("len")?, sha256 }, number("bytes")?)
+            (
+                What::Digest {
+                    len: number("len")?,
+                    sha256,
+                },
+                number("bytes")?,
+            )
         }
         None => {
             let bytes = match &record.event {
                 Event::Adapter { bytes, .. } => bytes.len(),
                 _ => 0,
             };
-            (What::Text(message.get("content")?.as_str()?.to_owned()), bytes)
+            (
+                What::Text(message.get("content")?.as_str()?.to_owned()),
+                bytes,
+            )
         }
     };
-    Some(Said { at: record.at, channel: channel(message), what, optional: !ended || bytes > LINE })
+    Some(Said {
+        at: record.at,
+        channel: channel(message),
+        what,
+        optional: !ended || bytes > LINE,
+    })
 }
 
 fn channel(message: &Message) -> String {
@@ -185,7 +238,8 @@ fn last_fence(records: &[Record]) -> Duration {
         Event::Fence { upto } => Some(upto),
         _ => None,
     });
-    upto.and_then(|upto| records.get(upto)).map_or(Duration::ZERO, |record| record.at)
+    upto.and_then(|upto| records.get(upto))
+        .map_or(Duration::ZERO, |record| record.at)
 }
 
 fn compare(
@@ -196,7 +250,10 @@ fn compare(
     settled: Duration,
     judgement: &mut Judgement,
 ) {
-    let mut cursor = Cursor { contents: got, offset: 0 };
+    let mut cursor = Cursor {
+        contents: got,
+        offset: 0,
+    };
     for lower in below {
         for said in lower.said.iter().filter(|said| said.channel == channel) {
             let mut next = cursor.clone();
@@ -213,15 +270,27 @@ fn compare(
                 break;
             }
             let ground = if missing { Ground::Late } else { Ground::Seen };
-            let got = if missing { "nothing more".to_owned() } else { cursor.shown() };
+            let got = if missing {
+                "nothing more".to_owned()
+            } else {
+                cursor.shown()
+            };
             let expected = format!("{} on channel {channel} of {id}", said.what.shown());
-            judgement.findings.push(finding(expected, got, ground, cursor.place()));
+            judgement
+                .findings
+                .push(finding(expected, got, ground, cursor.place()));
             return;
         }
     }
     if !cursor.is_at_end() {
-        let expected = format!("nothing more on channel {channel} of {id}: the adapter said no more");
-        judgement.findings.push(finding(expected, cursor.shown(), Ground::Seen, cursor.place()));
+        let expected =
+            format!("nothing more on channel {channel} of {id}: the adapter said no more");
+        judgement.findings.push(finding(
+            expected,
+            cursor.shown(),
+            Ground::Seen,
+            cursor.place(),
+        ));
     }
 }
 
@@ -264,7 +333,10 @@ impl Cursor<'_> {
     }
 
     fn place(&self) -> Option<usize> {
-        self.contents.iter().find(|(_, content)| self.offset < content.len()).map(|(place, _)| *place)
+        self.contents
+            .iter()
+            .find(|(_, content)| self.offset < content.len())
+            .map(|(place, _)| *place)
     }
 
     fn shown(&self) -> String {
@@ -280,7 +352,9 @@ impl Cursor<'_> {
                 self.offset -= first.len();
                 self.contents = &self.contents[1..];
             }
-            let Some((_, first)) = self.contents.first() else { return false };
+            let Some((_, first)) = self.contents.first() else {
+                return false;
+            };
             let piece = &first.as_bytes()[self.offset..];
             let piece = &piece[..piece.len().min(len)];
             if !each(piece) {
@@ -307,7 +381,9 @@ impl What {
             Self::Text(text) => cursor.take_exactly(text.as_bytes()),
             Self::Burst { from, count, size } => (*from..from + count).all(|number| {
                 cursor.take_exactly(format!("{number:08}").as_bytes())
-                    && cursor.take(size.saturating_sub(8), |piece| piece.iter().all(|byte| *byte == b'x'))
+                    && cursor.take(size.saturating_sub(8), |piece| {
+                        piece.iter().all(|byte| *byte == b'x')
+                    })
             }),
             Self::Digest { len, sha256 } => {
                 let mut hash = Sha256::new();
@@ -323,7 +399,10 @@ impl What {
         match self {
             Self::Text(text) => super::lines::shown(text.as_bytes()),
             Self::Burst { from, count, size } => {
-                format!("outputs {from} to {}, of {size} bytes each,", from + count - 1)
+                format!(
+                    "outputs {from} to {}, of {size} bytes each,",
+                    from + count - 1
+                )
             }
             Self::Digest { len, .. } => format!("an output of {len} bytes"),
         }

@@ -48,15 +48,32 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
         if let Some(message) = record.host_message() {
             match wire::kind(message) {
                 "session.attach" => {
-                    let after = message.get("after").and_then(Value::as_u64).unwrap_or_default();
-                    listening.entry(key(message)).or_default().asked.push_back(after);
+                    let after = message
+                        .get("after")
+                        .and_then(Value::as_u64)
+                        .unwrap_or_default();
+                    listening
+                        .entry(key(message))
+                        .or_default()
+                        .asked
+                        .push_back(after);
                 }
                 "session.start" if !names_journal(message) => drop(plain.insert(key(message))),
                 _ => {}
             }
         }
-        let Event::Adapter { bytes, parsed, ended: true, .. } = &record.event else { continue };
-        let Some(message) = parsed.message() else { continue };
+        let Event::Adapter {
+            bytes,
+            parsed,
+            ended: true,
+            ..
+        } = &record.event
+        else {
+            continue;
+        };
+        let Some(message) = parsed.message() else {
+            continue;
+        };
         let mut found = |clause: &'static str, expected: &str, got: String| {
             judgement.findings.push(finding(
                 index,
@@ -69,7 +86,10 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
         let heard = listening.entry(key(message)).or_default();
         match (wire::kind(message), message.get("seq")) {
             ("session.ready", _) if names_journal(message) => {
-                *heard = Listening { next: Some(1), ..Listening::default() }
+                *heard = Listening {
+                    next: Some(1),
+                    ..Listening::default()
+                }
             }
             ("session.attached", _) => {
                 heard.next = heard.asked.pop_front().map(|after| after + 1);
@@ -77,7 +97,10 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
             }
             ("session.refused", _) => drop(heard.asked.pop_front()),
             ("lag", _) => {
-                let (from, to) = (number("from").unwrap_or_default(), number("to").unwrap_or_default());
+                let (from, to) = (
+                    number("from").unwrap_or_default(),
+                    number("to").unwrap_or_default(),
+                );
                 if heard.next != Some(from) || to < from {
                     let next = heard.next.unwrap_or_default();
                     found(
@@ -98,11 +121,19 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
             }
             (kind, Some(seq)) => {
                 let Some(seq) = seq.as_u64().filter(|seq| *seq > 0) else {
-                    found("journal.3", "a `seq` from 1", format!("{seq} in a `{kind}`"));
+                    found(
+                        "journal.3",
+                        "a `seq` from 1",
+                        format!("{seq} in a `{kind}`"),
+                    );
                     continue;
                 };
                 if let Some(next) = heard.next.filter(|next| *next != seq) {
-                    let clause = if next <= heard.upto { "journal.5" } else { "journal.3" };
+                    let clause = if next <= heard.upto {
+                        "journal.5"
+                    } else {
+                        "journal.3"
+                    };
                     found(
                         clause,
                         "each entry once, in order and without a gap",
@@ -122,10 +153,17 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
                         found("journal.3", "an `epoch` that grows", got);
                     }
                     Some(epoch) => row.last = row.last.max((seq, epoch)),
-                    None => found("journal.3", "an `epoch` in each entry", format!("none in entry {seq}")),
+                    None => found(
+                        "journal.3",
+                        "an `epoch` in each entry",
+                        format!("none in entry {seq}"),
+                    ),
                 }
                 if !is_time(wire::text(message, "time")) {
-                    let got = format!("{} in entry {seq}", message.get("time").unwrap_or(&Value::Null));
+                    let got = format!(
+                        "{} in entry {seq}",
+                        message.get("time").unwrap_or(&Value::Null)
+                    );
                     found("journal.3", "a `time` by RFC 3339, with milliseconds", got);
                 }
             }
@@ -143,7 +181,13 @@ fn is_time(text: &str) -> bool {
     const FORM: &[u8] = b"0000-00-00T00:00:00.000";
     let zone = text.get(FORM.len()..).unwrap_or_default();
     let zoned = zone == "Z" || zone.len() == 6 && zone.starts_with(['+', '-']);
-    let fits = |(byte, form): (u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == *form };
+    let fits = |(byte, form): (u8, &u8)| {
+        if *form == b'0' {
+            byte.is_ascii_digit()
+        } else {
+            byte == *form
+        }
+    };
     zoned && text.bytes().zip(FORM).all(fits)
 }
 

@@ -10,32 +10,49 @@ use crate::{
 
 /// Judges the lines that one side wrote on one link.
 pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mut Judgement) {
-    let killed = records.iter().any(|record| matches!(record.event, Event::Exited { signal: Some(_), .. }));
+    let killed = records.iter().any(|record| {
+        matches!(
+            record.event,
+            Event::Exited {
+                signal: Some(_),
+                ..
+            }
+        )
+    });
     for (index, record) in records.iter().enumerate() {
         if record.link != link {
             continue;
         }
         let (line, parsed, ended) = match (&record.event, judged) {
-            (Event::Adapter { bytes, parsed, ended, .. }, Side::Adapter) => (&bytes[..], parsed, *ended),
+            (
+                Event::Adapter {
+                    bytes,
+                    parsed,
+                    ended,
+                    ..
+                },
+                Side::Adapter,
+            ) => (&bytes[..], parsed, *ended),
             (Event::Host { bytes, parsed, .. }, Side::Host) => match bytes.strip_suffix(b"\n") {
                 Some(line) => (line, parsed, true),
                 None => (&bytes[..], parsed, false),
             },
             _ => continue,
         };
-        let mut found = |clause: &'static str, level, expected: &str, got: String, hint: Option<&str>| {
-            judgement.findings.push(Finding {
-                clause: clause.into(),
-                level,
-                check: "O-LINE",
-                sent: String::new(),
-                expected: expected.to_owned(),
-                got,
-                hint: hint.map(str::to_owned),
-                ground: Ground::Seen,
-                record: Some(index),
-            });
-        };
+        let mut found =
+            |clause: &'static str, level, expected: &str, got: String, hint: Option<&str>| {
+                judgement.findings.push(Finding {
+                    clause: clause.into(),
+                    level,
+                    check: "O-LINE",
+                    sent: String::new(),
+                    expected: expected.to_owned(),
+                    got,
+                    hint: hint.map(str::to_owned),
+                    ground: Ground::Seen,
+                    record: Some(index),
+                });
+            };
         if !ended {
             // The runner or the case killed it in the middle of a line, or a host gave up on an adapter that did not
             // read: nothing is proved by that.
@@ -54,7 +71,11 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
         match &**parsed {
             Parsed::Noise(reason) => {
                 let bom = line.starts_with(b"\xef\xbb\xbf");
-                let clause = if bom || line.starts_with(b"{") { "frame.1" } else { "frame.9" };
+                let clause = if bom || line.starts_with(b"{") {
+                    "frame.1"
+                } else {
+                    "frame.9"
+                };
                 let hint = if bom {
                     "it begins with a byte order mark"
                 } else if clause == "frame.1" {
@@ -63,15 +84,33 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
                     "logs and banners belong on stderr; libraries that print must be told so"
                 };
                 let expected = "every line on stdout is one JSON object in UTF-8";
-                found(clause, Level::Must, expected, format!("{} ({reason})", shown(line)), Some(hint));
+                found(
+                    clause,
+                    Level::Must,
+                    expected,
+                    format!("{} ({reason})", shown(line)),
+                    Some(hint),
+                );
             }
             Parsed::Blank => {
-                found("frame.1", Level::Should, "no blank lines", "a blank line".to_owned(), None);
+                found(
+                    "frame.1",
+                    Level::Should,
+                    "no blank lines",
+                    "a blank line".to_owned(),
+                    None,
+                );
             }
             Parsed::Message(_) => {
                 if line.last() == Some(&b'\r') {
                     let hint = "a text stream turned LF into CRLF; write bytes";
-                    found("frame.1", Level::Should, "lines end with LF alone", "CRLF".to_owned(), Some(hint));
+                    found(
+                        "frame.1",
+                        Level::Should,
+                        "lines end with LF alone",
+                        "CRLF".to_owned(),
+                        Some(hint),
+                    );
                 }
                 if contains_separator(line) {
                     let expected = "U+2028 and U+2029 are written as escapes";
@@ -96,7 +135,11 @@ fn contains_separator(mut line: &[u8]) -> bool {
 /// A line as a report shows it.
 pub(crate) fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(120)]);
-    let more = if line.len() > 120 { format!("… ({} bytes)", line.len()) } else { String::new() };
+    let more = if line.len() > 120 {
+        format!("… ({} bytes)", line.len())
+    } else {
+        String::new()
+    };
     format!("{:?}{more}", text)
 }
 
@@ -116,13 +159,21 @@ mod tests {
                 intent: Intent::Valid,
             };
             let mut judgement = Judgement::default();
-            let records = [Record { at: Duration::ZERO, link: Link::Lower(1), event }];
+            let records = [Record {
+                at: Duration::ZERO,
+                link: Link::Lower(1),
+                event,
+            }];
             judge(&records, Link::Lower(1), Side::Host, &mut judgement);
             judgement.findings.len()
         };
         assert_eq!(found("{\"type\":\"stop\",\"session_id\":\"s\"}\n"), 0);
         assert_eq!(found("{\"type\":\"stop\",\"sess"), 0, "cut");
-        assert_eq!(found("{\"type\":\"stop\",\"session_id\":\"s\"}"), 1, "whole, without LF");
+        assert_eq!(
+            found("{\"type\":\"stop\",\"session_id\":\"s\"}"),
+            1,
+            "whole, without LF"
+        );
         assert_eq!(found("stop\n"), 1, "noise");
     }
 }

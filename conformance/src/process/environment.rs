@@ -39,7 +39,10 @@ mod tests {
     /// The two lists share no code, so a test compares them.
     #[test]
     fn the_list_is_that_of_the_host() {
-        let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/process/src/environment.rs");
+        let host = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../runtime/process/src/environment.rs"
+        );
         let host = std::fs::read_to_string(host).unwrap();
         let (_, list) = host.split_once("const CURATED: ").unwrap();
         let (_, list) = list.split_once("= [").unwrap();

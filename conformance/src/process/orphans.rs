@@ -57,13 +57,20 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
             break;
         }
         for process in found {
-            let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { continue };
+            let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else {
+                continue;
+            };
             kill(&process);
-            let reaped = waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|status| status.is_some());
+            let reaped =
+                waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|status| status.is_some());
             // A zombie that another process has yet to reap is not a survivor.
             let survives = !process.zombie || reaped;
             if survives && left.iter().all(|known: &Orphan| known.pid != process.pid) {
-                left.push(Orphan { pid: process.pid, name: process.name, zombie: process.zombie });
+                left.push(Orphan {
+                    pid: process.pid,
+                    name: process.name,
+                    zombie: process.zombie,
+                });
             }
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -79,15 +86,18 @@ fn belongs(process: &Seen, group: u32, mark: &str, folder: &Path) -> bool {
     let marked = || {
         fs::read(format!("{proc}/environ")).is_ok_and(|environ| {
             let wanted = format!("{}={mark}", super::MARK);
-            environ.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            environ
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == wanted.as_bytes())
         })
     };
     let inside = || fs::read_link(format!("{proc}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
     // A host may scrub the environment of its adapter; the stub's arguments still name the folder.
     let named = || {
         let folder = folder.as_os_str().as_encoded_bytes();
-        fs::read(format!("{proc}/cmdline"))
-            .is_ok_and(|line| !folder.is_empty() && line.windows(folder.len()).any(|part| part == folder))
+        fs::read(format!("{proc}/cmdline")).is_ok_and(|line| {
+            !folder.is_empty() && line.windows(folder.len()).any(|part| part == folder)
+        })
     };
     marked() || inside() || named()
 }
@@ -95,8 +105,14 @@ fn belongs(process: &Seen, group: u32, mark: &str, folder: &Path) -> bool {
 /// Kills every process whose arguments are accepted.
 pub fn kill_all(wanted: impl Fn(&[&[u8]]) -> bool) {
     for process in processes() {
-        let Ok(line) = fs::read(format!("/proc/{}/cmdline", process.pid)) else { continue };
-        let args: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();
+        let Ok(line) = fs::read(format!("/proc/{}/cmdline", process.pid)) else {
+            continue;
+        };
+        let args: Vec<&[u8]> = line
+            .strip_suffix(b"\0")
+            .unwrap_or(&line)
+            .split(|byte| *byte == 0)
+            .collect();
         if wanted(&args) {
             kill(&process);
         }
@@ -107,7 +123,9 @@ pub fn kill_all(wanted: impl Fn(&[&[u8]]) -> bool) {
 /// found in `/proc` or given to it by its own fork: never one that another process has told, which may live in another
 /// PID namespace.
 fn kill(process: &Seen) {
-    let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { return };
+    let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else {
+        return;
+    };
     let is_same = || seen(process.pid).is_some_and(|now| now.started == process.started);
     // It may go at any time: then there is nothing to kill.
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -121,20 +139,26 @@ fn kill(process: &Seen) {
 /// process was put into one of its own without a `/proc` to it.
 pub(super) fn demand_own_proc() -> io::Result<()> {
     match fs::read_link("/proc/self") {
-        Ok(own) if own.as_os_str() != std::process::id().to_string().as_str() => Err(io::Error::other(
-            "/proc shows another PID namespace than that of the suite: mount one of its own (unshare --mount-proc)",
-        )),
+        Ok(own) if own.as_os_str() != std::process::id().to_string().as_str() => {
+            Err(io::Error::other(
+                "/proc shows another PID namespace than that of the suite: mount one of its own (unshare --mount-proc)",
+            ))
+        }
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 /// Everything that runs now, by its pid for this process, also what is in PID namespaces below.
 pub(super) fn processes() -> Vec<Seen> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     if demand_own_proc().is_err() {
         return Vec::new();
     }
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(seen).collect()
 }
 
@@ -169,7 +193,11 @@ pub(crate) fn descendants(of: u32) -> Vec<u32> {
     let mut next = 0;
     while next < found.len() {
         let parent = found[next];
-        found.extend(all.iter().filter(|process| process.parent == parent).map(|process| process.pid));
+        found.extend(
+            all.iter()
+                .filter(|process| process.parent == parent)
+                .map(|process| process.pid),
+        );
         next += 1;
     }
     found.split_off(1)

@@ -37,14 +37,20 @@ impl Pipe {
         stdout: Option<OwnedFd>,
         ended: &Arc<Watched<Option<Exit>>>,
     ) -> Self {
-        let pipe = Self { tape, input: Arc::default(), output: Arc::default() };
+        let pipe = Self {
+            tape,
+            input: Arc::default(),
+            output: Arc::default(),
+        };
         if let Some(stdin) = stdin {
             let (own, ended) = (pipe.clone(), Arc::clone(ended));
             thread::spawn(move || pipes::write_all(stdin, &own.input, &ended, &own.tape));
         }
         if let Some(stdout) = stdout {
             let own = pipe.clone();
-            thread::spawn(move || pipes::read_stdout(File::from(stdout), &own.output, &own.input, &own.tape));
+            thread::spawn(move || {
+                pipes::read_stdout(File::from(stdout), &own.output, &own.input, &own.tape)
+            });
         }
         pipe
     }
@@ -67,8 +73,21 @@ impl Pipe {
     }
 
     /// Queues bytes that are written in pieces, cut at the given offsets, with a pause at each cut.
-    pub(super) fn write_in_pieces(&self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration, intent: Intent) {
-        self.input.change(|input| input.waiting.push_back(Write1 { bytes, cuts, gap, intent }));
+    pub(super) fn write_in_pieces(
+        &self,
+        bytes: Vec<u8>,
+        cuts: Vec<usize>,
+        gap: Duration,
+        intent: Intent,
+    ) {
+        self.input.change(|input| {
+            input.waiting.push_back(Write1 {
+                bytes,
+                cuts,
+                gap,
+                intent,
+            })
+        });
     }
 
     /// Stops reading, or goes on.

@@ -58,7 +58,12 @@ pub(super) struct Output {
 }
 
 /// Writes what is queued until stdin is closed, the pipe breaks, or the program has ended.
-pub(super) fn write_all(stdin: OwnedFd, input: &Watched<Input>, ended: &Watched<Option<Exit>>, tape: &Tape) {
+pub(super) fn write_all(
+    stdin: OwnedFd,
+    input: &Watched<Input>,
+    ended: &Watched<Option<Exit>>,
+    tape: &Tape,
+) {
     // Not blocking, so that a program that reads nothing holds no thread after its end.
     let quick = fcntl_setfl(&stdin, OFlags::NONBLOCK).is_ok();
     let mut stdin = File::from(stdin);
@@ -69,7 +74,15 @@ pub(super) fn write_all(stdin: OwnedFd, input: &Watched<Input>, ended: &Watched<
                 // Recorded under the lock: the program may use the id again at once.
                 record_host(tape, &denial, Intent::Valid, |_| {});
                 let (cuts, gap) = (Vec::new(), Duration::ZERO);
-                return Some(Some((Write1 { bytes: denial, cuts, gap, intent: Intent::Valid }, true)));
+                return Some(Some((
+                    Write1 {
+                        bytes: denial,
+                        cuts,
+                        gap,
+                        intent: Intent::Valid,
+                    },
+                    true,
+                )));
             }
             match input.waiting.pop_front() {
                 Some(next) => {
@@ -114,9 +127,15 @@ fn record_host(tape: &Tape, bytes: &[u8], intent: Intent, said: impl Fn(&Message
     for line in wire::pieces(bytes) {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         // A reader skips a byte order mark ([frame.3]), so what follows it counts.
-        let parsed = Arc::new(Parsed::lenient(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)));
+        let parsed = Arc::new(Parsed::lenient(
+            text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text),
+        ));
         parsed.message().into_iter().for_each(&said);
-        tape.push(Event::Host { bytes: line.into(), parsed, intent });
+        tape.push(Event::Host {
+            bytes: line.into(),
+            parsed,
+            intent,
+        });
     }
 }
 
@@ -146,13 +165,21 @@ fn write_piece(
 
 /// Waits until a descriptor is ready, or a little while.
 fn wait_for(file: &File, flags: PollFlags) {
-    let tick = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    let tick = rustix::time::Timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000_000,
+    };
     // An interrupted or failed poll only means another look.
     let _ = poll(&mut [PollFd::new(file, flags)], Some(&tick));
 }
 
 /// Reads stdout to its end, line by line.
-pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, input: &Watched<Input>, tape: &Tape) {
+pub(super) fn read_stdout(
+    mut stdout: File,
+    output: &Watched<Output>,
+    input: &Watched<Input>,
+    tape: &Tape,
+) {
     let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 64 << 10]);
     loop {
         if output.wait(|output| (output.close || !output.paused).then_some(output.close)) {
@@ -168,9 +195,13 @@ pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, input: &Wa
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
-        splitter.take(&buffer[..read], |line| record_adapter(tape, input, line, true));
+        splitter.take(&buffer[..read], |line| {
+            record_adapter(tape, input, line, true)
+        });
         if splitter.rest().len() > LINE_KEPT {
-            tape.push(Event::Note(format!("a line longer than {LINE_KEPT} bytes; no longer read")));
+            tape.push(Event::Note(format!(
+                "a line longer than {LINE_KEPT} bytes; no longer read"
+            )));
             break;
         }
     }
@@ -183,18 +214,29 @@ pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, input: &Wa
 }
 
 fn is_ready(file: &File) -> bool {
-    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = rustix::time::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     matches!(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now)), Ok(ready) if ready > 0)
 }
 
 fn record_adapter(tape: &Tape, input: &Watched<Input>, line: &[u8], ended: bool) {
     let parsed = Arc::new(Parsed::of(line));
-    let event = |parsed| Event::Adapter { bytes: line.into(), parsed, ended, intent: Intent::Valid };
+    let event = |parsed| Event::Adapter {
+        bytes: line.into(),
+        parsed,
+        ended,
+        intent: Intent::Valid,
+    };
     match parsed.message().map(wire::kind) {
         Some("turn.complete" | "permission.request" | "input.request" | "session.closed") => {
             input.change(|input| {
                 tape.push(event(Arc::clone(&parsed)));
-                parsed.message().into_iter().for_each(|message| input.denials.heard(message));
+                parsed
+                    .message()
+                    .into_iter()
+                    .for_each(|message| input.denials.heard(message));
             });
         }
         _ => tape.push(event(parsed)),

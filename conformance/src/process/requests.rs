@@ -56,7 +56,10 @@ impl Denials {
                 let of_case = self.texts_of_case.contains(content) || script_asks(content);
                 if let Some(talk) = self.sessions.get_mut(id) {
                     talk.of_case |= of_case;
-                    talk.inputs.push(Input { turn: wire::text(message, "turn_id").to_owned(), of_case });
+                    talk.inputs.push(Input {
+                        turn: wire::text(message, "turn_id").to_owned(),
+                        of_case,
+                    });
                 }
             }
             _ => {}
@@ -66,11 +69,17 @@ impl Denials {
     /// Takes a message of the program.
     pub(super) fn heard(&mut self, message: &Message) {
         let id = wire::session(message);
-        let Some(talk) = self.sessions.get_mut(id) else { return };
+        let Some(talk) = self.sessions.get_mut(id) else {
+            return;
+        };
         match wire::kind(message) {
             "turn.complete" => {
                 let turn = wire::text(message, "turn_id");
-                let place = talk.inputs.iter().position(|input| input.turn == turn).unwrap_or_default();
+                let place = talk
+                    .inputs
+                    .iter()
+                    .position(|input| input.turn == turn)
+                    .unwrap_or_default();
                 if place < talk.inputs.len() {
                     talk.inputs.remove(place);
                 }
@@ -84,13 +93,18 @@ impl Denials {
                 };
                 let request = wire::text(message, "request_id");
                 let question = kind == "input.request";
-                let named =
-                    message.get(if question { "prompt" } else { "tool" }).is_some_and(Value::is_string);
+                let named = message
+                    .get(if question { "prompt" } else { "tool" })
+                    .is_some_and(Value::is_string);
                 let of_case = of_case || self.sessions_of_case.contains(id);
                 let live = message.get("history") != Some(&Value::Bool(true));
                 // A bad message is not answered ([msg.4]).
                 if self.on && !of_case && live && named && (1..=256).contains(&request.len()) {
-                    let due = Due { session: id.to_owned(), request: request.to_owned(), question };
+                    let due = Due {
+                        session: id.to_owned(),
+                        request: request.to_owned(),
+                        question,
+                    };
                     // The same id while it is pending is a bad message, too ([permission.4]).
                     if !self.due.contains(&due) {
                         self.due.push_back(due);
@@ -104,7 +118,11 @@ impl Denials {
     /// The next answer to write. A session that is closed gets none.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            let Due { session, request, question } = self.due.pop_front()?;
+            let Due {
+                session,
+                request,
+                question,
+            } = self.due.pop_front()?;
             if !self.sessions.contains_key(&session) {
                 continue;
             }
@@ -126,7 +144,9 @@ fn script_asks(content: &str) -> bool {
     }
     let script: Value = serde_json::from_str(content).unwrap_or_default();
     let steps = script["do"].as_array().into_iter().flatten();
-    steps.into_iter().any(|step| step[0] == "ask" || step[0] == "question")
+    steps
+        .into_iter()
+        .any(|step| step[0] == "ask" || step[0] == "question")
 }
 
 #[cfg(test)]
@@ -138,17 +158,23 @@ mod tests {
     }
 
     fn opened() -> Denials {
-        let mut denials = Denials { on: true, ..Denials::default() };
+        let mut denials = Denials {
+            on: true,
+            ..Denials::default()
+        };
         denials.said(&message(&json!({"type":"session.start","session_id":"s"})));
         denials
     }
 
     fn input(denials: &mut Denials, content: &str) {
-        denials.said(&message(&json!({"type":"user.input","session_id":"s","content":content})));
+        denials.said(&message(
+            &json!({"type":"user.input","session_id":"s","content":content}),
+        ));
     }
 
     fn request(denials: &mut Denials, id: &str) {
-        let request = json!({"type":"permission.request","session_id":"s","request_id":id,"tool":"t"});
+        let request =
+            json!({"type":"permission.request","session_id":"s","request_id":id,"tool":"t"});
         denials.heard(&message(&request));
     }
 
@@ -163,14 +189,20 @@ mod tests {
         request(&mut denials, "r");
         request(&mut denials, "r");
         let denial = next(&mut denials).unwrap();
-        assert!(denial.contains(r#""request_id":"r""#) && denial.contains(r#""approved":false"#), "{denial}");
+        assert!(
+            denial.contains(r#""request_id":"r""#) && denial.contains(r#""approved":false"#),
+            "{denial}"
+        );
         assert_eq!(next(&mut denials), None);
     }
 
     #[test]
     fn what_a_case_asks_for_is_left_to_it() {
         let mut denials = opened();
-        input(&mut denials, r#"{"$probe":1,"do":[["say","x"],["ask",{"tool":"t"}]]}"#);
+        input(
+            &mut denials,
+            r#"{"$probe":1,"do":[["say","x"],["ask",{"tool":"t"}]]}"#,
+        );
         request(&mut denials, "r");
         assert_eq!(next(&mut denials), None);
         denials.texts_of_case.insert("touch".to_owned());

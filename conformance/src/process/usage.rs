@@ -28,7 +28,8 @@ pub(crate) fn usage_of(group: u32) -> Usage {
         usage.processor += process.processor;
         usage.resident += process.resident;
         usage.peak += peak_of(process.pid);
-        usage.descriptors += fs::read_dir(format!("/proc/{}/fd", process.pid)).map_or(0, Iterator::count);
+        usage.descriptors +=
+            fs::read_dir(format!("/proc/{}/fd", process.pid)).map_or(0, Iterator::count);
     }
     usage
 }

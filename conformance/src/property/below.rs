@@ -11,8 +11,15 @@ use crate::{
 };
 
 /// Everything that the stub can be asked for.
-pub(super) const WORKS: [Work; 7] =
-    [Work::Quick, Work::Echo, Work::Sleep(0), Work::Burst(0), Work::Ask(0), Work::Fail, Work::UntilStop];
+pub(super) const WORKS: [Work; 7] = [
+    Work::Quick,
+    Work::Echo,
+    Work::Sleep(0),
+    Work::Burst(0),
+    Work::Ask(0),
+    Work::Fail,
+    Work::UntilStop,
+];
 
 /// The actions of the stub that do this work.
 pub(super) fn actions(work: &Work, token: &str, asks: &[Ask]) -> Value {
@@ -27,11 +34,17 @@ pub(super) fn actions(work: &Work, token: &str, asks: &[Ask]) -> Value {
                     "resource":ask.effect}])
             };
             let answer = |ask| json!(["wait", "permission.response", id_of(ask)]);
-            asks.iter().map(request).chain(asks.iter().rev().map(answer)).collect()
+            asks.iter()
+                .map(request)
+                .chain(asks.iter().rev().map(answer))
+                .collect()
         }
         // What an adapter gets wrong, and no other session may suffer from.
         Work::Fail => vec![
-            json!(["raw", "Traceback (most recent call last):\n{\"type\":\"output\",\"sess\n"]),
+            json!([
+                "raw",
+                "Traceback (most recent call last):\n{\"type\":\"output\",\"sess\n"
+            ]),
             json!(["emit", {"type":"x-unknown","content":"?"}]),
             json!(["emit", {"type":"output","content":7}]),
             json!(["session", "never-opened", [["say", "lost"], ["complete"]]]),
@@ -45,7 +58,11 @@ pub(super) fn actions(work: &Work, token: &str, asks: &[Ask]) -> Value {
 
 /// Below, a request is called after the file that it would create, which no other one creates.
 fn id_of(ask: &Ask) -> String {
-    ask.effect.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    ask.effect
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Demands that the host approved nothing that its hub had not.
@@ -60,7 +77,13 @@ pub(super) fn judge(t: &Trial<'_>, asks: &[&Ask], approved: &HashSet<&str>) -> O
             && below.seen.get("approved") == Some(&Value::Bool(true))
             && !allowed.contains(below.seen.text("request_id"))
     });
-    let got = stray.as_ref().map_or("", |below| below.seen.text("request_id"));
-    t.demand(stray.is_none(), "only what the hub approved is approved", format!("{got:?} is as well"))
-        .under("permission.3")
+    let got = stray
+        .as_ref()
+        .map_or("", |below| below.seen.text("request_id"));
+    t.demand(
+        stray.is_none(),
+        "only what the hub approved is approved",
+        format!("{got:?} is as well"),
+    )
+    .under("permission.3")
 }

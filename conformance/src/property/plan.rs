@@ -96,7 +96,10 @@ impl Palette {
     pub(crate) fn of(subject: &Subject) -> Self {
         let queues = subject.abilities.contains(&Ability::QueuesInput);
         if subject.side == Side::Host {
-            return Self { works: super::below::WORKS.to_vec(), queues };
+            return Self {
+                works: super::below::WORKS.to_vec(),
+                queues,
+            };
         }
         let has = |op: &str| subject.probe_ops.contains(op);
         let mut works = vec![Work::Quick];
@@ -123,15 +126,34 @@ pub(crate) fn generate(rng: &mut Rng, palette: &Palette, count: usize) -> Vec<Ac
 
 fn action(rng: &mut Rng, palette: &Palette) -> Action {
     // Few places are busy most of the time: that is where queues grow and races are.
-    let slot = if rng.one_in(2) { rng.below(2) } else { rng.below(SLOTS) };
+    let slot = if rng.one_in(2) {
+        rng.below(2)
+    } else {
+        rng.below(SLOTS)
+    };
     match rng.below(20) {
         0..=2 => Action::Open { slot },
-        3..=10 => Action::Input { slot, work: work(rng, palette) },
+        3..=10 => Action::Input {
+            slot,
+            work: work(rng, palette),
+        },
         11..=12 => Action::Stop { slot },
-        13..=15 => Action::Answer { slot, answer: if rng.one_in(2) { Reply::Approve } else { Reply::Deny } },
-        16 => Action::File { slot, bytes: rng.below(10_000) },
+        13..=15 => Action::Answer {
+            slot,
+            answer: if rng.one_in(2) {
+                Reply::Approve
+            } else {
+                Reply::Deny
+            },
+        },
+        16 => Action::File {
+            slot,
+            bytes: rng.below(10_000),
+        },
         17 => Action::Close { slot },
-        _ => Action::Wait { millis: rng.below(12) as u64 },
+        _ => Action::Wait {
+            millis: rng.below(12) as u64,
+        },
     }
 }
 
@@ -150,10 +172,17 @@ mod tests {
 
     #[test]
     fn a_seed_decides_the_list() {
-        let palette = Palette { works: vec![Work::Quick, Work::Burst(0), Work::UntilStop], queues: true };
+        let palette = Palette {
+            works: vec![Work::Quick, Work::Burst(0), Work::UntilStop],
+            queues: true,
+        };
         let list = |seed| generate(&mut Rng::new(seed), &palette, 200);
         assert_eq!(list(7), list(7));
         assert_ne!(list(7), list(8));
-        assert!(list(7).iter().any(|action| matches!(action, Action::Close { .. })));
+        assert!(
+            list(7)
+                .iter()
+                .any(|action| matches!(action, Action::Close { .. }))
+        );
     }
 }

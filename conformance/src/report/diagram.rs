@@ -61,21 +61,35 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
         let record = &records[index];
         let adapter = match record.link {
             Link::Upper | Link::Hub(_) => None,
-            Link::Lower(process) => Some(match adapters.iter().position(|known| *known == process) {
-                Some(place) => place + 1,
-                None => {
-                    adapters.push(process);
-                    adapters.len()
-                }
-            }),
+            Link::Lower(process) => {
+                Some(match adapters.iter().position(|known| *known == process) {
+                    Some(place) => place + 1,
+                    None => {
+                        adapters.push(process);
+                        adapters.len()
+                    }
+                })
+            }
         };
-        let Some((way, what, mut session, detail)) = cells(records, record) else { continue };
+        let Some((way, what, mut session, detail)) = cells(records, record) else {
+            continue;
+        };
         if let Link::Hub(hub @ 2..) = record.link {
             session = format!("{session} (hub {hub})");
         }
-        let mark = findings.iter().find(|finding| finding.record == Some(index));
+        let mark = findings
+            .iter()
+            .find(|finding| finding.record == Some(index));
         let mark = mark.map(|finding| format!("[{}] {}", finding.clause, short(&finding.got, 90)));
-        all.push(Row { t_ms: millis(record.at), way, adapter, what, session, detail, mark });
+        all.push(Row {
+            t_ms: millis(record.at),
+            way,
+            adapter,
+            what,
+            session,
+            detail,
+            mark,
+        });
     }
     window(fold(&all), most)
 }
@@ -83,14 +97,23 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
 type Cells = (Way, String, String, String);
 
 fn cells(records: &[Record], record: &Record) -> Option<Cells> {
-    let here = |what: &str, detail: String| Some((Way::Here, what.to_owned(), String::new(), detail));
+    let here =
+        |what: &str, detail: String| Some((Way::Here, what.to_owned(), String::new(), detail));
     match &record.event {
-        Event::Host { bytes, parsed, .. } => Some(line(Way::Down, bytes, parsed, bytes.ends_with(b"\n"))),
-        Event::Adapter { bytes, parsed, ended, .. } => Some(line(Way::Up, bytes, parsed, *ended)),
-        Event::Stderr(bytes) => here("stderr", quoted(&String::from_utf8_lossy(bytes))),
-        Event::Started { pid } => {
-            here("started", pid.map(|pid| format!("process {pid}")).unwrap_or_default())
+        Event::Host { bytes, parsed, .. } => {
+            Some(line(Way::Down, bytes, parsed, bytes.ends_with(b"\n")))
         }
+        Event::Adapter {
+            bytes,
+            parsed,
+            ended,
+            ..
+        } => Some(line(Way::Up, bytes, parsed, *ended)),
+        Event::Stderr(bytes) => here("stderr", quoted(&String::from_utf8_lossy(bytes))),
+        Event::Started { pid } => here(
+            "started",
+            pid.map(|pid| format!("process {pid}")).unwrap_or_default(),
+        ),
         Event::Exited { code, signal } => here(
             "exited",
             match (code, signal) {
@@ -102,9 +125,15 @@ fn cells(records: &[Record], record: &Record) -> Option<Cells> {
         Event::StdinClosed => here("stdin closed", String::new()),
         Event::StdoutEnded => here("stdout ended", String::new()),
         Event::Fence { upto } => {
-            let since = upto.checked_sub(1).and_then(|last| records.get(last)).map(|last| last.at);
+            let since = upto
+                .checked_sub(1)
+                .and_then(|last| records.get(last))
+                .map(|last| last.at);
             let since = since.unwrap_or_default().as_secs_f64();
-            here("fence", format!("answered: all written by t={since:.3} has been read"))
+            here(
+                "fence",
+                format!("answered: all written by t={since:.3} has been read"),
+            )
         }
         Event::Act(act) => here("act", short(&act.to_string(), 2 * TEXT)),
         Event::Note(note) => here("note", short(note, 3 * TEXT)),
@@ -117,7 +146,11 @@ fn line(way: Way, bytes: &[u8], parsed: &Parsed, ended: bool) -> Cells {
         Parsed::Blank => String::new(),
         Parsed::Noise(reason) => {
             let head = bytes.get(..TEXT * 4).unwrap_or(bytes);
-            format!("{} ({})", quoted(String::from_utf8_lossy(head).trim_end()), short(reason, 80))
+            format!(
+                "{} ({})",
+                quoted(String::from_utf8_lossy(head).trim_end()),
+                short(reason, 80)
+            )
         }
     };
     if bytes.len() > 1_024 {
@@ -204,7 +237,9 @@ fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
     }
     let marked = rows.iter().position(|row| row.mark.is_some());
     let after = most / 4;
-    let end = marked.map_or(rows.len(), |marked| (marked + 1 + after).min(rows.len())).max(most);
+    let end = marked
+        .map_or(rows.len(), |marked| (marked + 1 + after).min(rows.len()))
+        .max(most);
     let start = end - most;
     let gap = |count: usize, at: &Row| Row {
         what: format!("… {count} rows left out"),
@@ -230,8 +265,17 @@ fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
 /// pipes between a host under test and its adapters.
 pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     let below = rows.iter().any(|row| row.adapter.is_some());
-    let session = rows.iter().map(|row| row.session.chars().count()).max().unwrap_or_default();
-    let what = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or_default().min(24);
+    let session = rows
+        .iter()
+        .map(|row| row.session.chars().count())
+        .max()
+        .unwrap_or_default();
+    let what = rows
+        .iter()
+        .map(|row| row.what.chars().count())
+        .max()
+        .unwrap_or_default()
+        .min(24);
     rows.iter()
         .map(|row| {
             let arrow = match row.way {
@@ -272,7 +316,11 @@ pub(super) mod tests {
             parsed: Arc::new(Parsed::lenient(line.as_bytes())),
             intent: Intent::Valid,
         };
-        Record { at: Duration::from_millis(ms), link: Link::Upper, event }
+        Record {
+            at: Duration::from_millis(ms),
+            link: Link::Upper,
+            event,
+        }
     }
 
     pub(in crate::report) fn adapter(ms: u64, line: &str) -> Record {
@@ -282,7 +330,11 @@ pub(super) mod tests {
             ended: true,
             intent: Intent::Valid,
         };
-        Record { at: Duration::from_millis(ms), link: Link::Upper, event }
+        Record {
+            at: Duration::from_millis(ms),
+            link: Link::Upper,
+            event,
+        }
     }
 
     pub(in crate::report) fn finding(record: Option<usize>) -> Finding {
@@ -303,7 +355,10 @@ pub(super) mod tests {
     fn a_history_reads_like_a_dialogue() {
         let records = [
             host(0, r#"{"type":"session.start","session_id":"s1"}"#),
-            host(1, r#"{"type":"user.input","session_id":"s1","content":"a\u001b[2Jb"}"#),
+            host(
+                1,
+                r#"{"type":"user.input","session_id":"s1","content":"a\u001b[2Jb"}"#,
+            ),
             adapter(51, r#"{"type":"turn.complete","session_id":"s1"}"#),
             adapter(52, r#"{"type":"turn.complete","session_id":"s1"}"#),
             adapter(53, "Traceback"),
@@ -324,14 +379,16 @@ pub(super) mod tests {
     #[test]
     fn a_flood_is_folded_and_the_marked_row_is_kept() {
         let mut records = vec![host(0, r#"{"type":"user.input","session_id":"s1"}"#)];
-        records
-            .extend((0..500).map(|ms| adapter(ms, r#"{"type":"output","session_id":"s1","content":"x"}"#)));
+        records.extend(
+            (0..500).map(|ms| adapter(ms, r#"{"type":"output","session_id":"s1","content":"x"}"#)),
+        );
         let folded = rows(&records, &[], 100);
         assert_eq!(folded.len(), 6);
         assert_eq!(folded[3].what, "… 496 more of output");
 
-        let records: Vec<Record> =
-            (0..500).map(|n| adapter(n, &format!(r#"{{"type":"t{n}","session_id":"s"}}"#))).collect();
+        let records: Vec<Record> = (0..500)
+            .map(|n| adapter(n, &format!(r#"{{"type":"t{n}","session_id":"s"}}"#)))
+            .collect();
         let shown = rows(&records, &[finding(Some(100))], 20);
         assert_eq!(shown.len(), 22);
         assert!(shown.iter().any(|row| row.mark.is_some()));

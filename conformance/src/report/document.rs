@@ -270,9 +270,16 @@ impl Document {
     pub(crate) fn take(&mut self, judgement: &Judgement, why: impl Fn(&str) -> Option<String>) {
         for (case, standing) in self.cases.iter_mut().zip(&judgement.standings) {
             case.standing = *standing;
-            case.known = (*standing == Standing::Known).then(|| why(&case.id)).flatten();
+            case.known = (*standing == Standing::Known)
+                .then(|| why(&case.id))
+                .flatten();
         }
-        let count = |standing| self.cases.iter().filter(|case: &&CaseData| case.standing == standing).count();
+        let count = |standing| {
+            self.cases
+                .iter()
+                .filter(|case: &&CaseData| case.standing == standing)
+                .count()
+        };
         let mut exit = judgement.exit;
         if exit == exit::CONFORMANT && self.is_all_skipped() {
             exit = exit::USAGE;
@@ -301,8 +308,16 @@ impl Document {
     /// The last line of the text: stable, for machines that read lines.
     pub(crate) fn last_line(&self) -> String {
         let outcome = &self.outcome;
-        let noun = if outcome.failed == 1 { "failure" } else { "failures" };
-        let known = if outcome.known > 0 { format!(", {} known", outcome.known) } else { String::new() };
+        let noun = if outcome.failed == 1 {
+            "failure"
+        } else {
+            "failures"
+        };
+        let known = if outcome.known > 0 {
+            format!(", {} known", outcome.known)
+        } else {
+            String::new()
+        };
         let scope = match self.plan.selection.join(" ").as_str() {
             "all" => String::new(),
             some => format!(", {}", short(some, 60)),
@@ -319,7 +334,10 @@ impl Document {
 
     /// The notes of the cases that need no other word: those that passed or were skipped.
     pub(crate) fn quiet_notes(&self) -> impl Iterator<Item = (&CaseData, &str)> {
-        let quiet = self.cases.iter().filter(|case| matches!(case.verdict, Verdict::Pass | Verdict::Skip));
+        let quiet = self
+            .cases
+            .iter()
+            .filter(|case| matches!(case.verdict, Verdict::Pass | Verdict::Skip));
         quiet.flat_map(|case| case.notes.iter().map(move |note| (case, note.as_str())))
     }
 
@@ -327,7 +345,10 @@ impl Document {
     pub(crate) fn families(&self) -> Vec<(&str, Vec<&CaseData>)> {
         let mut families: Vec<(&str, Vec<&CaseData>)> = Vec::new();
         for case in &self.cases {
-            match families.iter_mut().find(|(family, _)| *family == case.family) {
+            match families
+                .iter_mut()
+                .find(|(family, _)| *family == case.family)
+            {
                 Some((_, cases)) => cases.push(case),
                 None => families.push((&case.family, vec![case])),
             }
@@ -339,9 +360,14 @@ impl Document {
 impl CaseData {
     /// The checks that failed in a class, each once.
     pub(crate) fn failed_checks(&self, class: Class) -> Vec<&str> {
-        let decides = |level| level == Level::Must || level == Level::Should && class == Class::Strict;
+        let decides =
+            |level| level == Level::Must || level == Level::Should && class == Class::Strict;
         let mut checks: Vec<&str> = Vec::new();
-        for finding in self.findings.iter().filter(|finding| decides(finding.level)) {
+        for finding in self
+            .findings
+            .iter()
+            .filter(|finding| decides(finding.level))
+        {
             if !checks.contains(&finding.check.as_str()) {
                 checks.push(&finding.check);
             }
@@ -351,7 +377,11 @@ impl CaseData {
 
     /// How binding what was broken is: a case of a MUST may have found no more than a broken SHOULD.
     pub(crate) fn level_shown(&self) -> Level {
-        self.findings.iter().map(|finding| finding.level).max().unwrap_or(self.level)
+        self.findings
+            .iter()
+            .map(|finding| finding.level)
+            .max()
+            .unwrap_or(self.level)
     }
 
     /// In one line, why it ended so.

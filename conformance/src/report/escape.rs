@@ -13,7 +13,9 @@ pub(super) fn xml(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' => escaped.push(character),
-            unseen if is_unseen(unseen) => escaped.push_str(&format!("\\u{{{:x}}}", u32::from(unseen))),
+            unseen if is_unseen(unseen) => {
+                escaped.push_str(&format!("\\u{{{:x}}}", u32::from(unseen)))
+            }
             plain => escaped.push(plain),
         }
     }
@@ -31,8 +33,8 @@ pub(super) fn markdown(text: &str) -> String {
             // No mention of a person, no link by itself.
             '@' => escaped.push_str("&#64;"),
             ':' => escaped.push_str("&#58;"),
-            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '+' | '-' | '!' | '|'
-            | '~' => {
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '+' | '-' | '!'
+            | '|' | '~' => {
                 escaped.push('\\');
                 escaped.push(character);
             }
@@ -73,7 +75,9 @@ pub(super) fn yaml(text: &str) -> String {
 
 /// The text of a workflow command of GitHub.
 pub(super) fn workflow_data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
 }
 
 /// A property of a workflow command of GitHub.
@@ -88,7 +92,10 @@ mod tests {
     #[test]
     fn markup_becomes_text() {
         assert_eq!(xml("<a b='c\"&\u{0}"), "&lt;a b=&#39;c&quot;&amp;\\u{0}");
-        assert_eq!(markdown("[x](y) | `@me`\n"), "\\[x\\]\\(y\\) \\| \\`&#64;me\\`\\\\n");
+        assert_eq!(
+            markdown("[x](y) | `@me`\n"),
+            "\\[x\\]\\(y\\) \\| \\`&#64;me\\`\\\\n"
+        );
         assert_eq!(fence_for("a ```` b"), "`````");
         assert_eq!(yaml("a\"\\\u{85}\n"), "\"a\\\"\\\\\\U00000085\\n\"");
         assert_eq!(workflow_property("a:b,c%\n"), "a%3Ab%2Cc%25%0A");

@@ -38,14 +38,21 @@ pub(super) fn folder(results: &Path, started: Moment) -> io::Result<PathBuf> {
     fs::create_dir_all(results)?;
     let name = started.folder_name();
     for number in 1..1_000 {
-        let name = if number == 1 { name.clone() } else { format!("{name}-{number}") };
+        let name = if number == 1 {
+            name.clone()
+        } else {
+            format!("{name}-{number}")
+        };
         match fs::create_dir(results.join(&name)) {
             Ok(()) => return Ok(results.join(name)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "a thousand runs began in one second"))
+    Err(io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "a thousand runs began in one second",
+    ))
 }
 
 /// Writes what shows the cases of a run that did not pass, or of all.
@@ -71,9 +78,17 @@ fn write(folder: &Path, result: &CaseResult) -> io::Result<()> {
         }
     }
     fs::write(folder.join(FILES[1]), stderr)?;
-    let mut text = format!("{}  {}  {}\n", result.case.id, result.case.title, result.verdict);
+    let mut text = format!(
+        "{}  {}  {}\n",
+        result.case.id, result.case.title, result.verdict
+    );
     for finding in &result.findings {
-        text.push_str(&format!("[{}] {}: {}\n", finding.clause, finding.level, visible(&finding.got)));
+        text.push_str(&format!(
+            "[{}] {}: {}\n",
+            finding.clause,
+            finding.level,
+            visible(&finding.got)
+        ));
     }
     text.push('\n');
     for line in diagram::lines(&diagram::rows(&result.records, &result.findings, ROWS)) {
@@ -85,16 +100,26 @@ fn write(folder: &Path, result: &CaseResult) -> io::Result<()> {
 
 /// The files of a case that are there, from the folder of the run.
 pub(super) fn files_of(folder: &Path, case: &str) -> Vec<String> {
-    let there = FILES.iter().filter(|file| folder.join(case).join(file).is_file());
+    let there = FILES
+        .iter()
+        .filter(|file| folder.join(case).join(file).is_file());
     there.map(|file| format!("{case}/{file}")).collect()
 }
 
 /// Lets `latest` lead to a folder of the same parent. Something else of that name is left alone.
 pub(super) fn point_latest(folder: &Path) -> io::Result<()> {
-    let (Some(results), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
-    let (latest, fresh) = (results.join("latest"), results.join(format!(".latest-{}", std::process::id())));
+    let (Some(results), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Ok(());
+    };
+    let (latest, fresh) = (
+        results.join("latest"),
+        results.join(format!(".latest-{}", std::process::id())),
+    );
     if fs::symlink_metadata(&latest).is_ok_and(|there| !there.is_symlink()) {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "`latest` is there and no link"));
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "`latest` is there and no link",
+        ));
     }
     // A link that is replaced as a whole is never missing.
     std::os::unix::fs::symlink(name, &fresh)?;

@@ -32,10 +32,16 @@ const ROWS: usize = 80;
 
 /// Makes the document of a run, not yet compared with any baseline.
 pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
-    let texts = |texts: &mut dyn Iterator<Item = &str>| texts.map(str::to_owned).collect::<Vec<_>>();
+    let texts =
+        |texts: &mut dyn Iterator<Item = &str>| texts.map(str::to_owned).collect::<Vec<_>>();
     let subject = run.subject;
-    let (cases, calibration): (Vec<CaseData>, _) =
-        (run.results.iter().map(|held| case(run, held, folder)).collect(), run.calibration);
+    let (cases, calibration): (Vec<CaseData>, _) = (
+        run.results
+            .iter()
+            .map(|held| case(run, held, folder))
+            .collect(),
+        run.calibration,
+    );
     let said = |tier| {
         let counts = |case: &&CaseData| case.tier == tier && case.verdict != Verdict::Skip;
         cases.iter().filter(counts).count()
@@ -53,14 +59,26 @@ pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
             time_scale: run.time_scale,
             jobs: run.plan.jobs,
         },
-        platform: Platform { os: std::env::consts::OS.to_owned(), arch: std::env::consts::ARCH.to_owned() },
+        platform: Platform {
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+        },
         subject: SubjectData {
             side: subject.side,
-            command: subject.command.iter().map(|word| run.redactor.text(word)).collect(),
-            program: calibration.program.as_deref().map(|program| cut(program, 200)),
+            command: subject
+                .command
+                .iter()
+                .map(|word| run.redactor.text(word))
+                .collect(),
+            program: calibration
+                .program
+                .as_deref()
+                .map(|program| cut(program, 200)),
             abilities: texts(&mut subject.abilities.iter().map(|ability| ability.name())),
             recipes: texts(
-                &mut Recipes::NAMES.into_iter().filter(|name| subject.recipes.get(name).is_some()),
+                &mut Recipes::NAMES
+                    .into_iter()
+                    .filter(|name| subject.recipes.get(name).is_some()),
             ),
             probe: texts(&mut calibration.probe.iter().map(String::as_str)),
             extensions: texts(&mut calibration.extensions.iter().map(String::as_str)),
@@ -104,13 +122,24 @@ fn case(run: &Run<'_>, held: &Repeated, folder: Option<&Path>) -> CaseData {
         findings: result.findings.iter().take(FINDINGS).map(finding).collect(),
         more_findings: result.findings.len().saturating_sub(FINDINGS),
         reason: result.reason.as_deref().map(|reason| cut(reason, TEXT)),
-        notes: result.notes.iter().take(FINDINGS).map(|note| cut(note, TEXT)).collect(),
+        notes: result
+            .notes
+            .iter()
+            .take(FINDINGS)
+            .map(|note| cut(note, TEXT))
+            .collect(),
         duration_ms: millis(result.took),
         attempts: result.attempts,
         seed: format!("{:x}", held.run_seed),
         again: again(run, held),
-        artefacts: folder.map(|folder| files_of(folder, case.id)).unwrap_or_default(),
-        diagram: if kept { rows(&result.records, &result.findings, ROWS) } else { Vec::new() },
+        artefacts: folder
+            .map(|folder| files_of(folder, case.id))
+            .unwrap_or_default(),
+        diagram: if kept {
+            rows(&result.records, &result.findings, ROWS)
+        } else {
+            Vec::new()
+        },
     }
 }
 
@@ -131,24 +160,46 @@ fn finding(finding: &Finding) -> FindingData {
 
 /// The command that runs just this case again.
 fn again(run: &Run<'_>, held: &Repeated) -> String {
-    let mut words = vec!["trunkline-conformance".to_owned(), run.subject.side.to_string()];
+    let mut words = vec![
+        "trunkline-conformance".to_owned(),
+        run.subject.side.to_string(),
+    ];
     words.push(held.result.case.id.to_owned());
     words.push(format!("--seed {:x}", held.run_seed));
-    words.extend(run.again.iter().map(|word| shell_words::quote(word).into_owned()));
+    words.extend(
+        run.again
+            .iter()
+            .map(|word| shell_words::quote(word).into_owned()),
+    );
     if run.from_arguments {
         words.push("--".to_owned());
-        words.extend(run.subject.command.iter().map(|word| shell_words::quote(word).into_owned()));
+        words.extend(
+            run.subject
+                .command
+                .iter()
+                .map(|word| shell_words::quote(word).into_owned()),
+        );
     }
     run.redactor.text(&words.join(" "))
 }
 
 /// The clauses that bind a side and were not judged, each with the reason.
 fn not_covered(side: Side, results: &[CaseData]) -> Vec<NotCovered> {
-    let judged =
-        |case: &&CaseData| !matches!(case.verdict, Verdict::Skip | Verdict::Inconclusive | Verdict::Harness);
+    let judged = |case: &&CaseData| {
+        !matches!(
+            case.verdict,
+            Verdict::Skip | Verdict::Inconclusive | Verdict::Harness
+        )
+    };
     let mut open = Vec::new();
-    for clause in clauses::all().iter().filter(|clause| clause.binds.includes(side)) {
-        let ran: Vec<&CaseData> = results.iter().filter(|case| case.clause == clause.id).collect();
+    for clause in clauses::all()
+        .iter()
+        .filter(|clause| clause.binds.includes(side))
+    {
+        let ran: Vec<&CaseData> = results
+            .iter()
+            .filter(|case| case.clause == clause.id)
+            .collect();
         if ran.iter().any(judged) {
             continue;
         }
@@ -162,7 +213,12 @@ fn not_covered(side: Side, results: &[CaseData]) -> Vec<NotCovered> {
             (None, None) if exists => NOT_SELECTED.to_owned(),
             (None, None) => "no case tests it".to_owned(),
         };
-        open.push(NotCovered { clause: clause.id.clone(), level: clause.level, basis: clause.basis, reason });
+        open.push(NotCovered {
+            clause: clause.id.clone(),
+            level: clause.level,
+            basis: clause.basis,
+            reason,
+        });
     }
     open
 }

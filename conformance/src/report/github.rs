@@ -11,7 +11,10 @@ pub(super) fn annotations(document: &Document) -> String {
     let mut text = String::new();
     for case in &document.cases {
         let kind = match (case.standing, case.verdict) {
-            (Standing::Unexpected | Standing::Stale | Standing::Harness | Standing::Undecided, _) => "error",
+            (
+                Standing::Unexpected | Standing::Stale | Standing::Harness | Standing::Undecided,
+                _,
+            ) => "error",
             (Standing::Met, Verdict::Warn) => "warning",
             (Standing::Known, _) => "notice",
             (Standing::Met | Standing::NotScored, _) => continue,
@@ -21,8 +24,12 @@ pub(super) fn annotations(document: &Document) -> String {
             Standing::Stale => "it passes, and the baseline says that it does not",
             _ => case.because(),
         };
-        let message =
-            format!("{}: {}\nagain: {}", case.verdict, short(because, 600), short(&case.again, 600));
+        let message = format!(
+            "{}: {}\nagain: {}",
+            case.verdict,
+            short(because, 600),
+            short(&case.again, 600)
+        );
         text.push_str(&format!(
             "::{kind} title={}::{}\n",
             workflow_property(&short(&title, 200)),

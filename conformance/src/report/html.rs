@@ -13,11 +13,18 @@ const STYLE: &str = include_str!("html/style.css");
 
 /// The whole file.
 pub(super) fn html(document: &Document) -> String {
-    let title = format!("Conformance of the {}: {}", document.subject.side, document.outcome.result);
+    let title = format!(
+        "Conformance of the {}: {}",
+        document.subject.side, document.outcome.result
+    );
     let mut text = String::new();
     text.push_str(&head(document));
     text.push_str(&families(document));
-    for case in document.cases.iter().filter(|case| !matches!(case.verdict, Verdict::Pass | Verdict::Skip)) {
+    for case in document
+        .cases
+        .iter()
+        .filter(|case| !matches!(case.verdict, Verdict::Pass | Verdict::Skip))
+    {
         text.push_str(&full(case));
     }
     text.push_str(&quiet(document));
@@ -39,22 +46,41 @@ pub(super) fn page(title: &str, body: &str) -> String {
 }
 
 fn head(document: &Document) -> String {
-    let class = if document.outcome.exit == 0 { "pass" } else { "fail" };
+    let class = if document.outcome.exit == 0 {
+        "pass"
+    } else {
+        "fail"
+    };
     let subject = &document.subject;
     let mut text = format!(
         "<h1>Conformance <span class=\"{class}\">{}</span></h1>\n<p class=\"line\">{}</p>\n<dl>\n",
         xml(&document.outcome.result),
         xml(&document.last_line())
     );
-    let none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+    let none = |text: String| {
+        if text.is_empty() {
+            "none".to_owned()
+        } else {
+            text
+        }
+    };
     let tiers = &document.tiers;
     let facts = [
         (subject.side.to_string(), subject.command.join(" ")),
-        ("program".to_owned(), subject.program.clone().unwrap_or_else(|| "does not say its name".to_owned())),
+        (
+            "program".to_owned(),
+            subject
+                .program
+                .clone()
+                .unwrap_or_else(|| "does not say its name".to_owned()),
+        ),
         ("abilities".to_owned(), none(subject.abilities.join(", "))),
         ("probe".to_owned(), none(subject.probe.join(", "))),
         ("extensions".to_owned(), none(subject.extensions.join(", "))),
-        ("suite".to_owned(), format!("{}, protocol {}", document.suite, document.protocol)),
+        (
+            "suite".to_owned(),
+            format!("{}, protocol {}", document.suite, document.protocol),
+        ),
         (
             "run".to_owned(),
             format!(
@@ -71,20 +97,32 @@ fn head(document: &Document) -> String {
             "measured".to_owned(),
             format!(
                 "start {:.0} ms, turn {:.1} ms, quiet {:.0} ms",
-                document.calibration.start_ms, document.calibration.turn_ms, document.calibration.quiet_ms
+                document.calibration.start_ms,
+                document.calibration.turn_ms,
+                document.calibration.quiet_ms
             ),
         ),
         (
             "tiers".to_owned(),
-            format!("{} black box, {} recipe, {} probe", tiers.black_box, tiers.recipe, tiers.probe),
+            format!(
+                "{} black box, {} recipe, {} probe",
+                tiers.black_box, tiers.recipe, tiers.probe
+            ),
         ),
     ];
     for (name, value) in facts {
-        text.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", xml(&name), xml(&value)));
+        text.push_str(&format!(
+            "<dt>{}</dt><dd>{}</dd>\n",
+            xml(&name),
+            xml(&value)
+        ));
     }
     text.push_str("</dl>\n");
     if let Some(baseline) = &document.baseline {
-        text.push_str(&format!("<p>Compared with {}.</p>\n<ul>", xml(&baseline.file)));
+        text.push_str(&format!(
+            "<p>Compared with {}.</p>\n<ul>",
+            xml(&baseline.file)
+        ));
         for notice in &baseline.notices {
             text.push_str(&format!("<li>{}</li>", xml(notice)));
         }
@@ -114,8 +152,11 @@ fn families(document: &Document) -> String {
 }
 
 fn full(case: &CaseData) -> String {
-    let open =
-        if matches!(case.standing, Standing::Unexpected | Standing::Harness) { " open=\"open\"" } else { "" };
+    let open = if matches!(case.standing, Standing::Unexpected | Standing::Harness) {
+        " open=\"open\""
+    } else {
+        ""
+    };
     let id = xml(&case.id);
     let mut text = format!(
         "<details id=\"{id}\"{open}><summary><span class=\"{}\">{}</span> <b>{id}</b> {}</summary>\n<dl>\n",
@@ -128,12 +169,21 @@ fn full(case: &CaseData) -> String {
             text.push_str(&format!("<dt>{name}</dt><dd>{}</dd>\n", xml(value)));
         }
     };
-    pair("rule", &format!("[{}] {} ({}), tier {}", case.clause, case.level, case.basis, case.tier));
+    pair(
+        "rule",
+        &format!(
+            "[{}] {} ({}), tier {}",
+            case.clause, case.level, case.basis, case.tier
+        ),
+    );
     pair("stimulus", &case.stimulus);
     for finding in &case.findings {
         pair(
             "broken",
-            &format!("[{}] {} ({}), by {}", finding.clause, finding.level, finding.basis, finding.check),
+            &format!(
+                "[{}] {} ({}), by {}",
+                finding.clause, finding.level, finding.basis, finding.check
+            ),
         );
         pair("sent", &finding.sent);
         pair("expected", &finding.expected);
@@ -159,18 +209,26 @@ fn full(case: &CaseData) -> String {
 fn quiet(document: &Document) -> String {
     let mut text = String::new();
     for (title, verdict) in [("Passed", Verdict::Pass), ("Skipped", Verdict::Skip)] {
-        let cases: Vec<&CaseData> = document.cases.iter().filter(|case| case.verdict == verdict).collect();
+        let cases: Vec<&CaseData> = document
+            .cases
+            .iter()
+            .filter(|case| case.verdict == verdict)
+            .collect();
         if cases.is_empty() {
             continue;
         }
-        text.push_str(&format!("<details><summary>{title}: {}</summary>\n<ul>\n", cases.len()));
+        text.push_str(&format!(
+            "<details><summary>{title}: {}</summary>\n<ul>\n",
+            cases.len()
+        ));
         for case in cases {
             let why = match case.because() {
                 "" => format!("[{}], tier {}", case.clause, case.tier),
                 because => because.to_owned(),
             };
-            let said: Vec<&str> =
-                std::iter::once(why.as_str()).chain(case.notes.iter().map(String::as_str)).collect();
+            let said: Vec<&str> = std::iter::once(why.as_str())
+                .chain(case.notes.iter().map(String::as_str))
+                .collect();
             text.push_str(&format!(
                 "<li><b>{}</b> {} <small>{}</small></li>\n",
                 xml(&case.id),

@@ -24,7 +24,10 @@ pub(super) fn junit(document: &Document) -> String {
             "  <testsuite name=\"{}\" {} skipped=\"{}\" time=\"{:.3}\" timestamp=\"{}\">\n",
             xml(family),
             counted(&cases),
-            cases.iter().filter(|case| ending(case) == Ending::Skipped).count(),
+            cases
+                .iter()
+                .filter(|case| ending(case) == Ending::Skipped)
+                .count(),
             took / 1e3,
             xml(document.started_at.trim_end_matches('Z')),
         ));
@@ -81,7 +84,10 @@ fn testcase(case: &CaseData) -> String {
         ("verdict", case.verdict.to_string()),
     ];
     for (name, value) in facts {
-        text.push_str(&format!("        <property name=\"{name}\" value=\"{}\"/>\n", xml(&value)));
+        text.push_str(&format!(
+            "        <property name=\"{name}\" value=\"{}\"/>\n",
+            xml(&value)
+        ));
     }
     text.push_str("      </properties>\n");
     let because = match (case.standing, &case.known) {
@@ -99,7 +105,9 @@ fn testcase(case: &CaseData) -> String {
         Ending::Error => Some("error"),
     };
     match element {
-        Some("skipped") => text.push_str(&format!("      <skipped message=\"{}\"/>\n", xml(&because))),
+        Some("skipped") => {
+            text.push_str(&format!("      <skipped message=\"{}\"/>\n", xml(&because)))
+        }
         Some(element) => text.push_str(&format!(
             "      <{element} message=\"{}\" type=\"{}\">{}</{element}>\n",
             xml(&because),
@@ -107,10 +115,16 @@ fn testcase(case: &CaseData) -> String {
             xml(&told(case))
         )),
         None if !case.findings.is_empty() => {
-            text.push_str(&format!("      <system-out>{}</system-out>\n", xml(&told(case))));
+            text.push_str(&format!(
+                "      <system-out>{}</system-out>\n",
+                xml(&told(case))
+            ));
         }
         None if !case.notes.is_empty() => {
-            text.push_str(&format!("      <system-out>{}</system-out>\n", xml(&case.notes.join("\n"))));
+            text.push_str(&format!(
+                "      <system-out>{}</system-out>\n",
+                xml(&case.notes.join("\n"))
+            ));
         }
         None => {}
     }
@@ -122,7 +136,10 @@ fn testcase(case: &CaseData) -> String {
 fn told(case: &CaseData) -> String {
     let mut lines = vec![format!("stimulus: {}", case.stimulus)];
     for finding in &case.findings {
-        lines.push(format!("[{}] {} ({})", finding.clause, finding.level, finding.check));
+        lines.push(format!(
+            "[{}] {} ({})",
+            finding.clause, finding.level, finding.check
+        ));
         lines.push(format!("expected: {}", finding.expected));
         lines.push(format!("got: {}", finding.got));
         lines.extend(finding.hint.as_ref().map(|hint| format!("hint: {hint}")));

@@ -20,17 +20,22 @@ pub(super) fn markdown(document: &Document) -> String {
         document.protocol,
         md(&document.suite),
         md(&document.plan.seed),
-        md(&format!("{} failed, {} known.", document.outcome.failed, document.outcome.known)),
+        md(&format!(
+            "{} failed, {} known.",
+            document.outcome.failed, document.outcome.known
+        )),
     );
     text.push_str("| family | pass | fail | flaky | warn | inconclusive | skip |\n");
     text.push_str("|---|---:|---:|---:|---:|---:|---:|\n");
     for (family, cases) in document.families() {
-        let count =
-            |verdicts: &[Verdict]| match cases.iter().filter(|case| verdicts.contains(&case.verdict)).count()
-            {
-                0 => String::new(),
-                count => count.to_string(),
-            };
+        let count = |verdicts: &[Verdict]| match cases
+            .iter()
+            .filter(|case| verdicts.contains(&case.verdict))
+            .count()
+        {
+            0 => String::new(),
+            count => count.to_string(),
+        };
         text.push_str(&format!(
             "| {} | {} | {} | {} | {} | {} | {} |\n",
             md(family),
@@ -46,7 +51,12 @@ pub(super) fn markdown(document: &Document) -> String {
     let shown: Vec<&CaseData> = document
         .cases
         .iter()
-        .filter(|case| !matches!(case.standing, Standing::Met | Standing::NotScored | Standing::Known))
+        .filter(|case| {
+            !matches!(
+                case.standing,
+                Standing::Met | Standing::NotScored | Standing::Known
+            )
+        })
         .collect();
     for case in shown.iter().take(FULL) {
         text.push_str(&full(case));
@@ -55,14 +65,27 @@ pub(super) fn markdown(document: &Document) -> String {
         text.push_str(&format!("And {} more.\n\n", shown.len() - FULL));
     }
     for (title, rest) in [
-        ("Known not to pass", of(document, |case| case.standing == Standing::Known)),
-        ("Warnings", of(document, |case| case.standing == Standing::Met && case.verdict == Verdict::Warn)),
+        (
+            "Known not to pass",
+            of(document, |case| case.standing == Standing::Known),
+        ),
+        (
+            "Warnings",
+            of(document, |case| {
+                case.standing == Standing::Met && case.verdict == Verdict::Warn
+            }),
+        ),
     ] {
         if !rest.is_empty() {
             text.push_str(&format!("### {title}\n\n"));
             for case in rest {
                 let why = case.known.as_deref().unwrap_or_else(|| case.because());
-                text.push_str(&format!("- **{}** {}: {}\n", md(&case.id), md(&case.title), md(why)));
+                text.push_str(&format!(
+                    "- **{}** {}: {}\n",
+                    md(&case.id),
+                    md(&case.title),
+                    md(why)
+                ));
             }
             text.push('\n');
         }
@@ -74,7 +97,11 @@ pub(super) fn markdown(document: &Document) -> String {
     if !notes.is_empty() {
         text.push_str(&format!("### Notes\n\n{notes}\n"));
     }
-    if let Some(baseline) = document.baseline.as_ref().filter(|baseline| !baseline.notices.is_empty()) {
+    if let Some(baseline) = document
+        .baseline
+        .as_ref()
+        .filter(|baseline| !baseline.notices.is_empty())
+    {
         text.push_str("### Baseline\n\n");
         for notice in &baseline.notices {
             text.push_str(&format!("- {}\n", md(notice)));
@@ -87,7 +114,12 @@ pub(super) fn markdown(document: &Document) -> String {
             "<details><summary>{many} clauses that this run has not judged</summary>\n\n"
         ));
         for open in &document.not_covered {
-            text.push_str(&format!("- {} ({}): {}\n", md(&open.clause), open.level, md(&open.reason)));
+            text.push_str(&format!(
+                "- {} ({}): {}\n",
+                md(&open.clause),
+                open.level,
+                md(&open.reason)
+            ));
         }
         text.push_str("\n</details>\n");
     }
@@ -115,12 +147,32 @@ fn full(case: &CaseData) -> String {
     );
     text.push_str(&format!("- stimulus: {}\n", md(&case.stimulus)));
     for finding in case.findings.iter().take(3) {
-        text.push_str(&format!("- expected: {}\n- got: {}\n", md(&finding.expected), md(&finding.got)));
-        text.extend(finding.hint.as_ref().map(|hint| format!("- hint: {}\n", md(hint))));
+        text.push_str(&format!(
+            "- expected: {}\n- got: {}\n",
+            md(&finding.expected),
+            md(&finding.got)
+        ));
+        text.extend(
+            finding
+                .hint
+                .as_ref()
+                .map(|hint| format!("- hint: {}\n", md(hint))),
+        );
     }
-    text.extend(case.reason.as_ref().map(|reason| format!("- {}\n", md(reason))));
-    text.extend(case.notes.iter().map(|note| format!("- note: {}\n", md(note))));
-    let mut block: Vec<String> = diagram::lines(case.gist()).iter().map(|line| visible(line)).collect();
+    text.extend(
+        case.reason
+            .as_ref()
+            .map(|reason| format!("- {}\n", md(reason))),
+    );
+    text.extend(
+        case.notes
+            .iter()
+            .map(|note| format!("- note: {}\n", md(note))),
+    );
+    let mut block: Vec<String> = diagram::lines(case.gist())
+        .iter()
+        .map(|line| visible(line))
+        .collect();
     block.push(visible(&case.again));
     let block = block.join("\n");
     let fence = fence_for(&block);

@@ -87,11 +87,17 @@ type Cell = (String, Look);
 
 impl Row {
     fn exit(&self) -> u8 {
-        self.judged.as_ref().map_or_else(|why| why.exit, |document| document.outcome.exit)
+        self.judged
+            .as_ref()
+            .map_or_else(|why| why.exit, |document| document.outcome.exit)
     }
 
     fn result(&self) -> Cell {
-        let look = if self.exit() == exit::CONFORMANT { Look::Good } else { Look::Bad };
+        let look = if self.exit() == exit::CONFORMANT {
+            Look::Good
+        } else {
+            Look::Bad
+        };
         match &self.judged {
             Ok(document) => (document.outcome.result.clone(), look),
             Err(why) => (why.result.to_owned(), look),
@@ -99,13 +105,21 @@ impl Row {
     }
 
     fn class(&self) -> &'static str {
-        self.judged.as_ref().map_or("-", |document| document.plan.class.name())
+        self.judged
+            .as_ref()
+            .map_or("-", |document| document.plan.class.name())
     }
 
     /// How many cases of a family passed, of those that said something.
     fn family(&self, family: &str) -> Cell {
-        let Ok(document) = &self.judged else { return (String::new(), Look::Absent) };
-        let cases: Vec<&CaseData> = document.cases.iter().filter(|case| case.family == family).collect();
+        let Ok(document) = &self.judged else {
+            return (String::new(), Look::Absent);
+        };
+        let cases: Vec<&CaseData> = document
+            .cases
+            .iter()
+            .filter(|case| case.family == family)
+            .collect();
         let count = |holds: fn(&CaseData) -> bool| cases.iter().filter(|case| holds(case)).count();
         let judged = count(|case| case.verdict != Verdict::Skip);
         let passed = count(|case| case.verdict == Verdict::Pass);
@@ -120,7 +134,12 @@ impl Row {
     }
 
     fn case(&self, id: &str) -> Option<&CaseData> {
-        self.judged.as_ref().ok()?.cases.iter().find(|case| case.id == id)
+        self.judged
+            .as_ref()
+            .ok()?
+            .cases
+            .iter()
+            .find(|case| case.id == id)
     }
 
     fn json(&self) -> Value {
@@ -131,8 +150,11 @@ impl Row {
         match &self.judged {
             Err(why) => row["reason"] = why.reason.as_str().into(),
             Ok(document) => {
-                let cases: serde_json::Map<String, Value> =
-                    document.cases.iter().map(|case| (case.id.clone(), json!(case.verdict))).collect();
+                let cases: serde_json::Map<String, Value> = document
+                    .cases
+                    .iter()
+                    .map(|case| (case.id.clone(), json!(case.verdict)))
+                    .collect();
                 let more = json!({
                     "class": document.plan.class, "seed": document.plan.seed,
                     "command": document.subject.command, "program": document.subject.program,
@@ -150,18 +172,35 @@ impl Row {
 impl Matrix {
     /// The exit status: that of the worst. A failure weighs more than a program that does not start.
     pub(crate) fn exit(&self) -> u8 {
-        let worst = [exit::HARNESS, exit::FAILED, exit::NOT_STARTED, exit::USAGE, exit::INCONCLUSIVE];
+        let worst = [
+            exit::HARNESS,
+            exit::FAILED,
+            exit::NOT_STARTED,
+            exit::USAGE,
+            exit::INCONCLUSIVE,
+        ];
         let has = |status: &u8| self.rows.iter().any(|row| row.exit() == *status);
         worst.into_iter().find(has).unwrap_or(exit::CONFORMANT)
     }
 
     fn last_line(&self) -> String {
-        let conformant = self.rows.iter().filter(|row| row.exit() == exit::CONFORMANT).count();
-        format!("result: {conformant} of {} conformant   exit {}", self.rows.len(), self.exit())
+        let conformant = self
+            .rows
+            .iter()
+            .filter(|row| row.exit() == exit::CONFORMANT)
+            .count();
+        format!(
+            "result: {conformant} of {} conformant   exit {}",
+            self.rows.len(),
+            self.exit()
+        )
     }
 
     fn of_side(&self, side: Side) -> Vec<&Row> {
-        self.rows.iter().filter(|row| row.side == Some(side)).collect()
+        self.rows
+            .iter()
+            .filter(|row| row.side == Some(side))
+            .collect()
     }
 
     /// As data.
@@ -172,7 +211,10 @@ impl Matrix {
             "started_at": self.started_at, "duration_ms": self.took.as_millis() as u64,
             "exit": self.exit(), "implementations": rows,
         });
-        format!("{}\n", serde_json::to_string_pretty(&matrix).unwrap_or_default())
+        format!(
+            "{}\n",
+            serde_json::to_string_pretty(&matrix).unwrap_or_default()
+        )
     }
 
     /// For a terminal.
@@ -184,19 +226,38 @@ impl Matrix {
             table.extend(rows.iter().map(|row| cells(row, &families)));
             write_aligned(&mut text, &table);
             for (case, of_rows) in differences(&rows) {
-                let each: Vec<String> = of_rows.iter().map(|(name, of_row)| said(name, of_row)).collect();
+                let each: Vec<String> = of_rows
+                    .iter()
+                    .map(|(name, of_row)| said(name, of_row))
+                    .collect();
                 let each = short(&each.join(", "), 240);
-                let _ = writeln!(text, "  {:<10} {:<44} {each}", case.id, short(&case.title, 44));
+                let _ = writeln!(
+                    text,
+                    "  {:<10} {:<44} {each}",
+                    case.id,
+                    short(&case.title, 44)
+                );
             }
             text.push('\n');
         }
         for row in &self.rows {
             if let Err(why) = &row.judged {
-                let _ =
-                    writeln!(text, "{}: {}: {}", short(&row.name, 80), why.result, short(&why.reason, 600));
+                let _ = writeln!(
+                    text,
+                    "{}: {}: {}",
+                    short(&row.name, 80),
+                    why.result,
+                    short(&why.reason, 600)
+                );
             }
         }
-        let style = if self.exit() == exit::CONFORMANT { Look::Good } else { Look::Bad }.style().bold();
+        let style = if self.exit() == exit::CONFORMANT {
+            Look::Good
+        } else {
+            Look::Bad
+        }
+        .style()
+        .bold();
         let _ = writeln!(text, "{style}{}{style:#}", self.last_line());
         text
     }
@@ -228,7 +289,11 @@ impl Matrix {
         if !without.is_empty() {
             body.push_str("<h2>Without a result</h2>\n<dl>\n");
             for row in without {
-                let reason = row.judged.as_ref().err().map(|why| format!("{}: {}", why.result, why.reason));
+                let reason = row
+                    .judged
+                    .as_ref()
+                    .err()
+                    .map(|why| format!("{}: {}", why.result, why.reason));
                 let _ = writeln!(
                     body,
                     "<dt>{}</dt><dd>{}</dd>",
@@ -243,7 +308,9 @@ impl Matrix {
 
     /// The sides that have rows.
     fn tables(&self) -> impl Iterator<Item = (Side, Vec<&Row>)> {
-        let sides = [Side::Adapter, Side::Host].into_iter().map(|side| (side, self.of_side(side)));
+        let sides = [Side::Adapter, Side::Host]
+            .into_iter()
+            .map(|side| (side, self.of_side(side)));
         sides.filter(|(_, rows)| !rows.is_empty())
     }
 }
@@ -265,15 +332,30 @@ fn heads(first: &str, families: &[&str]) -> Vec<Cell> {
     let fixed = [first, "class", "result"].map(str::to_owned);
     let counted = COUNTED.map(|verdict| verdict.name().to_owned());
     let families = families.iter().map(|family| (*family).to_owned());
-    fixed.into_iter().chain(counted).chain(families).map(|head| (head, Look::Absent)).collect()
+    fixed
+        .into_iter()
+        .chain(counted)
+        .chain(families)
+        .map(|head| (head, Look::Absent))
+        .collect()
 }
 
 fn cells(row: &Row, families: &[&str]) -> Vec<Cell> {
-    let mut cells =
-        vec![(short(&row.name, 40), Look::Absent), (row.class().to_owned(), Look::Absent), row.result()];
+    let mut cells = vec![
+        (short(&row.name, 40), Look::Absent),
+        (row.class().to_owned(), Look::Absent),
+        row.result(),
+    ];
     for verdict in COUNTED {
-        let count = row.judged.as_ref().ok().map(|document| document.totals.get(verdict));
-        cells.push((count.map_or_else(String::new, |count| count.to_string()), Look::Absent));
+        let count = row
+            .judged
+            .as_ref()
+            .ok()
+            .map(|document| document.totals.get(verdict));
+        cells.push((
+            count.map_or_else(String::new, |count| count.to_string()),
+            Look::Absent,
+        ));
     }
     cells.extend(families.iter().map(|family| row.family(family)));
     cells
@@ -283,11 +365,21 @@ fn cells(row: &Row, families: &[&str]) -> Vec<Cell> {
 fn write_aligned(text: &mut String, table: &[Vec<Cell>]) {
     let columns = table.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..columns)
-        .map(|column| table.iter().map(|row| row[column].0.chars().count()).max().unwrap_or_default())
+        .map(|column| {
+            table
+                .iter()
+                .map(|row| row[column].0.chars().count())
+                .max()
+                .unwrap_or_default()
+        })
         .collect();
     for (number, row) in table.iter().enumerate() {
         for (column, (cell, look)) in row.iter().enumerate() {
-            let style = if number == 0 || *look == Look::Absent { Style::new() } else { look.style() };
+            let style = if number == 0 || *look == Look::Absent {
+                Style::new()
+            } else {
+                look.style()
+            };
             let width = widths[column];
             let gap = if column == 0 { "" } else { "  " };
             let _ = match column {
@@ -304,7 +396,11 @@ type OfRows<'a> = Vec<(&'a str, &'a CaseData)>;
 
 /// What a case became for a row, in words. A class leaves some demands out.
 fn said(name: &str, case: &CaseData) -> String {
-    let counts = if case.standing == Standing::NotScored { ", not counted" } else { "" };
+    let counts = if case.standing == Standing::NotScored {
+        ", not counted"
+    } else {
+        ""
+    };
     format!("{name} {}{counts}", case.verdict)
 }
 
@@ -333,7 +429,12 @@ fn html_row(cells: &[Cell]) -> String {
         let tag = if column == 0 { "th" } else { "td" };
         let _ = match look {
             Look::Absent => write!(text, "<{tag}>{}</{tag}>", xml(cell)),
-            look => write!(text, "<{tag} class=\"{}\">{}</{tag}>", look.class(), xml(cell)),
+            look => write!(
+                text,
+                "<{tag} class=\"{}\">{}</{tag}>",
+                look.class(),
+                xml(cell)
+            ),
         };
     }
     text.push_str("</tr>\n");
@@ -346,13 +447,19 @@ fn html_differences(rows: &[&Row]) -> String {
     if differences.is_empty() {
         return String::new();
     }
-    let mut text = String::from("<h3>Not passed by all</h3>\n<table><tr><th>case</th><th>about</th>");
+    let mut text =
+        String::from("<h3>Not passed by all</h3>\n<table><tr><th>case</th><th>about</th>");
     for row in rows {
         let _ = write!(text, "<th>{}</th>", xml(&row.name));
     }
     text.push_str("</tr>\n");
     for (case, _) in differences {
-        let _ = write!(text, "<tr><th>{}</th><td>{}</td>", xml(&case.id), xml(&case.title));
+        let _ = write!(
+            text,
+            "<tr><th>{}</th><td>{}</td>",
+            xml(&case.id),
+            xml(&case.title)
+        );
         for row in rows {
             let _ = match row.case(&case.id) {
                 None => write!(text, "<td></td>"),

@@ -73,7 +73,10 @@ impl Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.into_iter().find(|(_, format)| format == self).map_or("", |(name, _)| name);
+        let name = Self::ALL
+            .into_iter()
+            .find(|(_, format)| format == self)
+            .map_or("", |(name, _)| name);
         f.pad(name)
     }
 }
@@ -93,7 +96,10 @@ impl FromStr for Output {
         match file {
             Some("") => Err(format!("`{text}` names no file")),
             None if format != Format::Github => Err(format!("say where it goes: `{name}=FILE`")),
-            file => Ok(Self { format, file: file.map(PathBuf::from) }),
+            file => Ok(Self {
+                format,
+                file: file.map(PathBuf::from),
+            }),
         }
     }
 }
@@ -109,14 +115,22 @@ impl Output {
         match self.file.as_deref().filter(|file| *file != Path::new("-")) {
             None => io::stdout().lock().write_all(text.as_bytes()),
             Some(file) => {
-                if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                if let Some(folder) = file
+                    .parent()
+                    .filter(|folder| !folder.as_os_str().is_empty())
+                {
                     fs::create_dir_all(folder)?;
                 }
                 // The summary of a job is one file for all its steps.
                 let ours = self.format == Format::Markdown
-                    && std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| summary == file);
+                    && std::env::var_os("GITHUB_STEP_SUMMARY")
+                        .is_some_and(|summary| summary == file);
                 if ours {
-                    fs::OpenOptions::new().append(true).create(true).open(file)?.write_all(text.as_bytes())
+                    fs::OpenOptions::new()
+                        .append(true)
+                        .create(true)
+                        .open(file)?
+                        .write_all(text.as_bytes())
                 } else {
                     fs::write(file, text)
                 }
@@ -141,12 +155,18 @@ mod tests {
         let output = |text: &str| text.parse::<Output>();
         assert_eq!(
             output("md=a=b.md").unwrap(),
-            Output { format: Format::Markdown, file: Some("a=b.md".into()) }
+            Output {
+                format: Format::Markdown,
+                file: Some("a=b.md".into())
+            }
         );
         assert_eq!(output("github").unwrap().file, None);
-        for (text, says) in
-            [("xml=a", "junit"), ("junit", "junit=FILE"), ("junit=", "names no file"), ("", "")]
-        {
+        for (text, says) in [
+            ("xml=a", "junit"),
+            ("junit", "junit=FILE"),
+            ("junit=", "names no file"),
+            ("", ""),
+        ] {
             assert!(output(text).unwrap_err().contains(says), "{text}");
         }
     }

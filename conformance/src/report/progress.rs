@@ -44,17 +44,25 @@ impl<'a> Progress<'a> {
         if show != Show::Nothing {
             head(plan, subject, calibration, redactor);
         }
-        let length = u64::try_from(plan.cases.len()).unwrap_or_default().saturating_mul(u64::from(rounds));
+        let length = u64::try_from(plan.cases.len())
+            .unwrap_or_default()
+            .saturating_mul(u64::from(rounds));
         // indicatif draws on stderr, and only where that is a terminal.
         let bar = match show {
             Show::Progress => indicatif::ProgressBar::new(length),
             Show::Nothing | Show::Wire => indicatif::ProgressBar::hidden(),
         };
-        if let Ok(style) = indicatif::ProgressStyle::with_template(" {pos}/{len} {wide_bar} {elapsed} {msg}")
+        if let Ok(style) =
+            indicatif::ProgressStyle::with_template(" {pos}/{len} {wide_bar} {elapsed} {msg}")
         {
             bar.set_style(style);
         }
-        Self { bar, show, redactor, running: Mutex::new(Vec::new()) }
+        Self {
+            bar,
+            show,
+            redactor,
+            running: Mutex::new(Vec::new()),
+        }
     }
 
     /// Takes the bar away.
@@ -87,9 +95,15 @@ impl Observer for Progress<'_> {
         let style = style_of(result.verdict);
         if self.show == Show::Wire && result.verdict != Verdict::Skip {
             // One text, so that the lines of two cases do not mix.
-            let mut text =
-                format!("{style}{}{style:#}  {}  {}\n", result.verdict, result.case.id, result.case.title);
-            for line in diagram::lines(&diagram::rows(&result.records, &result.findings, usize::MAX >> 1)) {
+            let mut text = format!(
+                "{style}{}{style:#}  {}  {}\n",
+                result.verdict, result.case.id, result.case.title
+            );
+            for line in diagram::lines(&diagram::rows(
+                &result.records,
+                &result.findings,
+                usize::MAX >> 1,
+            )) {
                 text.push_str(&format!("    {}\n", short(&self.redactor.text(&line), 240)));
             }
             anstream::eprintln!("{text}");
@@ -114,13 +128,24 @@ fn head(plan: &Plan, subject: &Subject, calibration: &Calibration, redactor: &Re
         plan.class.name(),
         plan.seed
     );
-    let abilities: Vec<&str> = subject.abilities.iter().map(|ability| ability.name()).collect();
+    let abilities: Vec<&str> = subject
+        .abilities
+        .iter()
+        .map(|ability| ability.name())
+        .collect();
     let mut offers = abilities.join(", ");
     if !subject.probe_ops.is_empty() {
         let comma = if offers.is_empty() { "" } else { ", " };
-        offers.push_str(&format!("{comma}probe ({} operations)", subject.probe_ops.len()));
+        offers.push_str(&format!(
+            "{comma}probe ({} operations)",
+            subject.probe_ops.len()
+        ));
     }
-    let offers = if offers.is_empty() { "none declared".to_owned() } else { offers };
+    let offers = if offers.is_empty() {
+        "none declared".to_owned()
+    } else {
+        offers
+    };
     let command = short(&redactor.text(&subject.command.join(" ")), 160);
     anstream::println!("{}  {command}   abilities: {offers}", subject.side);
     let extensions: Vec<&str> = calibration.extensions.iter().map(String::as_str).collect();

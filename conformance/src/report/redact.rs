@@ -30,15 +30,25 @@ struct Needle {
 impl Redactor {
     /// What the author of this program wants to have taken out.
     pub(crate) fn of(subject: &Subject) -> Self {
-        let values =
-            subject.env.values().filter(|value| value.len() >= SHORTEST).map(|value| vec![value.as_str()]);
-        let patterns =
-            subject.redact.iter().map(|pattern| pattern.trim_start_matches('*').split('*').collect());
+        let values = subject
+            .env
+            .values()
+            .filter(|value| value.len() >= SHORTEST)
+            .map(|value| vec![value.as_str()]);
+        let patterns = subject
+            .redact
+            .iter()
+            .map(|pattern| pattern.trim_start_matches('*').split('*').collect());
         let mut needles = Vec::new();
         for pieces in values.chain(patterns) {
             // On the wire a text stands as JSON has it.
-            let escaped = pieces.iter().map(|piece| in_json(piece)).collect::<Vec<_>>();
-            needles.push(Needle::of(pieces.iter().map(|piece| piece.as_bytes().to_vec())));
+            let escaped = pieces
+                .iter()
+                .map(|piece| in_json(piece))
+                .collect::<Vec<_>>();
+            needles.push(Needle::of(
+                pieces.iter().map(|piece| piece.as_bytes().to_vec()),
+            ));
             needles.push(Needle::of(escaped.into_iter().map(String::into_bytes)));
         }
         // A literal that is empty would be found everywhere.
@@ -62,8 +72,11 @@ impl Redactor {
 
     /// Where something is to be taken out, in order and apart.
     fn ranges(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
-        let mut found: Vec<(usize, usize)> =
-            self.needles.iter().flat_map(|needle| needle.found_in(bytes)).collect();
+        let mut found: Vec<(usize, usize)> = self
+            .needles
+            .iter()
+            .flat_map(|needle| needle.found_in(bytes))
+            .collect();
         found.sort_unstable();
         let mut apart: Vec<(usize, usize)> = Vec::new();
         for (start, end) in found {
@@ -95,9 +108,14 @@ impl Redactor {
 
     /// Takes it out of a history, even where a secret is cut over two reads of stderr or two writes.
     fn records(&self, records: &mut [Record]) {
-        let links: std::collections::BTreeSet<Link> = records.iter().map(|record| record.link).collect();
+        let links: std::collections::BTreeSet<Link> =
+            records.iter().map(|record| record.link).collect();
         for link in links {
-            for pick in [stderr_of as fn(&Record) -> Option<&Arc<[u8]>>, host_of, adapter_of] {
+            for pick in [
+                stderr_of as fn(&Record) -> Option<&Arc<[u8]>>,
+                host_of,
+                adapter_of,
+            ] {
                 self.stream(records, link, pick);
             }
         }
@@ -115,7 +133,11 @@ impl Redactor {
 
     fn stream(&self, records: &mut [Record], link: Link, pick: fn(&Record) -> Option<&Arc<[u8]>>) {
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
-        for (index, record) in records.iter().enumerate().filter(|(_, record)| record.link == link) {
+        for (index, record) in records
+            .iter()
+            .enumerate()
+            .filter(|(_, record)| record.link == link)
+        {
             let Some(bytes) = pick(record) else { continue };
             parts.push((index, whole.len()..whole.len() + bytes.len()));
             whole.extend_from_slice(bytes);
@@ -129,7 +151,10 @@ impl Redactor {
             return;
         }
         for (index, part) in parts {
-            if ranges.iter().any(|(start, end)| *start < part.end && *end > part.start) {
+            if ranges
+                .iter()
+                .any(|(start, end)| *start < part.end && *end > part.start)
+            {
                 put(&mut records[index].event, masked(&whole, &ranges, part));
             }
         }
@@ -138,15 +163,22 @@ impl Redactor {
 
 impl Needle {
     fn of(pieces: impl Iterator<Item = Vec<u8>>) -> Self {
-        Self { pieces: pieces.collect() }
+        Self {
+            pieces: pieces.collect(),
+        }
     }
 
     fn found_in(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
-        let Some((first, rest)) = self.pieces.split_first() else { return Vec::new() };
+        let Some((first, rest)) = self.pieces.split_first() else {
+            return Vec::new();
+        };
         let (mut found, mut from) = (Vec::new(), 0);
         while let Some(start) = position(&bytes[from..], first).map(|at| from + at) {
             from = start + 1;
-            if let Some(end) = rest.iter().try_fold(start + first.len(), |at, piece| gap(bytes, at, piece)) {
+            if let Some(end) = rest
+                .iter()
+                .try_fold(start + first.len(), |at, piece| gap(bytes, at, piece))
+            {
                 found.push((start, end));
                 from = end.max(from);
             }
@@ -169,13 +201,18 @@ fn gap(bytes: &[u8], at: usize, piece: &[u8]) -> Option<usize> {
 
 fn position(bytes: &[u8], piece: &[u8]) -> Option<usize> {
     // An empty piece stands nowhere.
-    (!piece.is_empty()).then(|| memchr::memmem::find(bytes, piece)).flatten()
+    (!piece.is_empty())
+        .then(|| memchr::memmem::find(bytes, piece))
+        .flatten()
 }
 
 /// A part of the bytes, with a mask where a range begins in it and nothing for the rest of the range.
 fn masked(bytes: &[u8], ranges: &[(usize, usize)], part: std::ops::Range<usize>) -> Vec<u8> {
     let (mut kept, mut at) = (Vec::with_capacity(part.len()), part.start);
-    for &(start, end) in ranges.iter().filter(|(start, end)| *start < part.end && *end > part.start) {
+    for &(start, end) in ranges
+        .iter()
+        .filter(|(start, end)| *start < part.end && *end > part.start)
+    {
         kept.extend_from_slice(&bytes[at..start.clamp(at, part.end)]);
         if start >= part.start {
             kept.extend_from_slice(MASK.as_bytes());
@@ -223,7 +260,10 @@ fn put(event: &mut Event, new: Vec<u8>) {
 }
 
 fn in_json(text: &str) -> String {
-    serde_json::Value::from(text).to_string().trim_matches('"').to_owned()
+    serde_json::Value::from(text)
+        .to_string()
+        .trim_matches('"')
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -234,15 +274,24 @@ mod tests {
 
     fn redactor(env: &[&str], patterns: &[&str]) -> Redactor {
         let mut subject = Subject::adapter(["x"]);
-        subject.env =
-            env.iter().enumerate().map(|(n, value)| (format!("V{n}"), (*value).to_owned())).collect();
-        subject.redact = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        subject.env = env
+            .iter()
+            .enumerate()
+            .map(|(n, value)| (format!("V{n}"), (*value).to_owned()))
+            .collect();
+        subject.redact = patterns
+            .iter()
+            .map(|pattern| (*pattern).to_owned())
+            .collect();
         Redactor::of(&subject)
     }
 
     #[test]
     fn values_and_patterns_are_taken_out_of_texts() {
-        let redactor = redactor(&["hunter2-hunter2", "true", "line\nbreak"], &["sk-*", "id=*;", "*"]);
+        let redactor = redactor(
+            &["hunter2-hunter2", "true", "line\nbreak"],
+            &["sk-*", "id=*;", "*"],
+        );
         for (from, to) in [
             ("a hunter2-hunter2b", "a [redacted]b"),
             ("it is true", "it is true"),
@@ -260,8 +309,11 @@ mod tests {
     fn a_secret_that_is_cut_over_records_is_taken_out() {
         let redactor = redactor(&["hunter2-hunter2"], &[]);
         let at = Duration::ZERO;
-        let stderr =
-            |text: &str| Record { at, link: Link::Upper, event: Event::Stderr(text.as_bytes().into()) };
+        let stderr = |text: &str| Record {
+            at,
+            link: Link::Upper,
+            event: Event::Stderr(text.as_bytes().into()),
+        };
         let line = |text: &str| Event::Adapter {
             bytes: text.as_bytes().into(),
             parsed: Arc::new(Parsed::of(text.as_bytes())),
@@ -270,9 +322,17 @@ mod tests {
         };
         let mut records = vec![
             stderr("key hunter2-"),
-            Record { at, link: Link::Upper, event: line("{\"a\":\"hunter2-hunter2\"}") },
+            Record {
+                at,
+                link: Link::Upper,
+                event: line("{\"a\":\"hunter2-hunter2\"}"),
+            },
             stderr("hunter2 end"),
-            Record { at, link: Link::Upper, event: Event::Note("hunter2-hunter2".to_owned()) },
+            Record {
+                at,
+                link: Link::Upper,
+                event: Event::Note("hunter2-hunter2".to_owned()),
+            },
             Record {
                 at,
                 link: Link::Lower(1),

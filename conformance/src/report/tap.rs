@@ -14,17 +14,26 @@ pub(super) fn tap(document: &Document) -> String {
             (_, Verdict::Skip) => (true, format!(" # SKIP {}", plain(case.because()))),
             (Standing::NotScored, _) => (true, " # SKIP not scored in this class".to_owned()),
             // Not passing, and not failing the whole: what TAP calls something still to be done.
-            (Standing::Known, _) => {
-                (false, format!(" # TODO known: {}", plain(case.known.as_deref().unwrap_or_default())))
-            }
+            (Standing::Known, _) => (
+                false,
+                format!(
+                    " # TODO known: {}",
+                    plain(case.known.as_deref().unwrap_or_default())
+                ),
+            ),
             (Standing::Met, _) => (true, String::new()),
-            (Standing::Unexpected | Standing::Stale | Standing::Undecided | Standing::Harness, _) => {
-                (false, String::new())
-            }
+            (
+                Standing::Unexpected | Standing::Stale | Standing::Undecided | Standing::Harness,
+                _,
+            ) => (false, String::new()),
         };
         let not = if ok { "" } else { "not " };
         let number = place + 1;
-        text.push_str(&format!("{not}ok {number} - {} {}{directive}\n", plain(&case.id), plain(&case.title)));
+        text.push_str(&format!(
+            "{not}ok {number} - {} {}{directive}\n",
+            plain(&case.id),
+            plain(&case.title)
+        ));
         if !ok || !case.findings.is_empty() || !case.notes.is_empty() {
             text.push_str(&diagnostics(case));
         }
@@ -43,7 +52,10 @@ fn diagnostics(case: &CaseData) -> String {
     pair("tier", &case.tier.to_string());
     pair("stimulus", &case.stimulus);
     if case.standing == Standing::Stale {
-        pair("message", "it passes, and the baseline says that it does not");
+        pair(
+            "message",
+            "it passes, and the baseline says that it does not",
+        );
     }
     if let Some(reason) = &case.reason {
         pair("message", reason);
@@ -60,7 +72,10 @@ fn diagnostics(case: &CaseData) -> String {
     }
     for finding in &case.findings {
         text.push_str(&format!("    - clause: {}\n", yaml(&finding.clause)));
-        text.push_str(&format!("      level: {}\n", yaml(&finding.level.to_string())));
+        text.push_str(&format!(
+            "      level: {}\n",
+            yaml(&finding.level.to_string())
+        ));
         text.push_str(&format!("      check: {}\n", yaml(&finding.check)));
         text.push_str(&format!("      expected: {}\n", yaml(&finding.expected)));
         text.push_str(&format!("      got: {}\n", yaml(&finding.got)));

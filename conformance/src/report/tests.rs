@@ -35,11 +35,16 @@ fn ended(case: &'static Case, verdict: Verdict) -> Repeated {
         sent: hostile(),
         got: hostile(),
         hint: Some(hostile()),
-        level: if verdict == Verdict::Warn { Level::Should } else { Level::Must },
+        level: if verdict == Verdict::Warn {
+            Level::Should
+        } else {
+            Level::Must
+        },
         ..finding(Some(1))
     };
     let shows = matches!(verdict, Verdict::Fail | Verdict::Warn);
-    let line = serde_json::json!({"type": HOSTILE, "session_id": HOSTILE, "content": HOSTILE}).to_string();
+    let line =
+        serde_json::json!({"type": HOSTILE, "session_id": HOSTILE, "content": HOSTILE}).to_string();
     let result = CaseResult {
         case,
         verdict,
@@ -53,18 +58,32 @@ fn ended(case: &'static Case, verdict: Verdict) -> Repeated {
         records: vec![host(1, &line), adapter(2, &line), adapter(3, HOSTILE)],
         scored: true,
     };
-    Repeated { result, run_seed: 0xbeef, rounds: 1, failed: 0 }
+    Repeated {
+        result,
+        run_seed: 0xbeef,
+        rounds: 1,
+        failed: 0,
+    }
 }
 
 fn document(baseline: Option<&str>) -> Document {
-    let verdicts =
-        [Verdict::Fail, Verdict::Warn, Verdict::Inconclusive, Verdict::Skip, Verdict::Harness, Verdict::Pass];
+    let verdicts = [
+        Verdict::Fail,
+        Verdict::Warn,
+        Verdict::Inconclusive,
+        Verdict::Skip,
+        Verdict::Harness,
+        Verdict::Pass,
+    ];
     document_of(&verdicts, baseline)
 }
 
 fn document_of(verdicts: &[Verdict], baseline: Option<&str>) -> Document {
-    let results: Vec<Repeated> =
-        CASES.iter().zip(verdicts).map(|(case, verdict)| ended(case, *verdict)).collect();
+    let results: Vec<Repeated> = CASES
+        .iter()
+        .zip(verdicts)
+        .map(|(case, verdict)| ended(case, *verdict))
+        .collect();
     let plan = Plan {
         cases: CASES.iter().collect(),
         class: Class::Robust,
@@ -123,7 +142,8 @@ fn documents() -> [Document; 2] {
 
 #[test]
 fn the_document_follows_the_published_schema_and_is_read_back() {
-    let schema: Value = serde_json::from_str(include_str!("../../schema/result.schema.json")).unwrap();
+    let schema: Value =
+        serde_json::from_str(include_str!("../../schema/result.schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     for document in documents() {
         let text = Format::Json.of(&document);
@@ -147,7 +167,10 @@ fn a_result_of_the_first_schema_is_read() {
     let first = text
         .replace("\"class\": \"robust\"", "\"profile\": \"robust\"")
         .replace("\"basis\": \"choice\"", "\"basis\": \"profile\"");
-    assert!(first.contains("\"profile\": \"robust\"") && first.contains("\"basis\": \"profile\""), "{first}");
+    assert!(
+        first.contains("\"profile\": \"robust\"") && first.contains("\"basis\": \"profile\""),
+        "{first}"
+    );
     let read: Document = serde_json::from_str(&first).unwrap();
     assert_eq!(Format::Json.of(&read), text);
 }
@@ -156,18 +179,40 @@ fn a_result_of_the_first_schema_is_read() {
 fn the_baseline_decides_what_counts() {
     let [plain, known] = documents();
     assert_eq!((plain.outcome.failed, plain.outcome.exit), (1, 6));
-    assert_eq!((known.outcome.failed, known.outcome.known, known.outcome.exit), (0, 1, 6));
+    assert_eq!(
+        (
+            known.outcome.failed,
+            known.outcome.known,
+            known.outcome.exit
+        ),
+        (0, 1, 6)
+    );
     let notices = known.baseline.unwrap().notices;
-    assert!(notices.iter().any(|notice| notice.contains("A-TRN-01")), "{notices:?}");
-    assert!(notices.iter().any(|notice| notice.contains("9.9")), "{notices:?}");
+    assert!(
+        notices.iter().any(|notice| notice.contains("A-TRN-01")),
+        "{notices:?}"
+    );
+    assert!(
+        notices.iter().any(|notice| notice.contains("9.9")),
+        "{notices:?}"
+    );
 }
 
 #[test]
 fn what_was_not_judged_is_listed_with_its_reason() {
     let document = document(None);
-    let open = |clause: &str| document.not_covered.iter().find(|open| open.clause == clause);
+    let open = |clause: &str| {
+        document
+            .not_covered
+            .iter()
+            .find(|open| open.clause == clause)
+    };
     assert!(open("frame.1").is_none());
-    let reason = |clause| open(clause).map(|open| open.reason.as_str()).unwrap_or_default();
+    let reason = |clause| {
+        open(clause)
+            .map(|open| open.reason.as_str())
+            .unwrap_or_default()
+    };
     assert!(reason("turn.2").starts_with("A-STP-01") && reason("turn.3").starts_with("A-STP-02"));
     assert!(open("msg.1").is_some_and(|open| !open.reason.is_empty()));
 }
@@ -198,13 +243,22 @@ fn xml_and_html_stay_well_formed() {
 #[test]
 fn junit_tells_failures_errors_skips_and_warnings_apart() {
     let text = Format::Junit.of(&document(None));
-    for (what, count) in
-        [("<testsuite ", 3), ("<failure ", 1), ("<error ", 2), ("<skipped ", 1), ("<system-out>", 2)]
-    {
+    for (what, count) in [
+        ("<testsuite ", 3),
+        ("<failure ", 1),
+        ("<error ", 2),
+        ("<skipped ", 1),
+        ("<system-out>", 2),
+    ] {
         assert_eq!(text.matches(what).count(), count, "{what}\n{text}");
     }
     for property in ["clause", "level", "basis", "tier"] {
-        assert_eq!(text.matches(&format!("<property name=\"{property}\"")).count(), 6, "{property}");
+        assert_eq!(
+            text.matches(&format!("<property name=\"{property}\""))
+                .count(),
+            6,
+            "{property}"
+        );
     }
 }
 
@@ -213,15 +267,32 @@ fn tap_has_one_line_a_case_whatever_the_peer_wrote() {
     for document in documents() {
         let text = Format::Tap.of(&document);
         assert!(text.starts_with("TAP version 14\n1..6\n"));
-        let points: Vec<&str> =
-            text.lines().filter(|line| line.starts_with("ok ") || line.starts_with("not ok ")).collect();
+        let points: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("ok ") || line.starts_with("not ok "))
+            .collect();
         assert_eq!(points.len(), 6, "{points:#?}");
-        assert_eq!(text.lines().filter(|line| line.trim() == "...").count(), text.matches("  ---\n").count());
-        assert_eq!(points.iter().filter(|line| line.contains(" # SKIP")).count(), 1);
-        assert!(text.chars().all(|character| character == '\n' || !character.is_control()));
+        assert_eq!(
+            text.lines().filter(|line| line.trim() == "...").count(),
+            text.matches("  ---\n").count()
+        );
+        assert_eq!(
+            points
+                .iter()
+                .filter(|line| line.contains(" # SKIP"))
+                .count(),
+            1
+        );
+        assert!(
+            text.chars()
+                .all(|character| character == '\n' || !character.is_control())
+        );
     }
     let text = Format::Tap.of(&document(Some(KNOWN)));
-    assert!(text.contains("not ok 1 - A-FRM-01 one <&> title # TODO known: ]]> <b> \\# TODO\n"), "{text}");
+    assert!(
+        text.contains("not ok 1 - A-FRM-01 one <&> title # TODO known: ]]> <b> \\# TODO\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -229,7 +300,10 @@ fn a_workflow_takes_one_command_for_each_case_that_decides() {
     let text = Format::Github.of(&document(None));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
-    let kinds: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    let kinds: Vec<&str> = lines
+        .iter()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
     assert_eq!(kinds, ["::error", "::warning", "::error", "::error"]);
 }
 
@@ -267,9 +341,19 @@ fn the_text_ends_with_its_stable_line_and_steers_no_terminal() {
         )
         .unwrap();
         let text = String::from_utf8(text).unwrap();
-        assert!(text.chars().all(|character| character == '\n' || !character.is_control()), "{text:?}");
-        assert!(!text.lines().any(|line| line.trim_start().starts_with("::")), "{text}");
-        assert!(text.contains("\ntiers: 0 black box, 0 recipe, 5 probe\n"), "{text}");
+        assert!(
+            text.chars()
+                .all(|character| character == '\n' || !character.is_control()),
+            "{text:?}"
+        );
+        assert!(
+            !text.lines().any(|line| line.trim_start().starts_with("::")),
+            "{text}"
+        );
+        assert!(
+            text.contains("\ntiers: 0 black box, 0 recipe, 5 probe\n"),
+            "{text}"
+        );
         let last = text.lines().last().unwrap();
         assert!(
             last.starts_with("result: HARNESS ERROR (robust 1): ") && last.ends_with("   exit 6"),
@@ -283,24 +367,35 @@ fn a_run_that_only_skipped_has_judged_nothing() {
     let all = document_of(&[Verdict::Skip; 6], None);
     let last = all.last_line();
     assert!(
-        last.starts_with("result: NOTHING JUDGED (robust 1): 0 failures") && last.ends_with("exit 2"),
+        last.starts_with("result: NOTHING JUDGED (robust 1): 0 failures")
+            && last.ends_with("exit 2"),
         "{last}"
     );
     let one = document_of(&[Verdict::Skip, Verdict::Pass], None);
-    assert_eq!((one.outcome.result.as_str(), one.outcome.exit), ("CONFORMANT", 0));
+    assert_eq!(
+        (one.outcome.result.as_str(), one.outcome.exit),
+        ("CONFORMANT", 0)
+    );
     assert_eq!(document_of(&[], None).outcome.exit, 0);
 }
 
 #[test]
 fn the_notes_of_cases_that_passed_are_in_every_report_for_people() {
     let mut document = document_of(&[Verdict::Pass, Verdict::Skip], None);
-    for (case, note) in document.cases.iter_mut().zip(["it was slow", "it was quiet"]) {
+    for (case, note) in document
+        .cases
+        .iter_mut()
+        .zip(["it was slow", "it was quiet"])
+    {
         case.notes = vec![note.to_owned()];
     }
     let mut text = Vec::new();
     text::write(&document, None, Skipped::Counted, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("\nnote      A-FRM-01: it was slow\nnote      A-FRM-02: it was quiet\n"), "{text}");
+    assert!(
+        text.contains("\nnote      A-FRM-01: it was slow\nnote      A-FRM-02: it was quiet\n"),
+        "{text}"
+    );
     for format in [Format::Markdown, Format::Tap, Format::Junit, Format::Html] {
         let report = format.of(&document);
         assert!(report.contains("it was slow"), "{format}: {report}");
@@ -312,7 +407,10 @@ fn a_summary_is_one_line() {
     let text = Format::Summary.of(&document(None));
     assert_eq!(text.lines().count(), 1);
     let value: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&value["exit"], &value["totals"]["fail"]), (&Value::from(6), &Value::from(1)));
+    assert_eq!(
+        (&value["exit"], &value["totals"]["fail"]),
+        (&Value::from(6), &Value::from(1))
+    );
 }
 
 #[test]
@@ -322,7 +420,10 @@ fn evidence_is_kept_and_latest_leads_to_the_newest() {
     let first = evidence::folder(results.path(), at).unwrap();
     let second = evidence::folder(results.path(), at).unwrap();
     assert_ne!(first, second);
-    let held = [ended(&CASES[0], Verdict::Fail), ended(&CASES[5], Verdict::Pass)];
+    let held = [
+        ended(&CASES[0], Verdict::Fail),
+        ended(&CASES[5], Verdict::Pass),
+    ];
     evidence::keep(&first, &held, Keep::Failures).unwrap();
     evidence::keep(&second, &held, Keep::All).unwrap();
     assert_eq!(evidence::files_of(&first, "A-FRM-01").len(), 3);
@@ -338,8 +439,9 @@ fn evidence_is_kept_and_latest_leads_to_the_newest() {
 
 /// Whether a text is one well-formed XML element after its declarations: enough of XML for what is written here.
 fn well_formed(text: &str) -> Result<(), String> {
-    let forbidden =
-        |c: char| c < ' ' && !matches!(c, '\n' | '\t' | '\r') || matches!(c, '\u{fffe}' | '\u{ffff}');
+    let forbidden = |c: char| {
+        c < ' ' && !matches!(c, '\n' | '\t' | '\r') || matches!(c, '\u{fffe}' | '\u{ffff}')
+    };
     if let Some(found) = text.chars().find(|c| forbidden(*c)) {
         return Err(format!("character {found:?}"));
     }
@@ -361,7 +463,9 @@ fn well_formed(text: &str) -> Result<(), String> {
         let inside = tag.strip_suffix('/').unwrap_or(tag);
         let (name, mut attributes) = inside.split_once(' ').unwrap_or((inside, ""));
         while !attributes.trim().is_empty() {
-            let (_, value) = attributes.split_once("=\"").ok_or(format!("attribute in {tag}"))?;
+            let (_, value) = attributes
+                .split_once("=\"")
+                .ok_or(format!("attribute in {tag}"))?;
             let (value, after) = value.split_once('"').ok_or(format!("quote in {tag}"))?;
             entities(value)?;
             if value.contains('<') || !(after.is_empty() || after.starts_with(' ')) {
@@ -377,7 +481,10 @@ fn well_formed(text: &str) -> Result<(), String> {
     if rest.trim().is_empty() && open.is_empty() && roots == 1 {
         Ok(())
     } else {
-        Err(format!("{roots} roots, {open:?} open, {:?} behind", rest.trim()))
+        Err(format!(
+            "{roots} roots, {open:?} open, {:?} behind",
+            rest.trim()
+        ))
     }
 }
 
@@ -389,5 +496,9 @@ fn entities(text: &str) -> Result<(), String> {
             return Err(format!("entity &{name}"));
         }
     }
-    if text.contains('>') { Err(format!("a bare > in {text}")) } else { Ok(()) }
+    if text.contains('>') {
+        Err(format!("a bare > in {text}"))
+    } else {
+        Ok(())
+    }
 }

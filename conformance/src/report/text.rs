@@ -38,7 +38,12 @@ pub(crate) fn write(
     to: &mut dyn Write,
 ) -> io::Result<()> {
     for (family, cases) in document.families() {
-        writeln!(to, " {family:<5}{:<13}{}", family_name(family), counts(&cases))?;
+        writeln!(
+            to,
+            " {family:<5}{:<13}{}",
+            family_name(family),
+            counts(&cases)
+        )?;
     }
     writeln!(to)?;
     let mut known = Known::default();
@@ -63,9 +68,18 @@ pub(crate) fn write(
     }
     writeln!(to, "{}", totals(document, skipped))?;
     let tiers = &document.tiers;
-    writeln!(to, "tiers: {} black box, {} recipe, {} probe", tiers.black_box, tiers.recipe, tiers.probe)?;
-    let style =
-        if document.outcome.exit == 0 { AnsiColor::Green } else { AnsiColor::Red }.on_default().bold();
+    writeln!(
+        to,
+        "tiers: {} black box, {} recipe, {} probe",
+        tiers.black_box, tiers.recipe, tiers.probe
+    )?;
+    let style = if document.outcome.exit == 0 {
+        AnsiColor::Green
+    } else {
+        AnsiColor::Red
+    }
+    .on_default()
+    .bold();
     writeln!(to, "{style}{}{style:#}", document.last_line())
 }
 
@@ -80,10 +94,20 @@ fn quiet_notes(document: &Document, to: &mut dyn Write) -> io::Result<()> {
     }
     for (note, cases) in cases_of {
         let ids = short(&cases.join(" "), TEXT);
-        match note.strip_prefix("by recipe ").and_then(|rest| rest.split_once("it could not be judged: ")) {
+        match note
+            .strip_prefix("by recipe ")
+            .and_then(|rest| rest.split_once("it could not be judged: "))
+        {
             Some((_, why)) => {
-                let (count, s) = (cases.len(), if cases.len() == 1 { " rests" } else { "s rest" });
-                writeln!(to, "note      {}; {count} case{s} on the probe: {ids}", short(why, TEXT))?;
+                let (count, s) = (
+                    cases.len(),
+                    if cases.len() == 1 { " rests" } else { "s rest" },
+                );
+                writeln!(
+                    to,
+                    "note      {}; {count} case{s} on the probe: {ids}",
+                    short(why, TEXT)
+                )?;
             }
             None => writeln!(to, "note      {ids}: {}", short(note, TEXT))?,
         }
@@ -187,7 +211,10 @@ fn kind(finding: &FindingData) -> Kind<'_> {
 /// The first finding of each kind.
 fn kinds(case: &CaseData) -> Vec<&FindingData> {
     let mut seen = HashSet::new();
-    case.findings.iter().filter(|finding| seen.insert(kind(finding))).collect()
+    case.findings
+        .iter()
+        .filter(|finding| seen.insert(kind(finding)))
+        .collect()
 }
 
 impl<'a> Known<'a> {
@@ -195,8 +222,14 @@ impl<'a> Known<'a> {
     fn same_as(&mut self, case: &'a CaseData) -> Option<String> {
         let kinds = kinds(case);
         let general = kinds.iter().all(|finding| finding.check != "case");
-        let first = kinds.first().and_then(|finding| self.first.get(&kind(finding)).copied());
-        if general && kinds.iter().all(|finding| self.first.contains_key(&kind(finding))) {
+        let first = kinds
+            .first()
+            .and_then(|finding| self.first.get(&kind(finding)).copied());
+        if general
+            && kinds
+                .iter()
+                .all(|finding| self.first.contains_key(&kind(finding)))
+        {
             return first.map(str::to_owned);
         }
         for finding in kinds {
@@ -209,22 +242,35 @@ impl<'a> Known<'a> {
 /// A failure that shows nothing new.
 fn alike(case: &CaseData, first: &str, to: &mut dyn Write) -> io::Result<()> {
     headline(case, to)?;
-    let clauses: Vec<String> = kinds(case).iter().map(|finding| format!("[{}]", finding.clause)).collect();
-    line(to, "as in", &format!("{first}: {}, and nothing else", clauses.join(", ")))?;
+    let clauses: Vec<String> = kinds(case)
+        .iter()
+        .map(|finding| format!("[{}]", finding.clause))
+        .collect();
+    line(
+        to,
+        "as in",
+        &format!("{first}: {}, and nothing else", clauses.join(", ")),
+    )?;
     line(to, "again", &case.again)?;
     writeln!(to)
 }
 
 fn full(case: &CaseData, folder: Option<&str>, to: &mut dyn Write) -> io::Result<()> {
     headline(case, to)?;
-    let sent = case.findings.first().map(|finding| finding.sent.as_str()).filter(|sent| !sent.is_empty());
+    let sent = case
+        .findings
+        .first()
+        .map(|finding| finding.sent.as_str())
+        .filter(|sent| !sent.is_empty());
     line(to, "sent", sent.unwrap_or(&case.stimulus))?;
     let kinds = kinds(case);
     for (place, finding) in kinds.iter().take(3).enumerate() {
         if place > 0 || finding.clause != case.clause {
             let and = if place > 0 { "also" } else { "rule" };
-            let says =
-                format!("[{}] {} ({}), by {}", finding.clause, finding.level, finding.basis, finding.check);
+            let says = format!(
+                "[{}] {} ({}), by {}",
+                finding.clause, finding.level, finding.basis, finding.check
+            );
             line(to, and, &says)?;
         }
         shown(finding, to)?;
@@ -241,9 +287,16 @@ fn full(case: &CaseData, folder: Option<&str>, to: &mut dyn Write) -> io::Result
     rest(case, to)?;
     line(to, "again", &case.again)?;
     if let (Some(folder), false) = (folder, case.artefacts.is_empty()) {
-        let files: Vec<&str> =
-            case.artefacts.iter().map(|file| file.rsplit('/').next().unwrap_or(file)).collect();
-        line(to, "evidence", &format!("{folder}/{}/  ({})", case.id, files.join(", ")))?;
+        let files: Vec<&str> = case
+            .artefacts
+            .iter()
+            .map(|file| file.rsplit('/').next().unwrap_or(file))
+            .collect();
+        line(
+            to,
+            "evidence",
+            &format!("{folder}/{}/  ({})", case.id, files.join(", ")),
+        )?;
     }
     writeln!(to)
 }
@@ -269,16 +322,27 @@ fn rest(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
 
 fn list_skipped(document: &Document, to: &mut dyn Write) -> io::Result<()> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for case in document.cases.iter().filter(|case| case.verdict == Verdict::Skip) {
+    for case in document
+        .cases
+        .iter()
+        .filter(|case| case.verdict == Verdict::Skip)
+    {
         reasons.entry(case.because()).or_default().push(&case.id);
     }
     for (reason, ids) in reasons {
-        writeln!(to, "{}: {}", short(reason, TEXT), short(&ids.join(" "), 4 * TEXT))?;
+        writeln!(
+            to,
+            "{}: {}",
+            short(reason, TEXT),
+            short(&ids.join(" "), 4 * TEXT)
+        )?;
     }
     if !document.not_covered.is_empty() {
         writeln!(to, "\nclauses that this run has not judged:")?;
-        let (left_out, open) =
-            document.not_covered.iter().partition::<Vec<_>, _>(|open| open.reason == NOT_SELECTED);
+        let (left_out, open) = document
+            .not_covered
+            .iter()
+            .partition::<Vec<_>, _>(|open| open.reason == NOT_SELECTED);
         if !left_out.is_empty() {
             writeln!(to, "  {} whose cases were not selected", left_out.len())?;
         }
@@ -298,8 +362,13 @@ fn list_skipped(document: &Document, to: &mut dyn Write) -> io::Result<()> {
 /// How many cases were skipped since nothing provokes what they look at.
 fn without_stimulus(document: &Document) -> usize {
     let needs = |why: &str| why.starts_with("needs recipe ") || why.starts_with("needs probe ");
-    let skipped = document.cases.iter().filter(|case| case.verdict == Verdict::Skip);
-    skipped.filter(|case| case.reason.as_deref().is_some_and(needs)).count()
+    let skipped = document
+        .cases
+        .iter()
+        .filter(|case| case.verdict == Verdict::Skip);
+    skipped
+        .filter(|case| case.reason.as_deref().is_some_and(needs))
+        .count()
 }
 
 fn totals(document: &Document, skipped: Skipped) -> String {
@@ -308,9 +377,16 @@ fn totals(document: &Document, skipped: Skipped) -> String {
     for verdict in Verdict::AS_COUNTED {
         match verdict {
             Verdict::Skip if count(verdict) > 0 => {
-                let see = if skipped == Skipped::Listed { "" } else { "; see --list-skipped" };
+                let see = if skipped == Skipped::Listed {
+                    ""
+                } else {
+                    "; see --list-skipped"
+                };
                 let silent = without_stimulus(document);
-                parts.push(format!("{} skip ({silent} without a recipe or the probe{see})", count(verdict)));
+                parts.push(format!(
+                    "{} skip ({silent} without a recipe or the probe{see})",
+                    count(verdict)
+                ));
             }
             _ if count(verdict) > 0 || verdict == Verdict::Pass => {
                 parts.push(format!("{} {verdict}", count(verdict)));
@@ -318,5 +394,9 @@ fn totals(document: &Document, skipped: Skipped) -> String {
             _ => {}
         }
     }
-    format!("{}   in {:.1} s", parts.join("  "), document.duration_ms / 1e3)
+    format!(
+        "{}   in {:.1} s",
+        parts.join("  "),
+        document.duration_ms / 1e3
+    )
 }

@@ -18,8 +18,17 @@ use crate::{
 };
 
 /// All extensions of the protocol.
-pub(crate) const EXTENSIONS: [&str; 9] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
+pub(crate) const EXTENSIONS: [&str; 9] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "flow",
+    "control",
+    "large",
+];
 
 /// What was measured and learnt.
 #[derive(Debug, Clone, Serialize)]
@@ -57,7 +66,10 @@ static HOST_CASE: Case = Case::derived("H-CAL", "turn.7", "calibration", |_| Ok(
 /// # Errors
 ///
 /// When the program does not start or does not answer.
-pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Calibration), NotStarted> {
+pub(crate) fn calibrate(
+    subject: &mut Subject,
+    scale: f64,
+) -> Result<(Bounds, Calibration), NotStarted> {
     let loose = Bounds {
         start: Duration::ZERO,
         turn: Duration::ZERO,
@@ -74,24 +86,41 @@ pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Ca
     let failed = |stop: Stop, stderr: String| {
         let reason = match stop {
             Stop::Fail(finding) => {
-                let hint = finding.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                let hint = finding
+                    .hint
+                    .map(|hint| format!("; {hint}"))
+                    .unwrap_or_default();
                 format!("expected {}; got {}{hint}", finding.expected, finding.got)
             }
-            Stop::Harness(why) | Stop::Inconclusive(why) | Stop::Skip(why) | Stop::Unsupported(why) => why,
+            Stop::Harness(why)
+            | Stop::Inconclusive(why)
+            | Stop::Skip(why)
+            | Stop::Unsupported(why) => why,
         };
         NotStarted { reason, stderr }
     };
     let asked = subject.clone();
-    let mut trial = Trial::new(case, &asked, loose, 0).map_err(|stop| failed(stop, String::new()))?;
+    let mut trial =
+        Trial::new(case, &asked, loose, 0).map_err(|stop| failed(stop, String::new()))?;
     let measured = measure(&mut trial);
     let stderr = stderr_of(&trial);
     let (_, _) = {
         trial.expect_gone();
         trial.finish(Ok(()))
     };
-    let Measured { start, turn, ready, probe, journal } = measured.map_err(|stop| failed(stop, stderr))?;
+    let Measured {
+        start,
+        turn,
+        ready,
+        probe,
+        journal,
+    } = measured.map_err(|stop| failed(stop, stderr))?;
 
-    subject.probe_ops = if asked.probe == ProbeUse::Auto { probe } else { BTreeSet::new() };
+    subject.probe_ops = if asked.probe == ProbeUse::Auto {
+        probe
+    } else {
+        BTreeSet::new()
+    };
     subject.extensions = ready.as_ref().map(agreed).unwrap_or_default();
     subject.journal = journal;
     let bounds = Bounds::from_measured(start, turn, &subject.limits, scale);
@@ -99,7 +128,10 @@ pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Ca
     let program = ready.as_ref().and_then(|ready| {
         let adapter = ready.get("adapter")?;
         let name = adapter.get("name")?.as_str()?;
-        let version = adapter.get("version").and_then(Value::as_str).unwrap_or_default();
+        let version = adapter
+            .get("version")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         Some(format!("{name} {version}").trim_end().to_owned())
     });
     let calibration = Calibration {
@@ -144,7 +176,10 @@ fn measure(trial: &mut Trial<'_>) -> Outcome<Measured> {
     let ops = Trial::probe_answer(&hello.messages, "ops")
         .and_then(|answer| Some(answer.get("ops")?.as_array()?.clone()))
         .unwrap_or_default();
-    let ops = ops.iter().filter_map(|op| op.as_str().map(str::to_owned)).collect();
+    let ops = ops
+        .iter()
+        .filter_map(|op| op.as_str().map(str::to_owned))
+        .collect();
 
     let offered = trial.open_offering(&EXTENSIONS, &json!({}))?;
     trial.quick_turn(&offered)?;
@@ -153,19 +188,39 @@ fn measure(trial: &mut Trial<'_>) -> Outcome<Measured> {
     if trial.subject.keeps_journal() {
         let asked = trial.open_offering(&crate::trial::JOURNAL, &json!({}))?;
         trial.quick_turn(&asked)?;
-        journal = ready_of(trial, &asked).as_ref().map(agreed).unwrap_or_default().contains("journal");
+        journal = ready_of(trial, &asked)
+            .as_ref()
+            .map(agreed)
+            .unwrap_or_default()
+            .contains("journal");
     }
-    Ok(Measured { start, turn: turns[1], ready, probe: ops, journal })
+    Ok(Measured {
+        start,
+        turn: turns[1],
+        ready,
+        probe: ops,
+        journal,
+    })
 }
 
 fn ready_of(trial: &Trial<'_>, session: &Session) -> Option<Value> {
-    let ready = trial.of(session).into_iter().find(|seen| seen.kind() == "session.ready");
+    let ready = trial
+        .of(session)
+        .into_iter()
+        .find(|seen| seen.kind() == "session.ready");
     ready.map(|seen| Value::Object(seen.message().clone()))
 }
 
 fn agreed(ready: &Value) -> BTreeSet<String> {
-    let names = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
-    names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    let names = ready
+        .get("extensions")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    names
+        .iter()
+        .filter_map(|name| name.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The end of what the program wrote to stderr.

@@ -42,11 +42,19 @@ pub(crate) fn run_rounds(
     };
     let mut merged: Vec<Repeated> = Vec::new();
     for round in 0..most {
-        let plan = Plan { seed: plan.seed.wrapping_add(u64::from(round)), ..plan.clone() };
+        let plan = Plan {
+            seed: plan.seed.wrapping_add(u64::from(round)),
+            ..plan.clone()
+        };
         let results = run(&plan, subject, bounds, observer);
-        let over = until_failure && results.iter().any(|result| result.scored && is_red(result.verdict));
+        let over = until_failure
+            && results
+                .iter()
+                .any(|result| result.scored && is_red(result.verdict));
         for result in results {
-            let held = merged.iter_mut().find(|held| held.result.case.id == result.case.id);
+            let held = merged
+                .iter_mut()
+                .find(|held| held.result.case.id == result.case.id);
             match held {
                 Some(held) => held.take(result, plan.seed),
                 None => merged.push(Repeated {
@@ -71,8 +79,10 @@ impl Repeated {
     fn take(&mut self, mut result: CaseResult, seed: u64) {
         self.rounds += 1;
         self.failed += u32::from(is_red(result.verdict));
-        let (took, attempts) =
-            (self.result.took + result.took, self.result.attempts.saturating_add(result.attempts));
+        let (took, attempts) = (
+            self.result.took + result.took,
+            self.result.attempts.saturating_add(result.attempts),
+        );
         if result.verdict > self.result.verdict {
             std::mem::swap(&mut self.result, &mut result);
             self.run_seed = seed;
@@ -82,7 +92,10 @@ impl Repeated {
 
     fn conclude(&mut self) {
         if self.failed > 0 && self.rounds > 1 {
-            self.result.notes.push(format!("it did not pass in {} of {} rounds", self.failed, self.rounds));
+            self.result.notes.push(format!(
+                "it did not pass in {} of {} rounds",
+                self.failed, self.rounds
+            ));
         }
         if self.failed > 0 && self.failed < self.rounds && self.result.verdict == Verdict::Fail {
             self.result.verdict = Verdict::Flaky;
@@ -122,7 +135,12 @@ mod tests {
 
     fn over(verdicts: &[Verdict]) -> Repeated {
         let failed = u32::from(is_red(verdicts[0]));
-        let mut held = Repeated { result: ended(verdicts[0]), run_seed: 0, rounds: 1, failed };
+        let mut held = Repeated {
+            result: ended(verdicts[0]),
+            run_seed: 0,
+            rounds: 1,
+            failed,
+        };
         for (round, verdict) in verdicts.iter().enumerate().skip(1) {
             held.take(ended(*verdict), round as u64);
         }
@@ -133,15 +151,27 @@ mod tests {
     #[test]
     fn what_fails_in_some_rounds_is_flaky_and_shows_the_round() {
         let held = over(&[Verdict::Pass, Verdict::Fail, Verdict::Pass]);
-        assert_eq!((held.result.verdict, held.run_seed, held.failed), (Verdict::Flaky, 1, 1));
-        assert_eq!((held.result.took, held.result.attempts), (Duration::from_secs(3), 3));
+        assert_eq!(
+            (held.result.verdict, held.run_seed, held.failed),
+            (Verdict::Flaky, 1, 1)
+        );
+        assert_eq!(
+            (held.result.took, held.result.attempts),
+            (Duration::from_secs(3), 3)
+        );
         assert_eq!(held.result.notes, ["it did not pass in 1 of 3 rounds"]);
     }
 
     #[test]
     fn what_fails_in_all_rounds_fails() {
-        assert_eq!(over(&[Verdict::Fail, Verdict::Fail]).result.verdict, Verdict::Fail);
-        assert_eq!(over(&[Verdict::Pass, Verdict::Pass]).result.verdict, Verdict::Pass);
+        assert_eq!(
+            over(&[Verdict::Fail, Verdict::Fail]).result.verdict,
+            Verdict::Fail
+        );
+        assert_eq!(
+            over(&[Verdict::Pass, Verdict::Pass]).result.verdict,
+            Verdict::Pass
+        );
         assert_eq!(over(&[Verdict::Fail]).result.notes.len(), 0);
     }
 }

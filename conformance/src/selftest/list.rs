@@ -110,16 +110,25 @@ impl Programs {
             Side::Adapter => "adapters.toml",
             Side::Host => "hosts.toml",
         });
-        let text =
-            fs::read_to_string(&path).map_err(|source| ListError::Read { path: path.clone(), source })?;
-        let mut programs: Self = toml::from_str(&text)
-            .map_err(|error| ListError::Parse { path: path.clone(), reason: error.to_string() })?;
-        let here = folder.canonicalize().map_err(|source| ListError::Read { path, source })?;
+        let text = fs::read_to_string(&path).map_err(|source| ListError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let mut programs: Self = toml::from_str(&text).map_err(|error| ListError::Parse {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
+        let here = folder
+            .canonicalize()
+            .map_err(|source| ListError::Read { path, source })?;
         let mutants = programs.mutants.iter_mut().map(|of| {
             let keeps_journal = of.breaks.starts_with("journal.");
             (&mut of.command, "--mutant", &of.name, keeps_journal)
         });
-        let variants = programs.variants.iter_mut().map(|of| (&mut of.command, "--variant", &of.name, false));
+        let variants = programs
+            .variants
+            .iter_mut()
+            .map(|of| (&mut of.command, "--variant", &of.name, false));
         for (command, flag, name, keeps_journal) in mutants.chain(variants) {
             if command.is_empty() {
                 *command = switched(side, flag, name);
@@ -137,9 +146,16 @@ impl Programs {
 fn switched(side: Side, flag: &str, name: &str) -> Vec<String> {
     let (program, adapters): (_, &[_]) = match side {
         Side::Adapter => ("broken-adapter", &[]),
-        Side::Host => ("broken-host", &["--adapter", "{adapter}", "--adapter2", "{adapter2}"]),
+        Side::Host => (
+            "broken-host",
+            &["--adapter", "{adapter}", "--adapter2", "{adapter2}"],
+        ),
     };
-    [program, flag, name].iter().chain(adapters).map(ToString::to_string).collect()
+    [program, flag, name]
+        .iter()
+        .chain(adapters)
+        .map(ToString::to_string)
+        .collect()
 }
 
 /// Puts paths in the place of names: `{here}` and the compiled programs.

@@ -16,24 +16,42 @@ pub(crate) struct Gaps {
 
 /// What the mutants of a side leave unproven, by the lists alone.
 pub(crate) fn gaps(side: Side, mutants: &[Mutant]) -> Gaps {
-    let broken: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.breaks.as_str()).collect();
-    let killers: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.killed_by.as_str()).collect();
+    let broken: BTreeSet<&str> = mutants
+        .iter()
+        .map(|mutant| mutant.breaks.as_str())
+        .collect();
+    let killers: BTreeSet<&str> = mutants
+        .iter()
+        .map(|mutant| mutant.killed_by.as_str())
+        .collect();
     let must: Vec<_> = cases::of(side).filter(|case| is_must(case)).collect();
-    let clauses: BTreeSet<&'static str> =
-        must.iter().map(|case| case.clause).filter(|clause| !broken.contains(clause)).collect();
+    let clauses: BTreeSet<&'static str> = must
+        .iter()
+        .map(|case| case.clause)
+        .filter(|clause| !broken.contains(clause))
+        .collect();
     Gaps {
         clauses: clauses.into_iter().collect(),
-        cases: must.iter().map(|case| case.id).filter(|id| !killers.contains(id)).collect(),
+        cases: must
+            .iter()
+            .map(|case| case.id)
+            .filter(|id| !killers.contains(id))
+            .collect(),
     }
 }
 
 /// The matrix of one side as text: it is checked in, and any drift shows as a difference.
 pub(crate) fn matrix(side: Side, mutants: &[Mutant], killings: &[Killing]) -> String {
-    let outcomes: BTreeMap<&str, &Killing> =
-        killings.iter().map(|killing| (killing.name.as_str(), killing)).collect();
+    let outcomes: BTreeMap<&str, &Killing> = killings
+        .iter()
+        .map(|killing| (killing.name.as_str(), killing))
+        .collect();
     let mut text = format!("# {side} mutants: name, clause, case, caught\n");
     for mutant in mutants {
-        let caught = match outcomes.get(mutant.name.as_str()).map(|killing| &killing.outcome) {
+        let caught = match outcomes
+            .get(mutant.name.as_str())
+            .map(|killing| &killing.outcome)
+        {
             Some(Ok(())) => "caught",
             Some(Err(_)) => "SURVIVED",
             None => "not run",
@@ -44,11 +62,17 @@ pub(crate) fn matrix(side: Side, mutants: &[Mutant], killings: &[Killing]) -> St
         ));
     }
     let gaps = gaps(side, mutants);
-    text.push_str(&format!("# MUST cases that no mutant proves: {}\n", gaps.cases.len()));
+    text.push_str(&format!(
+        "# MUST cases that no mutant proves: {}\n",
+        gaps.cases.len()
+    ));
     for case in gaps.cases {
         text.push_str(&format!("unproven {case}\n"));
     }
-    text.push_str(&format!("# clauses tested as MUST that no mutant breaks: {}\n", gaps.clauses.len()));
+    text.push_str(&format!(
+        "# clauses tested as MUST that no mutant breaks: {}\n",
+        gaps.clauses.len()
+    ));
     for clause in gaps.clauses {
         text.push_str(&format!("unbroken {clause}\n"));
     }

@@ -48,15 +48,32 @@ pub(super) type Message = Map<String, Value>;
 /// One step of a script.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    Say { text: String, channel: Option<String> },
+    Say {
+        text: String,
+        channel: Option<String>,
+    },
     Emit(Message),
     Many(Vec<Message>),
     Raw(String),
     RawBytes(Vec<u8>),
-    Split { what: Piece, at: Cuts, gap_ms: u64 },
-    Bytewise { what: Piece, gap_us: u64 },
-    Burst { count: u64, size: u64, channel: Option<String> },
-    Endless { bytes: u64, beginning: Option<String> },
+    Split {
+        what: Piece,
+        at: Cuts,
+        gap_ms: u64,
+    },
+    Bytewise {
+        what: Piece,
+        gap_us: u64,
+    },
+    Burst {
+        count: u64,
+        size: u64,
+        channel: Option<String>,
+    },
+    Endless {
+        bytes: u64,
+        beginning: Option<String>,
+    },
     Complete(Message),
     Done,
     Delay(u64),
@@ -67,12 +84,30 @@ pub(super) enum Action {
     To(String, Vec<Self>),
     Session(String, Vec<Self>),
     Later(u64, Vec<Self>),
-    File { name: String, mime: String, bytes: u64, place: Place },
-    FileAt { path: String, name: Option<String>, mime: Option<String> },
-    WriteFile { path: String, bytes: u64 },
+    File {
+        name: String,
+        mime: String,
+        bytes: u64,
+        place: Place,
+    },
+    FileAt {
+        path: String,
+        name: Option<String>,
+        mime: Option<String>,
+    },
+    WriteFile {
+        path: String,
+        bytes: u64,
+    },
     Mkfifo(String),
-    Symlink { target: String, path: String },
-    Hardlink { target: String, path: String },
+    Symlink {
+        target: String,
+        path: String,
+    },
+    Hardlink {
+        target: String,
+        path: String,
+    },
     ReportFile(String),
     HoldStdin(bool),
     CloseStdout,
@@ -82,7 +117,11 @@ pub(super) enum Action {
     IgnoreStop,
     Exit(i32),
     Abort(Death),
-    Child { seconds: u64, kind: Kinship, pipes: Pipes },
+    Child {
+        seconds: u64,
+        kind: Kinship,
+        pipes: Pipes,
+    },
     Env,
     Pid,
 }
@@ -145,15 +184,22 @@ const MAX_BYTES: u64 = 4 << 30;
 
 /// Reads a list of actions; `at` is its place, for errors.
 pub(super) fn list(value: &Value, at: &str) -> Result<Vec<Action>, ScriptError> {
-    let actions = value.as_array().ok_or_else(|| ScriptError::new(at, "wants an array of actions"))?;
+    let actions = value
+        .as_array()
+        .ok_or_else(|| ScriptError::new(at, "wants an array of actions"))?;
     let numbered = actions.iter().enumerate();
-    numbered.map(|(i, action)| one(action, &format!("{at}[{i}]"))).collect()
+    numbered
+        .map(|(i, action)| one(action, &format!("{at}[{i}]")))
+        .collect()
 }
 
 fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
     let mut args = Args::of(action, at)?;
     let action = match args.name {
-        "say" => Action::Say { text: args.text()?, channel: args.optional_text()? },
+        "say" => Action::Say {
+            text: args.text()?,
+            channel: args.optional_text()?,
+        },
         "emit" => Action::Emit(args.object()?),
         "many" => Action::Many(messages(&mut args)?),
         "raw" => Action::Raw(args.text()?),
@@ -166,17 +212,27 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
             at: cuts(&mut args)?,
             gap_ms: args.optional_number()?.unwrap_or(0),
         },
-        "bytewise" => {
-            Action::Bytewise { what: piece(&mut args)?, gap_us: args.optional_number()?.unwrap_or(0) }
-        }
-        "burst" => {
-            Action::Burst { count: args.number()?, size: bytes(&mut args)?, channel: args.optional_text()? }
-        }
+        "bytewise" => Action::Bytewise {
+            what: piece(&mut args)?,
+            gap_us: args.optional_number()?.unwrap_or(0),
+        },
+        "burst" => Action::Burst {
+            count: args.number()?,
+            size: bytes(&mut args)?,
+            channel: args.optional_text()?,
+        },
         "flood" => {
             let (total, size) = (bytes(&mut args)?, bytes(&mut args)?.max(1));
-            Action::Burst { count: total.div_ceil(size), size, channel: None }
+            Action::Burst {
+                count: total.div_ceil(size),
+                size,
+                channel: None,
+            }
         }
-        "endless" => Action::Endless { bytes: bytes(&mut args)?, beginning: args.optional_text()? },
+        "endless" => Action::Endless {
+            bytes: bytes(&mut args)?,
+            beginning: args.optional_text()?,
+        },
         "complete" => Action::Complete(args.optional_object()?.unwrap_or_default()),
         "done" => Action::Done,
         "delay" => Action::Delay(args.number()?),
@@ -195,13 +251,24 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
             bytes: bytes(&mut args)?,
             place: place(&mut args)?,
         },
-        "file_at" => {
-            Action::FileAt { path: args.text()?, name: args.optional_text()?, mime: args.optional_text()? }
-        }
-        "write_file" => Action::WriteFile { path: args.text()?, bytes: bytes(&mut args)? },
+        "file_at" => Action::FileAt {
+            path: args.text()?,
+            name: args.optional_text()?,
+            mime: args.optional_text()?,
+        },
+        "write_file" => Action::WriteFile {
+            path: args.text()?,
+            bytes: bytes(&mut args)?,
+        },
         "mkfifo" => Action::Mkfifo(args.text()?),
-        "symlink" => Action::Symlink { target: args.text()?, path: args.text()? },
-        "hardlink" => Action::Hardlink { target: args.text()?, path: args.text()? },
+        "symlink" => Action::Symlink {
+            target: args.text()?,
+            path: args.text()?,
+        },
+        "hardlink" => Action::Hardlink {
+            target: args.text()?,
+            path: args.text()?,
+        },
         "report_file" => Action::ReportFile(args.text()?),
         "hold_stdin" => Action::HoldStdin(args.truth()?),
         "close_stdout" => Action::CloseStdout,
@@ -210,7 +277,9 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
         "ignore_term" => Action::IgnoreTerm,
         "ignore_stop" => Action::IgnoreStop,
         "exit" => Action::Exit(
-            u8::try_from(args.number()?).map_err(|_| args.wrong("wants a status up to 255"))?.into(),
+            u8::try_from(args.number()?)
+                .map_err(|_| args.wrong("wants a status up to 255"))?
+                .into(),
         ),
         "abort" => Action::Abort(match args.optional_text()?.as_deref() {
             None | Some("kill") => Death::Kill,
@@ -237,7 +306,9 @@ fn messages(args: &mut Args<'_>) -> Result<Vec<Message>, ScriptError> {
     let list = args.value("an array of messages")?;
     let list = list.as_array().ok_or_else(|| args.wrong(wrong))?;
     let objects = list.iter().map(|m| m.as_object().cloned());
-    objects.collect::<Option<_>>().ok_or_else(|| args.wrong(wrong))
+    objects
+        .collect::<Option<_>>()
+        .ok_or_else(|| args.wrong(wrong))
 }
 
 fn typed(kind: &str, mut message: Message) -> Message {
@@ -275,7 +346,11 @@ fn bytes(args: &mut Args<'_>) -> Result<u64, ScriptError> {
 
 fn wanted(args: &mut Args<'_>) -> Result<Wanted, ScriptError> {
     let kind = args.text()?;
-    let mut wanted = Wanted { kind, request_id: None, timeout_ms: WAIT_MS };
+    let mut wanted = Wanted {
+        kind,
+        request_id: None,
+        timeout_ms: WAIT_MS,
+    };
     for _ in 0..2 {
         match args.next() {
             None => {}
@@ -305,7 +380,11 @@ fn child(args: &mut Args<'_>, kind: Kinship) -> Result<Action, ScriptError> {
         (Some("free"), _) | (None, Kinship::Orphan) => Pipes::Free,
         (Some(_), _) => return Err(args.wrong("wants \"hold\" or \"free\"")),
     };
-    Ok(Action::Child { seconds, kind, pipes })
+    Ok(Action::Child {
+        seconds,
+        kind,
+        pipes,
+    })
 }
 
 /// Whether a list waits for `stop` by itself, so that the default answer would be in its way.
@@ -338,8 +417,14 @@ mod tests {
             refused(&json!([["to", "a", [["shout"]]]])),
             "on.stop[0].to[0]: \"shout\" is not an action"
         );
-        assert_eq!(refused(&json!([["pid", 1]])), "on.stop[0]: \"pid\" takes no argument 1");
-        assert_eq!(refused(&json!(["pid"])), "on.stop[0]: an action is an array that begins with its name");
+        assert_eq!(
+            refused(&json!([["pid", 1]])),
+            "on.stop[0]: \"pid\" takes no argument 1"
+        );
+        assert_eq!(
+            refused(&json!(["pid"])),
+            "on.stop[0]: an action is an array that begins with its name"
+        );
     }
 
     #[test]

@@ -14,7 +14,10 @@ pub(crate) struct ScriptError {
 impl ScriptError {
     /// An error at a place, such as `on.stop[2]`.
     pub(super) fn new(at: &str, what: impl Into<String>) -> Self {
-        Self { at: at.to_owned(), what: what.into() }
+        Self {
+            at: at.to_owned(),
+            what: what.into(),
+        }
     }
 }
 
@@ -32,7 +35,12 @@ impl<'a> Args<'a> {
         let wrong = || ScriptError::new(at, "an action is an array that begins with its name");
         let mut rest = action.as_array().ok_or_else(wrong)?.iter();
         let name = rest.next().and_then(Value::as_str).ok_or_else(wrong)?;
-        Ok(Self { name, at, rest, position: 0 })
+        Ok(Self {
+            name,
+            at,
+            rest,
+            position: 0,
+        })
     }
 
     /// The place of these arguments, for what is nested in them.

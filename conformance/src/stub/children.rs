@@ -55,7 +55,11 @@ pub(super) fn sleep(seconds: u64) -> ExitCode {
 
 /// Starts a sleeping child in a new session and ends, so that no one is its parent.
 pub(super) fn orphan(seconds: &str, pipes: &str, log: &Path) -> ExitCode {
-    let pipes = if pipes == "hold" { Pipes::Hold } else { Pipes::Free };
+    let pipes = if pipes == "hold" {
+        Pipes::Hold
+    } else {
+        Pipes::Free
+    };
     let _ = setsid();
     let sleeper = sleeper(seconds.parse().unwrap_or(0), pipes, log);
     match sleeper.and_then(|mut command| command.spawn()) {
@@ -99,10 +103,20 @@ mod tests {
 
     #[test]
     fn a_child_is_known_by_its_log() {
-        let args = ["trunkline-conformance", "stub", "--sleep", "30", "--log", "/a/log.jsonl"];
+        let args = [
+            "trunkline-conformance",
+            "stub",
+            "--sleep",
+            "30",
+            "--log",
+            "/a/log.jsonl",
+        ];
         assert!(is_child(&args, Path::new("/a/log.jsonl")));
         assert!(!is_child(&args, Path::new("/a/log")));
         assert!(!is_child(&args[..5], Path::new("--log")));
-        assert!(!is_child(&["vi", "stub", "--log", "/a/log.jsonl"], Path::new("/a/log.jsonl")));
+        assert!(!is_child(
+            &["vi", "stub", "--log", "/a/log.jsonl"],
+            Path::new("/a/log.jsonl")
+        ));
     }
 }

@@ -18,7 +18,11 @@ pub(super) const LONGEST: Duration = Duration::from_secs(60);
 ///
 /// When its file cannot be made.
 pub fn give(log: &Path, name: &str) -> io::Result<()> {
-    OpenOptions::new().create(true).append(true).open(path(log, name)).map(drop)
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path(log, name))
+        .map(drop)
 }
 
 pub(super) fn is_given(log: &Path, name: &str) -> bool {

@@ -17,7 +17,12 @@ impl Frame {
     /// Carries out an action on files; one that fails is logged and the list goes on.
     pub(super) fn act_on_files(&self, action: &Action) -> Result<(), Halt> {
         let done = match action {
-            Action::File { name, mime, bytes, place } => {
+            Action::File {
+                name,
+                mime,
+                bytes,
+                place,
+            } => {
                 let number = self.stub.next_file();
                 let file = format!("{}-{}-{number}.bin", self.log_name(), self.stub.log.start());
                 let path = self.folder(*place).join(file);
@@ -38,7 +43,9 @@ impl Frame {
             Action::Symlink { target, path } => {
                 std::os::unix::fs::symlink(self.path(target), self.path(path))
             }
-            Action::Hardlink { target, path } => std::fs::hard_link(self.path(target), self.path(path)),
+            Action::Hardlink { target, path } => {
+                std::fs::hard_link(self.path(target), self.path(path))
+            }
             Action::ReportFile(path) => self.report(&self.path(path)),
             _ => Ok(()),
         };
@@ -50,7 +57,13 @@ impl Frame {
 
     /// What two stubs of one host do not share, though they may share the folder.
     fn log_name(&self) -> String {
-        self.stub.log.path().file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        self.stub
+            .log
+            .path()
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 
     fn announce(&self, path: &Path, name: Option<&str>, mime: Option<&str>) -> Result<(), Halt> {
@@ -109,13 +122,18 @@ impl Frame {
     fn report(&self, path: &Path) -> io::Result<()> {
         let place = path.to_string_lossy();
         match digest(path) {
-            Ok((len, sha256)) => self
-                .stub
-                .log
-                .add("report", [("path", place.into()), ("len", len.into()), ("sha256", sha256.into())]),
-            Err(error) => {
-                self.stub.log.add("report", [("path", place.into()), ("error", error.to_string().into())])
-            }
+            Ok((len, sha256)) => self.stub.log.add(
+                "report",
+                [
+                    ("path", place.into()),
+                    ("len", len.into()),
+                    ("sha256", sha256.into()),
+                ],
+            ),
+            Err(error) => self.stub.log.add(
+                "report",
+                [("path", place.into()), ("error", error.to_string().into())],
+            ),
         }
         Ok(())
     }
@@ -123,7 +141,10 @@ impl Frame {
 
 fn digest(path: &Path) -> io::Result<(u64, String)> {
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblock)
+        .open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }

@@ -69,7 +69,10 @@ impl Frame {
 
     /// The same place, but nothing interrupts it.
     pub(super) fn detached(&self) -> Self {
-        Self { interrupted_by: None, ..self.clone() }
+        Self {
+            interrupted_by: None,
+            ..self.clone()
+        }
     }
 
     /// Carries out a list of actions.
@@ -96,7 +99,8 @@ impl Frame {
     /// Lets time pass.
     pub(super) fn sleep(&self, time: Duration) -> Result<(), Halt> {
         let deadline = Instant::now() + time;
-        self.session.wait(Some(deadline), || self.interrupted(), |_| false);
+        self.session
+            .wait(Some(deadline), || self.interrupted(), |_| false);
         if self.interrupted() {
             return Err(Halt);
         }
@@ -132,7 +136,9 @@ impl Frame {
 
     /// Writes one `output`.
     pub(super) fn say(&self, text: &str, channel: Option<&str>) -> Result<(), Halt> {
-        self.emit(&message(json!({"type": "output", "content": text, "channel": channel})))
+        self.emit(&message(
+            json!({"type": "output", "content": text, "channel": channel}),
+        ))
     }
 
     /// Writes the turn's end.

@@ -20,8 +20,14 @@ const MAX_LINE: usize = 64 << 20;
 /// The most inputs or errands that wait in a session.
 const MAX_WAITING: usize = 16_384;
 /// What a `session.update` may change, and its answer repeats.
-const UPDATABLE: [&str; 6] =
-    ["model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools"];
+const UPDATABLE: [&str; 6] = [
+    "model",
+    "reasoning_effort",
+    "mode",
+    "permission_mode",
+    "allowed_tools",
+    "denied_tools",
+];
 
 /// Reads until the end of stdin.
 pub(super) fn read_all(stub: &Arc<Stub>) {
@@ -68,7 +74,8 @@ impl Line {
     fn push(&mut self, piece: &[u8]) {
         self.seen += piece.len();
         let room = MAX_LINE.saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.bytes
+            .extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
     fn take(&mut self, stub: &Arc<Stub>, ended: Ended) {
@@ -108,7 +115,11 @@ fn take(stub: &Arc<Stub>, line: &str) {
         start(stub, id, &message);
         return;
     }
-    let session = if id.is_empty() { Some(Arc::clone(&stub.pipe)) } else { stub.session(id) };
+    let session = if id.is_empty() {
+        Some(Arc::clone(&stub.pipe))
+    } else {
+        stub.session(id)
+    };
     if let Some(session) = session {
         let arrival = session.arrive(kind, string(&message, "request_id"));
         deliver(stub, &session, kind, &message, arrival);
@@ -116,7 +127,10 @@ fn take(stub: &Arc<Stub>, line: &str) {
 }
 
 fn deliver(stub: &Arc<Stub>, session: &Arc<Session>, kind: &str, message: &Message, arrival: u64) {
-    let rule = || Errand::Rule { kind: kind.to_owned(), arrival };
+    let rule = || Errand::Rule {
+        kind: kind.to_owned(),
+        arrival,
+    };
     match kind {
         "user.input" => input(stub, session, message, arrival),
         "session.close" => {
@@ -143,9 +157,11 @@ fn start(stub: &Arc<Stub>, id: &str, message: &Message) {
     let offered = message.get("extensions").and_then(Value::as_array);
     let known = stub.script.extensions.as_ref();
     let agreed = match (offered, known) {
-        (Some(offered), Some(known)) => {
-            known.iter().filter(|name| offered.iter().any(|o| o.as_str() == Some(name))).cloned().collect()
-        }
+        (Some(offered), Some(known)) => known
+            .iter()
+            .filter(|name| offered.iter().any(|o| o.as_str() == Some(name)))
+            .cloned()
+            .collect(),
         _ => Vec::new(),
     };
     let session = Arc::new(Session::new(
@@ -171,8 +187,12 @@ fn input(stub: &Arc<Stub>, session: &Arc<Session>, message: &Message, arrival: u
         steer(stub, session, message, arrival);
         return;
     }
-    let input =
-        Input { content, turn_id: string(message, "turn_id").map(str::to_owned), arrival, stopped: false };
+    let input = Input {
+        content,
+        turn_id: string(message, "turn_id").map(str::to_owned),
+        arrival,
+        stopped: false,
+    };
     let full = session.with(|state| {
         let full = state.inputs.len() >= MAX_WAITING;
         if !full {
@@ -190,9 +210,15 @@ fn steer(stub: &Arc<Stub>, session: &Arc<Session>, message: &Message, arrival: u
     let content = string(message, "content").unwrap_or("");
     let running = session.look(|state| state.turn.as_ref().is_some_and(|turn| turn.open));
     let work = if stub.script.rule("steer").is_some() {
-        Errand::Rule { kind: "steer".to_owned(), arrival }
+        Errand::Rule {
+            kind: "steer".to_owned(),
+            arrival,
+        }
     } else if running && instructions(content).is_some() {
-        Errand::Instructions { content: content.to_owned(), arrival }
+        Errand::Instructions {
+            content: content.to_owned(),
+            arrival,
+        }
     } else {
         Errand::Emit(super::frame::message(json!({
             "type": "steer.result",

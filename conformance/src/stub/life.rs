@@ -14,7 +14,10 @@ use rustix::fs::{FlockOperation, flock};
 
 /// Takes the lock of a start. It is held until the file is dropped, or the process ends.
 pub(super) fn hold(log: &Path, start: u32) -> io::Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path(log, start))?;
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path(log, start))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
 }

@@ -44,7 +44,8 @@ fn takes_turn(message: &Message) -> bool {
 
 /// Writers escape the two separators that naive readers split at ([frame.2]).
 fn escape_separators(json: &str) -> String {
-    json.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    json.replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
 }
 
 #[cfg(test)]
@@ -67,6 +68,9 @@ mod tests {
             rendered(&json!({"type":"output","turn_id":null,"session_id":7})),
             r#"{"type":"output","session_id":7}"#
         );
-        assert_eq!(rendered(&json!({"type":"session.info"})), r#"{"type":"session.info","session_id":"s"}"#);
+        assert_eq!(
+            rendered(&json!({"type":"session.info"})),
+            r#"{"type":"session.info","session_id":"s"}"#
+        );
     }
 }

@@ -48,7 +48,11 @@ impl Log {
         log.write(
             None,
             "start",
-            [("argv", argv.into()), ("cwd", cwd.to_string_lossy().into()), ("env", names.into())],
+            [
+                ("argv", argv.into()),
+                ("cwd", cwd.to_string_lossy().into()),
+                ("env", names.into()),
+            ],
         )?;
         Ok(log)
     }

@@ -44,7 +44,14 @@ pub(super) struct Broken;
 
 impl Out {
     pub(super) fn new(log: Arc<Log>) -> Self {
-        Self { log, wire: Mutex::new(Wire { at_line_start: true, closed: false, began: 0 }) }
+        Self {
+            log,
+            wire: Mutex::new(Wire {
+                at_line_start: true,
+                closed: false,
+                began: 0,
+            }),
+        }
     }
 
     /// Writes whole lines in one go and logs each.
@@ -154,7 +161,10 @@ impl Out {
                 ("channel", member("channel")),
                 ("bytes", line.len().into()),
                 ("len", content.map_or(Value::Null, |c| c.len().into())),
-                ("sha256", content.map_or(Value::Null, |c| sha256(c.as_bytes()).into())),
+                (
+                    "sha256",
+                    content.map_or(Value::Null, |c| sha256(c.as_bytes()).into()),
+                ),
             ],
         );
     }
@@ -170,7 +180,11 @@ impl Out {
         } else if let Ok(text) = std::str::from_utf8(bytes) {
             self.log.add_at(Some(began), "raw", [("text", text.into())]);
         } else {
-            self.log.add_at(Some(began), "raw64", [("data", STANDARD.encode(bytes).into())]);
+            self.log.add_at(
+                Some(began),
+                "raw64",
+                [("data", STANDARD.encode(bytes).into())],
+            );
         }
     }
 }

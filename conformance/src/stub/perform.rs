@@ -21,9 +21,13 @@ const BURST_WRITE: usize = 64 * 1024;
 impl Frame {
     /// Logs the action and does it.
     pub(super) fn act(&self, action: &Action) -> Result<(), Halt> {
-        self.stub
-            .log
-            .add("act", [("name", name(action).into()), ("session_id", self.session.id.as_str().into())]);
+        self.stub.log.add(
+            "act",
+            [
+                ("name", name(action).into()),
+                ("session_id", self.session.id.as_str().into()),
+            ],
+        );
         match action {
             Action::Say { text, channel } => self.say(text, channel.as_deref())?,
             Action::Emit(message) => self.emit(message)?,
@@ -43,7 +47,11 @@ impl Frame {
                 let cuts: Vec<usize> = (1..text.len()).collect();
                 self.in_pieces(&text, &cuts, Duration::from_micros(*gap_us))?;
             }
-            Action::Burst { count, size, channel } => self.burst(*count, *size, channel.as_deref())?,
+            Action::Burst {
+                count,
+                size,
+                channel,
+            } => self.burst(*count, *size, channel.as_deref())?,
             Action::Endless { bytes, beginning } => self.endless(*bytes, beginning.as_deref())?,
             Action::Complete(members) => self.complete(members)?,
             Action::Done => self.session.with(|state| state.end_turn(self.turn)),
@@ -92,18 +100,25 @@ impl Frame {
             }),
             Action::Exit(code) => self.stub.exit(*code),
             Action::Abort(death) => children::die(*death),
-            Action::Child { seconds, kind, pipes } => {
-                children::start(&self.stub.log, *seconds, *kind, *pipes)
-            }
+            Action::Child {
+                seconds,
+                kind,
+                pipes,
+            } => children::start(&self.stub.log, *seconds, *kind, *pipes),
             Action::Env => self.log_environment(),
-            Action::Pid => self.stub.log.add("pid", [("pid", std::process::id().into())]),
+            Action::Pid => self
+                .stub
+                .log
+                .add("pid", [("pid", std::process::id().into())]),
         }
         Ok(())
     }
 
     /// Logs that an action could not be done.
     pub(super) fn failed(&self, error: &dyn std::fmt::Display) {
-        self.stub.log.add("bad", [("error", error.to_string().into())]);
+        self.stub
+            .log
+            .add("bad", [("error", error.to_string().into())]);
     }
 
     fn missed(&self, what: &str) {
@@ -112,7 +127,8 @@ impl Frame {
 
     fn filled(&self, text: &str) -> String {
         let turn_id = self.turn_id.as_deref().unwrap_or("");
-        text.replace("{session_id}", &escaped(&self.session.id)).replace("{turn_id}", &escaped(turn_id))
+        text.replace("{session_id}", &escaped(&self.session.id))
+            .replace("{turn_id}", &escaped(turn_id))
     }
 
     fn piece(&self, what: &Piece) -> String {
@@ -205,14 +221,19 @@ impl Frame {
                 break;
             }
         }
-        self.stub.log.add("endless", [("len", (bytes - rest).into())]);
+        self.stub
+            .log
+            .add("endless", [("len", (bytes - rest).into())]);
         Ok(())
     }
 
     fn wait_for(&self, wanted: &Wanted) -> Result<(), Halt> {
         let deadline = Instant::now() + Duration::from_millis(wanted.timeout_ms);
-        let came =
-            self.session.wait(Some(deadline), || self.interrupted(), |state| state.take(wanted, self.since));
+        let came = self.session.wait(
+            Some(deadline),
+            || self.interrupted(),
+            |state| state.take(wanted, self.since),
+        );
         if !came && self.interrupted() {
             return Err(Halt);
         }
@@ -224,7 +245,11 @@ impl Frame {
 
     fn wait_for_cue(&self, name: &str) -> Result<(), Halt> {
         let given = |_: &mut State| cue::is_given(self.stub.log.path(), name);
-        let came = self.session.wait(Some(Instant::now() + cue::LONGEST), || self.interrupted(), given);
+        let came = self.session.wait(
+            Some(Instant::now() + cue::LONGEST),
+            || self.interrupted(),
+            given,
+        );
         if self.interrupted() {
             return Err(Halt);
         }
@@ -245,8 +270,13 @@ impl Frame {
     fn log_environment(&self) {
         let value = |name: &str| std::env::var(name).map_or(Value::Null, Value::from);
         let shown = ["TMPDIR", "HOME", "PATH", "TERM", "ADAPTER_CONFIG"];
-        let values: serde_json::Map<_, _> = shown.into_iter().map(|n| (n.to_owned(), value(n))).collect();
-        let argv: Vec<Value> = std::env::args_os().map(|arg| arg.to_string_lossy().into()).collect();
+        let values: serde_json::Map<_, _> = shown
+            .into_iter()
+            .map(|n| (n.to_owned(), value(n)))
+            .collect();
+        let argv: Vec<Value> = std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into())
+            .collect();
         let cwd = std::env::current_dir().unwrap_or_default();
         self.stub.log.add(
             "env",
@@ -263,7 +293,9 @@ impl Frame {
 fn offsets(text: &str, cuts: &Cuts) -> Vec<usize> {
     match cuts {
         Cuts::Offsets(offsets) => offsets.clone(),
-        Cuts::InsideCharacters => (1..text.len()).filter(|&i| !text.is_char_boundary(i)).collect(),
+        Cuts::InsideCharacters => (1..text.len())
+            .filter(|&i| !text.is_char_boundary(i))
+            .collect(),
     }
 }
 

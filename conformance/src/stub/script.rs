@@ -26,8 +26,8 @@ impl Script {
     /// Reads the script for the start of that number, which counts from 1: the `starts` entry of that place lies over
     /// the script, member by member.
     pub(super) fn parse(text: &str, start: u32) -> Result<Self, ScriptError> {
-        let value: Value =
-            serde_json::from_str(text).map_err(|error| ScriptError::new("script", error.to_string()))?;
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| ScriptError::new("script", error.to_string()))?;
         let Value::Object(mut members) = value else {
             return Err(ScriptError::new("script", "wants an object"));
         };
@@ -85,12 +85,18 @@ fn starts(members: &mut Map<String, Value>) -> Result<Vec<Map<String, Value>>, S
         Value::Null => Some(Map::new()),
         other => other.as_object().cloned(),
     };
-    list.iter().map(over).collect::<Option<_>>().ok_or_else(wrong)
+    list.iter()
+        .map(over)
+        .collect::<Option<_>>()
+        .ok_or_else(wrong)
 }
 
 fn lists(value: &Value, at: &str) -> Result<HashMap<String, Vec<Action>>, ScriptError> {
     let read = |(name, actions): (&String, &Value)| {
-        Ok((name.clone(), action::list(actions, &format!("{at}.{name}"))?))
+        Ok((
+            name.clone(),
+            action::list(actions, &format!("{at}.{name}"))?,
+        ))
     };
     object(value, at)?.iter().map(read).collect()
 }
@@ -99,11 +105,16 @@ fn names(value: &Value) -> Result<Vec<String>, ScriptError> {
     let wrong = || ScriptError::new("extensions", "wants an array of names");
     let list = value.as_array().ok_or_else(wrong)?;
     let name = |v: &Value| v.as_str().map(str::to_owned);
-    list.iter().map(name).collect::<Option<_>>().ok_or_else(wrong)
+    list.iter()
+        .map(name)
+        .collect::<Option<_>>()
+        .ok_or_else(wrong)
 }
 
 fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, ScriptError> {
-    value.as_object().ok_or_else(|| ScriptError::new(at, "wants an object"))
+    value
+        .as_object()
+        .ok_or_else(|| ScriptError::new(at, "wants an object"))
 }
 
 #[cfg(test)]
@@ -112,7 +123,8 @@ mod tests {
 
     #[test]
     fn a_start_lies_over_the_script() {
-        let text = r#"{"ready_delay_ms":1,"starts":[null,{"ready_delay_ms":2,"at_start":[["pid"]]}]}"#;
+        let text =
+            r#"{"ready_delay_ms":1,"starts":[null,{"ready_delay_ms":2,"at_start":[["pid"]]}]}"#;
         let delays = [1, 2, 3].map(|n| Script::parse(text, n).unwrap().ready_delay_ms);
         assert_eq!(delays, [1, 2, 1]);
         assert_eq!(Script::parse(text, 2).unwrap().at_start.len(), 1);
@@ -127,7 +139,9 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_an_error() {
-        let error = Script::parse(r#"{"at_strat":[]}"#, 1).unwrap_err().to_string();
+        let error = Script::parse(r#"{"at_strat":[]}"#, 1)
+            .unwrap_err()
+            .to_string();
         assert_eq!(error, "at_strat: is not a key of a script");
     }
 }

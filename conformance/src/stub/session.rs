@@ -85,7 +85,10 @@ pub(super) struct Seen {
 
 impl Session {
     pub(super) fn new(id: &str, state: State) -> Self {
-        Self { id: id.to_owned(), state: Watched::new(state) }
+        Self {
+            id: id.to_owned(),
+            state: Watched::new(state),
+        }
     }
 
     /// Reads the state.
@@ -99,7 +102,11 @@ impl Session {
     }
 
     pub(super) fn agreed_on(&self, extension: &str) -> bool {
-        self.state.lock().agreed.iter().any(|name| name == extension)
+        self.state
+            .lock()
+            .agreed
+            .iter()
+            .any(|name| name == extension)
     }
 
     /// Notes an arrival and returns its place.
@@ -142,7 +149,11 @@ impl Session {
     ) -> bool {
         loop {
             let rest = deadline.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()));
-            if self.state.wait_within(rest.min(LOOK), |state| holds(state).then_some(())).is_some() {
+            if self
+                .state
+                .wait_within(rest.min(LOOK), |state| holds(state).then_some(()))
+                .is_some()
+            {
                 return true;
             }
             if rest.is_zero() || gives_up() {

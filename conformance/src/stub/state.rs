@@ -75,12 +75,14 @@ impl Stub {
     }
 
     pub(super) fn name(&self, name: &str, session: Arc<Session>) {
-        self.sessions.change(|sessions| sessions.names.insert(name.to_owned(), session));
+        self.sessions
+            .change(|sessions| sessions.names.insert(name.to_owned(), session));
     }
 
     /// The session of that name; waits until there is one.
     pub(super) fn by_name(&self, name: &str) -> Option<Arc<Session>> {
-        self.sessions.wait_within(NAME_DEADLINE, |sessions| sessions.names.get(name).cloned())
+        self.sessions
+            .wait_within(NAME_DEADLINE, |sessions| sessions.names.get(name).cloned())
     }
 
     /// Stops reading stdin, or goes on.

@@ -86,12 +86,16 @@ struct Program {
 /// When the file cannot be read, is not TOML, has an unknown key, or lacks the side's table.
 pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigError> {
     let file = read(path)?;
-    let bad = |reason: String| ConfigError::Parse { path: path.to_owned(), reason };
+    let bad = |reason: String| ConfigError::Parse {
+        path: path.to_owned(),
+        reason,
+    };
     let (program, table) = match side {
         Side::Adapter => (file.adapter, "adapter"),
         Side::Host => (file.host, "host"),
     };
-    let program = program.ok_or_else(|| bad(format!("it has no table [{table}] with a `command`")))?;
+    let program =
+        program.ok_or_else(|| bad(format!("it has no table [{table}] with a `command`")))?;
     if program.command.is_empty() {
         return Err(bad(format!("`command` of [{table}] is empty")));
     }
@@ -99,14 +103,23 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
         Side::Adapter => Subject::adapter(program.command),
         Side::Host => Subject::host(program.command),
     };
-    let base = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let base = base.canonicalize().map_err(|source| ConfigError::Read { path: base.to_owned(), source })?;
+    let base = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let base = base.canonicalize().map_err(|source| ConfigError::Read {
+        path: base.to_owned(),
+        source,
+    })?;
     subject.cwd = base.join(program.cwd.unwrap_or_else(|| PathBuf::from(".")));
     subject.env = program.env;
     subject.hubs = program.hubs;
     for name in program.pass_env {
-        let value = std::env::var(&name)
-            .map_err(|_| bad(format!("`pass_env` names {name}, which is not set here, or is not UTF-8")))?;
+        let value = std::env::var(&name).map_err(|_| {
+            bad(format!(
+                "`pass_env` names {name}, which is not set here, or is not UTF-8"
+            ))
+        })?;
         subject.env.entry(name).or_insert(value);
     }
     subject.class = file.class;
@@ -114,12 +127,21 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
     if !program.build.is_empty() {
         let within = Duration::try_from_secs_f64(subject.limits.build_s)
             .map_err(|error| bad(format!("`build_s`: {error}")))?;
-        subject.build = Some(Build { command: program.build, folder: base.clone(), within });
+        subject.build = Some(Build {
+            command: program.build,
+            folder: base.clone(),
+            within,
+        });
     }
-    if file.recipes.nonce.as_ref().is_some_and(|recipe| !recipe.contains("{nonce}")) {
-        return Err(
-            bad("recipe `nonce` has no {nonce}, so no session could be told from another".to_owned()),
-        );
+    if file
+        .recipes
+        .nonce
+        .as_ref()
+        .is_some_and(|recipe| !recipe.contains("{nonce}"))
+    {
+        return Err(bad(
+            "recipe `nonce` has no {nonce}, so no session could be told from another".to_owned(),
+        ));
     }
     subject.recipes = file.recipes;
     subject.redact = file.redact;
@@ -128,10 +150,16 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
             subject.probe = if has { ProbeUse::Auto } else { ProbeUse::Off };
             continue;
         }
-        let ability = Ability::ALL.into_iter().find(|ability| ability.name() == name).ok_or_else(|| {
-            let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.name()).collect();
-            bad(format!("unknown ability `{name}`; known are probe, {}", known.join(", ")))
-        })?;
+        let ability = Ability::ALL
+            .into_iter()
+            .find(|ability| ability.name() == name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.name()).collect();
+                bad(format!(
+                    "unknown ability `{name}`; known are probe, {}",
+                    known.join(", ")
+                ))
+            })?;
         if has {
             subject.abilities.insert(ability);
         }
@@ -146,25 +174,44 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
 /// When the file cannot be read, is not TOML, has an unknown key, or no program at all.
 pub(crate) fn sides_of(path: &Path) -> Result<Vec<Side>, ConfigError> {
     let file = read(path)?;
-    let sides = [(Side::Adapter, file.adapter.is_some()), (Side::Host, file.host.is_some())];
-    let sides: Vec<Side> = sides.into_iter().filter_map(|(side, has)| has.then_some(side)).collect();
+    let sides = [
+        (Side::Adapter, file.adapter.is_some()),
+        (Side::Host, file.host.is_some()),
+    ];
+    let sides: Vec<Side> = sides
+        .into_iter()
+        .filter_map(|(side, has)| has.then_some(side))
+        .collect();
     match sides.is_empty() {
         false => Ok(sides),
         true => {
             let reason = "it has neither a table [adapter] nor a table [host]".to_owned();
-            Err(ConfigError::Parse { path: path.to_owned(), reason })
+            Err(ConfigError::Parse {
+                path: path.to_owned(),
+                reason,
+            })
         }
     }
 }
 
 fn read(path: &Path) -> Result<File, ConfigError> {
     let text = fs::read_to_string(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => ConfigError::Missing { path: path.to_owned() },
-        _ => ConfigError::Read { path: path.to_owned(), source },
+        io::ErrorKind::NotFound => ConfigError::Missing {
+            path: path.to_owned(),
+        },
+        _ => ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        },
     })?;
-    let bad = |reason| ConfigError::Parse { path: path.to_owned(), reason };
+    let bad = |reason| ConfigError::Parse {
+        path: path.to_owned(),
+        reason,
+    };
     if toml::from_str::<toml::Table>(&text).is_ok_and(|all| all.contains_key("command")) {
-        return Err(bad("`command` belongs in a table: write [adapter], or [host], above it".to_owned()));
+        return Err(bad(
+            "`command` belongs in a table: write [adapter], or [host], above it".to_owned(),
+        ));
     }
     toml::from_str(&text).map_err(|error: toml::de::Error| bad(error.to_string()))
 }
@@ -186,9 +233,13 @@ pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error
                 text => (text, 0),
             };
             let number: usize = digits.trim().parse().map_err(|_| {
-                de::Error::custom(format!("`{text}` is not a size; write bytes, or a number with KiB or MiB"))
+                de::Error::custom(format!(
+                    "`{text}` is not a size; write bytes, or a number with KiB or MiB"
+                ))
             })?;
-            number.checked_shl(shift).ok_or_else(|| de::Error::custom("too large"))
+            number
+                .checked_shl(shift)
+                .ok_or_else(|| de::Error::custom("too large"))
         }
     }
 }
@@ -215,7 +266,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("conform.toml");
         let error = || read_config(&file, Side::Adapter).unwrap_err().to_string();
-        assert!(error().contains("there is no") && error().contains("init` writes one"), "{}", error());
+        assert!(
+            error().contains("there is no") && error().contains("init` writes one"),
+            "{}",
+            error()
+        );
         fs::write(&file, "command = [\"true\"]").unwrap();
         assert!(error().contains("write [adapter]"), "{}", error());
     }
@@ -226,6 +281,9 @@ mod tests {
         assert_eq!(class("class = \"strict\"").unwrap(), Class::Strict);
         assert_eq!(class("profile = \"core\"").unwrap(), Class::Core);
         assert!(class("class = \"lax\"").is_err());
-        assert!(class("class = \"core\"\nprofile = \"core\"").is_err(), "both names at once");
+        assert!(
+            class("class = \"core\"\nprofile = \"core\"").is_err(),
+            "both names at once"
+        );
     }
 }

@@ -12,7 +12,12 @@ use crate::{
 
 impl Trial<'_> {
     /// A finding under this case's own clause.
-    pub(crate) fn finding(&self, expected: impl Display, got: impl Display, ground: Ground) -> Finding {
+    pub(crate) fn finding(
+        &self,
+        expected: impl Display,
+        got: impl Display,
+        ground: Ground,
+    ) -> Finding {
         Finding {
             clause: self.case.clause.into(),
             level: self.case.level,
@@ -28,12 +33,20 @@ impl Trial<'_> {
 
     /// Fails because of something that was seen.
     pub(crate) fn fail<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
-        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Seen))))
+        Err(Stop::Fail(Box::new(self.finding(
+            expected,
+            got,
+            Ground::Seen,
+        ))))
     }
 
     /// Fails because something was not seen in time.
     pub(crate) fn late<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
-        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Late))))
+        Err(Stop::Fail(Box::new(self.finding(
+            expected,
+            got,
+            Ground::Late,
+        ))))
     }
 
     /// Fails unless it holds.
@@ -42,7 +55,11 @@ impl Trial<'_> {
     ///
     /// The failure.
     pub(crate) fn demand(&self, holds: bool, expected: impl Display, got: impl Display) -> Outcome {
-        if holds { Ok(()) } else { self.fail(expected, got) }
+        if holds {
+            Ok(())
+        } else {
+            self.fail(expected, got)
+        }
     }
 
     /// Records a finding of another clause or level and goes on.
@@ -90,8 +107,17 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// The failure, with what came.
-    pub(crate) fn demand_silence(&self, session: &Session, from: usize, expected: impl Display) -> Outcome {
-        self.demand(self.since(from, session).is_empty(), expected, self.what_came(from, session))
+    pub(crate) fn demand_silence(
+        &self,
+        session: &Session,
+        from: usize,
+        expected: impl Display,
+    ) -> Outcome {
+        self.demand(
+            self.since(from, session).is_empty(),
+            expected,
+            self.what_came(from, session),
+        )
     }
 
     /// Fails when something is answered, for a session or for none. What comes by itself may come at any time, so an
@@ -138,9 +164,18 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// The failure.
-    pub(crate) fn demand_member(&self, seen: &Seen, member: &str, wanted: impl Into<Value>) -> Outcome {
+    pub(crate) fn demand_member(
+        &self,
+        seen: &Seen,
+        member: &str,
+        wanted: impl Into<Value>,
+    ) -> Outcome {
         let (got, wanted) = (seen.get(member).cloned().unwrap_or_default(), wanted.into());
-        self.demand(got == wanted, format!("`{member}` of `{}`: {wanted}", seen.kind()), got)
+        self.demand(
+            got == wanted,
+            format!("`{member}` of `{}`: {wanted}", seen.kind()),
+            got,
+        )
     }
 
     /// Fails unless a session has had exactly so many ends; a fence and a quiet window come first.

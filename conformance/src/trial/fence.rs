@@ -29,16 +29,25 @@ impl Trial<'_> {
         let quick = self.quick();
         self.input(&session, quick)?;
         // Below a host stands the stub, which answers at once.
-        let least = self.bounds.secs(if self.subject.side == Side::Host { 6.0 } else { 20.0 });
+        let least = self.bounds.secs(if self.subject.side == Side::Host {
+            6.0
+        } else {
+            20.0
+        });
         let within = self.bounds.deadline.max(least).min(self.bounds.longest);
         let expected = "a turn of a fresh session is answered";
         let answered = loop {
             let waited = began.elapsed();
-            if self.nth_end(&session, 0, Duration::from_millis(500).min(within)).is_some() {
+            if self
+                .nth_end(&session, 0, Duration::from_millis(500).min(within))
+                .is_some()
+            {
                 break true;
             }
             if self.exit_text().is_some() {
-                break self.nth_end(&session, 0, Duration::from_millis(200)).is_some();
+                break self
+                    .nth_end(&session, 0, Duration::from_millis(200))
+                    .is_some();
             }
             if waited > within {
                 break false;
@@ -76,7 +85,10 @@ impl Trial<'_> {
         let mut fences = self.fences.clone();
         fences.sort_unstable();
         let median = fences.get(fences.len() / 2).copied().unwrap_or_default();
-        (median * 5).clamp(self.bounds.quiet, Duration::from_secs(3).max(self.bounds.quiet))
+        (median * 5).clamp(
+            self.bounds.quiet,
+            Duration::from_secs(3).max(self.bounds.quiet),
+        )
     }
 
     /// Lets a stated time pass in which the program is only watched.

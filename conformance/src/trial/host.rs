@@ -82,13 +82,19 @@ pub(crate) struct Below {
 
 impl Below {
     fn of(index: usize, record: &Record) -> Option<Self> {
-        let Link::Lower(process) = record.link else { return None };
+        let Link::Lower(process) = record.link else {
+            return None;
+        };
         let by = match record.event {
             Event::Host { .. } => Side::Host,
             Event::Adapter { .. } => Side::Adapter,
             _ => return None,
         };
-        Some(Self { process, by, seen: Seen::of(index, record)? })
+        Some(Self {
+            process,
+            by,
+            seen: Seen::of(index, record)?,
+        })
     }
 }
 
@@ -118,7 +124,8 @@ impl Trial<'_> {
     /// When the script is wrong or cannot be written.
     pub(crate) fn stub_script_of(&mut self, which: Which, script: &Value) -> Outcome {
         let text = script.to_string();
-        stub::check_script(&text).map_err(|error| Stop::Harness(format!("the stub's script: {error}")))?;
+        stub::check_script(&text)
+            .map_err(|error| Stop::Harness(format!("the stub's script: {error}")))?;
         std::fs::write(self.path(which.script()), text)?;
         Ok(())
     }
@@ -146,11 +153,16 @@ impl Trial<'_> {
         if self.subject.side != Side::Host {
             return self.subject.command.clone();
         }
-        let (first, second) = (self.stub_command(Which::First), self.stub_command(Which::Second));
+        let (first, second) = (
+            self.stub_command(Which::First),
+            self.stub_command(Which::Second),
+        );
         let journal = self.path("journal").display().to_string();
         let fill = |argument: &String| {
             let adapters = argument.replace(Which::First.placeholder(), &first);
-            adapters.replace(Which::Second.placeholder(), &second).replace("{journal}", &journal)
+            adapters
+                .replace(Which::Second.placeholder(), &second)
+                .replace("{journal}", &journal)
         };
         self.subject.command.iter().map(fill).collect()
     }
@@ -164,7 +176,11 @@ impl Trial<'_> {
             if !self.path(which.script()).exists() {
                 std::fs::write(self.path(which.script()), "{}")?;
             }
-            let tail = Tail::follow(self.log_path(which), self.history.clone(), self.stubs.starts.clone());
+            let tail = Tail::follow(
+                self.log_path(which),
+                self.history.clone(),
+                self.stubs.starts.clone(),
+            );
             self.stubs.tails.push(tail);
         }
         Ok(())
@@ -191,7 +207,9 @@ impl Trial<'_> {
     /// What the host wrote to the stub in a session.
     pub(crate) fn written_to(&self, lower: &Lower) -> Vec<Seen> {
         let of = self.below_of(lower).into_iter();
-        of.filter(|below| below.by == Side::Host).map(|below| below.seen).collect()
+        of.filter(|below| below.by == Side::Host)
+            .map(|below| below.seen)
+            .collect()
     }
 
     /// What host and stub said to each other in a session.
@@ -215,7 +233,9 @@ impl Trial<'_> {
         within: Duration,
         wanted: impl Fn(&Below) -> bool,
     ) -> Option<Below> {
-        self.history.wait(from, within, |index, record| Below::of(index, record).filter(&wanted))
+        self.history.wait(from, within, |index, record| {
+            Below::of(index, record).filter(&wanted)
+        })
     }
 
     /// Waits for a message of a type that the stub writes in a session.
@@ -226,7 +246,9 @@ impl Trial<'_> {
         kind: &str,
         within: Duration,
     ) -> Option<Seen> {
-        self.wait_between(from, lower, within, |by, seen| by == Side::Adapter && seen.kind() == kind)
+        self.wait_between(from, lower, within, |by, seen| {
+            by == Side::Adapter && seen.kind() == kind
+        })
     }
 
     /// Waits for a message of either side in a session.
@@ -262,7 +284,10 @@ impl Trial<'_> {
             Some(seen) => Ok(seen),
             None => {
                 let got = self.exit_text().unwrap_or_else(|| "it did not".to_owned());
-                self.late(format!("`{kind}` reaches the adapter within {within:.1?}"), got)
+                self.late(
+                    format!("`{kind}` reaches the adapter within {within:.1?}"),
+                    got,
+                )
             }
         }
     }
@@ -274,7 +299,11 @@ impl Trial<'_> {
     ///
     /// A failure under this case's clause when nothing of it reaches the stub.
     pub(crate) fn lower(&self, session: &Session) -> Outcome<Lower> {
-        let named = self.below().into_iter().rev().find(|below| is_for(below, session));
+        let named = self
+            .below()
+            .into_iter()
+            .rev()
+            .find(|below| is_for(below, session));
         let found = named.or_else(|| {
             self.wait_below(0, self.bounds.deadline, |below| {
                 is_for(below, session)
@@ -284,7 +313,10 @@ impl Trial<'_> {
             })
         });
         match found {
-            Some(below) => Ok(Lower { process: below.process, id: below.seen.session().to_owned() }),
+            Some(below) => Ok(Lower {
+                process: below.process,
+                id: below.seen.session().to_owned(),
+            }),
             None => self.late(format!("the adapter learns of {}", session.id()), "nothing"),
         }
     }
@@ -319,7 +351,9 @@ impl Trial<'_> {
         within: Duration,
         wanted: impl Fn(&Value) -> bool,
     ) -> Option<Value> {
-        self.history.wait(from, within, |_, record| act_of(record, &wanted).map(|(_, act)| act))
+        self.history.wait(from, within, |_, record| {
+            act_of(record, &wanted).map(|(_, act)| act)
+        })
     }
 
     /// Kills the children that the stub left by instruction, so that they do not count as left by the host.
@@ -330,7 +364,10 @@ impl Trial<'_> {
 
     /// The processes of the stub, in the order of their starts.
     pub(crate) fn stub_processes(&self) -> Vec<u32> {
-        self.logged("start").into_iter().map(|(process, _)| process).collect()
+        self.logged("start")
+            .into_iter()
+            .map(|(process, _)| process)
+            .collect()
     }
 
     /// Whether a process of the stub still runs: neither gone nor waiting to be reaped, wherever the host has put it.

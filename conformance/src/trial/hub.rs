@@ -28,23 +28,34 @@ pub(crate) struct Hub {
     pipe: Pipe,
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a case writes its message in place"
+)]
 impl Hub {
     /// Sends a message, and returns the length of the history before it.
     pub(crate) fn say(&self, message: Value) -> usize {
         let at = self.pipe.tape.history.len();
-        self.pipe.write(wire::line_of(&message), Trial::intent(false));
+        self.pipe
+            .write(wire::line_of(&message), Trial::intent(false));
         at
     }
 
     /// Sends a message of a session, given its type and further members.
     pub(crate) fn tell(&self, session: &Session, kind: &str, members: Value) -> usize {
-        self.say(wire::with(json!({"type":kind,"session_id":session.id()}), &members))
+        self.say(wire::with(
+            json!({"type":kind,"session_id":session.id()}),
+            &members,
+        ))
     }
 
     /// Starts a session that asks for the journal, with more members.
     pub(crate) fn start(&self, session: &Session, more: Value) -> usize {
-        self.tell(session, "session.start", wire::with(json!({"protocol":1,"extensions":JOURNAL}), &more))
+        self.tell(
+            session,
+            "session.start",
+            wire::with(json!({"protocol":1,"extensions":JOURNAL}), &more),
+        )
     }
 
     /// Attaches to a session behind an entry, with more members.
@@ -54,8 +65,18 @@ impl Hub {
     }
 
     /// Sends an input by the ids of its turn and of its message.
-    pub(crate) fn input(&self, session: &Session, turn: &str, message: &str, content: &str) -> usize {
-        self.tell(session, "user.input", json!({"turn_id":turn,"message_id":message,"content":content}))
+    pub(crate) fn input(
+        &self,
+        session: &Session,
+        turn: &str,
+        message: &str,
+        content: &str,
+    ) -> usize {
+        self.tell(
+            session,
+            "user.input",
+            json!({"turn_id":turn,"message_id":message,"content":content}),
+        )
     }
 
     /// Stops reading, or goes on.
@@ -65,14 +86,19 @@ impl Hub {
 
     fn seen(&self, index: usize, record: &Record) -> Option<Seen> {
         let whole = matches!(record.event, Event::Adapter { ended: true, .. });
-        (record.link == self.pipe.tape.link && whole).then(|| Seen::of(index, record)).flatten()
+        (record.link == self.pipe.tape.link && whole)
+            .then(|| Seen::of(index, record))
+            .flatten()
     }
 
     /// What it has heard of a session, from a place on.
     pub(crate) fn heard(&self, session: &Session, from: usize) -> Vec<Seen> {
         let mut heard = Vec::new();
         self.pipe.tape.history.scan(from, |index, record| {
-            heard.extend(self.seen(index, record).filter(|seen| seen.session() == session.id()));
+            heard.extend(
+                self.seen(index, record)
+                    .filter(|seen| seen.session() == session.id()),
+            );
             None::<()>
         });
         heard
@@ -94,7 +120,8 @@ impl Hub {
         wanted: impl Fn(&Seen) -> bool,
     ) -> Option<Seen> {
         self.pipe.tape.history.wait(from, within, |index, record| {
-            self.seen(index, record).filter(|seen| seen.session() == session.id() && wanted(seen))
+            self.seen(index, record)
+                .filter(|seen| seen.session() == session.id() && wanted(seen))
         })
     }
 }
@@ -119,7 +146,10 @@ impl Trial<'_> {
 
     fn next_tape(&mut self) -> Tape {
         self.hubs += 1;
-        Tape { history: Arc::clone(&self.history), link: Link::Hub(self.hubs) }
+        Tape {
+            history: Arc::clone(&self.history),
+            link: Link::Hub(self.hubs),
+        }
     }
 
     /// Starts the host; the hub has its stdin and stdout.
@@ -128,10 +158,15 @@ impl Trial<'_> {
     ///
     /// When it cannot be started.
     pub(crate) fn hub(&mut self) -> Outcome<Hub> {
-        let launch = Launch { link: self.next_tape().link, ..self.launch() };
+        let launch = Launch {
+            link: self.next_tape().link,
+            ..self.launch()
+        };
         self.start_with(&launch)?;
         self.expect_gone();
-        Ok(Hub { pipe: self.process()?.pipe().clone() })
+        Ok(Hub {
+            pipe: self.process()?.pipe().clone(),
+        })
     }
 
     /// One more hub of the host that runs, by its socket.
@@ -141,7 +176,12 @@ impl Trial<'_> {
     /// A failure under this case's clause when the socket takes no connection in time.
     pub(crate) fn further_hub(&mut self) -> Outcome<Hub> {
         let journal = self.path("journal").display().to_string();
-        let path = self.subject.hubs.as_deref().unwrap_or_default().replace("{journal}", &journal);
+        let path = self
+            .subject
+            .hubs
+            .as_deref()
+            .unwrap_or_default()
+            .replace("{journal}", &journal);
         let tape = self.next_tape();
         let mut left = self.bounds.deadline;
         loop {
@@ -152,7 +192,10 @@ impl Trial<'_> {
                     return Ok(Hub { pipe });
                 }
                 Err(error) if left.is_zero() => {
-                    return self.late("the socket `hubs` takes a further hub", format!("{path}: {error}"));
+                    return self.late(
+                        "the socket `hubs` takes a further hub",
+                        format!("{path}: {error}"),
+                    );
                 }
                 Err(_) => thread::sleep(LOOK),
             }
@@ -171,7 +214,9 @@ impl Trial<'_> {
     ///
     /// When it does not end.
     pub(crate) fn kill_host(&mut self) -> Outcome {
-        let Some(process) = self.process.take() else { return Ok(()) };
+        let Some(process) = self.process.take() else {
+            return Ok(());
+        };
         process.signal(Signal::KILL);
         let within = self.bounds.secs(5.0);
         if process.wait_exit(within).is_none() {
@@ -188,10 +233,12 @@ impl Trial<'_> {
 
     /// The line of a message, without its LF.
     pub(crate) fn line_of(&self, seen: &Seen) -> Arc<[u8]> {
-        let line = self.history.scan(seen.index, |_, record| match &record.event {
-            Event::Adapter { bytes, .. } | Event::Host { bytes, .. } => Some(Arc::clone(bytes)),
-            _ => None,
-        });
+        let line = self
+            .history
+            .scan(seen.index, |_, record| match &record.event {
+                Event::Adapter { bytes, .. } | Event::Host { bytes, .. } => Some(Arc::clone(bytes)),
+                _ => None,
+            });
         line.unwrap_or_default()
     }
 
@@ -228,8 +275,16 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::hear`].
-    pub(crate) fn hear_kind(&self, hub: &Hub, session: &Session, from: usize, kind: &str) -> Outcome<Seen> {
-        self.hear(hub, session, from, format!("`{kind}`"), |seen| seen.kind() == kind)
+    pub(crate) fn hear_kind(
+        &self,
+        hub: &Hub,
+        session: &Session,
+        from: usize,
+        kind: &str,
+    ) -> Outcome<Seen> {
+        self.hear(hub, session, from, format!("`{kind}`"), |seen| {
+            seen.kind() == kind
+        })
     }
 
     /// Waits for the end of a turn that is an entry.
@@ -237,10 +292,22 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::hear`].
-    pub(crate) fn hear_end(&self, hub: &Hub, session: &Session, from: usize, turn: &str) -> Outcome<Seen> {
-        self.hear(hub, session, from, format!("the `turn.complete` of {turn}, with a `seq`"), |seen| {
-            seen.kind() == "turn.complete" && seen.text("turn_id") == turn && seen.is_entry()
-        })
+    pub(crate) fn hear_end(
+        &self,
+        hub: &Hub,
+        session: &Session,
+        from: usize,
+        turn: &str,
+    ) -> Outcome<Seen> {
+        self.hear(
+            hub,
+            session,
+            from,
+            format!("the `turn.complete` of {turn}, with a `seq`"),
+            |seen| {
+                seen.kind() == "turn.complete" && seen.text("turn_id") == turn && seen.is_entry()
+            },
+        )
     }
 
     /// A turn of a fresh session without the journal, then a quiet window: what has not come by now does not come.

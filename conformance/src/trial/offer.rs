@@ -14,7 +14,8 @@ impl Trial<'_> {
     /// The extensions that the program agrees on when all are offered.
     pub(crate) fn extensions(&self) -> Vec<&'static str> {
         let all = crate::run::EXTENSIONS.into_iter();
-        all.filter(|name| self.subject.extensions.contains(*name)).collect()
+        all.filter(|name| self.subject.extensions.contains(*name))
+            .collect()
     }
 
     /// Opens a session that offers these extensions, with more members of `session.start`, and waits until they are
@@ -26,9 +27,21 @@ impl Trial<'_> {
     pub(crate) fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
         let from = self.history.len();
         let session = self.open_offering(extensions, more)?;
-        let ready = self.expect(from, &session, "session.ready", self.bounds.deadline + self.bounds.start)?;
-        let agreed = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
-        match extensions.iter().find(|name| !agreed.iter().any(|agreed| agreed == *name)) {
+        let ready = self.expect(
+            from,
+            &session,
+            "session.ready",
+            self.bounds.deadline + self.bounds.start,
+        )?;
+        let agreed = ready
+            .get("extensions")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        match extensions
+            .iter()
+            .find(|name| !agreed.iter().any(|agreed| agreed == *name))
+        {
             None => Ok((session, ready)),
             Some(lacks) => Err(Stop::Unsupported(format!(
                 "extension `{lacks}`: it agrees when all are offered, not when {} is",
@@ -42,7 +55,12 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn tell(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
+    pub(crate) fn tell(
+        &mut self,
+        session: &Session,
+        kind: &str,
+        members: &Value,
+    ) -> Outcome<usize> {
         self.send(message(session, kind, members))
     }
 
@@ -51,7 +69,12 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn tell_deviant(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
+    pub(crate) fn tell_deviant(
+        &mut self,
+        session: &Session,
+        kind: &str,
+        members: &Value,
+    ) -> Outcome<usize> {
         self.send_deviant(message(session, kind, members))
     }
 
@@ -76,8 +99,17 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn input_as(&mut self, session: &Session, turn: &str, content: &str) -> Outcome<usize> {
-        self.tell(session, "user.input", &json!({"turn_id":turn,"content":content}))
+    pub(crate) fn input_as(
+        &mut self,
+        session: &Session,
+        turn: &str,
+        content: &str,
+    ) -> Outcome<usize> {
+        self.tell(
+            session,
+            "user.input",
+            &json!({"turn_id":turn,"content":content}),
+        )
     }
 
     /// Sends a script in a turn of this id.
@@ -85,7 +117,12 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] when the probe lacks an operation.
-    pub(crate) fn probe_as(&mut self, session: &Session, turn: &str, ops: &Value) -> Outcome<usize> {
+    pub(crate) fn probe_as(
+        &mut self,
+        session: &Session,
+        turn: &str,
+        ops: &Value,
+    ) -> Outcome<usize> {
         self.may_probe(ops)?;
         self.input_as(session, turn, &Self::script(ops))
     }

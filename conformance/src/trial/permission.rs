@@ -50,7 +50,9 @@ impl Trial<'_> {
     /// A guarded action that has not happened.
     pub(crate) fn action(&mut self) -> Ask {
         let name = self.fresh("effect");
-        Ask { effect: self.path(&name) }
+        Ask {
+            effect: self.path(&name),
+        }
     }
 
     /// Provokes a request for an action: by the probe, else by recipe `permission`.
@@ -78,14 +80,18 @@ impl Trial<'_> {
                     && matches!(seen.kind(), "permission.request" | "turn.complete")
             });
             match found {
-                Some(seen) if seen.kind() == "permission.request" => return Ok(Request { seen, from }),
+                Some(seen) if seen.kind() == "permission.request" => {
+                    return Ok(Request { seen, from });
+                }
                 Some(_) => {
                     self.end_of(session, from)?;
                 }
                 None => break,
             }
         }
-        Err(Stop::Inconclusive("recipe `permission` did not provoke a permission request".to_owned()))
+        Err(Stop::Inconclusive(
+            "recipe `permission` did not provoke a permission request".to_owned(),
+        ))
     }
 
     /// Provokes several requests at once in one turn, by the probe; in the order of the actions.
@@ -107,7 +113,12 @@ impl Trial<'_> {
             };
             match self.wait(from, self.bounds.deadline, wanted) {
                 Some(seen) => requests.push(Request { seen, from }),
-                None => return self.late(format!("{} requests", asks.len()), format!("{}", requests.len())),
+                None => {
+                    return self.late(
+                        format!("{} requests", asks.len()),
+                        format!("{}", requests.len()),
+                    );
+                }
             }
         }
         Ok(requests)
@@ -125,7 +136,12 @@ impl Trial<'_> {
             let id = wire::text(message, "request_id");
             match wire::kind(message) {
                 "permission.request" => {
-                    pending = Some((index, id.to_owned(), wire::text(message, "tool").to_owned(), None));
+                    pending = Some((
+                        index,
+                        id.to_owned(),
+                        wire::text(message, "tool").to_owned(),
+                        None,
+                    ));
                 }
                 "turn.complete" => pending = None,
                 "permission.response" => {
@@ -141,9 +157,18 @@ impl Trial<'_> {
         });
         let (place, id, tool, answered) = pending?;
         let answer = answered.map_or("was not answered".to_owned(), |at| {
-            format!("was answered at t={:.3}: does the answer reach what waits for it?", at.as_secs_f64())
+            format!(
+                "was answered at t={:.3}: does the answer reach what waits for it?",
+                at.as_secs_f64()
+            )
         });
-        Some((place, format!("{} waits for the permission `{id}` ({tool}), which {answer}", session.id())))
+        Some((
+            place,
+            format!(
+                "{} waits for the permission `{id}` ({tool}), which {answer}",
+                session.id()
+            ),
+        ))
     }
 
     /// Fails because something of a session was not seen in time; says so where its turn waits for a permission.
@@ -174,7 +199,16 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub(crate) fn answer(&mut self, session: &Session, request: &Request, approved: bool) -> Outcome<usize> {
-        self.tell(session, "permission.response", &json!({"request_id":request.id(),"approved":approved}))
+    pub(crate) fn answer(
+        &mut self,
+        session: &Session,
+        request: &Request,
+        approved: bool,
+    ) -> Outcome<usize> {
+        self.tell(
+            session,
+            "permission.response",
+            &json!({"request_id":request.id(),"approved":approved}),
+        )
     }
 }

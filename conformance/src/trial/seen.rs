@@ -24,8 +24,14 @@ pub(crate) struct Seen {
 impl Seen {
     pub(super) fn of(index: usize, record: &Record) -> Option<Self> {
         match &record.event {
-            Event::Adapter { parsed, .. } | Event::Host { parsed, .. } if parsed.message().is_some() => {
-                Some(Self { index, at: record.at, parsed: Arc::clone(parsed) })
+            Event::Adapter { parsed, .. } | Event::Host { parsed, .. }
+                if parsed.message().is_some() =>
+            {
+                Some(Self {
+                    index,
+                    at: record.at,
+                    parsed: Arc::clone(parsed),
+                })
             }
             _ => None,
         }
@@ -64,13 +70,20 @@ impl Seen {
             "" => "stdout",
             named => named,
         };
-        if self.kind() == "output" && named == channel { self.text("content") } else { "" }
+        if self.kind() == "output" && named == channel {
+            self.text("content")
+        } else {
+            ""
+        }
     }
 }
 
 /// The text of an answer: an adapter cuts it into outputs as it likes, so only the joined contents mean anything.
 pub(crate) fn answer_of<'a>(messages: impl IntoIterator<Item = &'a Seen>) -> String {
-    messages.into_iter().map(|seen| seen.on_channel("stdout")).collect()
+    messages
+        .into_iter()
+        .map(|seen| seen.on_channel("stdout"))
+        .collect()
 }
 
 impl Trial<'_> {
@@ -114,7 +127,9 @@ impl Trial<'_> {
     pub(crate) fn for_strangers(&self) -> Vec<Seen> {
         let mut opened: HashSet<String> = HashSet::from([String::new()]);
         self.history.scan(0, |_, record| {
-            let start = record.host_message().filter(|message| wire::kind(message) == "session.start")?;
+            let start = record
+                .host_message()
+                .filter(|message| wire::kind(message) == "session.start")?;
             opened.insert(wire::session(start).to_owned());
             None::<()>
         });

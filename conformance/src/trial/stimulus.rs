@@ -68,7 +68,9 @@ impl Trial<'_> {
         while let Some(at) = text[from..].find('{').map(|place| from + place) {
             let mut objects = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
             from = match objects.next() {
-                Some(Ok(answer)) if answer.get("$probe").is_some() && answer.get(member).is_some() => {
+                Some(Ok(answer))
+                    if answer.get("$probe").is_some() && answer.get(member).is_some() =>
+                {
                     return Some(answer);
                 }
                 Some(Ok(_)) => at + objects.byte_offset(),
@@ -169,7 +171,11 @@ impl Trial<'_> {
         mime: &str,
         bytes: usize,
     ) -> Outcome<Seen> {
-        let of_file = |turn: TurnSeen| turn.messages.into_iter().find(|seen| seen.kind() == "file.output");
+        let of_file = |turn: TurnSeen| {
+            turn.messages
+                .into_iter()
+                .find(|seen| seen.kind() == "file.output")
+        };
         if self.has_probe(&["file"]) {
             let turn = self.probe_turn(session, &json!([["file", name, mime, bytes]]))?;
             return match of_file(turn) {
@@ -186,19 +192,28 @@ impl Trial<'_> {
                 return Ok(file);
             }
         }
-        Err(Stop::Inconclusive("recipe `file_out` did not provoke a `file.output`".to_owned()))
+        Err(Stop::Inconclusive(
+            "recipe `file_out` did not provoke a `file.output`".to_owned(),
+        ))
     }
 
     /// Fails over to `unsupported` when the probe refused an operation.
     pub(crate) fn supported(messages: &[Seen]) -> Outcome {
         match Self::probe_answer(messages, "unsupported") {
-            Some(answer) => Err(Stop::Unsupported(format!("probe operation {}", answer["unsupported"]))),
+            Some(answer) => Err(Stop::Unsupported(format!(
+                "probe operation {}",
+                answer["unsupported"]
+            ))),
             None => Ok(()),
         }
     }
 
     pub(super) fn may_probe(&mut self, ops: &Value) -> Outcome {
-        let names = ops.as_array().into_iter().flatten().filter_map(|op| op.get(0)?.as_str());
+        let names = ops
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|op| op.get(0)?.as_str());
         for name in names {
             if !self.subject.probe_ops.contains(name) {
                 return self.skip(format!("probe operation `{name}`"));

@@ -28,12 +28,18 @@ impl Session {
 
     /// A session under an id of the case's own choice.
     pub(crate) fn named(id: impl Into<String>) -> Self {
-        Self { id: id.into(), names_turns: false }
+        Self {
+            id: id.into(),
+            names_turns: false,
+        }
     }
 
     /// The same; its inputs name their turns.
     pub(crate) fn naming_turns(self) -> Self {
-        Self { names_turns: true, ..self }
+        Self {
+            names_turns: true,
+            ..self
+        }
     }
 }
 
@@ -128,7 +134,10 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    #[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a case writes its message in place"
+    )]
     pub(crate) fn send(&mut self, message: Value) -> Outcome<usize> {
         self.write(wire::line_of(&message), Self::intent(false))
     }
@@ -138,7 +147,10 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    #[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a case writes its message in place"
+    )]
     pub(crate) fn send_deviant(&mut self, message: Value) -> Outcome<usize> {
         self.write(wire::line_of(&message), Self::intent(true))
     }
@@ -194,18 +206,29 @@ impl Trial<'_> {
         if self.process()?.flushed(within) {
             return Ok(());
         }
-        let why = self.exit_text().unwrap_or_else(|| "stdin was not read".to_owned());
-        self.late(format!("what is written to stdin is read within {within:.1?}"), why)
+        let why = self
+            .exit_text()
+            .unwrap_or_else(|| "stdin was not read".to_owned());
+        self.late(
+            format!("what is written to stdin is read within {within:.1?}"),
+            why,
+        )
     }
 
     /// When the first line at or after a place of the history was written to the program.
     pub(crate) fn sent_at(&self, from: usize) -> Duration {
-        let host = |_, record: &Record| matches!(record.event, Event::Host { .. }).then_some(record.at);
+        let host =
+            |_, record: &Record| matches!(record.event, Event::Host { .. }).then_some(record.at);
         self.history.scan(from, host).unwrap_or_default()
     }
 
     /// Waits for a message from the program on the upper link, from a place on.
-    pub(crate) fn wait(&self, from: usize, within: Duration, wanted: impl Fn(&Seen) -> bool) -> Option<Seen> {
+    pub(crate) fn wait(
+        &self,
+        from: usize,
+        within: Duration,
+        wanted: impl Fn(&Seen) -> bool,
+    ) -> Option<Seen> {
         self.history.wait(from, within, |index, record| {
             if record.link != Link::Upper || record.adapter_message().is_none() {
                 return None;
@@ -262,7 +285,9 @@ impl Trial<'_> {
         match self.wait(from, within, of_session) {
             Some(seen) => Ok(seen),
             None => {
-                let got = self.exit_text().unwrap_or_else(|| self.what_came(from, session));
+                let got = self
+                    .exit_text()
+                    .unwrap_or_else(|| self.what_came(from, session));
                 self.late_in(session, self.finding(expected, got, Ground::Late))
             }
         }
@@ -271,7 +296,10 @@ impl Trial<'_> {
     /// In words, what came for a session from a place on.
     pub(crate) fn what_came(&self, from: usize, session: &Session) -> String {
         let of_session = self.since(from, session);
-        let kinds: Vec<String> = of_session.iter().map(|seen| format!("`{}`", seen.kind())).collect();
+        let kinds: Vec<String> = of_session
+            .iter()
+            .map(|seen| format!("`{}`", seen.kind()))
+            .collect();
         match kinds.len() {
             0 => format!("nothing for {}", session.id()),
             1..=6 => kinds.join(", "),
@@ -307,7 +335,10 @@ impl Trial<'_> {
         self.expect_gone();
         match self.process()?.wait_exit(within) {
             Some(exit) => Ok(exit),
-            None => self.late(format!("the process ends within {within:.1?}"), "it is still running"),
+            None => self.late(
+                format!("the process ends within {within:.1?}"),
+                "it is still running",
+            ),
         }
     }
 

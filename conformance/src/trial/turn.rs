@@ -31,14 +31,21 @@ impl TurnSeen {
 
     /// The text on a channel, joined; an absent, null or empty channel is `stdout`.
     pub(crate) fn on_channel(&self, channel: &str) -> String {
-        self.messages.iter().map(|seen| seen.on_channel(channel)).collect()
+        self.messages
+            .iter()
+            .map(|seen| seen.on_channel(channel))
+            .collect()
     }
 }
 
 impl Trial<'_> {
     /// A text that makes a short ordinary turn.
     pub(crate) fn quick(&self) -> String {
-        self.subject.recipes.quick.clone().unwrap_or_else(|| "Reply with the single word ok.".to_owned())
+        self.subject
+            .recipes
+            .quick
+            .clone()
+            .unwrap_or_else(|| "Reply with the single word ok.".to_owned())
     }
 
     /// One input and its turn.
@@ -46,7 +53,11 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the turn does not end in time: a failure under this case's clause.
-    pub(crate) fn turn(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<TurnSeen> {
+    pub(crate) fn turn(
+        &mut self,
+        session: &Session,
+        content: impl Into<Value>,
+    ) -> Outcome<TurnSeen> {
         let from = self.input(session, content)?;
         self.end_of(session, from)
     }
@@ -99,8 +110,14 @@ impl Trial<'_> {
         self.ends.insert(session.id().to_owned(), earlier + 1);
         let mut messages = self.seen_from(from);
         messages.retain(|seen| seen.session() == session.id() && seen.index < end.index);
-        let took = end.at.saturating_sub(began.saturating_duration_since(self.history.began()));
-        Ok(TurnSeen { messages, end, took })
+        let took = end
+            .at
+            .saturating_sub(began.saturating_duration_since(self.history.began()));
+        Ok(TurnSeen {
+            messages,
+            end,
+            took,
+        })
     }
 
     /// The same for a turn that writes much: as long as anything goes on coming, it is not late. Where several turns
@@ -110,7 +127,10 @@ impl Trial<'_> {
     ///
     /// As [`Self::end_of`].
     pub(crate) fn end_of_burst(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
-        let (began, nth) = (Instant::now(), self.ends.get(session.id()).copied().unwrap_or_default());
+        let (began, nth) = (
+            Instant::now(),
+            self.ends.get(session.id()).copied().unwrap_or_default(),
+        );
         let mut come = 0;
         while self.nth_end(session, nth, self.bounds.deadline).is_none() {
             let now = self.messages_seen();
@@ -126,8 +146,9 @@ impl Trial<'_> {
     fn messages_seen(&self) -> usize {
         let mut count = 0;
         self.history.scan(0, |_, record| {
-            count +=
-                usize::from(record.link == crate::history::Link::Upper && record.adapter_message().is_some());
+            count += usize::from(
+                record.link == crate::history::Link::Upper && record.adapter_message().is_some(),
+            );
             None::<()>
         });
         count
@@ -142,13 +163,18 @@ impl Trial<'_> {
         self.settle()?;
         let mut inputs = 0;
         self.history.scan(0, |_, record| {
-            let message =
-                record.host_message().filter(|message| crate::wire::session(message) == session.id())?;
+            let message = record
+                .host_message()
+                .filter(|message| crate::wire::session(message) == session.id())?;
             inputs += usize::from(crate::wire::kind(message) == "user.input");
             None::<()>
         });
         let ends = self.count(session, "turn.complete");
-        self.demand(ends == inputs, format!("{inputs} `turn.complete` for {inputs} `user.input`"), ends)
+        self.demand(
+            ends == inputs,
+            format!("{inputs} `turn.complete` for {inputs} `user.input`"),
+            ends,
+        )
     }
 
     /// Waits for the end of the `nth` turn of a session, counted from 0.
@@ -168,15 +194,26 @@ impl Trial<'_> {
     }
 
     /// The end of a turn that is overdue, or why there is none.
-    fn late_end(&mut self, session: &Session, nth: usize, began: Instant) -> Result<Seen, (String, Ground)> {
+    fn late_end(
+        &mut self,
+        session: &Session,
+        nth: usize,
+        began: Instant,
+    ) -> Result<Seen, (String, Ground)> {
         if let Some(exit) = self.exit_text() {
-            return self.nth_end(session, nth, Duration::from_millis(200)).ok_or((exit, Ground::Seen));
+            return self
+                .nth_end(session, nth, Duration::from_millis(200))
+                .ok_or((exit, Ground::Seen));
         }
         let fence = self.fence();
         let more = match &fence {
             Ok(_) => self.bounds.deadline,
             // The fence was a wait of its own.
-            Err(_) => self.bounds.longest.saturating_sub(began.elapsed()).min(self.bounds.deadline),
+            Err(_) => self
+                .bounds
+                .longest
+                .saturating_sub(began.elapsed())
+                .min(self.bounds.deadline),
         };
         if let Some(end) = self.nth_end(session, nth, more) {
             return Ok(end);

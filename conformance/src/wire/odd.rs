@@ -33,7 +33,9 @@ pub(super) fn tamed(text: &str) -> String {
             b'-' | b'0'..=b'9' if depth <= DEPTH => {
                 let end = bytes[at..]
                     .iter()
-                    .position(|byte| !matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'))
+                    .position(|byte| {
+                        !matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
+                    })
                     .map_or(bytes.len(), |length| at + length);
                 let number = &text[at..end];
                 let out_of_range = number.parse::<f64>().is_ok_and(f64::is_infinite);
@@ -99,19 +101,35 @@ mod tests {
 
     #[test]
     fn odd_json_is_understood_and_bad_json_is_not() {
-        let deep = format!("{{\"a\":1,\"x\":{}{},\"b\":\"]\"}}", "[".repeat(10_000), "]".repeat(10_000));
+        let deep = format!(
+            "{{\"a\":1,\"x\":{}{},\"b\":\"]\"}}",
+            "[".repeat(10_000),
+            "]".repeat(10_000)
+        );
         let good = [
             (r#"{"a":"\ud83d"}"#.to_owned(), "a", "\"\u{fffd}\""),
-            (r#"{"a":"\ud83d\ude00x\ude00\\ud83d"}"#.to_owned(), "a", "\"\u{1f600}x\u{fffd}\\\\ud83d\""),
+            (
+                r#"{"a":"\ud83d\ude00x\ude00\\ud83d"}"#.to_owned(),
+                "a",
+                "\"\u{1f600}x\u{fffd}\\\\ud83d\"",
+            ),
             (r#"{"a":1e999,"b":2}"#.to_owned(), "b", "2"),
             (deep, "b", "\"]\""),
         ];
         for (line, member, value) in good {
             let parsed = Parsed::lenient(line.as_bytes());
-            let message = parsed.message().unwrap_or_else(|| panic!("{}", &line[..40.min(line.len())]));
+            let message = parsed
+                .message()
+                .unwrap_or_else(|| panic!("{}", &line[..40.min(line.len())]));
             assert_eq!(message[member].to_string(), value);
         }
-        for bad in ["{\"a\":\"\\ud83d", "{\"a\":}", "[1e999]", "{\"a\":\"\\u12\"}", "\u{e9}\\"] {
+        for bad in [
+            "{\"a\":\"\\ud83d",
+            "{\"a\":}",
+            "[1e999]",
+            "{\"a\":\"\\u12\"}",
+            "\u{e9}\\",
+        ] {
             assert!(Parsed::lenient(bad.as_bytes()).message().is_none(), "{bad}");
         }
     }

@@ -11,7 +11,10 @@ use trunkline_sdk::{Error, Input, Permission, Turn};
 /// the user; `turn.file` sends one. State of a session, options and more events: see the trait `Adapter`.
 async fn answer(turn: &Turn, input: Input) -> Result<(), Error> {
     // To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
-    let (command, rest) = input.content.split_once(' ').unwrap_or((&input.content, ""));
+    let (command, rest) = input
+        .content
+        .split_once(' ')
+        .unwrap_or((&input.content, ""));
     match command {
         "/sleep" => {
             let pause = Duration::from_secs(rest.parse()?);
@@ -34,7 +37,7 @@ async fn answer(turn: &Turn, input: Input) -> Result<(), Error> {
 }
 
 fn main() -> ExitCode {
-    trunkline_sdk::serve_stdio(trunkline_sdk::adapter(
-        |turn, input| async move { answer(&turn, input).await },
-    ))
+    trunkline_sdk::serve_stdio(trunkline_sdk::adapter(|turn, input| async move {
+        answer(&turn, input).await
+    }))
 }

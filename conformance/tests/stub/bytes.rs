@@ -27,7 +27,10 @@ fn bytes_are_written_as_they_are() {
             ["complete"]
         ]),
     );
-    assert_eq!(stub.bytes(), b"{\"type\":\"output\",\"session_id\":\"a\",\"content\":\"x\"}\r\n");
+    assert_eq!(
+        stub.bytes(),
+        b"{\"type\":\"output\",\"session_id\":\"a\",\"content\":\"x\"}\r\n"
+    );
     assert_eq!(stub.bytes(), [0xff, 0x0a]);
     stub.expect(output("a", "ä€😀"));
     assert_eq!(stub.bytes(), b"{\"a\":1}\n");
@@ -47,11 +50,21 @@ fn bytes_are_written_as_they_are() {
 fn a_burst_is_numbered_and_logged_in_sums() {
     let mut stub = Stub::start(json!({}));
     stub.open("a");
-    stub.instruct("a", json!([["burst", 3000, 100, "log"], ["flood", 200_000, 100_000], ["complete"]]));
+    stub.instruct(
+        "a",
+        json!([
+            ["burst", 3000, 100, "log"],
+            ["flood", 200_000, 100_000],
+            ["complete"]
+        ]),
+    );
     for i in 1..=3000 {
         let message = stub.next();
         let content = message["content"].as_str().unwrap();
-        assert_eq!((&content[..8], content.len()), (format!("{i:08}").as_str(), 100));
+        assert_eq!(
+            (&content[..8], content.len()),
+            (format!("{i:08}").as_str(), 100)
+        );
         assert_eq!(message["channel"], "log");
     }
     for _ in 0..2 {
@@ -72,7 +85,10 @@ fn a_long_line_is_logged_by_its_digest() {
     stub.expect(output("a", &"y".repeat(5000)));
     stub.expect(complete("a"));
     let out = &stub.logged("out")[0];
-    assert_eq!((&out["type"], &out["len"]), (&json!("output"), &json!(5000)));
+    assert_eq!(
+        (&out["type"], &out["len"]),
+        (&json!("output"), &json!(5000))
+    );
     assert_eq!(out["sha256"].as_str().unwrap().len(), 64);
 }
 
@@ -95,11 +111,17 @@ fn files_are_written_announced_and_reported() {
         ]),
     );
     let file = stub.next();
-    assert_eq!((&file["file_name"], &file["file_mime_type"]), (&json!("../x"), &json!("text/plain")));
+    assert_eq!(
+        (&file["file_name"], &file["file_mime_type"]),
+        (&json!("../x"), &json!("text/plain"))
+    );
     let path = file["file_path"].as_str().unwrap();
     assert_eq!(fs::metadata(path).unwrap().len(), 20_000);
     let other = stub.next();
-    assert_eq!((other.get("file_name"), other["type"].as_str()), (None, Some("file.output")));
+    assert_eq!(
+        (other.get("file_name"), other["type"].as_str()),
+        (None, Some("file.output"))
+    );
     stub.expect(complete("a"));
     let reports = stub.logged("report");
     assert_eq!(reports[0]["error"], "not a regular file");
@@ -135,8 +157,10 @@ fn held_stdin_is_not_read() {
     stub.expect(output("b", "x"));
     let log = stub.log();
     let place = |what: &dyn Fn(&Value) -> bool| log.iter().position(what).unwrap();
-    let freed = place(&|r| r["line"].as_str().is_some_and(|l| l.contains("free")) && r["ev"] == "out");
-    let read = place(&|r| r["line"].as_str().is_some_and(|l| l.contains("\"b\"")) && r["ev"] == "in");
+    let freed =
+        place(&|r| r["line"].as_str().is_some_and(|l| l.contains("free")) && r["ev"] == "out");
+    let read =
+        place(&|r| r["line"].as_str().is_some_and(|l| l.contains("\"b\"")) && r["ev"] == "in");
     assert!(freed < read);
 }
 
@@ -152,9 +176,16 @@ fn hostile_input_is_logged_and_survived() {
     stub.send_raw(b"{\"cut\":");
     stub.close_stdin();
     let mut rest = String::new();
-    let _ = stub.child.stdout.take().map(|mut out| out.read_to_string(&mut rest));
+    let _ = stub
+        .child
+        .stdout
+        .take()
+        .map(|mut out| out.read_to_string(&mut rest));
     assert_eq!(stub.exit().code(), Some(0));
     assert_eq!(stub.logged("in64").len(), 1);
     let cut = stub.logged("in").pop().unwrap();
-    assert_eq!((&cut["line"], &cut["lf"]), (&json!("{\"cut\":"), &json!(false)));
+    assert_eq!(
+        (&cut["line"], &cut["lf"]),
+        (&json!("{\"cut\":"), &json!(false))
+    );
 }

@@ -75,6 +75,10 @@ fn starts_are_counted_by_the_log() {
     stub.open("a");
     stub.input("a", "x");
     stub.expect(output("a", "x"));
-    let numbers: Vec<Value> = stub.logged("start").iter().map(|r| r["start"].clone()).collect();
+    let numbers: Vec<Value> = stub
+        .logged("start")
+        .iter()
+        .map(|r| r["start"].clone())
+        .collect();
     assert_eq!(numbers, [1, 2]);
 }

@@ -39,7 +39,12 @@ impl Stub {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        Self { stdin: child.stdin.take(), lines: read(child.stdout.take().unwrap()), child, folder }
+        Self {
+            stdin: child.stdin.take(),
+            lines: read(child.stdout.take().unwrap()),
+            child,
+            folder,
+        }
     }
 
     pub(super) fn send(&mut self, message: Value) {
@@ -105,7 +110,10 @@ impl Stub {
     pub(super) fn log(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.folder.path().join("log.jsonl")).unwrap_or_default();
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        text[..whole].lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text[..whole]
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     pub(super) fn logged(&self, event: &str) -> Vec<Value> {

@@ -17,9 +17,16 @@ fn plain_content_is_echoed_and_logged() {
     assert_eq!((&start["start"], &start["n"]), (&json!(1), &json!(1)));
     assert_eq!(stub.logged("in").len(), 2);
     let out: Vec<Value> = stub.logged("out");
-    assert_eq!(out[0]["line"].as_str().unwrap().matches("\\u2028").count(), 1);
+    assert_eq!(
+        out[0]["line"].as_str().unwrap().matches("\\u2028").count(),
+        1
+    );
     assert_eq!(stub.logged("exit")[0]["code"], 0);
-    let numbers: Vec<u64> = stub.log().iter().map(|r| r["n"].as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = stub
+        .log()
+        .iter()
+        .map(|r| r["n"].as_u64().unwrap())
+        .collect();
     assert!(numbers.is_sorted());
     let read = stub.logged("in")[1]["t"].as_u64();
     assert!(read < out[0]["t"].as_u64());
@@ -30,13 +37,21 @@ fn inputs_of_a_session_queue_and_sessions_do_not() {
     let mut stub = Stub::start(json!({}));
     stub.open("a");
     stub.open("b");
-    stub.instruct("a", json!([["wait", "file.input"], ["say", "one"], ["complete"]]));
+    stub.instruct(
+        "a",
+        json!([["wait", "file.input"], ["say", "one"], ["complete"]]),
+    );
     stub.input("a", "two");
     stub.input("b", "meanwhile");
     stub.expect(output("b", "meanwhile"));
     stub.expect(complete("b"));
     stub.send(json!({"type": "file.input", "session_id": "a", "file_path": "/x"}));
-    for message in [output("a", "one"), complete("a"), output("a", "two"), complete("a")] {
+    for message in [
+        output("a", "one"),
+        complete("a"),
+        output("a", "two"),
+        complete("a"),
+    ] {
         stub.expect(message);
     }
 }
@@ -48,17 +63,27 @@ fn stop_ends_an_open_turn_and_an_idle_stop_is_silent() {
         json!({"type": "session.start", "session_id": "a", "protocol": 1, "extensions": ["turns", "events"]}),
     );
     let ready = stub.next();
-    assert_eq!((&ready["type"], &ready["extensions"]), (&json!("session.ready"), &json!(["turns"])));
+    assert_eq!(
+        (&ready["type"], &ready["extensions"]),
+        (&json!("session.ready"), &json!(["turns"]))
+    );
     let input = |turn: &str, content: &str| json!({"type": "user.input", "session_id": "a", "turn_id": turn, "content": content});
     stub.send(json!({"type": "stop", "session_id": "a"}));
-    stub.send(input("t1", r#"{"$stub":[["say","busy"],["delay",60000],["say","never"]]}"#));
+    stub.send(input(
+        "t1",
+        r#"{"$stub":[["say","busy"],["delay",60000],["say","never"]]}"#,
+    ));
     stub.send(input("t2", "queued"));
     stub.send(input("t3", "last"));
     assert_eq!(stub.next()["turn_id"], "t1");
     stub.send(json!({"type": "stop", "session_id": "a", "turn_id": "t2"}));
-    stub.expect(json!({"type": "turn.complete", "session_id": "a", "turn_id": "t2", "status": "stopped"}));
+    stub.expect(
+        json!({"type": "turn.complete", "session_id": "a", "turn_id": "t2", "status": "stopped"}),
+    );
     stub.send(json!({"type": "stop", "session_id": "a"}));
-    stub.expect(json!({"type": "turn.complete", "session_id": "a", "turn_id": "t1", "status": "stopped"}));
+    stub.expect(
+        json!({"type": "turn.complete", "session_id": "a", "turn_id": "t1", "status": "stopped"}),
+    );
     assert_eq!(stub.next()["content"], "last");
     assert_eq!(stub.next()["turn_id"], "t3");
     stub.close_stdin();
@@ -82,7 +107,13 @@ fn a_stop_right_after_its_input_is_not_lost() {
 fn actions_reach_other_sessions_also_after_their_close() {
     let mut stub = Stub::start(json!({}));
     stub.open("a");
-    stub.instruct("a", json!([["later", 0, [["until", "closed"], ["say", "background"]]], ["complete"]]));
+    stub.instruct(
+        "a",
+        json!([
+            ["later", 0, [["until", "closed"], ["say", "background"]]],
+            ["complete"]
+        ]),
+    );
     stub.expect(complete("a"));
     stub.send(json!({"type": "session.close", "session_id": "a"}));
     stub.cue("closed");
@@ -90,7 +121,11 @@ fn actions_reach_other_sessions_also_after_their_close() {
     stub.open("b");
     stub.instruct(
         "b",
-        json!([["to", "the a", [["say", "late"]]], ["session", "zz", [["say", "foreign"]]], ["complete"]]),
+        json!([
+            ["to", "the a", [["say", "late"]]],
+            ["session", "zz", [["say", "foreign"]]],
+            ["complete"]
+        ]),
     );
     stub.expect(output("a", "late"));
     stub.expect(output("zz", "foreign"));
@@ -132,7 +167,10 @@ fn pings_updates_rules_and_steers_are_answered() {
         json!({"type": "session.start", "session_id": "a", "extensions": ["turns", "control", "options"]}),
     );
     let ready = stub.next();
-    assert_eq!((ready.get("adapter"), &ready["input_modes"]), (None, &json!(["steer"])));
+    assert_eq!(
+        (ready.get("adapter"), &ready["input_modes"]),
+        (None, &json!(["steer"]))
+    );
     stub.send(json!({"type": "ping", "session_id": "", "nonce": [1]}));
     stub.expect(json!({"type": "pong", "session_id": "", "nonce": [1]}));
     stub.send(json!({"type": "session.update", "session_id": "a", "model": "m"}));
@@ -145,10 +183,16 @@ fn pings_updates_rules_and_steers_are_answered() {
     stub.send(input("t2", "steer", "x"));
     stub.expect(json!({"type": "steer.result", "session_id": "a", "turn_id": "t1", "message_id": "t2", "delivered": true}));
     stub.send(input("t3", "steer", r#"{"$stub":[["say","steered"]]}"#));
-    stub.expect(json!({"type": "output", "session_id": "a", "turn_id": "t1", "content": "steered"}));
+    stub.expect(
+        json!({"type": "output", "session_id": "a", "turn_id": "t1", "content": "steered"}),
+    );
     stub.send(json!({"type": "stop", "session_id": "a"}));
-    stub.expect(json!({"type": "output", "session_id": "a", "turn_id": "t1", "content": "stopping"}));
-    stub.expect(json!({"type": "turn.complete", "session_id": "a", "turn_id": "t1", "status": "stopped"}));
+    stub.expect(
+        json!({"type": "output", "session_id": "a", "turn_id": "t1", "content": "stopping"}),
+    );
+    stub.expect(
+        json!({"type": "turn.complete", "session_id": "a", "turn_id": "t1", "status": "stopped"}),
+    );
 }
 
 #[test]
@@ -174,10 +218,16 @@ fn bad_instructions_are_told_and_a_bad_script_is_refused() {
     stub.instruct("a", json!([["burst", "many"]]));
     let told = stub.next();
     assert_eq!(told["channel"], "system");
-    assert_eq!(told["content"], "$stub[0]: \"burst\" wants a number as argument 1");
+    assert_eq!(
+        told["content"],
+        "$stub[0]: \"burst\" wants a number as argument 1"
+    );
     stub.expect(complete("a"));
 
     let mut stub = Stub::start(json!({"on": {"stop": [["shout"]]}}));
     assert_eq!(stub.exit().code(), Some(2));
-    assert_eq!(stub.logged("bad")[0]["error"], "on.stop[0]: \"shout\" is not an action");
+    assert_eq!(
+        stub.logged("bad")[0]["error"],
+        "on.stop[0]: \"shout\" is not an action"
+    );
 }

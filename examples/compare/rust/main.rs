@@ -8,8 +8,8 @@ use std::{
 };
 
 use trunkline_sdk::{
-    Adapter, Description, Error, Input, Json, Permission, Program, Session, SessionStart, ToolCallId,
-    ToolOutcome, Turn,
+    Adapter, Description, Error, Input, Json, Permission, Program, Session, SessionStart,
+    ToolCallId, ToolOutcome, Turn,
     protocol::{Context, SessionInfo},
 };
 use uuid::Uuid;
@@ -24,7 +24,11 @@ impl Adapter for Notes {
         let name = known.unwrap_or_else(|| Uuid::new_v4().to_string());
         let folder = PathBuf::from(std::env::var_os("NOTES").unwrap_or_default());
         let kept = folder.join(Path::new(&name).file_name().unwrap_or_default());
-        let context = if kept.exists() { Context::Kept } else { Context::Lost };
+        let context = if kept.exists() {
+            Context::Kept
+        } else {
+            Context::Lost
+        };
         session.info(SessionInfo {
             native_session_id: Some(name),
             context: Some(context),
@@ -34,7 +38,11 @@ impl Adapter for Notes {
     }
 
     async fn turn(&self, turn: Turn, input: Input, kept: &mut PathBuf) -> Result<(), Error> {
-        match input.content.split_once(' ').unwrap_or((&input.content, "")) {
+        match input
+            .content
+            .split_once(' ')
+            .unwrap_or((&input.content, ""))
+        {
             ("write", path) => write(&turn, path).await?,
             ("wait", _) => {
                 turn.output("waiting").await;
@@ -43,7 +51,10 @@ impl Adapter for Notes {
             }
             ("recall", _) => turn.output(fs::read_to_string(kept)?).await,
             _ => {
-                let mut file = fs::OpenOptions::new().create(true).append(true).open(kept)?;
+                let mut file = fs::OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(kept)?;
                 writeln!(file, "{}", input.content)?;
                 turn.output("noted").await;
             }
@@ -58,11 +69,13 @@ impl Adapter for Notes {
 
 async fn write(turn: &Turn, path: &str) -> Result<(), Error> {
     let call = ToolCallId::new(Uuid::new_v4().to_string())?;
-    turn.tool_start(&call, "write", Some(Json::of(&[path])?)).await;
+    turn.tool_start(&call, "write", Some(Json::of(&[path])?))
+        .await;
     let permission = Permission::new("write", format!("Write {path}"), path);
     if turn.ask_permission(permission).await.is_approved() {
         fs::write(path, "written")?;
-        turn.tool_end(&call, "written", ToolOutcome::Succeeded).await;
+        turn.tool_end(&call, "written", ToolOutcome::Succeeded)
+            .await;
     } else {
         turn.tool_end(&call, "denied", ToolOutcome::Failed).await;
     }

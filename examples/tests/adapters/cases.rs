@@ -32,10 +32,18 @@ pub(crate) fn two_sessions_interleave(mut adapter: Dialogue) {
 
 pub(crate) fn line_separators_and_emoji_are_data(mut adapter: Dialogue) {
     adapter.start("é😀");
-    for text in ["a\u{2028}b\u{2029}c", "\u{85}\u{b}\u{c}\u{1f}", "😀é€𝄞", "\t\"\\/\r\n", "\u{feff}<&>"]
-    {
+    for text in [
+        "a\u{2028}b\u{2029}c",
+        "\u{85}\u{b}\u{c}\u{1f}",
+        "😀é€𝄞",
+        "\t\"\\/\r\n",
+        "\u{feff}<&>",
+    ] {
         adapter.turn("é😀", text); // raw where JSON allows it
-        let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        let escaped: String = text
+            .encode_utf16()
+            .map(|unit| format!("\\u{unit:04x}"))
+            .collect();
         let head = r#"{"type":"user.input","session_id":"é😀","content":"#;
         adapter.write(format!("{head}\"{escaped}\"}}\n"));
         adapter.answered("é😀", text);
@@ -56,8 +64,12 @@ pub(crate) fn absent_content_is_an_empty_turn(mut adapter: Dialogue) {
 
 pub(crate) fn inputs_are_answered_in_order(mut adapter: Dialogue) {
     adapter.start("a");
-    let input =
-        |n| format!("{}\n", json!({"type": "user.input", "session_id": "a", "content": format!("{n}")}));
+    let input = |n| {
+        format!(
+            "{}\n",
+            json!({"type": "user.input", "session_id": "a", "content": format!("{n}")})
+        )
+    };
     adapter.write((0..200).map(input).collect::<String>());
     for n in 0..200 {
         adapter.answered("a", &format!("{n}"));
@@ -112,7 +124,9 @@ pub(crate) fn unknown_types_fields_and_sessions_are_ignored(mut adapter: Dialogu
         adapter.assert_silent("never started");
     }
     adapter.assert_silent("a");
-    adapter.send(&json!({"type": "user.input", "session_id": "a", "content": "x", "new": [{"deep": 1e300}]}));
+    adapter.send(
+        &json!({"type": "user.input", "session_id": "a", "content": "x", "new": [{"deep": 1e300}]}),
+    );
     adapter.answered("a", "x");
     adapter.finish();
 }
@@ -133,7 +147,9 @@ pub(crate) fn a_closed_session_is_silent(mut adapter: Dialogue) {
 pub(crate) fn it_exits_after_its_input(mut adapter: Dialogue) {
     adapter.start("a");
     adapter.turn("a", "x");
-    adapter.write(r#"{"type":"user.input","session_id":"a","content":"without LF"}"#.replace(' ', "-"));
+    adapter.write(
+        r#"{"type":"user.input","session_id":"a","content":"without LF"}"#.replace(' ', "-"),
+    );
     adapter.close_input(); // [frame.7]
     adapter.answered("a", "without-LF");
     adapter.finish();
@@ -148,7 +164,8 @@ pub(crate) fn it_exits_on_sigterm(mut adapter: Dialogue) {
 
 pub(crate) fn a_line_of_one_mib_is_one_input(mut adapter: Dialogue) {
     adapter.start("a");
-    let line = |text: &str| format!(r#"{{"type":"user.input","session_id":"a","content":"{text}"}}"#);
+    let line =
+        |text: &str| format!(r#"{{"type":"user.input","session_id":"a","content":"{text}"}}"#);
     let text = "x".repeat((1 << 20) - 1 - line("").len());
     adapter.write(line(&text) + "\n");
     adapter.answered("a", &text);

@@ -35,8 +35,16 @@ impl Dialect {
 
     pub(crate) fn question(self) -> Question {
         match self {
-            Self::Echo => Question { input: "/tool rm", allowed: "ran rm", denied: "denied rm" },
-            Self::Todo => Question { input: "clear", allowed: "forgotten", denied: "kept" },
+            Self::Echo => Question {
+                input: "/tool rm",
+                allowed: "ran rm",
+                denied: "denied rm",
+            },
+            Self::Todo => Question {
+                input: "clear",
+                allowed: "forgotten",
+                denied: "kept",
+            },
         }
     }
 
@@ -44,7 +52,10 @@ impl Dialect {
     pub(crate) fn lasting(self, seconds: u32) -> Vec<String> {
         match self {
             Self::Echo => vec![format!("/sleep {seconds}")],
-            Self::Todo => (0..seconds).map(|n| format!("add {n}")).chain(["work".to_owned()]).collect(),
+            Self::Todo => (0..seconds)
+                .map(|n| format!("add {n}"))
+                .chain(["work".to_owned()])
+                .collect(),
         }
     }
 }

@@ -31,13 +31,19 @@ pub(crate) struct Dialogue {
 
 impl Dialogue {
     pub(crate) fn with(command: &mut Command, dialect: Dialect) -> Self {
-        let mut program =
-            Program::start(command).expect("it starts; `cargo build --examples` builds those in Rust");
+        let mut program = Program::start(command)
+            .expect("it starts; `cargo build --examples` builds those in Rust");
         let mut stdin = program.child.stdin.take().expect("not taken yet");
         let (input, lines) = sync_channel::<Vec<u8>>(256);
         // An adapter that does not read holds up this thread, and no wait of a case.
         thread::spawn(move || lines.iter().all(|line| stdin.write_all(&line).is_ok()));
-        Self { program, input: Some(input), kept: BTreeMap::new(), dialect, fences: 0 }
+        Self {
+            program,
+            input: Some(input),
+            kept: BTreeMap::new(),
+            dialect,
+            fences: 0,
+        }
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -73,7 +79,10 @@ impl Dialogue {
         self.tell("session.start", session);
         if let Some(greeting) = self.dialect.greeting() {
             let message = self.next(session);
-            assert_eq!((&message["type"], &message["content"]), (&json!("output"), &json!(greeting)));
+            assert_eq!(
+                (&message["type"], &message["content"]),
+                (&json!("output"), &json!(greeting))
+            );
         }
     }
 
@@ -119,7 +128,10 @@ impl Dialogue {
         let request = self.next(session);
         assert_eq!(request["type"], "permission.request");
         for field in ["request_id", "tool", "description", "resource"] {
-            assert!(request[field].as_str().is_some_and(|text| !text.is_empty()), "{field} in {request}");
+            assert!(
+                request[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{field} in {request}"
+            );
         }
         request["request_id"].as_str().expect("a string").to_owned()
     }
@@ -160,7 +172,9 @@ impl Dialogue {
     /// How many turns of the session have ended, of those without an input.
     pub(crate) fn ends(&self, session: &str) -> usize {
         let ended = |message: &&Value| message["type"] == "turn.complete";
-        self.kept.get(session).map_or(0, |said| said.iter().filter(ended).count())
+        self.kept
+            .get(session)
+            .map_or(0, |said| said.iter().filter(ended).count())
     }
 
     /// Closes the adapter's stdin and awaits its exit.
@@ -179,7 +193,11 @@ impl Dialogue {
     pub(crate) fn finish(mut self) {
         self.close_input();
         self.kept.retain(|_, said| !said.is_empty());
-        assert!(self.kept.is_empty(), "more than was asked for: {:?}", self.kept);
+        assert!(
+            self.kept.is_empty(),
+            "more than was asked for: {:?}",
+            self.kept
+        );
     }
 
     fn exit(&mut self) {
@@ -192,9 +210,15 @@ impl Dialogue {
 
     fn keep(&mut self, line: &[u8]) {
         let text = std::str::from_utf8(line).expect("a line is UTF-8 [frame.1]");
-        assert!(!text.contains(['\r', '\u{2028}', '\u{2029}']), "raw in a line [frame.2]: {text:.300}");
+        assert!(
+            !text.contains(['\r', '\u{2028}', '\u{2029}']),
+            "raw in a line [frame.2]: {text:.300}"
+        );
         let message: Value = serde_json::from_str(text).expect("a line is JSON [frame.9]");
-        let session = message["session_id"].as_str().expect("each has its session [msg.1]").to_owned();
+        let session = message["session_id"]
+            .as_str()
+            .expect("each has its session [msg.1]")
+            .to_owned();
         self.kept.entry(session).or_default().push_back(message);
     }
 }

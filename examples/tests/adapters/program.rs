@@ -20,11 +20,23 @@ use trunkline_testing::skipped;
 const TOOL: Duration = Duration::from_secs(60);
 
 /// Python 3.10 or later.
-pub(crate) static PYTHON: Need =
-    Need::new("python3 3.10", &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 10))"]);
+pub(crate) static PYTHON: Need = Need::new(
+    "python3 3.10",
+    &[
+        "python3",
+        "-c",
+        "import sys; sys.exit(sys.version_info < (3, 10))",
+    ],
+);
 /// Node 20 or later.
-pub(crate) static NODE: Need =
-    Need::new("node 20", &["node", "-e", "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)"]);
+pub(crate) static NODE: Need = Need::new(
+    "node 20",
+    &[
+        "node",
+        "-e",
+        "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)",
+    ],
+);
 
 /// What a program cannot run without.
 pub(crate) struct Need {
@@ -36,7 +48,11 @@ pub(crate) struct Need {
 
 impl Need {
     pub(crate) const fn new(name: &'static str, check: &'static [&'static str]) -> Self {
-        Self { name, check, here: OnceLock::new() }
+        Self {
+            name,
+            check,
+            here: OnceLock::new(),
+        }
     }
 
     /// Whether it is here; where it is not, the calling test is skipped.
@@ -56,15 +72,22 @@ impl Need {
 /// A program and its arguments, run in the folder of the examples.
 pub(crate) fn command<Word: AsRef<OsStr>>(words: &[Word]) -> Command {
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    command.env_remove("ADAPTER_CONFIG").env_remove("CONFORM_PROBE");
+    command
+        .args(&words[1..])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+        .env_remove("ADAPTER_CONFIG")
+        .env_remove("CONFORM_PROBE");
     command
 }
 
 /// An example of this package, which `cargo test` builds.
 pub(crate) fn rust(name: &str) -> Command {
     let test = std::env::current_exe().expect("a path");
-    let profile = test.ancestors().nth(2).expect("tests are built in a folder of the profile's");
+    let profile = test
+        .ancestors()
+        .nth(2)
+        .expect("tests are built in a folder of the profile's");
     command(&[profile.join("examples").join(name)])
 }
 
@@ -93,15 +116,25 @@ impl Program {
             .spawn()?;
         let lines = lines(child.stdout.take().expect("piped"));
         let stderr = text(child.stderr.take().expect("piped"));
-        Ok(Self { child, ended: false, lines, stderr })
+        Ok(Self {
+            child,
+            ended: false,
+            lines,
+            stderr,
+        })
     }
 
     /// The next line of its stdout, without the LF; none at the end.
     pub(crate) fn line(&self, deadline: Instant) -> Option<Vec<u8>> {
-        match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        match self
+            .lines
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("neither a line nor the end of stdout in time"),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("neither a line nor the end of stdout in time")
+            }
         }
     }
 
@@ -114,7 +147,10 @@ impl Program {
                 self.ended = true;
                 return (rest, status);
             }
-            assert!(Instant::now() < deadline, "its stdout has ended, it has not");
+            assert!(
+                Instant::now() < deadline,
+                "its stdout has ended, it has not"
+            );
             thread::park_timeout(Duration::from_millis(1));
         }
     }
@@ -127,7 +163,13 @@ impl Drop for Program {
             drop(self.child.wait());
         }
         if thread::panicking() {
-            eprintln!("its stderr: {}", self.stderr.lock().map(|text| text.clone()).unwrap_or_default());
+            eprintln!(
+                "its stderr: {}",
+                self.stderr
+                    .lock()
+                    .map(|text| text.clone())
+                    .unwrap_or_default()
+            );
         }
     }
 }

@@ -28,9 +28,15 @@ fn run(input: &[u8]) {
     match Config::parse(input, Path::new("/folder")) {
         Ok(config) => {
             serde_json::from_slice::<Value>(input).expect("what is taken is JSON");
-            let ids: std::collections::BTreeSet<_> = config.agents.iter().map(|agent| &agent.id).collect();
-            assert_eq!(ids.len(), config.agents.len(), "each agent has an id of its own");
-            let again = Config::parse(input, Path::new("/folder")).expect("the same text is read twice");
+            let ids: std::collections::BTreeSet<_> =
+                config.agents.iter().map(|agent| &agent.id).collect();
+            assert_eq!(
+                ids.len(),
+                config.agents.len(),
+                "each agent has an id of its own"
+            );
+            let again =
+                Config::parse(input, Path::new("/folder")).expect("the same text is read twice");
             assert_eq!(format!("{config:?}"), format!("{again:?}"));
         }
         Err(error) => {

@@ -53,7 +53,11 @@ fn items(parts: &[&[u8]]) -> Vec<String> {
                 check(&item);
                 items.push(format!("{item:?}"));
             }
-            assert!(reader.memory() <= LIMIT + 4 * READ_BYTES, "{} bytes are held", reader.memory());
+            assert!(
+                reader.memory() <= LIMIT + 4 * READ_BYTES,
+                "{} bytes are held",
+                reader.memory()
+            );
         }
     }
     items.extend(reader.finish().map(|item| format!("{item:?}")));
@@ -63,7 +67,10 @@ fn items(parts: &[&[u8]]) -> Vec<String> {
 fn check(item: &Item<'_>) {
     match item {
         Item::Line(line) => {
-            assert!(line.starts_with('{') && line.len() <= LIMIT && !line.contains('\n'), "{line:?}");
+            assert!(
+                line.starts_with('{') && line.len() <= LIMIT && !line.contains('\n'),
+                "{line:?}"
+            );
         }
         Item::TooLong { bytes, .. } => assert!(*bytes > LIMIT as u64, "{bytes}"),
         Item::NotUtf8 { line } => assert!(std::str::from_utf8(line).is_err(), "{line:?}"),

@@ -59,25 +59,45 @@ const WORDS: [&str; 34] = [
     "\"error\":{\"category\":\"x\"},",
 ];
 
-pub(super) const HEAD: Target = Target { name: "head", seeds: &SEEDS, words: &WORDS, run: head };
-pub(super) const MESSAGES: Target = Target { name: "messages", seeds: &SEEDS, words: &WORDS, run: messages };
+pub(super) const HEAD: Target = Target {
+    name: "head",
+    seeds: &SEEDS,
+    words: &WORDS,
+    run: head,
+};
+pub(super) const MESSAGES: Target = Target {
+    name: "messages",
+    seeds: &SEEDS,
+    words: &WORDS,
+    run: messages,
+};
 
 /// The quick reading of a head is the general one, and both are that of a JSON reader that knows nothing of messages.
 fn head(input: &[u8]) {
     let _ = (session_named_in(input), type_named_in(input));
-    let Ok(line) = std::str::from_utf8(input) else { return };
+    let Ok(line) = std::str::from_utf8(input) else {
+        return;
+    };
     fuzz::scans_agree(line);
     let Ok(head) = Head::read(line) else { return };
     // A number that is too large for one is read by no reader that keeps values.
-    let Ok(Value::Object(read)) = serde_json::from_str::<Value>(line) else { return };
+    let Ok(Value::Object(read)) = serde_json::from_str::<Value>(line) else {
+        return;
+    };
     let text = |name: &str| read.get(name).and_then(Value::as_str);
     assert_eq!(Some(&*head.kind), text("type"), "{line}");
-    assert_eq!(&*head.session_id, text("session_id").unwrap_or_default(), "{line}");
+    assert_eq!(
+        &*head.session_id,
+        text("session_id").unwrap_or_default(),
+        "{line}"
+    );
 }
 
 /// A message that was read is written as one line, which is read as the same message.
 fn messages(input: &[u8]) {
-    let Ok(line) = std::str::from_utf8(input) else { return };
+    let Ok(line) = std::str::from_utf8(input) else {
+        return;
+    };
     again(line, HostMessage::parse(line), HostMessage::parse);
     again(line, AdapterMessage::parse(line), AdapterMessage::parse);
 }
@@ -94,9 +114,11 @@ fn again<B: Body + std::fmt::Debug, E: std::fmt::Display>(
     let mut written = Vec::new();
     message.write(&mut written);
     let text = std::str::from_utf8(&written).expect("what is written is text");
+    let whole = text
+        .strip_suffix('\n')
+        .filter(|text| !text.contains(['\n', '\r', '\u{2028}', '\u{2029}', '\u{85}']));
     let whole =
-        text.strip_suffix('\n').filter(|text| !text.contains(['\n', '\r', '\u{2028}', '\u{2029}', '\u{85}']));
-    let whole = whole.unwrap_or_else(|| panic!("one line, for any reader of lines: {text:?} of {line:?}"));
+        whole.unwrap_or_else(|| panic!("one line, for any reader of lines: {text:?} of {line:?}"));
     let second = parse(whole).unwrap_or_else(|why| panic!("{why}: {whole} of {line}"));
     assert_eq!(format!("{message:?}"), format!("{second:?}"), "of {line}");
     let mut twice = Vec::new();

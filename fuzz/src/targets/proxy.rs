@@ -67,11 +67,21 @@ pub(super) const CLIENT_HELLO: Target = Target {
 fn heads(input: &[u8]) {
     let (parts, whole) = portions(input);
     let read = fuzz::whole_head(&[whole]);
-    assert_eq!(fuzz::whole_head(&parts), read, "a head does not depend on reads");
+    assert_eq!(
+        fuzz::whole_head(&parts),
+        read,
+        "a head does not depend on reads"
+    );
     let Ok(Some((whole, _))) = &read else { return };
     if let Some(rewritten) = fuzz::request(whole) {
         one_reading(&rewritten, whole);
-        assert!(rewritten.windows(8).filter(|part| part.eq_ignore_ascii_case(b"\r\nhost: ")).count() == 1);
+        assert!(
+            rewritten
+                .windows(8)
+                .filter(|part| part.eq_ignore_ascii_case(b"\r\nhost: "))
+                .count()
+                == 1
+        );
     }
     for to_head in [false, true] {
         if let Some(rewritten) = fuzz::response(whole, to_head) {
@@ -88,15 +98,37 @@ fn heads(input: &[u8]) {
 /// What is passed on can be read in one way alone.
 fn one_reading(rewritten: &[u8], whole: &[u8]) {
     let text = String::from_utf8_lossy(rewritten).to_ascii_lowercase();
-    let lines: Vec<&str> = text.strip_suffix("\r\n\r\n").expect("it ends as a head").split("\r\n").collect();
-    let of = |name: &str| lines.iter().skip(1).filter(|line| line.split(':').next() == Some(name)).count();
+    let lines: Vec<&str> = text
+        .strip_suffix("\r\n\r\n")
+        .expect("it ends as a head")
+        .split("\r\n")
+        .collect();
+    let of = |name: &str| {
+        lines
+            .iter()
+            .skip(1)
+            .filter(|line| line.split(':').next() == Some(name))
+            .count()
+    };
     let shown = String::from_utf8_lossy(whole);
     assert!(
-        lines.iter().all(|line| !line.is_empty() && !line.contains(['\n', '\r', '\0'])),
+        lines
+            .iter()
+            .all(|line| !line.is_empty() && !line.contains(['\n', '\r', '\0'])),
         "{text:?} of {shown:?}"
     );
-    assert!(of("content-length") + of("transfer-encoding") <= 1, "two ends: {text:?} of {shown:?}");
-    for own in ["keep-alive", "proxy-connection", "proxy-authorization", "te", "upgrade", "http2-settings"] {
+    assert!(
+        of("content-length") + of("transfer-encoding") <= 1,
+        "two ends: {text:?} of {shown:?}"
+    );
+    for own in [
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "te",
+        "upgrade",
+        "http2-settings",
+    ] {
         assert_eq!(of(own), 0, "{own} passed: {text:?} of {shown:?}");
     }
     assert!(of("connection") <= 1, "{text:?} of {shown:?}");
@@ -105,17 +137,26 @@ fn one_reading(rewritten: &[u8], whole: &[u8]) {
 fn chunked(input: &[u8]) {
     let (parts, whole) = portions(input);
     let (split, at_once) = (fuzz::chunked(&parts), fuzz::chunked(&[whole]));
-    let said = |read: &Option<(bool, Vec<u8>)>| read.as_ref().map(|(done, out)| (*done, data(out, *done)));
-    assert_eq!(said(&split), said(&at_once), "a body does not depend on reads");
+    let said =
+        |read: &Option<(bool, Vec<u8>)>| read.as_ref().map(|(done, out)| (*done, data(out, *done)));
+    assert_eq!(
+        said(&split),
+        said(&at_once),
+        "a body does not depend on reads"
+    );
 }
 
 /// The data in what was written anew, by a reader that takes nothing else: sizes in hexadecimal, no extension, no trailer.
 fn data(mut written: &[u8], done: bool) -> Vec<u8> {
     let mut data = Vec::new();
     while !written.is_empty() {
-        let end = written.windows(2).position(|end| end == b"\r\n").expect("a size has its line");
-        let size =
-            std::str::from_utf8(&written[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let end = written
+            .windows(2)
+            .position(|end| end == b"\r\n")
+            .expect("a size has its line");
+        let size = std::str::from_utf8(&written[..end])
+            .ok()
+            .and_then(|size| usize::from_str_radix(size, 16).ok());
         let size = size.expect("a size is a number");
         let (chunk, rest) = written[end + 2..].split_at(size);
         data.extend_from_slice(chunk);
@@ -135,7 +176,9 @@ fn client_hello(input: &[u8]) {
     assert_eq!(split, at_once, "a hello does not depend on reads");
     if let Some((Some(name), ..)) = at_once {
         assert!(
-            whole.windows(name.len()).any(|part| part == name.as_bytes())
+            whole
+                .windows(name.len())
+                .any(|part| part == name.as_bytes())
                 || parts.len() > 1
                 || !name.is_empty()
         );

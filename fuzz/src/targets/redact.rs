@@ -7,7 +7,11 @@ use trunkline_redact::{Redactor, Stream};
 use super::{Target, portions};
 
 /// Known values: with quotes and spaces, as base64 looks, of one letter.
-const VALUES: [&str; 3] = ["pa\"ss w\u{f6}rd/with+more", "c29tZS1zZWNyZXQtdmFsdWU", "aaaaaaaaaaaaa"];
+const VALUES: [&str; 3] = [
+    "pa\"ss w\u{f6}rd/with+more",
+    "c29tZS1zZWNyZXQtdmFsdWU",
+    "aaaaaaaaaaaaa",
+];
 
 static REDACTOR: LazyLock<Arc<Redactor>> =
     LazyLock::new(|| Arc::new(Redactor::new(VALUES.iter().map(|value| ("KNOWN", value)))));
@@ -31,7 +35,12 @@ fn run(input: &[u8]) {
     let (parts, whole) = portions(input);
     let shown = REDACTOR.bytes(whole);
     for value in VALUES {
-        assert!(!holds(&shown, value), "it is shown: {:?} of {:?}", lossy(&shown), lossy(whole));
+        assert!(
+            !holds(&shown, value),
+            "it is shown: {:?} of {:?}",
+            lossy(&shown),
+            lossy(whole)
+        );
     }
     let mut stream = Stream::with(REDACTOR.clone());
     let mut streamed = Vec::new();
@@ -40,12 +49,19 @@ fn run(input: &[u8]) {
     }
     stream.finish(|bytes| streamed.extend_from_slice(bytes));
     for value in VALUES {
-        assert!(!holds(&streamed, value), "it is streamed: {:?} of {:?}", lossy(&streamed), lossy(whole));
+        assert!(
+            !holds(&streamed, value),
+            "it is streamed: {:?} of {:?}",
+            lossy(&streamed),
+            lossy(whole)
+        );
     }
 }
 
 fn holds(shown: &[u8], value: &str) -> bool {
-    shown.windows(value.len()).any(|part| part == value.as_bytes())
+    shown
+        .windows(value.len())
+        .any(|part| part == value.as_bytes())
 }
 
 fn lossy(bytes: &[u8]) -> String {

@@ -1,8 +1,8 @@
 //! Messages from the adapter to the host that are not events of a turn.
 
 use super::{
-    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, ListedSession, Mode, Model, OpenSession,
-    PermissionOption, QuestionField, SessionEntry, StopReason, objects,
+    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, ListedSession, Mode, Model,
+    OpenSession, PermissionOption, QuestionField, SessionEntry, StopReason, objects,
 };
 use crate::{
     Json, MessageId, RequestId, Sha256, ToolCallId,
@@ -159,7 +159,14 @@ impl SessionsListResult {
     /// The answer to this request, with nothing in it yet.
     #[must_use]
     pub fn to(request_id: RequestId) -> Self {
-        Self { request_id, entries: None, sessions: None, next: None, missing: None, error: None }
+        Self {
+            request_id,
+            entries: None,
+            sessions: None,
+            next: None,
+            missing: None,
+            error: None,
+        }
     }
 }
 

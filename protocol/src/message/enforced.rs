@@ -69,12 +69,16 @@ impl SessionStart {
             permission_mode allowed_tools denied_tools allowed_domains max_turns max_cost_usd mcp_servers skills env
             extra_args
         };
-        asked.into_iter().filter_map(|(name, is_there)| is_there.then_some(name))
+        asked
+            .into_iter()
+            .filter_map(|(name, is_there)| is_there.then_some(name))
     }
 
     /// The options that must be enforced and that this asks for ([ext.7]).
     pub fn enforced_options(&self) -> impl Iterator<Item = EnforcedOption> {
-        EnforcedOption::ALL.into_iter().filter(|option| option.is_asked(self))
+        EnforcedOption::ALL
+            .into_iter()
+            .filter(|option| option.is_asked(self))
     }
 }
 
@@ -101,8 +105,14 @@ mod tests {
                 panic!("{line}")
             };
             let asked: Vec<_> = start.enforced_options().map(EnforcedOption::name).collect();
-            let must = EnforcedOption::ALL.iter().any(|option| option.name() == field);
-            assert_eq!(asked, must.then_some(field).into_iter().collect::<Vec<_>>(), "{field}");
+            let must = EnforcedOption::ALL
+                .iter()
+                .any(|option| option.name() == field);
+            assert_eq!(
+                asked,
+                must.then_some(field).into_iter().collect::<Vec<_>>(),
+                "{field}"
+            );
             assert_eq!(start.options().collect::<Vec<_>>(), [field]);
         }
         assert_eq!(SessionStart::default().enforced_options().count(), 0);

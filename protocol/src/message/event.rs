@@ -308,13 +308,20 @@ impl Output {
     /// A piece of the answer.
     #[must_use]
     pub fn text(content: impl Into<String>) -> Self {
-        Self { content: content.into(), ..Self::default() }
+        Self {
+            content: content.into(),
+            ..Self::default()
+        }
     }
 
     /// Text on a channel.
     #[must_use]
     pub fn on(channel: Channel, content: impl Into<String>) -> Self {
-        Self { content: content.into(), channel: Some(channel), ..Self::default() }
+        Self {
+            content: content.into(),
+            channel: Some(channel),
+            ..Self::default()
+        }
     }
 
     /// The channel, which is stdout where none is named.

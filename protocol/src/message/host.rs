@@ -275,7 +275,10 @@ impl UserInput {
     /// An input of this text that begins a turn.
     #[must_use]
     pub fn text(content: impl Into<String>) -> Self {
-        Self { content: content.into(), ..Self::default() }
+        Self {
+            content: content.into(),
+            ..Self::default()
+        }
     }
 }
 

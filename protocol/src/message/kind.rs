@@ -1,13 +1,14 @@
 //! The two directions: which types there are, what each is called, which extension brings it.
 
 use super::{
-    AgentsList, AgentsListResult, Compaction, ContextUsage, Custom, ErrorEvent, FileDelivered, FileInput,
-    FileOutput, FlowPause, FlowResume, HostFact, InputRequest, InputResponse, InputResult, InputSteered, Lag,
-    Log, Message, Output, PermissionCancel, PermissionRequest, PermissionResponse, Ping, Plan, Pong,
-    Progress, RateLimit, RequestDecided, SessionAttach, SessionAttached, SessionClose, SessionClosed,
-    SessionDetach, SessionHistory, SessionHistoryResult, SessionInfo, SessionReady, SessionRefused,
-    SessionStart, SessionUpdate, SessionsList, SessionsListResult, SteerResult, Stop, StopRequested,
-    Thinking, ToolEnd, ToolStart, ToolUpdate, TurnBegin, TurnComplete, Usage, UserInput, Working,
+    AgentsList, AgentsListResult, Compaction, ContextUsage, Custom, ErrorEvent, FileDelivered,
+    FileInput, FileOutput, FlowPause, FlowResume, HostFact, InputRequest, InputResponse,
+    InputResult, InputSteered, Lag, Log, Message, Output, PermissionCancel, PermissionRequest,
+    PermissionResponse, Ping, Plan, Pong, Progress, RateLimit, RequestDecided, SessionAttach,
+    SessionAttached, SessionClose, SessionClosed, SessionDetach, SessionHistory,
+    SessionHistoryResult, SessionInfo, SessionReady, SessionRefused, SessionStart, SessionUpdate,
+    SessionsList, SessionsListResult, SteerResult, Stop, StopRequested, Thinking, ToolEnd,
+    ToolStart, ToolUpdate, TurnBegin, TurnComplete, Usage, UserInput, Working,
 };
 use crate::{
     Channel, Extensions,
@@ -319,7 +320,10 @@ impl AdapterKind {
     #[inline]
     #[must_use]
     pub const fn is_of_pipe(self) -> bool {
-        matches!(self, Self::Pong | Self::SessionsListResult | Self::AgentsListResult)
+        matches!(
+            self,
+            Self::Pong | Self::SessionsListResult | Self::AgentsListResult
+        )
     }
 }
 
@@ -327,7 +331,11 @@ impl HostBody {
     /// The text of a message that has nothing else: the many and the long ones are written the fast way.
     fn text_alone(&self) -> Option<(&str, Option<&Channel>)> {
         match self {
-            Self::UserInput(UserInput { content, message_id: None, mode: None }) => Some((content, None)),
+            Self::UserInput(UserInput {
+                content,
+                message_id: None,
+                mode: None,
+            }) => Some((content, None)),
             _ => None,
         }
     }
@@ -335,9 +343,9 @@ impl HostBody {
     /// The body of a message that has nothing but what every reader reads first.
     fn plain(kind: HostKind, head: &mut Head<'_>) -> Option<Self> {
         match (kind, head.take_content()) {
-            (HostKind::UserInput, content) => {
-                Some(Self::UserInput(UserInput::text(content.unwrap_or_default())))
-            }
+            (HostKind::UserInput, content) => Some(Self::UserInput(UserInput::text(
+                content.unwrap_or_default(),
+            ))),
             (HostKind::Stop, _) => Some(Self::Stop(Stop::default())),
             (HostKind::SessionStart, _) => Some(Self::SessionStart(Box::default())),
             (HostKind::SessionClose, _) => Some(Self::SessionClose(SessionClose::default())),
@@ -366,7 +374,11 @@ impl AdapterBody {
         match kind {
             AdapterKind::Output => {
                 let channel = head.channel.as_deref().map(Channel::named);
-                Some(Self::Output(Output { content: head.take_content()?, channel, ..Output::default() }))
+                Some(Self::Output(Output {
+                    content: head.take_content()?,
+                    channel,
+                    ..Output::default()
+                }))
             }
             AdapterKind::TurnComplete => Some(Self::TurnComplete(Box::default())),
             _ => None,

@@ -175,7 +175,11 @@ impl Failure {
     /// A failure of this kind, told so.
     #[must_use]
     pub fn new(category: Category, message: impl Into<String>) -> Self {
-        Self { category: Some(category), message: Some(message.into()), ..Self::default() }
+        Self {
+            category: Some(category),
+            message: Some(message.into()),
+            ..Self::default()
+        }
     }
 }
 

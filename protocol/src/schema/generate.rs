@@ -130,7 +130,9 @@ fn large(generator: &mut SchemaGenerator) -> Value {
 /// Puts the members that every message has before those of its body.
 fn message(kind: &str, of_pipe: bool, large: Option<Value>, body: Schema) -> Value {
     let mut schema = body.to_value();
-    let Some(object) = schema.as_object_mut() else { return schema };
+    let Some(object) = schema.as_object_mut() else {
+        return schema;
+    };
     let session_id = if of_pipe {
         json!({ "const": "" })
     } else {
@@ -139,7 +141,10 @@ fn message(kind: &str, of_pipe: bool, large: Option<Value>, body: Schema) -> Val
     let mut properties = Map::from_iter([
         ("type".to_owned(), json!({ "const": kind })),
         ("session_id".to_owned(), session_id),
-        ("turn_id".to_owned(), json!({ "type": ["string", "null"], "maxLength": 256 })),
+        (
+            "turn_id".to_owned(),
+            json!({ "type": ["string", "null"], "maxLength": 256 }),
+        ),
         ("_meta".to_owned(), json!({ "type": ["object", "null"] })),
     ]);
     if let Some(large) = large {

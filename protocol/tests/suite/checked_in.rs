@@ -15,7 +15,15 @@ pub(crate) fn check(path: &str, now: &str) {
     }
     let then = fs::read_to_string(file(path)).unwrap_or_default();
     for (number, (then, now)) in then.lines().zip(now.lines()).enumerate() {
-        assert_eq!(then, now, "{path}:{} has drifted; UPDATE_GOLDEN=1 rewrites it", number + 1);
+        assert_eq!(
+            then,
+            now,
+            "{path}:{} has drifted; UPDATE_GOLDEN=1 rewrites it",
+            number + 1
+        );
     }
-    assert!(then == now, "{path} has drifted in its length or its line ends; UPDATE_GOLDEN=1 rewrites it");
+    assert!(
+        then == now,
+        "{path} has drifted in its length or its line ends; UPDATE_GOLDEN=1 rewrites it"
+    );
 }

@@ -28,7 +28,8 @@ fn path(way: Way, end: &str) -> String {
 
 fn frozen(way: Way, end: &str) -> String {
     let path = path(way, end);
-    fs::read_to_string(file(&path)).unwrap_or_else(|error| panic!("{path}: {error}; it is made by: {FREEZE}"))
+    fs::read_to_string(file(&path))
+        .unwrap_or_else(|error| panic!("{path}: {error}; it is made by: {FREEZE}"))
 }
 
 /// The schema of one direction as it was frozen.
@@ -39,8 +40,10 @@ fn frozen_schema(way: Way) -> Value {
 /// The golden lines of one direction as they were frozen: of each type the minimal and the full one.
 fn frozen_lines(way: Way) -> Vec<[Map<String, Value>; 2]> {
     let text = frozen(way, "jsonl");
-    let lines: Vec<Map<String, Value>> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Map<String, Value>> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let (pairs, rest) = lines.as_chunks();
     assert!(rest.is_empty(), "of each type two lines");
     pairs.to_vec()
@@ -49,9 +52,9 @@ fn frozen_lines(way: Way) -> Vec<[Map<String, Value>; 2]> {
 /// Whether a value says all that another says; it may say more.
 fn says_all(now: &Value, then: &Value) -> bool {
     match (now, then) {
-        (Value::Object(now), Value::Object(then)) => {
-            then.iter().all(|(name, then)| now.get(name).is_some_and(|now| says_all(now, then)))
-        }
+        (Value::Object(now), Value::Object(then)) => then
+            .iter()
+            .all(|(name, then)| now.get(name).is_some_and(|now| says_all(now, then))),
         (Value::Array(now), Value::Array(then)) => {
             now.len() == then.len() && now.iter().zip(then).all(|(now, then)| says_all(now, then))
         }
@@ -73,9 +76,14 @@ fn what_the_frozen_version_wrote_is_understood_today() {
     for way in Way::BOTH {
         for then in frozen_lines(way).concat().into_iter().map(Value::Object) {
             let line = then.to_string();
-            let now = way.rewrite(&line).unwrap_or_else(|why| panic!("{line}: {why}"));
+            let now = way
+                .rewrite(&line)
+                .unwrap_or_else(|why| panic!("{line}: {why}"));
             let now: Value = serde_json::from_str(&now).unwrap();
-            assert!(says_all(&now, &then), "of {then}\ntoday's reader understands {now}");
+            assert!(
+                says_all(&now, &then),
+                "of {then}\ntoday's reader understands {now}"
+            );
         }
     }
 }
@@ -84,18 +92,32 @@ fn what_the_frozen_version_wrote_is_understood_today() {
 fn what_must_be_written_today_is_valid_for_the_frozen_version() {
     for way in Way::BOTH {
         let lines = frozen_lines(way);
-        let kinds: BTreeSet<&str> =
-            lines.iter().map(|[minimal, _]| minimal["type"].as_str().unwrap()).collect();
+        let kinds: BTreeSet<&str> = lines
+            .iter()
+            .map(|[minimal, _]| minimal["type"].as_str().unwrap())
+            .collect();
         let validator = jsonschema::validator_for(&frozen_schema(way)).unwrap();
         // Older peers ignore other types.
-        for example in EXAMPLES.iter().filter(|example| example.way == way && kinds.contains(example.kind)) {
+        for example in EXAMPLES
+            .iter()
+            .filter(|example| example.way == way && kinds.contains(example.kind))
+        {
             let now = example.minimal_members();
-            let [then, _] = lines.iter().find(|[then, _]| then["type"] == example.kind).unwrap();
+            let [then, _] = lines
+                .iter()
+                .find(|[then, _]| then["type"] == example.kind)
+                .unwrap();
             for name in then.keys() {
-                assert!(now.contains_key(name), "{}: `{name}` was always written", example.kind);
+                assert!(
+                    now.contains_key(name),
+                    "{}: `{name}` was always written",
+                    example.kind
+                );
             }
             let now = Value::Object(now);
-            validator.validate(&now).unwrap_or_else(|why| panic!("{now}: {why}"));
+            validator
+                .validate(&now)
+                .unwrap_or_else(|why| panic!("{now}: {why}"));
         }
     }
 }
@@ -114,10 +136,15 @@ fn freeze() {
             );
         }
         fs::create_dir_all(schema.parent().unwrap()).unwrap();
-        fs::write(schema, serde_json::to_string_pretty(&way.schema()).unwrap() + "\n").unwrap();
+        fs::write(
+            schema,
+            serde_json::to_string_pretty(&way.schema()).unwrap() + "\n",
+        )
+        .unwrap();
         let examples = EXAMPLES.iter().filter(|example| example.way == way);
-        let lines: String =
-            examples.map(|example| format!("{}\n{}\n", example.minimal, example.full)).collect();
+        let lines: String = examples
+            .map(|example| format!("{}\n{}\n", example.minimal, example.full))
+            .collect();
         fs::write(file(&path(way, "jsonl")), lines).unwrap();
     }
 }

@@ -5,8 +5,8 @@ use std::{fs, sync::LazyLock};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 use trunkline_protocol::{
-    AdapterKind, AdapterMessage, HostKind, HostMessage, HubKind, HubMessage, RelayKind, RelayMessage, Unread,
-    schema,
+    AdapterKind, AdapterMessage, HostKind, HostMessage, HubKind, HubMessage, RelayKind,
+    RelayMessage, Unread, schema,
 };
 
 use crate::checked_in::file;
@@ -24,8 +24,12 @@ impl Way {
     /// Those between a host and an adapter.
     pub(crate) const BOTH: [Self; 2] = [Self::HostToAdapter, Self::AdapterToHost];
 
-    pub(crate) const ALL: [Self; 4] =
-        [Self::HostToAdapter, Self::AdapterToHost, Self::HubToRelay, Self::RelayToHub];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::HostToAdapter,
+        Self::AdapterToHost,
+        Self::HubToRelay,
+        Self::RelayToHub,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -92,13 +96,23 @@ impl Example {
 }
 
 pub(crate) static EXAMPLES: LazyLock<Vec<Example>> = LazyLock::new(|| {
-    let types = Way::ALL.into_iter().flat_map(|way| way.types().into_iter().map(move |kind| (way, kind)));
+    let types = Way::ALL
+        .into_iter()
+        .flat_map(|way| way.types().into_iter().map(move |kind| (way, kind)));
     let examples = types.map(|(way, kind)| {
         let path = Example::path(way, kind);
-        let text = fs::read_to_string(file(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let text =
+            fs::read_to_string(file(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         let lines: Vec<&str> = text.lines().collect();
-        let [minimal, full] = lines[..] else { panic!("{path}: a minimal and a full line are wanted") };
-        Example { way, kind, minimal: minimal.to_owned(), full: full.to_owned() }
+        let [minimal, full] = lines[..] else {
+            panic!("{path}: a minimal and a full line are wanted")
+        };
+        Example {
+            way,
+            kind,
+            minimal: minimal.to_owned(),
+            full: full.to_owned(),
+        }
     });
     examples.collect()
 });
@@ -111,7 +125,10 @@ pub(crate) fn line(members: &Map<String, Value>, raw: &[(&str, &str)]) -> String
             texts.push(format!("{}:{value}", Value::from(name.as_str())));
         }
     }
-    texts.extend(raw.iter().map(|(name, text)| format!("{}:{text}", Value::from(*name))));
+    texts.extend(
+        raw.iter()
+            .map(|(name, text)| format!("{}:{text}", Value::from(*name))),
+    );
     format!("{{{}}}", texts.join(","))
 }
 
@@ -122,8 +139,17 @@ pub(crate) fn text() -> impl Strategy<Value = String> {
 
 /// Any message: some of the members that its type may have, in any order, with any text in them.
 pub(crate) fn message() -> impl Strategy<Value = (Way, String)> {
-    const TEXTS: [&str; 9] =
-        ["content", "message", "title", "description", "prompt", "channel", "summary", "file_name", "tool"];
+    const TEXTS: [&str; 9] = [
+        "content",
+        "message",
+        "title",
+        "description",
+        "prompt",
+        "channel",
+        "summary",
+        "file_name",
+        "tool",
+    ];
     let which = any::<prop::sample::Index>();
     (which, any::<[bool; 40]>(), text(), any::<bool>()).prop_map(|(which, kept, text, reversed)| {
         let example = which.get(&EXAMPLES[..]);
@@ -139,8 +165,10 @@ pub(crate) fn message() -> impl Strategy<Value = (Way, String)> {
         if reversed {
             members.reverse();
         }
-        let members: Vec<String> =
-            members.iter().map(|(name, value)| format!("{}:{value}", Value::from(&**name))).collect();
+        let members: Vec<String> = members
+            .iter()
+            .map(|(name, value)| format!("{}:{value}", Value::from(&**name)))
+            .collect();
         (example.way, format!("{{{}}}", members.join(",")))
     })
 }

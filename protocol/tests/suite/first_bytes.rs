@@ -17,8 +17,18 @@ fn check(line: &str, kind: (&str, Option<&str>), id: (&str, Option<&str>)) {
             let end = line.find(until).expect("the text stands in the line") + until.len();
             value.filter(|_| cut >= end).map(str::to_owned)
         };
-        assert_eq!(type_named_in(first), named(kind), "{}", String::from_utf8_lossy(first));
-        assert_eq!(session(first), named(id), "{}", String::from_utf8_lossy(first));
+        assert_eq!(
+            type_named_in(first),
+            named(kind),
+            "{}",
+            String::from_utf8_lossy(first)
+        );
+        assert_eq!(
+            session(first),
+            named(id),
+            "{}",
+            String::from_utf8_lossy(first)
+        );
     }
 }
 
@@ -37,7 +47,11 @@ fn a_member_is_named_as_soon_as_its_value_has_ended() {
     ] {
         check(line, kind, id);
     }
-    check(r#"{"type":"output","session_id":"é€\u00e9\"","c"#, kind, (r#"é€\u00e9\"""#, Some("é€é\"")));
+    check(
+        r#"{"type":"output","session_id":"é€\u00e9\"","c"#,
+        kind,
+        (r#"é€\u00e9\"""#, Some("é€é\"")),
+    );
 }
 
 #[test]
@@ -62,7 +76,11 @@ fn what_names_nothing_gives_nothing() {
             assert_eq!(session(first), None, "{line}");
         }
     }
-    assert_eq!(session(br#"{"session_id":"","content":"#), None, "the pipe is not a session");
+    assert_eq!(
+        session(br#"{"session_id":"","content":"#),
+        None,
+        "the pipe is not a session"
+    );
     let long = format!(r#"{{"session_id":"{}","content":"#, "x".repeat(257));
     assert_eq!(session(long.as_bytes()), None, "no id is that long");
 }
@@ -74,7 +92,11 @@ fn every_golden_line_names_its_session_and_type_when_it_is_cut() {
         let id = members["session_id"].as_str().filter(|id| !id.is_empty());
         let kind = format!("\"type\":\"{}\"", example.kind);
         let session_id = format!("\"session_id\":{}", members["session_id"]);
-        check(&example.full, (&kind, Some(example.kind)), (&session_id, id));
+        check(
+            &example.full,
+            (&kind, Some(example.kind)),
+            (&session_id, id),
+        );
     }
 }
 

@@ -3,21 +3,35 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use trunkline_protocol::{
-    AdapterMessage, Extensions, LargeMember, MIN_MAX_LINE, Sha256, TooLong, by_file, filled, fit, line_limit,
-    wants_file,
+    AdapterMessage, Extensions, LargeMember, MIN_MAX_LINE, Sha256, TooLong, by_file, filled, fit,
+    line_limit, wants_file,
 };
 
 use crate::examples::{EXAMPLES, Way, text};
 
-fn fitted(line: &Value, agreed: Extensions, max_line: usize) -> Result<Vec<Map<String, Value>>, TooLong> {
+fn fitted(
+    line: &Value,
+    agreed: Extensions,
+    max_line: usize,
+) -> Result<Vec<Map<String, Value>>, TooLong> {
     let message = AdapterMessage::parse(&line.to_string()).unwrap();
     let mut lines = Vec::new();
     let done = fit(&message, agreed, max_line, |line| lines.push(line));
-    assert!(done.is_ok() || lines.is_empty(), "nothing is given of what is too long");
+    assert!(
+        done.is_ok() || lines.is_empty(),
+        "nothing is given of what is too long"
+    );
     done?;
     let read = lines.into_iter().map(|line| {
-        assert!(line.len() <= max_line + 1, "{} bytes for {max_line}", line.len() - 1);
-        assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+        assert!(
+            line.len() <= max_line + 1,
+            "{} bytes for {max_line}",
+            line.len() - 1
+        );
+        assert_eq!(
+            line.iter().position(|byte| *byte == b'\n'),
+            Some(line.len() - 1)
+        );
         let text = std::str::from_utf8(&line).unwrap();
         AdapterMessage::parse(text.trim_end()).unwrap();
         serde_json::from_str(text).unwrap()
@@ -26,7 +40,10 @@ fn fitted(line: &Value, agreed: Extensions, max_line: usize) -> Result<Vec<Map<S
 }
 
 fn joined(lines: &[Map<String, Value>]) -> String {
-    lines.iter().filter_map(|line| line["content"].as_str()).collect()
+    lines
+        .iter()
+        .filter_map(|line| line["content"].as_str())
+        .collect()
 }
 
 proptest! {
@@ -49,20 +66,35 @@ fn each_piece_is_of_the_same_message_and_what_comes_once_comes_first() {
     assert!(pieces.len() > 10);
     assert_eq!(joined(&pieces), long);
     for (at, piece) in pieces.iter().enumerate() {
-        for (name, value) in line.as_object().unwrap().iter().filter(|(name, _)| *name != "content") {
+        for (name, value) in line
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| *name != "content")
+        {
             let once = ["title", "input", "_meta"].contains(&name.as_str());
-            assert_eq!(piece.get(name), (at == 0 || !once).then_some(value), "{name} of piece {at}");
+            assert_eq!(
+                piece.get(name),
+                (at == 0 || !once).then_some(value),
+                "{name} of piece {at}"
+            );
         }
     }
 }
 
 #[test]
 fn what_fits_stays_byte_for_byte() {
-    for example in EXAMPLES.iter().filter(|example| example.way == Way::AdapterToHost) {
+    for example in EXAMPLES
+        .iter()
+        .filter(|example| example.way == Way::AdapterToHost)
+    {
         let message = AdapterMessage::parse(&example.full).unwrap();
         let whole = message.to_line();
         let mut lines = Vec::new();
-        fit(&message, Extensions::all(), whole.len() - 1, |line| lines.push(line)).unwrap();
+        fit(&message, Extensions::all(), whole.len() - 1, |line| {
+            lines.push(line)
+        })
+        .unwrap();
         assert_eq!(lines, [whole], "{}", example.kind);
     }
 }
@@ -86,8 +118,16 @@ fn the_largest_members_give_way_and_the_message_says_so() {
             "input",
             "",
         ),
-        (json!({"type": "message", "role": "user", "content": long}), "", "content"),
-        (json!({"type": "custom", "name": "n", "data": [long]}), "data", ""),
+        (
+            json!({"type": "message", "role": "user", "content": long}),
+            "",
+            "content",
+        ),
+        (
+            json!({"type": "custom", "name": "n", "data": [long]}),
+            "data",
+            "",
+        ),
         (
             json!({"type": "turn.complete", "status": "completed", "result": long, "summary": "s"}),
             "result",
@@ -103,7 +143,9 @@ fn the_largest_members_give_way_and_the_message_says_so() {
         let mut line = line;
         (line["session_id"], line["turn_id"]) = ("s-1".into(), "t-1".into());
         let fitted = fitted(&line, Extensions::all(), 600).unwrap();
-        let [short] = &fitted[..] else { panic!("{fitted:?}") };
+        let [short] = &fitted[..] else {
+            panic!("{fitted:?}")
+        };
         assert_eq!(short["truncated"], true, "{short:?}");
         for (name, value) in line.as_object().unwrap() {
             match short.get(name) {
@@ -122,20 +164,42 @@ fn the_largest_members_give_way_and_the_message_says_so() {
 fn without_the_extension_of_the_mark_a_text_ends_in_an_ellipsis() {
     let line = json!({"type": "error", "session_id": "s-1", "message": "y".repeat(5000)});
     let fitted = fitted(&line, Extensions::all(), 600).unwrap();
-    assert!(fitted[0]["message"].as_str().unwrap().ends_with("y\u{2026}"), "{fitted:?}");
-    let line = json!({"type": "turn.complete", "session_id": "s-1", "session_params": "y".repeat(5000)});
+    assert!(
+        fitted[0]["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("y\u{2026}"),
+        "{fitted:?}"
+    );
+    let line =
+        json!({"type": "turn.complete", "session_id": "s-1", "session_params": "y".repeat(5000)});
     let fitted = self::fitted(&line, Extensions::RESUME, 600).unwrap();
-    assert_eq!(Value::from(fitted[0].clone()), json!({"type": "turn.complete", "session_id": "s-1"}));
+    assert_eq!(
+        Value::from(fitted[0].clone()),
+        json!({"type": "turn.complete", "session_id": "s-1"})
+    );
 }
 
 #[test]
 fn large_members_go_by_file_the_largest_first_and_come_back_whole() {
     let long = "y\n\u{e9}".repeat(3000);
     for (line, name) in [
-        (json!({"type": "tool.end", "tool_call_id": "c", "content": long, "data": "short"}), "content"),
-        (json!({"type": "tool.start", "tool_call_id": "c", "tool": "T", "input": {"a": long}}), "input"),
-        (json!({"type": "message", "role": "user", "content": long}), "content"),
-        (json!({"type": "turn.complete", "status": "completed", "result": [long]}), "result"),
+        (
+            json!({"type": "tool.end", "tool_call_id": "c", "content": long, "data": "short"}),
+            "content",
+        ),
+        (
+            json!({"type": "tool.start", "tool_call_id": "c", "tool": "T", "input": {"a": long}}),
+            "input",
+        ),
+        (
+            json!({"type": "message", "role": "user", "content": long}),
+            "content",
+        ),
+        (
+            json!({"type": "turn.complete", "status": "completed", "result": [long]}),
+            "result",
+        ),
     ] {
         let mut line = line;
         line["session_id"] = "s-1".into();
@@ -144,31 +208,48 @@ fn large_members_go_by_file_the_largest_first_and_come_back_whole() {
         let mut keep = |json: &str| {
             kept.push(json.to_owned());
             let sha256 = Sha256::of(json.as_bytes());
-            Ok(LargeMember { file_path: "/x/1".to_owned(), size: json.len() as u64, sha256 })
+            Ok(LargeMember {
+                file_path: "/x/1".to_owned(),
+                size: json.len() as u64,
+                sha256,
+            })
         };
         assert!(wants_file(&message, Extensions::all(), 600), "{line}");
-        let marked = if line["type"] == "turn.complete" { Extensions::TURNS } else { Extensions::EVENTS };
+        let marked = if line["type"] == "turn.complete" {
+            Extensions::TURNS
+        } else {
+            Extensions::EVENTS
+        };
         for without in [marked, Extensions::LARGE, Extensions::OPTIONS] {
-            assert!(!wants_file(&message, Extensions::all() - without, 600), "{line}");
+            assert!(
+                !wants_file(&message, Extensions::all() - without, 600),
+                "{line}"
+            );
         }
         let short = by_file(message.clone(), 600, &mut keep);
         assert!(!wants_file(&short, Extensions::all(), 600));
         fit(&short, Extensions::all(), 600, |line| lines.push(line)).unwrap();
-        let [written] = &lines[..] else { panic!("{}", lines.len()) };
+        let [written] = &lines[..] else {
+            panic!("{}", lines.len())
+        };
         assert!(written.len() <= 601);
         let read = AdapterMessage::parse(std::str::from_utf8(written).unwrap().trim_end()).unwrap();
-        let [json] = &kept[..] else { panic!("{}", kept.len()) };
+        let [json] = &kept[..] else {
+            panic!("{}", kept.len())
+        };
         let large = read.large.as_deref().unwrap();
         assert_eq!(large.keys().collect::<Vec<_>>(), [name]);
         assert_eq!(large[name].sha256, Sha256::of(json.as_bytes()));
-        assert_eq!(filled(&read.body, &[(name.to_owned(), json.clone())]), Ok(message.body));
+        assert_eq!(
+            filled(&read.body, &[(name.to_owned(), json.clone())]),
+            Ok(message.body)
+        );
     }
 }
 
 #[test]
 fn a_member_that_has_no_file_is_cut_and_a_member_of_another_type_is_not_put_in() {
-    let line =
-        json!({"type": "tool.end", "session_id": "s-1", "tool_call_id": "c", "content": "y".repeat(5000)});
+    let line = json!({"type": "tool.end", "session_id": "s-1", "tool_call_id": "c", "content": "y".repeat(5000)});
     let message = AdapterMessage::parse(&line.to_string()).unwrap();
     let mut keep = |_: &str| Err(std::io::ErrorKind::StorageFull.into());
     let mut lines = Vec::new();
@@ -176,7 +257,10 @@ fn a_member_that_has_no_file_is_cut_and_a_member_of_another_type_is_not_put_in()
     assert_eq!(whole, message);
     fit(&whole, Extensions::all(), 600, |line| lines.push(line)).unwrap();
     let cut: Value = serde_json::from_slice(&lines[0]).unwrap();
-    assert_eq!((&cut["truncated"], &cut["large"]), (&json!(true), &Value::Null));
+    assert_eq!(
+        (&cut["truncated"], &cut["large"]),
+        (&json!(true), &Value::Null)
+    );
     assert!(
         filled(&message.body, &[("content".to_owned(), "7".to_owned())]).is_ok(),
         "it is absent ([msg.5])"

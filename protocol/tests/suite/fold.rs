@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, AdapterMessage, Channel, Extensions, Folded, Status, ToolsAsOutput, fold,
+    AdapterBody, AdapterKind, AdapterMessage, Channel, Extensions, Folded, Status, ToolsAsOutput,
+    fold,
 };
 
 use crate::examples::{EXAMPLES, Way, message};
@@ -12,14 +13,22 @@ use crate::examples::{EXAMPLES, Way, message};
 const CORE: [(AdapterKind, &[&str]); 4] = [
     (AdapterKind::Output, &["content", "channel"]),
     (AdapterKind::TurnComplete, &[]),
-    (AdapterKind::FileOutput, &["file_name", "file_mime_type", "file_path"]),
-    (AdapterKind::PermissionRequest, &["request_id", "tool", "description", "resource"]),
+    (
+        AdapterKind::FileOutput,
+        &["file_name", "file_mime_type", "file_path"],
+    ),
+    (
+        AdapterKind::PermissionRequest,
+        &["request_id", "tool", "description", "resource"],
+    ),
 ];
 
 /// The extensions that allow a member on a message, any of which is enough.
 fn allowed_by(kind: AdapterKind, member: &str) -> Extensions {
     type E = Extensions;
-    let core = CORE.iter().any(|(core, members)| *core == kind && members.contains(&member));
+    let core = CORE
+        .iter()
+        .any(|(core, members)| *core == kind && members.contains(&member));
     let session = matches!(kind, AdapterKind::SessionReady | AdapterKind::SessionInfo);
     match member {
         "type" | "session_id" => E::empty(),
@@ -32,7 +41,9 @@ fn allowed_by(kind: AdapterKind, member: &str) -> Extensions {
         "protocol" | "extensions" | "max_line" | "adapter" | "capabilities" if session => E::all(),
         _ if session => E::OPTIONS,
         "usage" if kind == AdapterKind::TurnComplete => E::USAGE,
-        "native_session_id" | "session_params" | "clear_session" if kind == AdapterKind::TurnComplete => {
+        "native_session_id" | "session_params" | "clear_session"
+            if kind == AdapterKind::TurnComplete =>
+        {
             E::RESUME
         }
         _ if kind == AdapterKind::TurnComplete => E::TURNS,
@@ -69,17 +80,27 @@ fn must_be_told(message: &AdapterMessage, agreed: Extensions) -> Option<(Channel
     let lacks = |extension| !agreed.contains(extension);
     match &message.body {
         AdapterBody::TurnComplete(end) if lacks(Extensions::TURNS) => {
-            let text =
-                end.error.as_ref().and_then(|error| error.message.as_deref()).filter(|text| !text.is_empty());
-            let failed = !matches!(end.status_or_completed(), Status::Completed | Status::Stopped);
+            let text = end
+                .error
+                .as_ref()
+                .and_then(|error| error.message.as_deref())
+                .filter(|text| !text.is_empty());
+            let failed = !matches!(
+                end.status_or_completed(),
+                Status::Completed | Status::Stopped
+            );
             (failed || text.is_some()).then_some((Channel::System, text))
         }
         AdapterBody::Error(error) if lacks(Extensions::EVENTS) => {
             Some((Channel::System, Some(&error.message)))
         }
-        AdapterBody::SessionClosed(closed) if lacks(Extensions::CONTROL) => {
-            Some((Channel::System, closed.error.as_ref().and_then(|error| error.message.as_deref())))
-        }
+        AdapterBody::SessionClosed(closed) if lacks(Extensions::CONTROL) => Some((
+            Channel::System,
+            closed
+                .error
+                .as_ref()
+                .and_then(|error| error.message.as_deref()),
+        )),
         AdapterBody::InputRequest(question) if lacks(Extensions::QUESTIONS) => {
             Some((Channel::Question, Some(&question.prompt)))
         }
@@ -102,10 +123,16 @@ fn check(message: &AdapterMessage, agreed: Extensions, tools: ToolsAsOutput) {
         assert!(kind.is_agreed(agreed), "{kind:?} was not agreed on: {at}");
         assert_eq!(written.session_id, message.session_id);
         for name in members(written).keys() {
-            assert!(is_allowed(allowed_by(kind, name), agreed), "{name} of {kind:?} was not agreed on: {at}");
+            assert!(
+                is_allowed(allowed_by(kind, name), agreed),
+                "{name} of {kind:?} was not agreed on: {at}"
+            );
         }
         if agreed.is_empty() {
-            assert!(CORE.iter().any(|(core, _)| *core == kind), "{kind:?} is not of the core: {at}");
+            assert!(
+                CORE.iter().any(|(core, _)| *core == kind),
+                "{kind:?} is not of the core: {at}"
+            );
         }
     }
 
@@ -114,32 +141,66 @@ fn check(message: &AdapterMessage, agreed: Extensions, tools: ToolsAsOutput) {
     if let Some(same) = folded.iter().find(|written| written.body.kind() == kind) {
         for (name, value) in members(message) {
             if is_allowed(allowed_by(kind, &name), agreed) {
-                assert_eq!(members(same).get(&name), Some(&value), "{name} was lost: {at}");
+                assert_eq!(
+                    members(same).get(&name),
+                    Some(&value),
+                    "{name} was lost: {at}"
+                );
             }
         }
     }
     let ends = |messages: &[AdapterMessage]| {
-        messages.iter().filter(|message| message.body.kind() == AdapterKind::TurnComplete).count()
+        messages
+            .iter()
+            .filter(|message| message.body.kind() == AdapterKind::TurnComplete)
+            .count()
     };
-    assert_eq!(ends(&folded), ends(std::slice::from_ref(message)), "an end stays one end: {at}");
+    assert_eq!(
+        ends(&folded),
+        ends(std::slice::from_ref(message)),
+        "an end stays one end: {at}"
+    );
     if let Some(last) = folded.last().filter(|_| kind == AdapterKind::TurnComplete) {
-        assert_eq!(last.body.kind(), kind, "the text precedes the end ([turn.2]): {at}");
+        assert_eq!(
+            last.body.kind(),
+            kind,
+            "the text precedes the end ([turn.2]): {at}"
+        );
     }
-    if let Some(first) = folded.first().filter(|_| kind == AdapterKind::SessionReady && !agreed.is_empty()) {
-        assert_eq!(first.body.kind(), kind, "session.ready stays the first ([ext.2]): {at}");
+    if let Some(first) = folded
+        .first()
+        .filter(|_| kind == AdapterKind::SessionReady && !agreed.is_empty())
+    {
+        assert_eq!(
+            first.body.kind(),
+            kind,
+            "session.ready stays the first ([ext.2]): {at}"
+        );
     }
 
     if let Some((channel, text)) = must_be_told(message, agreed) {
         let told = said(&folded, &channel);
         assert_eq!(told.len(), 1, "it is said once: {at}");
-        assert!(text.is_none_or(|text| told[0].contains(text)), "{told:?}: {at}");
-        assert!(text == Some("") || !told[0].is_empty(), "something is said: {at}");
+        assert!(
+            text.is_none_or(|text| told[0].contains(text)),
+            "{told:?}: {at}"
+        );
+        assert!(
+            text == Some("") || !told[0].is_empty(),
+            "something is said: {at}"
+        );
     } else if kind != AdapterKind::Output {
-        assert_eq!(said(&folded, &Channel::System), [""; 0], "nothing is said twice: {at}");
+        assert_eq!(
+            said(&folded, &Channel::System),
+            [""; 0],
+            "nothing is said twice: {at}"
+        );
     }
 
-    let again: Vec<AdapterMessage> =
-        folded.iter().flat_map(|written| fold(written.clone(), agreed, tools)).collect();
+    let again: Vec<AdapterMessage> = folded
+        .iter()
+        .flat_map(|written| fold(written.clone(), agreed, tools))
+        .collect();
     assert_eq!(again, folded, "folding twice is folding once: {at}");
 }
 
@@ -148,7 +209,9 @@ fn all_sets() -> impl Iterator<Item = Extensions> {
 }
 
 fn golden() -> impl Iterator<Item = AdapterMessage> {
-    let examples = EXAMPLES.iter().filter(|example| example.way == Way::AdapterToHost);
+    let examples = EXAMPLES
+        .iter()
+        .filter(|example| example.way == Way::AdapterToHost);
     examples
         .flat_map(|example| [&example.minimal, &example.full])
         .map(|line| AdapterMessage::parse(line).unwrap())
@@ -174,7 +237,14 @@ fn every_type_is_folded_for_every_set() {
 
 #[test]
 fn every_end_is_told_for_every_set() {
-    let statuses = [None, Some("completed"), Some("stopped"), Some("failed"), Some("refused"), Some("limit")];
+    let statuses = [
+        None,
+        Some("completed"),
+        Some("stopped"),
+        Some("failed"),
+        Some("refused"),
+        Some("limit"),
+    ];
     let errors = [
         json!(null),
         json!({}),
@@ -234,7 +304,10 @@ proptest! {
 #[test]
 fn what_was_agreed_on_in_full_stays_as_it_is() {
     for message in golden() {
-        assert_eq!(fold(message.clone(), Extensions::all(), ToolsAsOutput::No), Folded::One(message));
+        assert_eq!(
+            fold(message.clone(), Extensions::all(), ToolsAsOutput::No),
+            Folded::One(message)
+        );
     }
 }
 
@@ -267,16 +340,28 @@ fn a_question_becomes_text_with_what_may_be_chosen() {
         ]}),
         "input.request",
     );
-    let folded: Vec<AdapterMessage> =
-        fold(question, Extensions::TURNS, ToolsAsOutput::No).into_iter().collect();
-    assert_eq!(said(&folded, &Channel::Question), ["Where?\n- Cluster\n  - Europe\n  - us\n- note"]);
-    assert_eq!(folded[0].turn_id.as_ref().map(|id| id.as_str()), Some("t-1"), "it stays a part of its turn");
+    let folded: Vec<AdapterMessage> = fold(question, Extensions::TURNS, ToolsAsOutput::No)
+        .into_iter()
+        .collect();
+    assert_eq!(
+        said(&folded, &Channel::Question),
+        ["Where?\n- Cluster\n  - Europe\n  - us\n- note"]
+    );
+    assert_eq!(
+        folded[0].turn_id.as_ref().map(|id| id.as_str()),
+        Some("t-1"),
+        "it stays a part of its turn"
+    );
 }
 
 #[test]
 fn tools_become_json_only_where_the_author_chose_it() {
     for message in golden() {
-        let folded = |tools| fold(message.clone(), Extensions::USAGE, tools).into_iter().collect::<Vec<_>>();
+        let folded = |tools| {
+            fold(message.clone(), Extensions::USAGE, tools)
+                .into_iter()
+                .collect::<Vec<_>>()
+        };
         let kind = message.body.kind();
         let of_tool = matches!(kind, AdapterKind::ToolStart | AdapterKind::ToolEnd);
         assert!(said(&folded(ToolsAsOutput::No), &Channel::Tool).is_empty());
@@ -294,7 +379,10 @@ fn tools_become_json_only_where_the_author_chose_it() {
                 }
                 _ => {
                     let content = said.get("content").cloned().unwrap_or_else(|| json!(""));
-                    let is_error = said.get("is_error").cloned().unwrap_or_else(|| json!(false));
+                    let is_error = said
+                        .get("is_error")
+                        .cloned()
+                        .unwrap_or_else(|| json!(false));
                     (
                         json!({ "type": "tool_result", "content": content, "is_error": is_error }),
                         "tool_use_id",
@@ -327,6 +415,9 @@ fn what_only_enriches_is_left_out() {
         K::PermissionCancel,
     ];
     for message in golden().filter(|message| silent.contains(&message.body.kind())) {
-        assert_eq!(fold(message, Extensions::empty(), ToolsAsOutput::Yes), Folded::Nothing);
+        assert_eq!(
+            fold(message, Extensions::empty(), ToolsAsOutput::Yes),
+            Folded::Nothing
+        );
     }
 }

@@ -12,11 +12,22 @@ use crate::{
 
 #[test]
 fn each_type_is_written_as_its_golden_line() {
-    for Example { way, kind, minimal, full } in &*EXAMPLES {
+    for Example {
+        way,
+        kind,
+        minimal,
+        full,
+    } in &*EXAMPLES
+    {
         let [minimal, full] = [minimal, full].map(|line| {
-            let written = way.rewrite(line).unwrap_or_else(|why| panic!("{line}: {why}"));
+            let written = way
+                .rewrite(line)
+                .unwrap_or_else(|why| panic!("{line}: {why}"));
             let values = [line, &written].map(|text| serde_json::from_str::<Value>(text).unwrap());
-            assert_eq!(values[0], values[1], "{kind} changes its value when it is read and written");
+            assert_eq!(
+                values[0], values[1],
+                "{kind} changes its value when it is read and written"
+            );
             written
         });
         check(&Example::path(*way, kind), &format!("{minimal}{full}"));
@@ -25,7 +36,10 @@ fn each_type_is_written_as_its_golden_line() {
 
 #[test]
 fn what_is_written_reads_back_as_the_same_message() {
-    for Example { way, minimal, full, .. } in &*EXAMPLES {
+    for Example {
+        way, minimal, full, ..
+    } in &*EXAMPLES
+    {
         for line in [minimal, full] {
             match way {
                 Way::HostToAdapter => {
@@ -36,7 +50,11 @@ fn what_is_written_reads_back_as_the_same_message() {
                 Way::AdapterToHost => {
                     let message = AdapterMessage::parse(line).unwrap();
                     let again = String::from_utf8(message.to_line()).unwrap();
-                    assert_eq!(AdapterMessage::parse(again.trim_end()), Ok(message), "{line}");
+                    assert_eq!(
+                        AdapterMessage::parse(again.trim_end()),
+                        Ok(message),
+                        "{line}"
+                    );
                 }
                 Way::HubToRelay => {
                     let message = HubMessage::parse(line).unwrap();
@@ -61,7 +79,10 @@ fn each_member_comes_back_alone() {
             let mut members = minimal.clone();
             members.insert(name, value);
             let line = Value::Object(members).to_string();
-            let written = example.way.rewrite(&line).unwrap_or_else(|why| panic!("{line}: {why}"));
+            let written = example
+                .way
+                .rewrite(&line)
+                .unwrap_or_else(|why| panic!("{line}: {why}"));
             let values = [&line, &written].map(|text| serde_json::from_str::<Value>(text).unwrap());
             assert_eq!(values[0], values[1]);
         }
@@ -76,7 +97,11 @@ fn no_golden_file_is_left_over() {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        let mut wanted: Vec<String> = way.types().iter().map(|kind| format!("{kind}.jsonl")).collect();
+        let mut wanted: Vec<String> = way
+            .types()
+            .iter()
+            .map(|kind| format!("{kind}.jsonl"))
+            .collect();
         found.sort();
         wanted.sort();
         assert_eq!(found, wanted);
@@ -95,7 +120,10 @@ fn the_published_exchange_is_read_and_written_byte_for_byte() {
             _ => panic!("{line}"),
         };
         written.push_str(mark);
-        written.push_str(&way.rewrite(text).unwrap_or_else(|why| panic!("{line}: {why}")));
+        written.push_str(
+            &way.rewrite(text)
+                .unwrap_or_else(|why| panic!("{line}: {why}")),
+        );
     }
     assert_eq!(written, published);
     let spec = fs::read_to_string(file("SPEC.md")).unwrap();

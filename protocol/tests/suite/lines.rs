@@ -17,7 +17,10 @@ impl From<Item<'_>> for Seen {
     fn from(item: Item<'_>) -> Self {
         match item {
             Item::Line(text) => Self::Line(text.to_owned()),
-            Item::TooLong { first, bytes } => Self::TooLong { first: first.to_vec(), bytes },
+            Item::TooLong { first, bytes } => Self::TooLong {
+                first: first.to_vec(),
+                bytes,
+            },
             Item::NotUtf8 { line } => Self::NotUtf8(line.to_vec()),
             Item::NotObject(text) => Self::NotObject(text.to_owned()),
             Item::Cut(rest) => Self::Cut(rest.to_vec()),
@@ -59,10 +62,17 @@ fn specified(limit: usize, input: &[u8]) -> Vec<Seen> {
     for (at, line) in lines.iter().enumerate() {
         if line.len() > limit {
             let first = line[..line.len().min(FIRST_BYTES)].to_vec();
-            seen.push(Seen::TooLong { first, bytes: line.len() as u64 });
+            seen.push(Seen::TooLong {
+                first,
+                bytes: line.len() as u64,
+            });
             continue;
         }
-        let line = if begun { line } else { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) };
+        let line = if begun {
+            line
+        } else {
+            line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line)
+        };
         let line = line.trim_ascii();
         begun |= line.starts_with(b"{");
         let judged = match std::str::from_utf8(line) {
@@ -73,7 +83,11 @@ fn specified(limit: usize, input: &[u8]) -> Vec<Seen> {
         };
         let last = at + 1 == lines.len();
         let whole = matches!(&judged, Seen::Line(text) if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok());
-        seen.push(if last && !whole { Seen::Cut(line.to_vec()) } else { judged });
+        seen.push(if last && !whole {
+            Seen::Cut(line.to_vec())
+        } else {
+            judged
+        });
     }
     seen
 }
@@ -116,16 +130,35 @@ proptest! {
 
 #[test]
 fn the_limit_counts_the_bytes_before_the_lf() {
-    for limit in [4, 1000, FIRST_BYTES - 1, FIRST_BYTES, FIRST_BYTES + 1, READ_BYTES, 3 * READ_BYTES] {
-        for (length, fits) in [(limit - 1, true), (limit, true), (limit + 1, false), (limit + 2, false)] {
+    for limit in [
+        4,
+        1000,
+        FIRST_BYTES - 1,
+        FIRST_BYTES,
+        FIRST_BYTES + 1,
+        READ_BYTES,
+        3 * READ_BYTES,
+    ] {
+        for (length, fits) in [
+            (limit - 1, true),
+            (limit, true),
+            (limit + 1, false),
+            (limit + 2, false),
+        ] {
             // The CR is a byte of the line; the LF is not.
             for (before, end) in [(length, "\n{}\n"), (length - 1, "\r\n{}\n"), (length, "")] {
                 let input = "x".repeat(before) + end;
                 for chunk in [input.len(), 1000, 7] {
                     let seen = read(limit, input.as_bytes().chunks(chunk));
-                    let too_long = matches!(seen[0], Seen::TooLong { bytes, .. } if bytes == length as u64);
+                    let too_long =
+                        matches!(seen[0], Seen::TooLong { bytes, .. } if bytes == length as u64);
                     assert_eq!(too_long, !fits, "{length} bytes, limit {limit}, {end:?}");
-                    assert_eq!(seen.get(1), (!end.is_empty()).then(|| Seen::Line("{}".to_owned())).as_ref());
+                    assert_eq!(
+                        seen.get(1),
+                        (!end.is_empty())
+                            .then(|| Seen::Line("{}".to_owned()))
+                            .as_ref()
+                    );
                 }
             }
         }
@@ -138,9 +171,12 @@ fn memory_stays_bounded_while_a_giant_passes_and_falls_back_afterwards() {
     const BOUND: usize = LIMIT + 2 * READ_BYTES + 4096;
     const FALLEN: usize = 41 * READ_BYTES;
     // A limit of lines that fit, a line that does not, and one that fits with the next in its wake.
-    for (length, tail) in
-        [(LIMIT, "\n"), (LIMIT - READ_BYTES / 2, "\n{"), (4 * LIMIT + 5, "\n{"), (3 * LIMIT, "\n")]
-    {
+    for (length, tail) in [
+        (LIMIT, "\n"),
+        (LIMIT - READ_BYTES / 2, "\n{"),
+        (4 * LIMIT + 5, "\n{"),
+        (3 * LIMIT, "\n"),
+    ] {
         let mut reader = LineReader::new(LIMIT);
         let mut seen = Vec::new();
         let mut most = 0;
@@ -155,7 +191,11 @@ fn memory_stays_bounded_while_a_giant_passes_and_falls_back_afterwards() {
         for _ in 0..3 {
             push(&mut reader, b"}\n{", &mut seen);
         }
-        assert!(reader.memory() <= FALLEN, "{} bytes after a line of {length}", reader.memory());
+        assert!(
+            reader.memory() <= FALLEN,
+            "{} bytes after a line of {length}",
+            reader.memory()
+        );
     }
 }
 
@@ -179,7 +219,11 @@ fn ten_thousand_lines_of_half_the_limit_pass() {
     let line = format!("{{{}}}\n", " ".repeat(LIMIT / 2 - 2));
     for number in 0..10_000 {
         push(&mut reader, line.as_bytes(), &mut seen);
-        assert_eq!(seen.pop(), Some(Seen::Line(line.trim_end().to_owned())), "line {number}");
+        assert_eq!(
+            seen.pop(),
+            Some(Seen::Line(line.trim_end().to_owned())),
+            "line {number}"
+        );
     }
 }
 
@@ -187,7 +231,13 @@ fn ten_thousand_lines_of_half_the_limit_pass() {
 fn a_giant_without_an_end_is_told_at_the_end() {
     let giant = b"{\"session_id\":\"s-1\"".repeat(20_000);
     let seen = read(1024, giant.chunks(1000));
-    assert_eq!(seen, [Seen::TooLong { first: giant[..FIRST_BYTES].to_vec(), bytes: giant.len() as u64 }]);
+    assert_eq!(
+        seen,
+        [Seen::TooLong {
+            first: giant[..FIRST_BYTES].to_vec(),
+            bytes: giant.len() as u64
+        }]
+    );
 }
 
 #[test]
@@ -198,9 +248,15 @@ fn a_bom_is_skipped_before_the_first_message_and_is_data_after_it() {
     for (input, wanted) in [
         (format!("{bom}{{}}\n"), vec![line("{}")]),
         (format!("\n{bom}{{}}\n"), vec![line("{}")]),
-        (format!("banner\n{bom}{{}}\n"), vec![noise("banner"), line("{}")]),
+        (
+            format!("banner\n{bom}{{}}\n"),
+            vec![noise("banner"), line("{}")],
+        ),
         (format!("{bom}\n{{}}\n"), vec![line("{}")]),
-        (format!("{{}}\n{bom}{{}}\n"), vec![line("{}"), noise("\u{feff}{}")]),
+        (
+            format!("{{}}\n{bom}{{}}\n"),
+            vec![line("{}"), noise("\u{feff}{}")],
+        ),
         (format!("{bom}{bom}{{}}\n"), vec![noise("\u{feff}{}")]),
         (format!("{bom}{{}}"), vec![line("{}")]),
     ] {

@@ -52,13 +52,29 @@ impl Member {
 
     /// Asserts that this is how a bad message reads.
     fn assert_bad(&self, read: Result<String, Unread>, wanted: Why) {
-        let Err(Unread::Bad { kind, session_id, field, why }) = read else {
+        let Err(Unread::Bad {
+            kind,
+            session_id,
+            field,
+            why,
+        }) = read
+        else {
             panic!("{}: {read:?}", self.at())
         };
         assert_eq!((field, why), (&*self.name, wanted), "{}", self.at());
-        assert_eq!(kind, (!self.is_of_head()).then_some(self.kind), "{}", self.at());
+        assert_eq!(
+            kind,
+            (!self.is_of_head()).then_some(self.kind),
+            "{}",
+            self.at()
+        );
         if self.name != "session_id" && self.others["session_id"] != "" {
-            assert_eq!(session_id.unwrap().as_str(), "s-1", "its session is known: {}", self.at());
+            assert_eq!(
+                session_id.unwrap().as_str(),
+                "s-1",
+                "its session is known: {}",
+                self.at()
+            );
         }
     }
 }
@@ -69,15 +85,27 @@ fn for_each_member(check: impl Fn(&Member)) {
     for example in &*EXAMPLES {
         let Example { way, kind, .. } = *example;
         let types = schemas[way as usize]["oneOf"].as_array().unwrap();
-        let schema = types.iter().find(|schema| schema["properties"]["type"]["const"] == kind).unwrap();
+        let schema = types
+            .iter()
+            .find(|schema| schema["properties"]["type"]["const"] == kind)
+            .unwrap();
         let minimal = example.minimal_members();
         for (name, value) in example.full_members() {
             let mut others = example.full_members();
             others.remove(&name);
             let may_be_absent = ["description", "resource"].contains(&&*name);
-            let required = minimal.contains_key(&name) && !(kind == "permission.request" && may_be_absent);
+            let required =
+                minimal.contains_key(&name) && !(kind == "permission.request" && may_be_absent);
             let schema = schema["properties"][&name].clone();
-            check(&Member { way, kind, name, value, others, required, schema });
+            check(&Member {
+                way,
+                kind,
+                name,
+                value,
+                others,
+                required,
+                schema,
+            });
         }
     }
 }
@@ -86,7 +114,12 @@ fn for_each_member(check: impl Fn(&Member)) {
 fn null_equals_absent() {
     for_each_member(|member| {
         assert_eq!(member.given(&["null"]), member.absent(), "{}", member.at());
-        assert_eq!(member.given(&[&member.value.to_string(), "null"]), member.absent(), "{}", member.at());
+        assert_eq!(
+            member.given(&[&member.value.to_string(), "null"]),
+            member.absent(),
+            "{}",
+            member.at()
+        );
         match &*member.at() {
             "user.input.content" => assert!(member.absent().unwrap().contains(r#""content":"""#)),
             "permission.response.approved" => {
@@ -102,7 +135,12 @@ fn null_equals_absent() {
 fn of_duplicates_the_last_counts() {
     for_each_member(|member| {
         for first in ["null", "7", "\"other\"", "[{}]", "1e999"] {
-            assert_eq!(member.given(&[first, &member.value.to_string()]), member.whole(), "{}", member.at());
+            assert_eq!(
+                member.given(&[first, &member.value.to_string()]),
+                member.whole(),
+                "{}",
+                member.at()
+            );
         }
     });
 }
@@ -120,12 +158,16 @@ fn a_wrong_type_is_bad_where_required_and_absent_elsewhere() {
             json!([7]),
             json!({"a": 7}),
         ] {
-            if member.is_any() || std::mem::discriminant(&wrong) == std::mem::discriminant(&member.value) {
+            if member.is_any()
+                || std::mem::discriminant(&wrong) == std::mem::discriminant(&member.value)
+            {
                 continue;
             }
             let given = member.given(&[&wrong.to_string()]);
             match &*member.at() {
-                "permission.response.approved" => assert_eq!(given, member.given(&["false"]), "{wrong}"),
+                "permission.response.approved" => {
+                    assert_eq!(given, member.given(&["false"]), "{wrong}")
+                }
                 _ if member.required => member.assert_bad(given, Why::WrongType),
                 _ => assert_eq!(given, member.absent(), "{} of {wrong}", member.at()),
             }
@@ -144,7 +186,12 @@ fn one_odd_element_makes_the_whole_array_or_map_absent() {
             Value::Array(_) if member.schema["items"]["$ref"] == "#/$defs/Json" => return,
             Value::Array(elements) => Value::from([&elements[..], &[json!(7)]].concat()),
             Value::Object(members) if member.schema["additionalProperties"]["type"] == "string" => {
-                Value::from_iter(members.clone().into_iter().chain([("odd".to_owned(), json!(7))]))
+                Value::from_iter(
+                    members
+                        .clone()
+                        .into_iter()
+                        .chain([("odd".to_owned(), json!(7))]),
+                )
             }
             _ => return,
         };
@@ -162,13 +209,23 @@ fn an_unknown_value_of_an_enumerated_field_is_absent() {
     let schemas = Way::ALL.map(Way::schema);
     for_each_member(|member| {
         let schemas = &schemas[member.way as usize];
-        let name = member.schema["anyOf"][0]["$ref"].as_str().unwrap_or("#/none");
-        let Some(values) = schemas.pointer(&name[1..]).and_then(|schema| schema["oneOf"].as_array()) else {
+        let name = member.schema["anyOf"][0]["$ref"]
+            .as_str()
+            .unwrap_or("#/none");
+        let Some(values) = schemas
+            .pointer(&name[1..])
+            .and_then(|schema| schema["oneOf"].as_array())
+        else {
             return;
         };
         found.set(found.get() + 1);
         for unknown in ["future", "", "USER", " user"] {
-            assert_eq!(member.given(&[&json!(unknown).to_string()]), member.absent(), "{}", member.at());
+            assert_eq!(
+                member.given(&[&json!(unknown).to_string()]),
+                member.absent(),
+                "{}",
+                member.at()
+            );
         }
         for known in values {
             let wanted = format!("\"{}\":{}", member.name, known["const"]);
@@ -176,7 +233,11 @@ fn an_unknown_value_of_an_enumerated_field_is_absent() {
             assert!(given.contains(&wanted), "{given}");
         }
     });
-    assert!(found.get() >= 14, "{} enumerated fields were found", found.get());
+    assert!(
+        found.get() >= 14,
+        "{} enumerated fields were found",
+        found.get()
+    );
 }
 
 #[test]
@@ -214,7 +275,12 @@ fn only_messages_of_the_pipe_have_an_empty_session_id() {
         let read = example.way.rewrite(&Value::Object(members).to_string());
         match read {
             Ok(_) => assert!(of_pipe, "{}", example.kind),
-            Err(Unread::Bad { kind, session_id, field, why }) => {
+            Err(Unread::Bad {
+                kind,
+                session_id,
+                field,
+                why,
+            }) => {
                 assert!(!of_pipe, "{}", example.kind);
                 assert_eq!(
                     (kind, session_id, field, why),
@@ -230,12 +296,25 @@ fn only_messages_of_the_pipe_have_an_empty_session_id() {
 fn absurd_numbers_do_no_harm() {
     let digits = "9".repeat(6000);
     for_each_member(|member| {
-        let absurd =
-            ["1e999", "-1e999", "1E400000", "-0", "-1", "1.5", "18446744073709551616", "1e-999", &digits];
+        let absurd = [
+            "1e999",
+            "-1e999",
+            "1E400000",
+            "-0",
+            "-1",
+            "1.5",
+            "18446744073709551616",
+            "1e-999",
+            &digits,
+        ];
         for number in absurd {
             let read = member.given(&[number]);
             if member.is_any() {
-                assert!(read.unwrap().contains(number), "passed through: {}", member.at());
+                assert!(
+                    read.unwrap().contains(number),
+                    "passed through: {}",
+                    member.at()
+                );
             } else if member.value.is_number() && member.required {
                 // Taken, or bad in this member.
                 if read.is_err() {
@@ -247,7 +326,12 @@ fn absurd_numbers_do_no_harm() {
                     members.remove(&member.name);
                     members
                 };
-                assert_eq!(read.map(strip), member.absent().map(strip), "{} of {number}", member.at());
+                assert_eq!(
+                    read.map(strip),
+                    member.absent().map(strip),
+                    "{} of {number}",
+                    member.at()
+                );
             }
         }
     });
@@ -256,7 +340,10 @@ fn absurd_numbers_do_no_harm() {
 #[test]
 fn a_version_or_a_limit_out_of_bounds_is_the_largest() {
     for (name, line) in [
-        ("protocol", r#"{"type":"session.start","session_id":"s-1","protocol":4294967296}"#),
+        (
+            "protocol",
+            r#"{"type":"session.start","session_id":"s-1","protocol":4294967296}"#,
+        ),
         (
             "limit",
             r#"{"type":"sessions.list","session_id":"","request_id":"q-1","limit":18446744073709551615}"#,
@@ -279,7 +366,10 @@ fn unknown_members_are_ignored() {
                 ("session_id ", "null"),
                 ("future", "[]"),
             ];
-            assert_eq!(example.way.rewrite(&line(&members, &odd)), example.way.rewrite(&line(&members, &[])));
+            assert_eq!(
+                example.way.rewrite(&line(&members, &odd)),
+                example.way.rewrite(&line(&members, &[]))
+            );
         }
     }
 }
@@ -287,7 +377,9 @@ fn unknown_members_are_ignored() {
 /// What is read of a line of the adapter, as a value.
 fn read(line: &str) -> Value {
     serde_json::from_slice(
-        &AdapterMessage::parse(line).unwrap_or_else(|why| panic!("{line}: {why}")).to_line(),
+        &AdapterMessage::parse(line)
+            .unwrap_or_else(|why| panic!("{line}: {why}"))
+            .to_line(),
     )
     .unwrap()
 }
@@ -300,15 +392,25 @@ fn an_object_without_its_required_member_is_absent() {
         ("modes", r#"[{"id":null}]"#),
         ("commands", r#"[{"name":7}]"#),
     ] {
-        let line = format!(r#"{{"type":"session.info","session_id":"s-1","mode":"code","{name}":{text}}}"#);
-        assert_eq!(read(&line), json!({"type": "session.info", "session_id": "s-1", "mode": "code"}));
+        let line = format!(
+            r#"{{"type":"session.info","session_id":"s-1","mode":"code","{name}":{text}}}"#
+        );
+        assert_eq!(
+            read(&line),
+            json!({"type": "session.info", "session_id": "s-1", "mode": "code"})
+        );
     }
     for line in [
         r#"{"type":"plan","session_id":"s-1","entries":[{"content":"a"},{}]}"#,
         r#"{"type":"agents.list.result","session_id":"","request_id":"q-1","agents":[{"name":"a"}]}"#,
     ] {
-        let Err(Unread::Bad { field, why, .. }) = AdapterMessage::parse(line) else { panic!("{line}") };
-        assert!(matches!((field, why), ("entries" | "agents", Why::WrongType)), "{field}");
+        let Err(Unread::Bad { field, why, .. }) = AdapterMessage::parse(line) else {
+            panic!("{line}")
+        };
+        assert!(
+            matches!((field, why), ("entries" | "agents", Why::WrongType)),
+            "{field}"
+        );
     }
 }
 
@@ -321,8 +423,7 @@ fn members_of_members_are_read_by_the_same_rules() {
         "usage": {"output_tokens": 2, "models": {"a": {"provider": "p"}}},
     });
     assert_eq!(read(odd), wanted);
-    let plan =
-        r#"{"type":"plan","session_id":"s-1","entries":[{"content":"a","status":"future","priority":7}]}"#;
+    let plan = r#"{"type":"plan","session_id":"s-1","entries":[{"content":"a","status":"future","priority":7}]}"#;
     assert_eq!(read(plan)["entries"], json!([{"content": "a"}]));
 }
 
@@ -333,10 +434,19 @@ fn what_is_wrong_is_told_with_the_type_and_the_member() {
             r#"{"type":"user.input","session_id":"s-1","content":7}"#,
             "user.input with a content of the wrong type",
         ),
-        (r#"{"type":"file.input","session_id":"s-1"}"#, "file.input without file_path"),
+        (
+            r#"{"type":"file.input","session_id":"s-1"}"#,
+            "file.input without file_path",
+        ),
         (r#"{"type":"stop"}"#, "message without session_id"),
-        (r#"{"type":"stop","session_id":""}"#, "stop with a session_id that is not an id of 1 to 256 bytes"),
-        (r#"{"type":"later","session_id":"s-1"}"#, "unknown type \"later\""),
+        (
+            r#"{"type":"stop","session_id":""}"#,
+            "stop with a session_id that is not an id of 1 to 256 bytes",
+        ),
+        (
+            r#"{"type":"later","session_id":"s-1"}"#,
+            "unknown type \"later\"",
+        ),
         ("hello", "not a JSON object"),
     ] {
         assert_eq!(HostMessage::parse(line).unwrap_err().to_string(), wanted);

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use trunkline_protocol::{
     AdapterKind, HostKind, OptionKind, PermissionOption,
     rules::{
-        Illegal, RequestPhase, RequestRule, RequestStep, SessionPhase, SessionRule, TurnPhase, TurnStep,
-        approves, from_adapter, from_host, request,
+        Illegal, RequestPhase, RequestRule, RequestStep, SessionPhase, SessionRule, TurnPhase,
+        TurnStep, approves, from_adapter, from_host, request,
     },
 };
 
@@ -39,7 +39,11 @@ fn only_a_start_opens_a_session_and_only_an_open_one_takes_anything() {
                 "{phase:?} {kind:?}"
             );
             assert!(open || rule != SessionRule::Accept, "{phase:?} {kind:?}");
-            assert_eq!(rule == SessionRule::Pipe, kind.is_of_pipe(), "{phase:?} {kind:?}");
+            assert_eq!(
+                rule == SessionRule::Pipe,
+                kind.is_of_pipe(),
+                "{phase:?} {kind:?}"
+            );
         }
         for kind in AdapterKind::ALL {
             let rule = from_adapter(phase, *kind);
@@ -49,7 +53,11 @@ fn only_a_start_opens_a_session_and_only_an_open_one_takes_anything() {
                 *kind == AdapterKind::SessionClosed && open,
                 "{phase:?} {kind:?}"
             );
-            assert_eq!(rule == SessionRule::Pipe, kind.is_of_pipe(), "{phase:?} {kind:?}");
+            assert_eq!(
+                rule == SessionRule::Pipe,
+                kind.is_of_pipe(),
+                "{phase:?} {kind:?}"
+            );
             let taken = matches!(rule, SessionRule::Accept | SessionRule::Close);
             assert_eq!(taken, open && !kind.is_of_pipe(), "{phase:?} {kind:?}");
         }
@@ -61,11 +69,17 @@ fn what_is_ignored_says_why() {
     use SessionPhase::{Closed, Open, Unstarted};
     use SessionRule::{IgnoreLate, IgnoreRepeated, IgnoreUnknown};
     for kind in HostKind::ALL.iter().filter(|kind| !kind.is_of_pipe()) {
-        let [unstarted, open, closed] = [Unstarted, Open, Closed].map(|phase| from_host(phase, *kind));
+        let [unstarted, open, closed] =
+            [Unstarted, Open, Closed].map(|phase| from_host(phase, *kind));
         match kind {
             HostKind::SessionStart => assert_eq!(open, IgnoreRepeated),
-            HostKind::SessionClose => assert_eq!([unstarted, closed], [IgnoreUnknown, IgnoreRepeated]),
-            _ => assert_eq!([unstarted, open, closed], [IgnoreUnknown, SessionRule::Accept, IgnoreLate]),
+            HostKind::SessionClose => {
+                assert_eq!([unstarted, closed], [IgnoreUnknown, IgnoreRepeated])
+            }
+            _ => assert_eq!(
+                [unstarted, open, closed],
+                [IgnoreUnknown, SessionRule::Accept, IgnoreLate]
+            ),
         }
     }
     for kind in AdapterKind::ALL.iter().filter(|kind| !kind.is_of_pipe()) {
@@ -94,8 +108,15 @@ fn each_step_of_a_turn_is_decided() {
     ];
     for phase in TurnPhase::ALL {
         for step in TurnStep::ALL {
-            let wanted = legal.iter().find(|(from, by, _)| (*from, *by) == (phase, step)).map(|(.., to)| *to);
-            assert_eq!(phase.after(step), wanted.ok_or(Illegal { phase, step }), "{phase:?} {step:?}");
+            let wanted = legal
+                .iter()
+                .find(|(from, by, _)| (*from, *by) == (phase, step))
+                .map(|(.., to)| *to);
+            assert_eq!(
+                phase.after(step),
+                wanted.ok_or(Illegal { phase, step }),
+                "{phase:?} {step:?}"
+            );
         }
     }
     let why = Ended.after(Complete).unwrap_err().to_string();
@@ -117,7 +138,11 @@ fn a_request_is_settled_once() {
 #[test]
 fn only_approved_without_a_contradicting_option_approves() {
     use OptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
-    let option = |id: &str, kind| PermissionOption { id: id.to_owned(), label: None, kind };
+    let option = |id: &str, kind| PermissionOption {
+        id: id.to_owned(),
+        label: None,
+        kind,
+    };
     let offered = [
         option("once", Some(AllowOnce)),
         option("always", Some(AllowAlways)),

@@ -10,7 +10,10 @@ use crate::{
 /// The schema of one message type.
 fn of_type<'a>(document: &'a Value, kind: &str) -> &'a Value {
     let types = document["oneOf"].as_array().unwrap();
-    types.iter().find(|schema| schema["properties"]["type"]["const"] == kind).unwrap()
+    types
+        .iter()
+        .find(|schema| schema["properties"]["type"]["const"] == kind)
+        .unwrap()
 }
 
 /// Every member that the schema of a value allows stands in that value, and in its parts.
@@ -27,8 +30,16 @@ fn assert_exhausted(document: &Value, schema: &Value, value: &Value, at: &str) {
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         // A diff has either texts or a patch; its two forms stand side by side.
         let member = value.get(name);
-        assert!(member.is_some() || name == "patch", "{at} lacks {name} in its full golden line");
-        assert_exhausted(document, schema, member.unwrap_or(&Value::Null), &format!("{at}.{name}"));
+        assert!(
+            member.is_some() || name == "patch",
+            "{at} lacks {name} in its full golden line"
+        );
+        assert_exhausted(
+            document,
+            schema,
+            member.unwrap_or(&Value::Null),
+            &format!("{at}.{name}"),
+        );
     }
     if let (Some(items), Some(first)) = (schema.get("items"), value.get(0)) {
         assert_exhausted(document, items, first, &format!("{at}[]"));
@@ -57,15 +68,30 @@ fn golden_lines_are_valid_and_have_all_that_the_schema_names() {
             let schema = of_type(&document, example.kind);
             let (minimal, full) = (example.minimal_members(), example.full_members());
             for name in schema["required"].as_array().unwrap() {
-                assert!(minimal.contains_key(name.as_str().unwrap()), "{} needs {name}", example.kind);
+                assert!(
+                    minimal.contains_key(name.as_str().unwrap()),
+                    "{} needs {name}",
+                    example.kind
+                );
             }
-            assert_exhausted(&document, schema, &Value::Object(full.clone()), example.kind);
+            assert_exhausted(
+                &document,
+                schema,
+                &Value::Object(full.clone()),
+                example.kind,
+            );
             for name in full.keys() {
-                assert!(schema["properties"].get(name).is_some(), "{} has no {name}", example.kind);
+                assert!(
+                    schema["properties"].get(name).is_some(),
+                    "{} has no {name}",
+                    example.kind
+                );
             }
             for members in [minimal, full] {
                 let value = Value::Object(members);
-                validator.validate(&value).unwrap_or_else(|why| panic!("{value}: {why}"));
+                validator
+                    .validate(&value)
+                    .unwrap_or_else(|why| panic!("{value}: {why}"));
             }
         }
     }
@@ -85,9 +111,14 @@ fn a_missing_required_member_is_invalid_and_a_null_optional_one_is_valid() {
                 continue;
             }
             // These two are always written and may be absent when they are read.
-            let may_be_absent = ["user.input.content", "permission.response.approved"].contains(&&*at);
+            let may_be_absent =
+                ["user.input.content", "permission.response.approved"].contains(&&*at);
             members.remove(name);
-            assert_eq!(validator.is_valid(&Value::Object(members)), may_be_absent, "without {at}");
+            assert_eq!(
+                validator.is_valid(&Value::Object(members)),
+                may_be_absent,
+                "without {at}"
+            );
         }
     }
 }
@@ -100,19 +131,46 @@ fn bad_messages_are_invalid() {
     };
     use Way::{AdapterToHost, HostToAdapter};
     check(HostToAdapter, json!({"type": "stop", "session_id": ""}));
-    check(HostToAdapter, json!({"type": "stop", "session_id": "x".repeat(257)}));
-    check(HostToAdapter, json!({"type": "future", "session_id": "s-1"}));
-    check(HostToAdapter, json!({"type": "output", "session_id": "s-1", "content": "wrong way"}));
-    check(HostToAdapter, json!({"type": "user.input", "session_id": "s-1", "content": 7}));
-    check(HostToAdapter, json!({"type": "user.input", "session_id": "s-1", "content": "", "mode": "swerve"}));
+    check(
+        HostToAdapter,
+        json!({"type": "stop", "session_id": "x".repeat(257)}),
+    );
+    check(
+        HostToAdapter,
+        json!({"type": "future", "session_id": "s-1"}),
+    );
+    check(
+        HostToAdapter,
+        json!({"type": "output", "session_id": "s-1", "content": "wrong way"}),
+    );
+    check(
+        HostToAdapter,
+        json!({"type": "user.input", "session_id": "s-1", "content": 7}),
+    );
+    check(
+        HostToAdapter,
+        json!({"type": "user.input", "session_id": "s-1", "content": "", "mode": "swerve"}),
+    );
     check(
         HostToAdapter,
         json!({"type": "permission.response", "session_id": "s-1", "request_id": "r", "approved": "true"}),
     );
     check(HostToAdapter, json!({"type": "ping", "session_id": "s-1"}));
-    check(AdapterToHost, json!({"type": "output", "session_id": "s-1", "content": ["a"]}));
-    check(AdapterToHost, json!({"type": "turn.complete", "session_id": "s-1", "turn_id": 7}));
-    check(AdapterToHost, json!({"type": "usage", "session_id": "s-1", "input_tokens": -1}));
-    check(AdapterToHost, json!({"type": "pong", "session_id": "", "_meta": "text"}));
+    check(
+        AdapterToHost,
+        json!({"type": "output", "session_id": "s-1", "content": ["a"]}),
+    );
+    check(
+        AdapterToHost,
+        json!({"type": "turn.complete", "session_id": "s-1", "turn_id": 7}),
+    );
+    check(
+        AdapterToHost,
+        json!({"type": "usage", "session_id": "s-1", "input_tokens": -1}),
+    );
+    check(
+        AdapterToHost,
+        json!({"type": "pong", "session_id": "", "_meta": "text"}),
+    );
     check(AdapterToHost, json!(["output"]));
 }

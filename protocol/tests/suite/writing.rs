@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Channel, Custom, HostBody, HostMessage, Json, Meta, Output, RequestId,
-    SessionId, SessionStart, ToolCallId, ToolUpdate, TurnId, UserInput,
+    AdapterBody, AdapterMessage, Channel, Custom, HostBody, HostMessage, Json, Meta, Output,
+    RequestId, SessionId, SessionStart, ToolCallId, ToolUpdate, TurnId, UserInput,
 };
 
 use crate::examples::{message, text};
@@ -12,9 +12,15 @@ fn assert_one_line(line: &[u8], kind: &str) {
     let text = std::str::from_utf8(line).unwrap();
     let (message, end) = text.split_at(text.len() - 1);
     assert_eq!(end, "\n");
-    assert!(!message.contains(['\n', '\r', '\u{2028}', '\u{2029}']), "{message:?}");
+    assert!(
+        !message.contains(['\n', '\r', '\u{2028}', '\u{2029}']),
+        "{message:?}"
+    );
     assert!(!message.bytes().any(|byte| byte < 0x20), "{message:?}");
-    assert!(message.starts_with(&format!(r#"{{"type":"{kind}","session_id":"#)), "{message:?}");
+    assert!(
+        message.starts_with(&format!(r#"{{"type":"{kind}","session_id":"#)),
+        "{message:?}"
+    );
     let value: serde_json::Value = serde_json::from_str(message).unwrap();
     assert!(value.is_object());
 }
@@ -86,7 +92,13 @@ fn messages_are_appended_whole() {
 fn an_answer_always_says_whether_it_approves() {
     let line = r#"{"type":"permission.response","session_id":"s-1","request_id":"r-1"}"#;
     let message = HostMessage::parse(line).unwrap();
-    let HostBody::PermissionResponse(answer) = &message.body else { panic!() };
+    let HostBody::PermissionResponse(answer) = &message.body else {
+        panic!()
+    };
     assert_eq!(answer.request_id, RequestId::new("r-1").unwrap());
-    assert!(String::from_utf8(message.to_line()).unwrap().contains(r#""approved":false"#));
+    assert!(
+        String::from_utf8(message.to_line())
+            .unwrap()
+            .contains(r#""approved":false"#)
+    );
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use trunkline_protocol::{
-    FieldKind, InputRequest, InputResponse, Json, OptionKind, PermissionRequest, PermissionResponse,
-    QuestionField, RequestId, SessionId,
+    FieldKind, InputRequest, InputResponse, Json, OptionKind, PermissionRequest,
+    PermissionResponse, QuestionField, RequestId, SessionId,
 };
 
 use crate::update;
@@ -52,25 +52,44 @@ impl Permission {
         let mut choices: Vec<_> = offered
             .filter_map(|option| {
                 let name = option.label.clone().unwrap_or_else(|| option.id.clone());
-                Some(Choice { id: option.id.clone(), name, kind: option.kind?, is_agents: true })
+                Some(Choice {
+                    id: option.id.clone(),
+                    name,
+                    kind: option.kind?,
+                    is_agents: true,
+                })
             })
             .collect();
-        for (kind, id, name) in
-            [(OptionKind::AllowOnce, "allow", "Allow"), (OptionKind::RejectOnce, "reject", "Reject")]
-        {
-            if choices.iter().all(|choice| choice.kind.allows() != kind.allows()) {
+        for (kind, id, name) in [
+            (OptionKind::AllowOnce, "allow", "Allow"),
+            (OptionKind::RejectOnce, "reject", "Reject"),
+        ] {
+            if choices
+                .iter()
+                .all(|choice| choice.kind.allows() != kind.allows())
+            {
                 let id = match choices.iter().any(|choice| choice.id == id) {
                     true => format!("trunkline-{id}"),
                     false => id.to_owned(),
                 };
-                choices.push(Choice { id, name: name.to_owned(), kind, is_agents: false });
+                choices.push(Choice {
+                    id,
+                    name: name.to_owned(),
+                    kind,
+                    is_agents: false,
+                });
             }
         }
-        let call = request.tool_call_id.as_ref().map_or(request.request_id.as_str(), |id| id.as_str());
+        let call = request
+            .tool_call_id
+            .as_ref()
+            .map_or(request.request_id.as_str(), |id| id.as_str());
         let words = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let title = words(&request.title).or_else(|| words(&request.description));
         let mut content = Vec::new();
-        let about = [&request.description, &request.resource].into_iter().filter_map(words);
+        let about = [&request.description, &request.resource]
+            .into_iter()
+            .filter_map(words);
         let about: Vec<_> = about.filter(|text| Some(text) != title.as_ref()).collect();
         if !about.is_empty() {
             content.push(update::text_content(&about.join("\n")));
@@ -88,23 +107,39 @@ impl Permission {
         }
         let options: Vec<_> = choices
             .iter()
-            .map(|choice| json!({ "optionId": choice.id, "name": choice.name, "kind": choice.kind }))
+            .map(
+                |choice| json!({ "optionId": choice.id, "name": choice.name, "kind": choice.kind }),
+            )
             .collect();
-        let params = json!({ "sessionId": session.as_str(), "toolCall": tool_call, "options": options });
-        (Self { request: request.request_id.clone(), choices }, params)
+        let params =
+            json!({ "sessionId": session.as_str(), "toolCall": tool_call, "options": options });
+        (
+            Self {
+                request: request.request_id.clone(),
+                choices,
+            },
+            params,
+        )
     }
 
     /// What the client's answer decides. Anything but a chosen option that allows denies.
     pub(crate) fn decided(self, answer: Result<Value, String>) -> PermissionResponse {
-        let outcome = answer.map(|answer| answer["outcome"].clone()).unwrap_or_default();
+        let outcome = answer
+            .map(|answer| answer["outcome"].clone())
+            .unwrap_or_default();
         let chosen = match outcome["outcome"].as_str() {
             Some("selected") => outcome["optionId"].as_str(),
             _ => None,
         };
         let chosen = chosen.and_then(|id| self.choices.into_iter().find(|choice| choice.id == id));
         let approved = chosen.as_ref().is_some_and(|choice| choice.kind.allows());
-        let option_id = chosen.filter(|choice| choice.is_agents).map(|choice| choice.id);
-        PermissionResponse { option_id, ..PermissionResponse::new(self.request, approved) }
+        let option_id = chosen
+            .filter(|choice| choice.is_agents)
+            .map(|choice| choice.id);
+        PermissionResponse {
+            option_id,
+            ..PermissionResponse::new(self.request, approved)
+        }
     }
 }
 
@@ -120,15 +155,21 @@ impl Question {
                 ..QuestionField::default()
             });
         }
-        if fields.iter().any(|field| field.kind == Some(FieldKind::Secret)) {
+        if fields
+            .iter()
+            .any(|field| field.kind == Some(FieldKind::Secret))
+        {
             return None;
         }
         let mut properties = Map::new();
         for field in &fields {
             properties.insert(field.id.clone(), property(field));
         }
-        let required: Vec<_> =
-            fields.iter().filter(|field| field.required == Some(true)).map(|field| &field.id).collect();
+        let required: Vec<_> = fields
+            .iter()
+            .filter(|field| field.required == Some(true))
+            .map(|field| &field.id)
+            .collect();
         let schema = json!({ "type": "object", "properties": properties, "required": required });
         let params = json!({
             "mode": "form",
@@ -136,7 +177,13 @@ impl Question {
             "message": request.prompt,
             "requestedSchema": schema,
         });
-        Some((Self { request: request.request_id.clone(), fields }, params))
+        Some((
+            Self {
+                request: request.request_id.clone(),
+                fields,
+            },
+            params,
+        ))
     }
 
     /// What the client's answer is. Anything but a form that was sent cancels.
@@ -152,9 +199,9 @@ impl Question {
                 FieldKind::Text | FieldKind::Secret | FieldKind::Choice => value.is_string(),
                 FieldKind::Boolean => value.is_boolean(),
                 FieldKind::Number => value.is_number(),
-                FieldKind::Choices => {
-                    value.as_array().is_some_and(|values| values.iter().all(Value::is_string))
-                }
+                FieldKind::Choices => value
+                    .as_array()
+                    .is_some_and(|values| values.iter().all(Value::is_string)),
             };
             if fits && let Ok(value) = Json::of(value) {
                 values.insert(field.id, value);
@@ -162,7 +209,11 @@ impl Question {
                 return cancelled(self.request);
             }
         }
-        InputResponse { request_id: self.request, values: Some(values), cancelled: None }
+        InputResponse {
+            request_id: self.request,
+            values: Some(values),
+            cancelled: None,
+        }
     }
 }
 
@@ -177,7 +228,11 @@ impl Asked {
 
 /// The answer to a question that no one answers.
 pub(crate) fn cancelled(request_id: RequestId) -> InputResponse {
-    InputResponse { request_id, values: None, cancelled: Some(true) }
+    InputResponse {
+        request_id,
+        values: None,
+        cancelled: Some(true),
+    }
 }
 
 /// A field of a form.
@@ -234,23 +289,52 @@ mod tests {
 
     #[test]
     fn only_a_chosen_option_that_allows_approves() {
-        let options = r#"[{"id":"yes","kind":"allow_once"},{"id":"no","kind":"reject_once"},{"id":"odd"}]"#;
+        let options =
+            r#"[{"id":"yes","kind":"allow_once"},{"id":"no","kind":"reject_once"},{"id":"odd"}]"#;
         let (asked, params) = permission(options);
         assert_eq!(params["options"].as_array().unwrap().len(), 2, "{params}");
         for (answer, approved, option) in [
-            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes"}})), true, Some("yes")),
-            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "no"}})), false, Some("no")),
-            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "odd"}})), false, None),
-            (Ok(json!({"outcome": {"outcome": "selected", "optionId": "else"}})), false, None),
+            (
+                Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes"}})),
+                true,
+                Some("yes"),
+            ),
+            (
+                Ok(json!({"outcome": {"outcome": "selected", "optionId": "no"}})),
+                false,
+                Some("no"),
+            ),
+            (
+                Ok(json!({"outcome": {"outcome": "selected", "optionId": "odd"}})),
+                false,
+                None,
+            ),
+            (
+                Ok(json!({"outcome": {"outcome": "selected", "optionId": "else"}})),
+                false,
+                None,
+            ),
             (Ok(json!({"outcome": {"outcome": "selected"}})), false, None),
-            (Ok(json!({"outcome": {"outcome": "cancelled", "optionId": "yes"}})), false, None),
-            (Ok(json!({"outcome": "selected", "optionId": "yes"})), false, None),
+            (
+                Ok(json!({"outcome": {"outcome": "cancelled", "optionId": "yes"}})),
+                false,
+                None,
+            ),
+            (
+                Ok(json!({"outcome": "selected", "optionId": "yes"})),
+                false,
+                None,
+            ),
             (Ok(json!(true)), false, None),
             (Err("gone".to_owned()), false, None),
         ] {
             let said = format!("{answer:?}");
             let decided = asked.clone().decided(answer);
-            assert_eq!((decided.approved, decided.option_id.as_deref()), (approved, option), "{said}");
+            assert_eq!(
+                (decided.approved, decided.option_id.as_deref()),
+                (approved, option),
+                "{said}"
+            );
         }
     }
 
@@ -259,12 +343,19 @@ mod tests {
     fn there_is_always_a_way_to_allow_and_one_to_reject() {
         for (options, ids) in [
             ("null", ["allow", "reject"]),
-            (r#"[{"id":"allow","kind":"reject_once"}]"#, ["allow", "trunkline-allow"]),
+            (
+                r#"[{"id":"allow","kind":"reject_once"}]"#,
+                ["allow", "trunkline-allow"],
+            ),
             (r#"[{"id":"ok","kind":"allow_always"}]"#, ["ok", "reject"]),
         ] {
             let (asked, params) = permission(options);
-            let shown: Vec<_> =
-                params["options"].as_array().unwrap().iter().map(|o| &o["optionId"]).collect();
+            let shown: Vec<_> = params["options"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|o| &o["optionId"])
+                .collect();
             assert_eq!(shown, ids, "{options}");
             for id in ids {
                 let answer = json!({"outcome": {"outcome": "selected", "optionId": id}});
@@ -290,10 +381,17 @@ mod tests {
 
     #[test]
     fn a_form_that_lacks_what_is_required_or_has_another_type_is_no_answer() {
-        let (asked, _) = question(r#"[{"id":"n","kind":"number","required":true},{"id":"t"}]"#).unwrap();
+        let (asked, _) =
+            question(r#"[{"id":"n","kind":"number","required":true},{"id":"t"}]"#).unwrap();
         for (answer, values) in [
-            (json!({"action": "accept", "content": {"n": 3, "t": "x"}}), Some(2)),
-            (json!({"action": "accept", "content": {"n": 3, "t": 4}}), Some(1)),
+            (
+                json!({"action": "accept", "content": {"n": 3, "t": "x"}}),
+                Some(2),
+            ),
+            (
+                json!({"action": "accept", "content": {"n": 3, "t": 4}}),
+                Some(1),
+            ),
             (json!({"action": "accept", "content": {"n": "3"}}), None),
             (json!({"action": "accept"}), None),
             (json!({"action": "decline", "content": {"n": 3}}), None),
@@ -301,10 +399,21 @@ mod tests {
             (json!(null), None),
         ] {
             let decided = asked.clone().decided(Ok(answer.clone()));
-            assert_eq!(decided.values.map(|values| values.len()), values, "{answer}");
-            assert_eq!(decided.cancelled, values.is_none().then_some(true), "{answer}");
+            assert_eq!(
+                decided.values.map(|values| values.len()),
+                values,
+                "{answer}"
+            );
+            assert_eq!(
+                decided.cancelled,
+                values.is_none().then_some(true),
+                "{answer}"
+            );
         }
-        assert!(question(r#"[{"id":"s","kind":"secret"}]"#).is_none(), "a form shows it");
+        assert!(
+            question(r#"[{"id":"s","kind":"secret"}]"#).is_none(),
+            "a form shows it"
+        );
         assert!(question("null").unwrap().1["requestedSchema"]["properties"]["answer"].is_object());
     }
 }

@@ -25,12 +25,16 @@ pub(crate) struct Attached {
 /// # Errors
 /// What is wrong with them.
 pub(crate) fn prompt(blocks: &Value) -> Result<Prompt, Refusal> {
-    let blocks = blocks.as_array().ok_or_else(|| Refusal::params("`prompt` must be a list of blocks"))?;
+    let blocks = blocks
+        .as_array()
+        .ok_or_else(|| Refusal::params("`prompt` must be a list of blocks"))?;
     let (mut prompt, mut context) = (Prompt::default(), String::new());
     for block in blocks {
         let text = |name: &str| block[name].as_str();
         match text("type") {
-            Some("text") => prompt.text.push_str(text("text").ok_or_else(|| missing("text"))?),
+            Some("text") => prompt
+                .text
+                .push_str(text("text").ok_or_else(|| missing("text"))?),
             Some("resource_link") => {
                 let uri = text("uri").ok_or_else(|| missing("uri"))?;
                 let name = text("name").unwrap_or_else(|| last_part(uri));
@@ -41,12 +45,17 @@ pub(crate) fn prompt(blocks: &Value) -> Result<Prompt, Refusal> {
                 let uri = resource["uri"].as_str().ok_or_else(|| missing("uri"))?;
                 match (resource["text"].as_str(), resource["blob"].as_str()) {
                     (Some(text), _) => {
-                        prompt.text.push_str(&format!("[@{}]({uri})", last_part(uri)));
-                        context.push_str(&format!("\n\n<context ref=\"{uri}\">\n{text}\n</context>"));
+                        prompt
+                            .text
+                            .push_str(&format!("[@{}]({uri})", last_part(uri)));
+                        context
+                            .push_str(&format!("\n\n<context ref=\"{uri}\">\n{text}\n</context>"));
                     }
                     (None, Some(blob)) => {
                         let mime = resource["mimeType"].as_str();
-                        prompt.files.push(attached(last_part(uri).to_owned(), mime, blob)?);
+                        prompt
+                            .files
+                            .push(attached(last_part(uri).to_owned(), mime, blob)?);
                     }
                     (None, None) => return Err(missing("text")),
                 }
@@ -55,11 +64,18 @@ pub(crate) fn prompt(blocks: &Value) -> Result<Prompt, Refusal> {
                 let data = text("data").ok_or_else(|| missing("data"))?;
                 let mime = text("mimeType").ok_or_else(|| missing("mimeType"))?;
                 let ending: String = mime.split_once('/').map_or("", |(_, kind)| kind).to_owned();
-                let ending: String = ending.chars().take_while(char::is_ascii_alphanumeric).collect();
+                let ending: String = ending
+                    .chars()
+                    .take_while(char::is_ascii_alphanumeric)
+                    .collect();
                 let name = format!("{kind}-{}.{ending}", prompt.files.len() + 1);
                 prompt.files.push(attached(name, Some(mime), data)?);
             }
-            Some(other) => return Err(Refusal::params(format!("a block of type {other:?} is not known"))),
+            Some(other) => {
+                return Err(Refusal::params(format!(
+                    "a block of type {other:?} is not known"
+                )));
+            }
             None => return Err(missing("type")),
         }
     }
@@ -72,14 +88,23 @@ fn missing(name: &str) -> Refusal {
 }
 
 fn attached(name: String, mime: Option<&str>, data: &str) -> Result<Attached, Refusal> {
-    let bytes =
-        STANDARD.decode(data).map_err(|error| Refusal::params(format!("a block is not base64: {error}")))?;
-    Ok(Attached { name, mime: mime.unwrap_or("application/octet-stream").to_owned(), bytes })
+    let bytes = STANDARD
+        .decode(data)
+        .map_err(|error| Refusal::params(format!("a block is not base64: {error}")))?;
+    Ok(Attached {
+        name,
+        mime: mime.unwrap_or("application/octet-stream").to_owned(),
+        bytes,
+    })
 }
 
 /// The last part of a path or an address.
 fn last_part(uri: &str) -> &str {
-    uri.trim_end_matches('/').rsplit('/').next().filter(|part| !part.is_empty()).unwrap_or(uri)
+    uri.trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .filter(|part| !part.is_empty())
+        .unwrap_or(uri)
 }
 
 #[cfg(test)]
@@ -104,9 +129,15 @@ mod tests {
             "Look at [@a.rs](file:///srv/a.rs) and [@b.rs](file:///srv/b.rs)\n\n\
              <context ref=\"file:///srv/b.rs\">\nfn b() {}\n</context>"
         );
-        let files: Vec<_> = read.files.iter().map(|file| (&*file.name, &*file.mime, &*file.bytes)).collect();
-        let expected: [(&str, &str, &[u8]); 2] =
-            [("image-1.png", "image/png", &[1, 2, 3]), ("c.bin", "application/octet-stream", &[255])];
+        let files: Vec<_> = read
+            .files
+            .iter()
+            .map(|file| (&*file.name, &*file.mime, &*file.bytes))
+            .collect();
+        let expected: [(&str, &str, &[u8]); 2] = [
+            ("image-1.png", "image/png", &[1, 2, 3]),
+            ("c.bin", "application/octet-stream", &[255]),
+        ];
         assert_eq!(files, expected);
     }
 

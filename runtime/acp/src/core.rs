@@ -14,8 +14,8 @@ use std::{
 use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_protocol::{
-    AdapterBody, Body, Envelope, FromRelay, HostBody, HubBody, Item, PROTOCOL, RequestId, SessionAttach,
-    SessionDetach, SessionId,
+    AdapterBody, Body, Envelope, FromRelay, HostBody, HubBody, Item, PROTOCOL, RequestId,
+    SessionAttach, SessionDetach, SessionId,
 };
 
 use crate::{
@@ -32,8 +32,16 @@ pub(crate) const REQUESTS: usize = 256;
 pub(crate) const SESSIONS: usize = 256;
 
 /// The extensions that sessions ask for.
-const EXTENSIONS: [&str; 8] =
-    ["turns", "events", "usage", "resume", "options", "questions", "control", "journal"];
+const EXTENSIONS: [&str; 8] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "control",
+    "journal",
+];
 
 /// What goes to the client, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,9 +132,10 @@ impl Core {
                 let why = format!("the line has {bytes} bytes; {most} are read at most");
                 (None, Refusal::new(Code::InvalidRequest, why))
             }
-            Item::NotObject(line) if line.starts_with('[') => {
-                (None, Refusal::new(Code::InvalidRequest, "batches are no part of ACP"))
-            }
+            Item::NotObject(line) if line.starts_with('[') => (
+                None,
+                Refusal::new(Code::InvalidRequest, "batches are no part of ACP"),
+            ),
             Item::NotObject(_) | Item::NotUtf8 { .. } | Item::Cut(_) => {
                 (None, Refusal::new(Code::Parse, "the line is not JSON-RPC"))
             }
@@ -141,7 +150,9 @@ impl Core {
                 let refused = match () {
                     () if self.open.contains(&id) => Some("a request with this id is open"),
                     () if self.open.len() >= REQUESTS => Some("too many requests are open"),
-                    () if self.client.is_none() && method != "initialize" => Some("say `initialize` first"),
+                    () if self.client.is_none() && method != "initialize" => {
+                        Some("say `initialize` first")
+                    }
                     () => None,
                 };
                 if let Some(why) = refused {
@@ -157,7 +168,10 @@ impl Core {
             }
             Said::Notification { method, params } => match &*method {
                 "session/cancel" => {
-                    if let Some(id) = session_id(&params).ok().filter(|id| self.sessions.contains_key(id)) {
+                    if let Some(id) = session_id(&params)
+                        .ok()
+                        .filter(|id| self.sessions.contains_key(id))
+                    {
                         self.stop(&id);
                     }
                 }
@@ -184,10 +198,13 @@ impl Core {
 
     /// When [`Core::tick`] is to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let untils = self.sessions.values().filter_map(|session| match session.phase {
-            Phase::Starting { until, .. } => until,
-            Phase::Joining(_) | Phase::Open => session.unserved.and_then(|(_, again)| again),
-        });
+        let untils = self
+            .sessions
+            .values()
+            .filter_map(|session| match session.phase {
+                Phase::Starting { until, .. } => until,
+                Phase::Joining(_) | Phase::Open => session.unserved.and_then(|(_, again)| again),
+            });
         untils.min()
     }
 
@@ -201,8 +218,12 @@ impl Core {
             self.attach_again(&id);
         }
         let due = |session: &Session| matches!(session.phase, Phase::Starting { until: Some(until), .. } if until <= now);
-        let ids: Vec<_> =
-            self.sessions.iter().filter(|(_, session)| due(session)).map(|(id, _)| id.clone()).collect();
+        let ids: Vec<_> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| due(session))
+            .map(|(id, _)| id.clone())
+            .collect();
         for id in ids {
             self.has_opened(&id);
         }
@@ -215,7 +236,9 @@ impl Core {
         }
         let ids: Vec<_> = self.sessions.keys().cloned().collect();
         for id in ids {
-            let Some(session) = self.sessions.get(&id) else { continue };
+            let Some(session) = self.sessions.get(&id) else {
+                continue;
+            };
             if let Phase::Starting { id: asked, .. } = &session.phase {
                 let asked = asked.clone();
                 self.forget(&id, &lost());
@@ -228,7 +251,9 @@ impl Core {
 
     /// Attaches again behind the last entry that was heard, and says again what has no answer.
     fn attach_again(&mut self, id: &SessionId) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
         let attach = SessionAttach {
             after: session.seq,
             epoch: session.epoch,
@@ -293,7 +318,9 @@ impl Core {
 
     /// Forgets a session, and answers all that waits for it.
     fn forget(&mut self, id: &SessionId, why: &Refusal) {
-        let Some(session) = self.sessions.remove(id) else { return };
+        let Some(session) = self.sessions.remove(id) else {
+            return;
+        };
         for prompt in session.prompts {
             self.out.stale.extend(prompt.files);
             self.answer(&prompt.id, Err(why.clone()));
@@ -309,13 +336,20 @@ impl Core {
 
     /// Tells the client that a question needs no answer any more.
     fn withdraw(&mut self, number: u64) {
-        self.put(rpc::notification("$/cancel_request", &serde_json::json!({ "requestId": number })));
+        self.put(rpc::notification(
+            "$/cancel_request",
+            &serde_json::json!({ "requestId": number }),
+        ));
     }
 }
 
 /// An attachment with the extensions that sessions ask for.
 fn attach() -> SessionAttach {
-    SessionAttach { protocol: Some(PROTOCOL), extensions: Some(extensions()), ..SessionAttach::default() }
+    SessionAttach {
+        protocol: Some(PROTOCOL),
+        extensions: Some(extensions()),
+        ..SessionAttach::default()
+    }
 }
 
 fn extensions() -> Vec<String> {
@@ -329,7 +363,9 @@ fn lost() -> Refusal {
 
 /// The session that is meant.
 fn session_id(params: &Value) -> Result<SessionId, Refusal> {
-    let id = params["sessionId"].as_str().and_then(|id| SessionId::new(id).ok());
+    let id = params["sessionId"]
+        .as_str()
+        .and_then(|id| SessionId::new(id).ok());
     id.ok_or_else(|| Refusal::params("`sessionId` must be the id of a session"))
 }
 
@@ -337,6 +373,8 @@ fn session_id(params: &Value) -> Result<SessionId, Refusal> {
 fn is_of_pipe(body: &AdapterBody) -> bool {
     matches!(
         body,
-        AdapterBody::SessionsListResult(_) | AdapterBody::AgentsListResult(_) | AdapterBody::Pong(_)
+        AdapterBody::SessionsListResult(_)
+            | AdapterBody::AgentsListResult(_)
+            | AdapterBody::Pong(_)
     )
 }

@@ -1,7 +1,9 @@
 //! What a session's agent has declared, as a client sees it: modes, options, commands, a title, what it costs.
 
 use serde_json::{Value, json};
-use trunkline_protocol::{Command, ContextUsage, Mode, Model, SessionInfo, SessionUpdate, Usage, UsageScope};
+use trunkline_protocol::{
+    Command, ContextUsage, Mode, Model, SessionInfo, SessionUpdate, Usage, UsageScope,
+};
 
 /// What a client may set of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +39,14 @@ impl Setting {
     /// The update that sets it.
     pub(crate) fn update(self, value: String) -> SessionUpdate {
         match self {
-            Self::Mode => SessionUpdate { mode: Some(value), ..SessionUpdate::default() },
-            Self::Model => SessionUpdate { model: Some(value), ..SessionUpdate::default() },
+            Self::Mode => SessionUpdate {
+                mode: Some(value),
+                ..SessionUpdate::default()
+            },
+            Self::Model => SessionUpdate {
+                model: Some(value),
+                ..SessionUpdate::default()
+            },
         }
     }
 
@@ -81,7 +89,9 @@ impl Facts {
 
     /// Takes what a turn, or the session, has cost. Says whether that is news.
     pub(crate) fn cost(&mut self, usage: &Usage) -> bool {
-        let Some(cost) = usage.cost_usd else { return false };
+        let Some(cost) = usage.cost_usd else {
+            return false;
+        };
         match usage.scope {
             Some(UsageScope::Session) => self.cost = cost,
             Some(UsageScope::Turn) | None => self.cost += cost,
@@ -108,9 +118,14 @@ impl Facts {
 
     /// The text that an input which begins with a command stands for.
     pub(crate) fn meant(&self, text: String) -> String {
-        let Some(line) = text.strip_prefix('/') else { return text };
+        let Some(line) = text.strip_prefix('/') else {
+            return text;
+        };
         let name = line.split_whitespace().next().unwrap_or_default();
-        let command = self.commands.iter().find(|command| plain(&command.name) == name);
+        let command = self
+            .commands
+            .iter()
+            .find(|command| plain(&command.name) == name);
         match command.and_then(|command| command.text.as_deref()) {
             Some(said) => format!("{said}{}", &line[name.len()..]),
             None => text,
@@ -136,13 +151,19 @@ impl Facts {
     /// What may be set, and its values in force.
     pub(crate) fn options(&self) -> Vec<Value> {
         let modes = self.modes.iter().map(|mode| (&mode.id, mode.name.as_ref()));
-        let models = self.models.iter().map(|model| (&model.id, model.label.as_ref()));
-        [("mode", "Mode", &self.mode, modes.collect()), ("model", "Model", &self.model, models.collect())]
-            .into_iter()
-            .filter_map(|(id, name, current, choices): (_, _, _, Vec<_>)| {
-                option(id, name, current.as_ref()?, &choices)
-            })
-            .collect()
+        let models = self
+            .models
+            .iter()
+            .map(|model| (&model.id, model.label.as_ref()));
+        [
+            ("mode", "Mode", &self.mode, modes.collect()),
+            ("model", "Model", &self.model, models.collect()),
+        ]
+        .into_iter()
+        .filter_map(|(id, name, current, choices): (_, _, _, Vec<_>)| {
+            option(id, name, current.as_ref()?, &choices)
+        })
+        .collect()
     }
 
     /// The options as news.
@@ -190,13 +211,20 @@ fn plain(name: &str) -> &str {
 }
 
 /// What may be set. The value in force is one of those that can be chosen, even where the agent does not list it.
-fn option(id: &str, name: &str, current: &str, choices: &[(&String, Option<&String>)]) -> Option<Value> {
+fn option(
+    id: &str,
+    name: &str,
+    current: &str,
+    choices: &[(&String, Option<&String>)],
+) -> Option<Value> {
     if choices.is_empty() {
         return None;
     }
     let unlisted = choices.iter().all(|(id, _)| *id != current);
     let unlisted = unlisted.then(|| json!({ "value": current, "name": current }));
-    let listed = choices.iter().map(|(id, name)| json!({ "value": id, "name": name.unwrap_or(id) }));
+    let listed = choices
+        .iter()
+        .map(|(id, name)| json!({ "value": id, "name": name.unwrap_or(id) }));
     let options: Vec<_> = unlisted.into_iter().chain(listed).collect();
     Some(json!({
         "id": id,
@@ -216,7 +244,10 @@ mod tests {
         let mut facts = Facts::default();
         facts.take(&SessionInfo {
             model: Some("new".to_owned()),
-            models: Some(vec![Model { id: "old".to_owned(), label: Some("Old".to_owned()) }]),
+            models: Some(vec![Model {
+                id: "old".to_owned(),
+                label: Some("Old".to_owned()),
+            }]),
             commands: Some(vec![Command {
                 name: "/review".to_owned(),
                 text: Some("Review:".to_owned()),
@@ -249,18 +280,28 @@ mod tests {
         ] {
             assert_eq!(facts().meant(said.to_owned()), meant);
         }
-        assert_eq!(facts().commands_update().unwrap()["availableCommands"][0]["name"], "review");
+        assert_eq!(
+            facts().commands_update().unwrap()["availableCommands"][0]["name"],
+            "review"
+        );
     }
 
     #[test]
     fn the_cost_of_turns_adds_up_and_that_of_the_session_replaces() {
         let mut facts = Facts::default();
-        let cost = |usd, scope| Usage { cost_usd: Some(usd), scope, ..Usage::default() };
+        let cost = |usd, scope| Usage {
+            cost_usd: Some(usd),
+            scope,
+            ..Usage::default()
+        };
         assert!(!facts.cost(&Usage::default()));
         facts.cost(&cost(0.5, Some(UsageScope::Turn)));
         facts.cost(&cost(0.25, None));
         assert!(facts.usage_update().is_none(), "the context is not known");
-        facts.in_context(&ContextUsage { used_tokens: Some(7), total_tokens: Some(9) });
+        facts.in_context(&ContextUsage {
+            used_tokens: Some(7),
+            total_tokens: Some(9),
+        });
         assert_eq!(facts.usage_update().unwrap()["cost"]["amount"], 0.75);
         facts.cost(&cost(2.0, Some(UsageScope::Session)));
         assert_eq!(facts.usage_update().unwrap()["cost"]["amount"], 2.0);

@@ -73,7 +73,9 @@ impl Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options").field("agent", &self.agent).finish_non_exhaustive()
+        f.debug_struct("Options")
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
     }
 }
 
@@ -81,7 +83,10 @@ impl fmt::Debug for Options {
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What is read from a relay, and what is written to it.
-pub type Pipe = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+pub type Pipe = (
+    Box<dyn AsyncRead + Send + Unpin>,
+    Box<dyn AsyncWrite + Send + Unpin>,
+);
 
 /// The host whose sessions a client gets.
 pub trait Host: Send + Sync {

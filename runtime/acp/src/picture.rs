@@ -12,7 +12,12 @@ const SENT: u64 = 4 * 1024 * 1024;
 
 /// The message that shows a file. One that cannot be read is named.
 pub(crate) async fn shown(picture: &Picture, is_local: bool) -> Vec<u8> {
-    let Picture { session, path, name, mime } = picture;
+    let Picture {
+        session,
+        path,
+        name,
+        mime,
+    } = picture;
     let content = match read(path, mime).await {
         Some(bytes) => json!({ "type": "image", "mimeType": mime, "data": STANDARD.encode(bytes) }),
         None if is_local => {
@@ -25,12 +30,19 @@ pub(crate) async fn shown(picture: &Picture, is_local: bool) -> Vec<u8> {
         None => text(&format!("[file {name}]")),
     };
     let update = update::block("agent_message_chunk", &content, None);
-    rpc::notification("session/update", &json!({ "sessionId": session.as_str(), "update": update }))
+    rpc::notification(
+        "session/update",
+        &json!({ "sessionId": session.as_str(), "update": update }),
+    )
 }
 
 async fn read(path: &str, mime: &str) -> Option<Vec<u8>> {
     let is_picture = mime.starts_with("image/");
-    let size = tokio::fs::metadata(path).await.ok().filter(std::fs::Metadata::is_file)?.len();
+    let size = tokio::fs::metadata(path)
+        .await
+        .ok()
+        .filter(std::fs::Metadata::is_file)?
+        .len();
     if !is_picture || size > SENT {
         return None;
     }
@@ -67,13 +79,21 @@ mod tests {
         let path = folder.path().join("a b.png");
         std::fs::write(&path, [1, 2, 3]).unwrap();
         let big = folder.path().join("big.png");
-        std::fs::File::create(&big).unwrap().set_len(SENT + 1).unwrap();
+        std::fs::File::create(&big)
+            .unwrap()
+            .set_len(SENT + 1)
+            .unwrap();
         for (path, mime, is_local, has) in [
             (&path, "image/png", true, r#""data":"AQID""#),
             (&path, "text/plain", true, "a%20b.png"),
             (&path, "text/plain", false, "[file n]"),
             (&big, "image/png", true, "resource_link"),
-            (&folder.path().join("gone"), "image/png", true, "resource_link"),
+            (
+                &folder.path().join("gone"),
+                "image/png",
+                true,
+                "resource_link",
+            ),
         ] {
             let picture = Picture {
                 session: SessionId::new("s").unwrap(),

@@ -40,7 +40,11 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
     }
 
     /// That the parameters are wrong.
@@ -92,8 +96,12 @@ fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Value>,
 /// # Errors
 /// What to answer, and the id of what it answers where one could be read.
 pub(crate) fn read(line: &str) -> Result<Said, (Option<Id>, Refusal)> {
-    let raw: Raw = serde_json::from_str(line)
-        .map_err(|error| (None, Refusal::new(Code::Parse, format!("the line is not JSON-RPC: {error}"))))?;
+    let raw: Raw = serde_json::from_str(line).map_err(|error| {
+        (
+            None,
+            Refusal::new(Code::Parse, format!("the line is not JSON-RPC: {error}")),
+        )
+    })?;
     let id = raw.id.as_ref().and_then(Id::of);
     let invalid = |why: &str| (id.clone(), Refusal::new(Code::InvalidRequest, why));
     if raw.jsonrpc.as_ref().and_then(Value::as_str) != Some("2.0") {
@@ -101,18 +109,40 @@ pub(crate) fn read(line: &str) -> Result<Said, (Option<Id>, Refusal)> {
     }
     match raw.method {
         Some(Value::String(method)) => Ok(match (id.clone(), raw.id) {
-            (Some(id), _) => Said::Request { id, method, params: raw.params },
-            (None, None) => Said::Notification { method, params: raw.params },
+            (Some(id), _) => Said::Request {
+                id,
+                method,
+                params: raw.params,
+            },
+            (None, None) => Said::Notification {
+                method,
+                params: raw.params,
+            },
             (None, Some(_)) => return Err(invalid("`id` must be a string or a number")),
         }),
         Some(_) => Err(invalid("`method` must be a string")),
-        None => Ok(match (raw.id.as_ref().and_then(Value::as_u64), raw.result, raw.error) {
-            (Some(to), Some(result), None) => Said::Answer { to, result: Ok(result) },
-            (Some(to), _, Some(error)) => Said::Answer { to, result: Err(error.to_string()) },
-            // A result of `null` is one that decides nothing.
-            (Some(to), None, None) => Said::Answer { to, result: Err("no result".to_owned()) },
-            (None, ..) => Said::Stray,
-        }),
+        None => Ok(
+            match (
+                raw.id.as_ref().and_then(Value::as_u64),
+                raw.result,
+                raw.error,
+            ) {
+                (Some(to), Some(result), None) => Said::Answer {
+                    to,
+                    result: Ok(result),
+                },
+                (Some(to), _, Some(error)) => Said::Answer {
+                    to,
+                    result: Err(error.to_string()),
+                },
+                // A result of `null` is one that decides nothing.
+                (Some(to), None, None) => Said::Answer {
+                    to,
+                    result: Err("no result".to_owned()),
+                },
+                (None, ..) => Said::Stray,
+            },
+        ),
     }
 }
 
@@ -122,9 +152,17 @@ pub(crate) fn answer(id: Option<&Id>, result: Result<Value, Refusal>) -> Vec<u8>
     line.push_str(id.map_or("null", |id| &id.0));
     match result {
         Ok(result) => drop(write!(line, r#","result":{result}"#)),
-        Err(Refusal { code, message, data }) => {
+        Err(Refusal {
+            code,
+            message,
+            data,
+        }) => {
             let message = Value::from(message);
-            let _ = write!(line, r#","error":{{"code":{},"message":{message}"#, code as i32);
+            let _ = write!(
+                line,
+                r#","error":{{"code":{},"message":{message}"#,
+                code as i32
+            );
             if let Some(data) = data {
                 let _ = write!(line, r#","data":{data}"#);
             }
@@ -156,7 +194,12 @@ fn message(id: Option<u64>, method: &str, params: &impl Serialize) -> Vec<u8> {
     }
     // Values of JSON can be written.
     let params = serde_json::value::to_raw_value(params).unwrap_or_default();
-    let message = Message { jsonrpc: "2.0", id, method, params };
+    let message = Message {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params,
+    };
     let mut line = serde_json::to_vec(&message).unwrap_or_default();
     line.push(b'\n');
     line
@@ -171,27 +214,59 @@ mod tests {
         for (line, code, id) in [
             ("{", Code::Parse, None),
             (r#"{"id":1,"method":"x"}"#, Code::InvalidRequest, Some("1")),
-            (r#"{"jsonrpc":"1.0","id":"a","method":"x"}"#, Code::InvalidRequest, Some("\"a\"")),
-            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Code::InvalidRequest, Some("1")),
-            (r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, Code::InvalidRequest, None),
-            (r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#, Code::InvalidRequest, None),
+            (
+                r#"{"jsonrpc":"1.0","id":"a","method":"x"}"#,
+                Code::InvalidRequest,
+                Some("\"a\""),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+                Code::InvalidRequest,
+                Some("1"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#,
+                Code::InvalidRequest,
+                None,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#,
+                Code::InvalidRequest,
+                None,
+            ),
         ] {
             let (of, refusal) = read(line).unwrap_err();
-            assert_eq!((refusal.code, of.as_ref().map(|id| &*id.0)), (code, id), "{line}");
+            assert_eq!(
+                (refusal.code, of.as_ref().map(|id| &*id.0)),
+                (code, id),
+                "{line}"
+            );
         }
-        let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#, "[".repeat(100_000));
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#,
+            "[".repeat(100_000)
+        );
         assert_eq!(read(&deep).unwrap_err().1.code, Code::Parse);
     }
 
     #[test]
     fn answers_and_messages_are_told_apart() {
-        assert!(matches!(read(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#), Ok(Said::Request { .. })));
-        assert!(matches!(read(r#"{"jsonrpc":"2.0","method":"m"}"#), Ok(Said::Notification { .. })));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#),
+            Ok(Said::Request { .. })
+        ));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","method":"m"}"#),
+            Ok(Said::Notification { .. })
+        ));
         for (line, is_ok) in [
             (r#"{"jsonrpc":"2.0","id":3,"result":{}}"#, true),
             (r#"{"jsonrpc":"2.0","id":3,"result":null}"#, false),
             (r#"{"jsonrpc":"2.0","id":3}"#, false),
-            (r#"{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"m"}}"#, false),
+            (
+                r#"{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"m"}}"#,
+                false,
+            ),
             (r#"{"jsonrpc":"2.0","id":3,"result":{},"error":{}}"#, false),
         ] {
             match read(line) {
@@ -199,6 +274,9 @@ mod tests {
                 said => panic!("{line}: {said:?}"),
             }
         }
-        assert!(matches!(read(r#"{"jsonrpc":"2.0","id":"x","result":{}}"#), Ok(Said::Stray)));
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","id":"x","result":{}}"#),
+            Ok(Said::Stray)
+        ));
     }
 }

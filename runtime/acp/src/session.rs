@@ -44,7 +44,11 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) enum Phase {
     /// It is new. What its agent declares is waited for, up to a moment.
-    Starting { id: Id, opened: bool, until: Option<Instant> },
+    Starting {
+        id: Id,
+        opened: bool,
+        until: Option<Instant>,
+    },
     /// Its history comes.
     Joining(Box<Joining>),
     /// It is open.
@@ -130,12 +134,19 @@ impl Session {
 
     /// Whether an input is this client's.
     pub(crate) fn is_own(&self, message: Option<&MessageId>) -> bool {
-        message.is_some() && self.prompts.iter().any(|prompt| prompt.input.message_id.as_ref() == message)
+        message.is_some()
+            && self
+                .prompts
+                .iter()
+                .any(|prompt| prompt.input.message_id.as_ref() == message)
     }
 
     /// Takes the prompt whose turn has ended.
     pub(crate) fn ended(&mut self, turn: &TurnId) -> Option<Prompt> {
-        let at = self.prompts.iter().position(|prompt| prompt.turn == *turn)?;
+        let at = self
+            .prompts
+            .iter()
+            .position(|prompt| prompt.turn == *turn)?;
         self.prompts.remove(at)
     }
 

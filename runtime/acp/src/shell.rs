@@ -141,9 +141,14 @@ enum Woke {
 
 impl Shell<'_> {
     /// Waits for something, and does what follows of it.
-    async fn step(&mut self, stop: &mut (impl Future<Output = ()> + Unpin)) -> io::Result<Option<Ended>> {
-        let (is_read, is_heard) =
-            (!self.to_client.is_full() && !self.to_relay.is_full(), !self.to_client.is_full());
+    async fn step(
+        &mut self,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+    ) -> io::Result<Option<Ended>> {
+        let (is_read, is_heard) = (
+            !self.to_client.is_full() && !self.to_relay.is_full(),
+            !self.to_client.is_full(),
+        );
         let deadline = self.core.deadline();
         let woke = tokio::select! {
             biased;
@@ -188,7 +193,13 @@ impl Shell<'_> {
     }
 
     async fn take_effects(&mut self) {
-        let Effects { to_client, files, stale, to_relay, removals } = self.core.effects();
+        let Effects {
+            to_client,
+            files,
+            stale,
+            to_relay,
+            removals,
+        } = self.core.effects();
         for (path, bytes) in files {
             if let Err(error) = tokio::fs::write(&path, bytes).await {
                 // The host refuses a file that is not there, and says so.

@@ -32,17 +32,20 @@ pub(crate) fn text_content(text: &str) -> Value {
 
 /// Diffs as the content of a tool call. A patch, which ACP has no form for, is text.
 pub(crate) fn diffs(diffs: Option<&[Diff]>) -> impl Iterator<Item = Value> {
-    diffs.unwrap_or_default().iter().map(|diff| match (&diff.new_text, &diff.patch) {
-        (None, Some(patch)) => text_content(&format!("```diff\n{}\n```", patch.trim_end())),
-        (new, _) => {
-            let new = new.as_deref().unwrap_or_default();
-            let mut content = json!({ "type": "diff", "path": diff.path, "newText": new });
-            if let Some(old) = &diff.old_text {
-                content["oldText"] = json!(old);
+    diffs
+        .unwrap_or_default()
+        .iter()
+        .map(|diff| match (&diff.new_text, &diff.patch) {
+            (None, Some(patch)) => text_content(&format!("```diff\n{}\n```", patch.trim_end())),
+            (new, _) => {
+                let new = new.as_deref().unwrap_or_default();
+                let mut content = json!({ "type": "diff", "path": diff.path, "newText": new });
+                if let Some(old) = &diff.old_text {
+                    content["oldText"] = json!(old);
+                }
+                content
             }
-            content
-        }
-    })
+        })
 }
 
 /// The kind of a tool, by the word for it or by its name.
@@ -53,21 +56,33 @@ pub(crate) fn tool_kind(word: &str) -> &'static str {
         ("delete", &["delete", "remove"]),
         ("move", &["move", "rename"]),
         ("search", &["search", "grep", "glob", "find", "list"]),
-        ("execute", &["execute", "bash", "shell", "command", "exec", "terminal", "run"]),
+        (
+            "execute",
+            &[
+                "execute", "bash", "shell", "command", "exec", "terminal", "run",
+            ],
+        ),
         ("think", &["think", "task", "agent", "todo"]),
         ("fetch", &["fetch", "web", "http"]),
         ("switch_mode", &["switch_mode"]),
     ];
     let word = word.to_ascii_lowercase();
     let exact = KINDS.iter().find(|(kind, _)| *kind == word);
-    let found =
-        exact.or_else(|| KINDS.iter().find(|(_, words)| words.iter().any(|known| word.contains(known))));
+    let found = exact.or_else(|| {
+        KINDS
+            .iter()
+            .find(|(_, words)| words.iter().any(|known| word.contains(known)))
+    });
     found.map_or("other", |(kind, _)| kind)
 }
 
 /// That a tool call begins.
 pub(crate) fn tool_start(start: &ToolStart) -> Value {
-    let kind = start.kind.as_deref().map(tool_kind).filter(|kind| *kind != "other");
+    let kind = start
+        .kind
+        .as_deref()
+        .map(tool_kind)
+        .filter(|kind| *kind != "other");
     let mut update = json!({
         "sessionUpdate": "tool_call",
         "toolCallId": start.tool_call_id.as_str(),
@@ -79,7 +94,11 @@ pub(crate) fn tool_start(start: &ToolStart) -> Value {
         update["rawInput"] = input;
     }
     let locations = start.locations.as_ref().and_then(value);
-    let locations = locations.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let locations = locations
+        .as_ref()
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let locations: Vec<_> = locations.filter_map(location).collect();
     if !locations.is_empty() {
         update["locations"] = json!(locations);
@@ -91,7 +110,10 @@ pub(crate) fn tool_start(start: &ToolStart) -> Value {
 fn location(place: &Value) -> Option<Value> {
     let path = place.as_str().or_else(|| place["path"].as_str())?;
     let mut location = json!({ "path": path });
-    if let Some(line) = place["line"].as_u64().and_then(|line| u32::try_from(line).ok()) {
+    if let Some(line) = place["line"]
+        .as_u64()
+        .and_then(|line| u32::try_from(line).ok())
+    {
         location["line"] = json!(line);
     }
     Some(location)
@@ -105,7 +127,11 @@ pub(crate) fn tool_update(id: &str) -> Value {
 /// That a tool call has ended.
 pub(crate) fn tool_end(end: &ToolEnd, printed: &str) -> Value {
     let mut update = tool_update(end.tool_call_id.as_str());
-    update["status"] = json!(if end.is_error == Some(true) { "failed" } else { "completed" });
+    update["status"] = json!(if end.is_error == Some(true) {
+        "failed"
+    } else {
+        "completed"
+    });
     let text = end.content.as_deref().unwrap_or(printed);
     let mut content: Vec<_> = diffs(end.diffs.as_deref()).collect();
     if !text.is_empty() {
@@ -129,7 +155,9 @@ pub(crate) fn plan(entries: &[PlanEntry]) -> Value {
             Some("low") => "low",
             _ => "medium",
         };
-        let status = entry.status.map_or_else(|| json!("pending"), |status| json!(status));
+        let status = entry
+            .status
+            .map_or_else(|| json!("pending"), |status| json!(status));
         json!({ "content": entry.content, "priority": priority, "status": status })
     };
     json!({ "sessionUpdate": "plan", "entries": entries.iter().map(entry).collect::<Vec<_>>() })

@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex};
 
 use agent_client_protocol_schema::v1::{
-    InitializeResponse, ListSessionsResponse, LoadSessionResponse, NewSessionResponse, PromptResponse,
-    RequestPermissionRequest, SessionNotification, SetSessionConfigOptionResponse,
+    InitializeResponse, ListSessionsResponse, LoadSessionResponse, NewSessionResponse,
+    PromptResponse, RequestPermissionRequest, SessionNotification, SetSessionConfigOptionResponse,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -55,7 +55,10 @@ struct Side {
 impl Side {
     fn new(stream: DuplexStream) -> Self {
         let (input, output) = tokio::io::split(stream);
-        Self { lines: BufReader::new(input).lines(), output: Some(output) }
+        Self {
+            lines: BufReader::new(input).lines(),
+            output: Some(output),
+        }
     }
 
     async fn says(&mut self, message: Value) {
@@ -63,7 +66,12 @@ impl Side {
     }
 
     async fn writes(&mut self, text: &str) {
-        self.output.as_mut().unwrap().write_all(text.as_bytes()).await.unwrap();
+        self.output
+            .as_mut()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .await
+            .unwrap();
     }
 
     async fn hears(&mut self) -> Value {
@@ -86,17 +94,35 @@ impl Stage {
         let (near, far) = tokio::io::duplex(ROOM);
         let (made, mut pipes) = mpsc::channel(4);
         let removed = Arc::new(Mutex::default());
-        let host = Arc::new(Played { pipes: made, removed: removed.clone() });
+        let host = Arc::new(Played {
+            pipes: made,
+            removed: removed.clone(),
+        });
         let (input, output) = tokio::io::split(far);
-        let serving = tokio::spawn(serve(input, output, host, Options::new("1"), std::future::pending()));
+        let serving = tokio::spawn(serve(
+            input,
+            output,
+            host,
+            Options::new("1"),
+            std::future::pending(),
+        ));
         let relay = Side::new(pipes.recv().await.unwrap());
-        Self { client: Side::new(near), relay, pipes, removed, serving, asked: 0 }
+        Self {
+            client: Side::new(near),
+            relay,
+            pipes,
+            removed,
+            serving,
+            asked: 0,
+        }
     }
 
     async fn asks(&mut self, method: &str, params: Value) -> u64 {
         self.asked += 1;
         let id = self.asked;
-        self.client.says(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        self.client
+            .says(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
         id
     }
 
@@ -104,13 +130,17 @@ impl Stage {
     async fn answer<T: serde::de::DeserializeOwned>(&mut self, id: u64) -> T {
         let line = self.client.hears().await;
         assert_eq!(line["id"], id, "{line}");
-        serde_json::from_value(line["result"].clone()).unwrap_or_else(|error| panic!("{line}: {error}"))
+        serde_json::from_value(line["result"].clone())
+            .unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     async fn error(&mut self, id: u64) -> (i64, String) {
         let line = self.client.hears().await;
         assert_eq!(line["id"], id, "{line}");
-        (line["error"]["code"].as_i64().unwrap(), line["error"]["message"].as_str().unwrap().to_owned())
+        (
+            line["error"]["code"].as_i64().unwrap(),
+            line["error"]["message"].as_str().unwrap().to_owned(),
+        )
     }
 
     async fn update(&mut self) -> Value {
@@ -123,21 +153,33 @@ impl Stage {
 
     async fn initialized() -> Self {
         let mut stage = Self::new().await;
-        let id = stage.asks("initialize", json!({"protocolVersion": 9})).await;
+        let id = stage
+            .asks("initialize", json!({"protocolVersion": 9}))
+            .await;
         let told: InitializeResponse = stage.answer(id).await;
-        assert_eq!(told.protocol_version, agent_client_protocol_schema::ProtocolVersion::V1);
+        assert_eq!(
+            told.protocol_version,
+            agent_client_protocol_schema::ProtocolVersion::V1
+        );
         stage
     }
 
     /// An open session whose agent has modes and models.
     async fn with_session() -> (Self, String) {
         let mut stage = Self::initialized().await;
-        let id = stage.asks("session/new", json!({"cwd": "/srv", "mcpServers": []})).await;
+        let id = stage
+            .asks("session/new", json!({"cwd": "/srv", "mcpServers": []}))
+            .await;
         let start = stage.relay.hears().await;
-        assert_eq!((&start["type"], &start["cwd"]), (&json!("session.start"), &json!("/srv")));
+        assert_eq!(
+            (&start["type"], &start["cwd"]),
+            (&json!("session.start"), &json!("/srv"))
+        );
         assert_eq!(start.get("mcp_servers"), None);
         let session = start["session_id"].as_str().unwrap().to_owned();
-        stage.entry(&session, 1, json!({"type": "host.fact", "fact": "opened"})).await;
+        stage
+            .entry(&session, 1, json!({"type": "host.fact", "fact": "opened"}))
+            .await;
         let info = json!({
             "type": "session.info", "model": "a", "models": [{"id": "a"}, {"id": "b", "label": "B"}],
             "mode": "ask", "modes": [{"id": "ask"}, {"id": "code", "name": "Code"}], "options_applied": ["cwd"],
@@ -161,9 +203,18 @@ impl Stage {
     /// Begins a turn; gives the request and the input that the relay hears.
     async fn prompts(&mut self, session: &str, text: &str) -> (u64, Value) {
         let prompt = json!([{"type": "text", "text": text}]);
-        let id = self.asks("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
+        let id = self
+            .asks(
+                "session/prompt",
+                json!({"sessionId": session, "prompt": prompt}),
+            )
+            .await;
         let input = self.relay.hears().await;
-        assert_eq!((&input["type"], &input["content"]), (&json!("user.input"), &json!(text)), "{input}");
+        assert_eq!(
+            (&input["type"], &input["content"]),
+            (&json!("user.input"), &json!(text)),
+            "{input}"
+        );
         (id, input)
     }
 
@@ -175,7 +226,8 @@ impl Stage {
         self.entry(session, seq, message).await;
         let line = self.client.hears().await;
         assert_eq!(line["method"], "session/request_permission", "{line}");
-        let read: RequestPermissionRequest = serde_json::from_value(line["params"].clone()).unwrap();
+        let read: RequestPermissionRequest =
+            serde_json::from_value(line["params"].clone()).unwrap();
         assert_eq!(read.options.len(), 2);
         line["id"].clone()
     }
@@ -186,8 +238,7 @@ async fn a_turn_comes_whole_and_in_order() {
     let (mut stage, session) = Stage::with_session().await;
     let (id, input) = stage.prompts(&session, "go").await;
     let turn = input["turn_id"].clone();
-    let begin =
-        json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"});
+    let begin = json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"});
     stage.entry(&session, 3, begin).await;
     for (seq, message) in [
         json!({"type": "thinking", "content": "hm"}),
@@ -216,7 +267,10 @@ async fn a_turn_comes_whole_and_in_order() {
         kinds.push(update["sessionUpdate"].as_str().unwrap().to_owned());
         if update["status"] == "completed" {
             let text = &update["content"][1]["content"]["text"];
-            assert_eq!((&update["content"][0]["type"], text), (&json!("diff"), &json!("one two")));
+            assert_eq!(
+                (&update["content"][0]["type"], text),
+                (&json!("diff"), &json!("one two"))
+            );
         }
     }
     assert_eq!(
@@ -244,37 +298,80 @@ async fn a_permission_that_is_lost_or_cancelled_is_denied() {
     stage.prompts(&session, "go").await;
     let id = stage.asks_permission(&session, 3, "r-1").await;
     let outcome = json!({"outcome": "selected", "optionId": "allow"});
-    stage.client.says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})).await;
+    stage
+        .client
+        .says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}))
+        .await;
     let said = stage.relay.hears().await;
-    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-1"), &json!(true)), "{said}");
+    assert_eq!(
+        (&said["request_id"], &said["approved"]),
+        (&json!("r-1"), &json!(true)),
+        "{said}"
+    );
     // The same answer again decides nothing more.
-    stage.client.says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})).await;
+    stage
+        .client
+        .says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}))
+        .await;
 
     let id = stage.asks_permission(&session, 4, "r-2").await;
-    stage.client.says(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32800, "message": "no"}})).await;
+    stage
+        .client
+        .says(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32800, "message": "no"}}))
+        .await;
     let said = stage.relay.hears().await;
-    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-2"), &json!(false)), "{said}");
+    assert_eq!(
+        (&said["request_id"], &said["approved"]),
+        (&json!("r-2"), &json!(false)),
+        "{said}"
+    );
 
     stage.asks_permission(&session, 5, "r-3").await;
     stage
         .client
-        .says(json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}))
+        .says(
+            json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}),
+        )
         .await;
     assert_eq!(stage.relay.hears().await["type"], "stop");
     let said = stage.relay.hears().await;
-    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-3"), &json!(false)), "{said}");
+    assert_eq!(
+        (&said["request_id"], &said["approved"]),
+        (&json!("r-3"), &json!(false)),
+        "{said}"
+    );
     assert_eq!(stage.client.hears().await["method"], "$/cancel_request");
 
     // Decided elsewhere: the client need not answer.
     let id = stage.asks_permission(&session, 6, "r-4").await;
-    stage.entry(&session, 7, json!({"type": "request.decided", "request_id": "r-4", "approved": true})).await;
+    stage
+        .entry(
+            &session,
+            7,
+            json!({"type": "request.decided", "request_id": "r-4", "approved": true}),
+        )
+        .await;
     let withdrawn = stage.client.hears().await;
-    assert_eq!((&withdrawn["method"], &withdrawn["params"]["requestId"]), (&json!("$/cancel_request"), &id));
+    assert_eq!(
+        (&withdrawn["method"], &withdrawn["params"]["requestId"]),
+        (&json!("$/cancel_request"), &id)
+    );
 
     stage.asks_permission(&session, 8, "r-5").await;
-    stage.client.output.take().unwrap().shutdown().await.unwrap();
+    stage
+        .client
+        .output
+        .take()
+        .unwrap()
+        .shutdown()
+        .await
+        .unwrap();
     let said = stage.relay.hears().await;
-    assert_eq!((&said["request_id"], &said["approved"]), (&json!("r-5"), &json!(false)), "{said}");
+    assert_eq!(
+        (&said["request_id"], &said["approved"]),
+        (&json!("r-5"), &json!(false)),
+        "{said}"
+    );
     drop(stage.relay);
     assert_eq!(stage.serving.await.unwrap().unwrap(), Ended::Client);
 }
@@ -283,9 +380,17 @@ async fn a_permission_that_is_lost_or_cancelled_is_denied() {
 async fn a_session_is_loaded_with_its_history_and_resumed_without() {
     for (method, shown) in [("session/load", true), ("session/resume", false)] {
         let mut stage = Stage::initialized().await;
-        let id = stage.asks(method, json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []})).await;
+        let id = stage
+            .asks(
+                method,
+                json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []}),
+            )
+            .await;
         let attach = stage.relay.hears().await;
-        assert_eq!((&attach["type"], &attach["after"]), (&json!("session.attach"), &json!(0)));
+        assert_eq!(
+            (&attach["type"], &attach["after"]),
+            (&json!("session.attach"), &json!(0))
+        );
         let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1, "last_seq": 6, "epoch": 1,
             "requests": ["open"]});
         stage.entry("s", 0, attached).await;
@@ -310,8 +415,13 @@ async fn a_session_is_loaded_with_its_history_and_resumed_without() {
         }
         let _: LoadSessionResponse = stage.answer(id).await;
         // What still waits is asked, once the session is open.
-        assert_eq!(stage.client.hears().await["method"], "session/request_permission");
-        stage.entry("s", 7, json!({"type": "output", "content": "new"})).await;
+        assert_eq!(
+            stage.client.hears().await["method"],
+            "session/request_permission"
+        );
+        stage
+            .entry("s", 7, json!({"type": "output", "content": "new"}))
+            .await;
         assert_eq!(stage.update().await["content"]["text"], "new");
     }
 }
@@ -322,34 +432,78 @@ async fn an_option_is_set_when_the_agent_says_so() {
     let set = |value: &str| json!({"sessionId": session, "configId": "model", "value": value});
     let id = stage.asks("session/set_config_option", set("b")).await;
     assert_eq!(stage.relay.hears().await["model"], "b");
-    stage.entry(&session, 3, json!({"type": "session.info", "model": "b"})).await;
-    assert_eq!(stage.update().await["sessionUpdate"], "config_option_update");
+    stage
+        .entry(&session, 3, json!({"type": "session.info", "model": "b"}))
+        .await;
+    assert_eq!(
+        stage.update().await["sessionUpdate"],
+        "config_option_update"
+    );
     let told: SetSessionConfigOptionResponse = stage.answer(id).await;
     assert_eq!(json!(told.config_options)[1]["currentValue"], "b");
 
-    let id = stage.asks("session/set_mode", json!({"sessionId": session, "modeId": "code"})).await;
+    let id = stage
+        .asks(
+            "session/set_mode",
+            json!({"sessionId": session, "modeId": "code"}),
+        )
+        .await;
     assert_eq!(stage.relay.hears().await["mode"], "code");
-    let refused = json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
+    let refused =
+        json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
     stage.entry(&session, 0, refused).await;
-    stage.entry(&session, 0, json!({"type": "session.info", "mode": "ask"})).await;
-    assert_eq!(stage.error(id).await, (-32602, "mode may not be set".to_owned()));
+    stage
+        .entry(&session, 0, json!({"type": "session.info", "mode": "ask"}))
+        .await;
+    assert_eq!(
+        stage.error(id).await,
+        (-32602, "mode may not be set".to_owned())
+    );
 
     // What the host refuses the agent has not heard: the host's own answer has no values.
-    let id = stage.asks("session/set_mode", json!({"sessionId": session, "modeId": "code"})).await;
+    let id = stage
+        .asks(
+            "session/set_mode",
+            json!({"sessionId": session, "modeId": "code"}),
+        )
+        .await;
     let same = stage.asks("session/set_config_option", set("b")).await;
     stage.relay.hears().await;
     stage.relay.hears().await;
-    let refused = json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
+    let refused =
+        json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
     stage.entry(&session, 0, refused).await;
-    stage.entry(&session, 0, json!({"type": "session.info", "display_id": "of no change"})).await;
+    stage
+        .entry(
+            &session,
+            0,
+            json!({"type": "session.info", "display_id": "of no change"}),
+        )
+        .await;
     assert_eq!(stage.update().await["sessionUpdate"], "session_info_update");
-    stage.entry(&session, 0, json!({"type": "session.info"})).await;
-    assert_eq!(stage.error(id).await, (-32602, "mode may not be set".to_owned()));
-    stage.entry(&session, 0, json!({"type": "session.info"})).await;
+    stage
+        .entry(&session, 0, json!({"type": "session.info"}))
+        .await;
+    assert_eq!(
+        stage.error(id).await,
+        (-32602, "mode may not be set".to_owned())
+    );
+    stage
+        .entry(&session, 0, json!({"type": "session.info"}))
+        .await;
     let told: SetSessionConfigOptionResponse = stage.answer(same).await;
-    assert_eq!(json!(told.config_options)[1]["currentValue"], "b", "it was in force");
+    assert_eq!(
+        json!(told.config_options)[1]["currentValue"],
+        "b",
+        "it was in force"
+    );
 
-    let id = stage.asks("session/set_mode", json!({"sessionId": session, "modeId": "none"})).await;
+    let id = stage
+        .asks(
+            "session/set_mode",
+            json!({"sessionId": session, "modeId": "none"}),
+        )
+        .await;
     assert_eq!(stage.error(id).await.0, -32602);
     let id = stage.asks("session/set_config_option", set("none")).await;
     assert_eq!(stage.error(id).await.0, -32602);
@@ -362,11 +516,20 @@ async fn another_relay_goes_on_behind_the_last_entry() {
     let (stored, first) = stage.prompts(&session, "one").await;
     let result = json!({"type": "input.result", "message_id": first["message_id"], "turn_id": first["turn_id"], "seq": 3});
     stage.entry(&session, 0, result).await;
-    stage.entry(&session, 3, json!({"type": "output", "turn_id": first["turn_id"], "content": "x"})).await;
+    stage
+        .entry(
+            &session,
+            3,
+            json!({"type": "output", "turn_id": first["turn_id"], "content": "x"}),
+        )
+        .await;
     stage.update().await;
     let (lost, second) = stage.prompts(&session, "two").await;
     stage.relay = Side::new({
-        drop(std::mem::replace(&mut stage.relay, Side::new(tokio::io::duplex(1).0)));
+        drop(std::mem::replace(
+            &mut stage.relay,
+            Side::new(tokio::io::duplex(1).0),
+        ));
         stage.pipes.recv().await.unwrap()
     });
     let attach = stage.relay.hears().await;
@@ -377,7 +540,8 @@ async fn another_relay_goes_on_behind_the_last_entry() {
     let again = stage.relay.hears().await;
     assert_eq!(again, second, "not the first, which the journal has");
     for (seq, turn) in [(4, &first), (5, &second)] {
-        let end = json!({"type": "turn.complete", "turn_id": turn["turn_id"], "status": "completed"});
+        let end =
+            json!({"type": "turn.complete", "turn_id": turn["turn_id"], "status": "completed"});
         stage.entry(&session, seq, end).await;
     }
     let _: PromptResponse = stage.answer(stored).await;
@@ -396,12 +560,19 @@ async fn a_hostile_client_is_answered_and_costs_no_one_else() {
     for (line, code) in [
         ("garbage", -32700),
         ("{\"jsonrpc\":", -32700),
-        ("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}]", -32600),
+        (
+            "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}]",
+            -32600,
+        ),
         ("{}", -32600),
     ] {
         stage.client.writes(&format!("{line}\n")).await;
         let answer = stage.client.hears().await;
-        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(code)), "{line}");
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&Value::Null, &json!(code)),
+            "{line}"
+        );
     }
     // Longer than any line: it is skipped as it comes.
     let (mut output, piece) = (stage.client.output.take().unwrap(), vec![b'x'; 1 << 20]);
@@ -419,7 +590,11 @@ async fn a_hostile_client_is_answered_and_costs_no_one_else() {
         ("session/new", json!(7), -32602),
         ("session/new", json!({"cwd": "/", "mcpServers": {}}), -32602),
         ("session/prompt", json!({"sessionId": session}), -32602),
-        ("session/prompt", json!({"sessionId": "other", "prompt": []}), -32002),
+        (
+            "session/prompt",
+            json!({"sessionId": "other", "prompt": []}),
+            -32002,
+        ),
         ("session/close", json!({"sessionId": ""}), -32602),
     ] {
         let id = stage.asks(method, params).await;
@@ -443,7 +618,10 @@ async fn requests_and_sessions_of_a_client_are_bounded() {
         stage.relay.hears().await;
     }
     let id = stage.asks("session/list", json!({})).await;
-    assert_eq!(stage.error(id).await, (-32600, "too many requests are open".to_owned()));
+    assert_eq!(
+        stage.error(id).await,
+        (-32600, "too many requests are open".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -451,22 +629,32 @@ async fn sessions_are_listed_closed_and_removed() {
     let (mut stage, session) = Stage::with_session().await;
     let id = stage.asks("session/list", json!({"cwd": "/srv"})).await;
     let list = stage.relay.hears().await;
-    assert_eq!((&list["type"], &list["cwd"]), (&json!("sessions.list"), &json!("/srv")));
+    assert_eq!(
+        (&list["type"], &list["cwd"]),
+        (&json!("sessions.list"), &json!("/srv"))
+    );
     let found = json!([{"session_id": session, "agent_id": "a", "title": "T"}]);
     let result = json!({"type": "sessions.list.result", "request_id": list["request_id"], "sessions": found, "next": "n"});
     stage.entry("", 0, result).await;
     let told: ListSessionsResponse = stage.answer(id).await;
-    assert_eq!((told.sessions.len(), told.next_cursor.as_deref()), (1, Some("n")));
+    assert_eq!(
+        (told.sessions.len(), told.next_cursor.as_deref()),
+        (1, Some("n"))
+    );
 
     // What runs there is stopped, and the session stays with the host.
     let (prompt, _) = stage.prompts(&session, "go").await;
-    let id = stage.asks("session/close", json!({"sessionId": session})).await;
+    let id = stage
+        .asks("session/close", json!({"sessionId": session}))
+        .await;
     assert_eq!(stage.relay.hears().await["type"], "stop");
     assert_eq!(stage.relay.hears().await["type"], "session.detach");
     assert_eq!(stage.error(prompt).await.0, -32800);
     let _: Value = stage.answer(id).await;
 
-    let id = stage.asks("session/delete", json!({"sessionId": session})).await;
+    let id = stage
+        .asks("session/delete", json!({"sessionId": session}))
+        .await;
     let _: Value = stage.answer(id).await;
     assert_eq!(*stage.removed.lock().unwrap(), [session]);
 }
@@ -475,19 +663,27 @@ async fn sessions_are_listed_closed_and_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_session_opens_without_a_word_of_its_agent() {
     let mut stage = Stage::initialized().await;
-    let id = stage.asks("session/new", json!({"cwd": "/srv", "mcpServers": [{"name": "m"}]})).await;
+    let id = stage
+        .asks(
+            "session/new",
+            json!({"cwd": "/srv", "mcpServers": [{"name": "m"}]}),
+        )
+        .await;
     let start = stage.relay.hears().await;
     assert_eq!(start["mcp_servers"], json!([{"name": "m"}]));
     let session = start["session_id"].as_str().unwrap().to_owned();
-    stage.entry(&session, 1, json!({"type": "host.fact", "fact": "opened"})).await;
+    stage
+        .entry(&session, 1, json!({"type": "host.fact", "fact": "opened"}))
+        .await;
     let told: NewSessionResponse = stage.answer(id).await;
     assert!(told.modes.is_none() && told.config_options.is_none());
 
-    let id = stage.asks("session/new", json!({"cwd": "/srv", "mcpServers": []})).await;
+    let id = stage
+        .asks("session/new", json!({"cwd": "/srv", "mcpServers": []}))
+        .await;
     let start = stage.relay.hears().await;
     let session = start["session_id"].as_str().unwrap().to_owned();
-    let closed =
-        json!({"type": "session.closed", "reason": "unknown_agent", "error": {"message": "no agent x"}});
+    let closed = json!({"type": "session.closed", "reason": "unknown_agent", "error": {"message": "no agent x"}});
     stage.entry(&session, 0, closed).await;
     assert_eq!(stage.error(id).await, (-32602, "no agent x".to_owned()));
 }
@@ -500,18 +696,32 @@ async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said
     for _ in 0..3 {
         stage.entry(&session, 0, moved.clone()).await;
         let attach = stage.relay.hears().await;
-        assert_eq!((&attach["type"], &attach["after"]), (&json!("session.attach"), &json!(2)), "{attach}");
+        assert_eq!(
+            (&attach["type"], &attach["after"]),
+            (&json!("session.attach"), &json!(2)),
+            "{attach}"
+        );
         assert_eq!(stage.relay.hears().await, input);
     }
-    let attached =
-        json!({"type": "session.attached", "agent_id": "x", "first_seq": 1, "last_seq": 3, "epoch": 2});
+    let attached = json!({"type": "session.attached", "agent_id": "x", "first_seq": 1, "last_seq": 3, "epoch": 2});
     stage.entry(&session, 0, attached).await;
-    stage.entry(&session, 3, json!({"type": "host.fact", "fact": "moved", "message": "b"})).await;
+    stage
+        .entry(
+            &session,
+            3,
+            json!({"type": "host.fact", "fact": "moved", "message": "b"}),
+        )
+        .await;
     let turn = input["turn_id"].clone();
-    let begin =
-        json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"});
+    let begin = json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"});
     stage.entry(&session, 4, begin).await;
-    stage.entry(&session, 5, json!({"type": "turn.complete", "turn_id": turn, "status": "completed"})).await;
+    stage
+        .entry(
+            &session,
+            5,
+            json!({"type": "turn.complete", "turn_id": turn, "status": "completed"}),
+        )
+        .await;
     let _: PromptResponse = stage.answer(id).await;
 
     // One that no host serves for a minute is given up.

@@ -60,9 +60,19 @@ mod tests {
 
     #[test]
     fn every_command_teaches_by_example() {
-        for command in Args::command().get_subcommands().filter(|command| command.get_name() != "help") {
-            let taught = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(taught.contains("trunkline "), "{} has no example", command.get_name());
+        for command in Args::command()
+            .get_subcommands()
+            .filter(|command| command.get_name() != "help")
+        {
+            let taught = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(
+                taught.contains("trunkline "),
+                "{} has no example",
+                command.get_name()
+            );
         }
     }
 }

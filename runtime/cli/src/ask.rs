@@ -10,7 +10,9 @@ use anstream::stderr;
 use tokio::task::JoinHandle;
 use trunkline_host::{
     Decision, Permission, Question,
-    protocol::{FieldKind, InputRequest, Json, OptionKind, PermissionRequest, QuestionField, RequestId},
+    protocol::{
+        FieldKind, InputRequest, Json, OptionKind, PermissionRequest, QuestionField, RequestId,
+    },
 };
 
 use self::page::Page;
@@ -71,34 +73,53 @@ pub(crate) struct Settled {
 impl Asker {
     /// Finds the terminal.
     pub(crate) fn new() -> Self {
-        Self { terminal: Terminal::find().map(Arc::new), early: None }
+        Self {
+            terminal: Terminal::find().map(Arc::new),
+            early: None,
+        }
     }
 
     /// Keeps what is typed before a question for [`Self::take_early`].
     pub(crate) fn keeping_early(self) -> Self {
-        Self { early: Some(Early::default()), ..self }
+        Self {
+            early: Some(Early::default()),
+            ..self
+        }
     }
 
     /// Takes what was typed before the questions so far.
     pub(crate) fn take_early(&self) -> String {
-        let early = self.early.iter().map(|early| std::mem::take(&mut *lock(early)));
+        let early = self
+            .early
+            .iter()
+            .map(|early| std::mem::take(&mut *lock(early)));
         early.collect()
     }
 
     /// Begins to ask. Gives the request's end at once where there is no one to ask.
     pub(crate) fn ask(&self, request: Request) -> Result<Asking, Settled> {
         let Some(terminal) = self.terminal.clone() else {
-            let settled = Settled { request_id: request.id().clone(), approved: false, unasked: true };
+            let settled = Settled {
+                request_id: request.id().clone(),
+                approved: false,
+                unasked: true,
+            };
             request.decline();
             return Err(settled);
         };
         let cancel = Cancel::default();
-        let dialogue = Dialogue { terminal, early: self.early.clone(), cancel: cancel.clone() };
+        let dialogue = Dialogue {
+            terminal,
+            early: self.early.clone(),
+            cancel: cancel.clone(),
+        };
         let reply = match &request {
             Request::Permission(permission) => {
                 let asked = permission.request().clone();
                 tokio::task::spawn_blocking(move || {
-                    dialogue.permission(&asked).map(|decision| Reply::Decision(Box::new(decision)))
+                    dialogue
+                        .permission(&asked)
+                        .map(|decision| Reply::Decision(Box::new(decision)))
                 })
             }
             Request::Question(question) => {
@@ -106,7 +127,11 @@ impl Asker {
                 tokio::task::spawn_blocking(move || dialogue.question(&asked).map(Reply::Values))
             }
         };
-        Ok(Asking { request: Some(request), cancel, reply })
+        Ok(Asking {
+            request: Some(request),
+            cancel,
+            reply,
+        })
     }
 }
 
@@ -133,7 +158,10 @@ impl Request {
             Self::Permission(permission) => {
                 let tool = one_line(&permission.request().tool);
                 let allow = shell_words::quote(&tool);
-                ("denied", format!("--allow {allow}, or `permission` in the configuration, can allow it"))
+                (
+                    "denied",
+                    format!("--allow {allow}, or `permission` in the configuration, can allow it"),
+                )
             }
             Self::Question(_) => (
                 "not answered",
@@ -160,7 +188,9 @@ impl Asking {
 
     /// Whether this is the request.
     pub(crate) fn is_about(&self, request_id: &RequestId) -> bool {
-        self.request.as_ref().is_some_and(|request| request.id() == request_id)
+        self.request
+            .as_ref()
+            .is_some_and(|request| request.id() == request_id)
     }
 
     /// Waits for the person and hands the answer to the agent.
@@ -186,7 +216,11 @@ impl Asking {
                 false
             }
         };
-        Some(Settled { request_id, approved, unasked: false })
+        Some(Settled {
+            request_id,
+            approved,
+            unasked: false,
+        })
     }
 }
 
@@ -209,7 +243,9 @@ impl Dialogue {
         let page = Page::of_permission(request, false);
         self.write(&page.lines);
         if page.is_cut {
-            self.write(&[format!("    {dim}not all of it is shown; {ALL} shows the whole request{dim:#}")]);
+            self.write(&[format!(
+                "    {dim}not all of it is shown; {ALL} shows the whole request{dim:#}"
+            )]);
         }
         let options = request.options.as_deref().unwrap_or_default();
         let prompt = if options.is_empty() {
@@ -237,8 +273,15 @@ impl Dialogue {
         let page = Page::of_question(request);
         self.write(&page.lines);
         self.set_early_aside();
-        let one_text = [QuestionField { id: "answer".to_owned(), ..QuestionField::default() }];
-        let fields = request.fields.as_deref().filter(|fields| !fields.is_empty()).unwrap_or(&one_text);
+        let one_text = [QuestionField {
+            id: "answer".to_owned(),
+            ..QuestionField::default()
+        }];
+        let fields = request
+            .fields
+            .as_deref()
+            .filter(|fields| !fields.is_empty())
+            .unwrap_or(&one_text);
         let mut values = BTreeMap::new();
         for field in fields {
             if let Some(value) = self.field(field)? {
@@ -256,7 +299,10 @@ impl Dialogue {
         for (number, choice) in page.items(choices, "choices").iter().enumerate() {
             let label = page.name(choice.label.as_deref().unwrap_or(&choice.id));
             let more = page.name(choice.description.as_deref().unwrap_or_default());
-            page.lines.push(format!("    {bold}{}{bold:#} {label} {dim}{more}{dim:#}", number + 1));
+            page.lines.push(format!(
+                "    {bold}{}{bold:#} {label} {dim}{more}{dim:#}",
+                number + 1
+            ));
         }
         self.write(&page.lines);
         let label = page.name(field.label.as_deref().unwrap_or("answer"));
@@ -268,11 +314,14 @@ impl Dialogue {
             }
             _ => String::new(),
         };
-        let default = field
-            .default
-            .as_ref()
-            .map_or(String::new(), |default| format!(" (Enter: {})", page.name(default.get())));
-        let echo = if field.kind == Some(FieldKind::Secret) { Echo::Hidden } else { Echo::Shown };
+        let default = field.default.as_ref().map_or(String::new(), |default| {
+            format!(" (Enter: {})", page.name(default.get()))
+        });
+        let echo = if field.kind == Some(FieldKind::Secret) {
+            Echo::Hidden
+        } else {
+            Echo::Shown
+        };
         loop {
             let line = self.ask(&format!("{label}{hint}{default}"), echo)?;
             if echo == Echo::Hidden {
@@ -291,9 +340,18 @@ impl Dialogue {
         if typed.is_empty() {
             return;
         }
-        let (dim, what) =
-            (paint::DIM, if self.early.is_some() { "kept for your next message" } else { "left out" });
-        self.write(&[format!("    {dim}typed before the question, {what}: {}{dim:#}", one_line(&typed))]);
+        let (dim, what) = (
+            paint::DIM,
+            if self.early.is_some() {
+                "kept for your next message"
+            } else {
+                "left out"
+            },
+        );
+        self.write(&[format!(
+            "    {dim}typed before the question, {what}: {}{dim:#}",
+            one_line(&typed)
+        )]);
         if let Some(early) = &self.early {
             let mut early = lock(early);
             if !early.is_empty() {
@@ -310,7 +368,10 @@ impl Dialogue {
         self.terminal.line(echo, &self.cancel)
     }
 
-    #[expect(clippy::unused_self, reason = "writing belongs to the dialogue that reads")]
+    #[expect(
+        clippy::unused_self,
+        reason = "writing belongs to the dialogue that reads"
+    )]
     fn write(&self, lines: &[String]) {
         let mut stderr = stderr().lock();
         for line in lines {
@@ -324,7 +385,11 @@ fn lock(early: &Early) -> std::sync::MutexGuard<'_, String> {
 }
 
 fn headline(request: &PermissionRequest) -> String {
-    match request.title.as_deref().filter(|title| !title.trim().is_empty()) {
+    match request
+        .title
+        .as_deref()
+        .filter(|title| !title.trim().is_empty())
+    {
         Some(title) => format!("{} · {}", one_line(&request.tool), one_line(title)),
         None => format!("{} asks for permission", one_line(&request.tool)),
     }
@@ -333,22 +398,31 @@ fn headline(request: &PermissionRequest) -> String {
 /// What a typed line decides; nothing where it must be asked again. Only a clear yes allows.
 fn decision(line: &str, request: &PermissionRequest) -> Option<Decision> {
     let options = request.options.as_deref().unwrap_or_default();
-    let of_kind =
-        |kind| options.iter().find(|option| option.kind == Some(kind)).map(|option| option.id.clone());
+    let of_kind = |kind| {
+        options
+            .iter()
+            .find(|option| option.kind == Some(kind))
+            .map(|option| option.id.clone())
+    };
     match line.trim().to_lowercase().as_str() {
         "y" | "yes" => Some(Decision {
             approved: true,
             option_id: of_kind(OptionKind::AllowOnce),
             ..Decision::default()
         }),
-        "" | "n" | "no" => {
-            Some(Decision { option_id: of_kind(OptionKind::RejectOnce), ..Decision::default() })
-        }
+        "" | "n" | "no" => Some(Decision {
+            option_id: of_kind(OptionKind::RejectOnce),
+            ..Decision::default()
+        }),
         number => {
             let option = options.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
             // An option whose kind is not known allows nothing.
             let approved = option.kind.is_some_and(OptionKind::allows);
-            Some(Decision { approved, option_id: Some(option.id.clone()), ..Decision::default() })
+            Some(Decision {
+                approved,
+                option_id: Some(option.id.clone()),
+                ..Decision::default()
+            })
         }
     }
 }
@@ -365,9 +439,14 @@ fn value(line: &str, field: &QuestionField) -> Result<Option<Json>, String> {
     }
     let choices = field.choices.as_deref().unwrap_or_default();
     let chosen = |typed: &str| {
-        let by_number = typed.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
+        let by_number = typed
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| choices.get(number.checked_sub(1)?));
         let choice = by_number.or_else(|| choices.iter().find(|choice| choice.id == typed));
-        choice.map(|choice| choice.id.clone()).ok_or_else(|| format!("a number from 1 to {}", choices.len()))
+        choice
+            .map(|choice| choice.id.clone())
+            .ok_or_else(|| format!("a number from 1 to {}", choices.len()))
     };
     let json = match field.kind {
         Some(FieldKind::Boolean) => match typed.to_lowercase().as_str() {
@@ -381,7 +460,10 @@ fn value(line: &str, field: &QuestionField) -> Result<Option<Json>, String> {
         }
         Some(FieldKind::Choice) if !choices.is_empty() => Json::of(&chosen(typed)?),
         Some(FieldKind::Choices) if !choices.is_empty() => {
-            let ids = typed.split(',').map(|one| chosen(one.trim())).collect::<Result<Vec<_>, _>>()?;
+            let ids = typed
+                .split(',')
+                .map(|one| chosen(one.trim()))
+                .collect::<Result<Vec<_>, _>>()?;
             Json::of(&ids)
         }
         Some(FieldKind::Secret) => Json::of(line),
@@ -402,7 +484,10 @@ mod tests {
             label: None,
             kind: *kind,
         });
-        PermissionRequest { options: Some(options.collect()), ..asked("bash", String::new()) }
+        PermissionRequest {
+            options: Some(options.collect()),
+            ..asked("bash", String::new())
+        }
     }
 
     pub(super) fn asked(tool: &str, resource: String) -> PermissionRequest {
@@ -427,10 +512,17 @@ mod tests {
     #[test]
     fn only_a_clear_yes_allows() {
         let request = request(&[]);
-        for (line, expected) in
-            [("y", Some(true)), ("YES", Some(true)), ("", Some(false)), ("n", Some(false))]
-        {
-            assert_eq!(decision(line, &request).map(|decision| decision.approved), expected, "{line:?}");
+        for (line, expected) in [
+            ("y", Some(true)),
+            ("YES", Some(true)),
+            ("", Some(false)),
+            ("n", Some(false)),
+        ] {
+            assert_eq!(
+                decision(line, &request).map(|decision| decision.approved),
+                expected,
+                "{line:?}"
+            );
         }
         for unclear in ["ye", "1", "0", "sure", "-1"] {
             assert_eq!(decision(unclear, &request), None, "{unclear:?}");
@@ -444,8 +536,10 @@ mod tests {
             ("no", Some(OptionKind::RejectAlways)),
             ("odd", None),
         ]);
-        let chosen =
-            |line| decision(line, &request).map(|decision| (decision.approved, decision.option_id.unwrap()));
+        let chosen = |line| {
+            decision(line, &request)
+                .map(|decision| (decision.approved, decision.option_id.unwrap()))
+        };
         assert_eq!(chosen("1"), Some((true, "once".to_owned())));
         assert_eq!(chosen("2"), Some((false, "no".to_owned())));
         assert_eq!(chosen("3"), Some((false, "odd".to_owned())));
@@ -455,19 +549,28 @@ mod tests {
 
     #[test]
     fn a_value_has_its_fields_kind() {
-        let choices = ["a", "b"].map(|id| Choice { id: id.to_owned(), ..Choice::default() }).to_vec();
+        let choices = ["a", "b"]
+            .map(|id| Choice {
+                id: id.to_owned(),
+                ..Choice::default()
+            })
+            .to_vec();
         let field = |kind| QuestionField {
             kind: Some(kind),
             choices: Some(choices.clone()),
             required: Some(true),
             ..QuestionField::default()
         };
-        let json = |line, kind| value(line, &field(kind)).map(|json| json.unwrap().get().to_owned());
+        let json =
+            |line, kind| value(line, &field(kind)).map(|json| json.unwrap().get().to_owned());
         assert_eq!(json("hi", FieldKind::Text).as_deref(), Ok("\"hi\""));
         assert_eq!(json("y", FieldKind::Boolean).as_deref(), Ok("true"));
         assert_eq!(json("1.5", FieldKind::Number).as_deref(), Ok("1.5"));
         assert_eq!(json("2", FieldKind::Choice).as_deref(), Ok("\"b\""));
-        assert_eq!(json("2, a", FieldKind::Choices).as_deref(), Ok("[\"b\",\"a\"]"));
+        assert_eq!(
+            json("2, a", FieldKind::Choices).as_deref(),
+            Ok("[\"b\",\"a\"]")
+        );
         assert!(json("3", FieldKind::Choice).is_err());
         assert!(json("", FieldKind::Text).is_err());
     }

@@ -72,15 +72,21 @@ pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), Fault> {
         rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
     });
     made.map_err(|error| {
-        let failed =
-            anyhow!(error).context(format!("failed to make the folder {} for files", folder.display()));
+        let failed = anyhow!(error).context(format!(
+            "failed to make the folder {} for files",
+            folder.display()
+        ));
         Fault::usage(failed).next("name a folder that you may write to by --save")
     })
 }
 
 /// How a session is opened for a conversation: all its events come in one order.
 pub(crate) fn session_options(start: SessionStart) -> SessionOptions {
-    SessionOptions { start, delivery: EventDelivery::Merged, ..SessionOptions::default() }
+    SessionOptions {
+        start,
+        delivery: EventDelivery::Merged,
+        ..SessionOptions::default()
+    }
 }
 
 impl Conversation {
@@ -105,7 +111,9 @@ impl Conversation {
             // The person's time is not the agent's.
             match asking {
                 Some(_) => drop(asked_at.get_or_insert_with(Instant::now)),
-                None => self.screen.waited(asked_at.take().map_or(Duration::ZERO, |at| at.elapsed())),
+                None => self
+                    .screen
+                    .waited(asked_at.take().map_or(Duration::ZERO, |at| at.elapsed())),
             }
             if asking.is_none()
                 && let Some(heard) = held.pop_front()
@@ -162,7 +170,10 @@ impl Conversation {
     ///
     /// # Errors
     /// When stdout takes no more.
-    pub(crate) async fn catch_up(&mut self, session: &mut Partner) -> io::Result<Option<Box<SessionEnd>>> {
+    pub(crate) async fn catch_up(
+        &mut self,
+        session: &mut Partner,
+    ) -> io::Result<Option<Box<SessionEnd>>> {
         while session.running().is_none() {
             let heard = tokio::select! {
                 biased;
@@ -185,7 +196,10 @@ impl Conversation {
         // A request outside turns stands until it is answered, but there is no prompt to answer it at.
         self.show(&heard)?;
         match heard {
-            Heard::Event(Event { kind: EventKind::Closed(end), .. }) => Ok(Some(end)),
+            Heard::Event(Event {
+                kind: EventKind::Closed(end),
+                ..
+            }) => Ok(Some(end)),
             _ => Ok(None),
         }
     }
@@ -198,7 +212,9 @@ impl Conversation {
         asking: &mut Option<Asking>,
     ) -> io::Result<Option<Box<Ended>>> {
         self.show(&heard)?;
-        let Heard::Event(event) = heard else { return Ok(None) };
+        let Heard::Event(event) = heard else {
+            return Ok(None);
+        };
         let request = match event.kind {
             EventKind::Permission(permission) => Request::Permission(permission),
             EventKind::Question(question) => Request::Question(question),
@@ -212,8 +228,10 @@ impl Conversation {
         match self.asker.ask(request) {
             Ok(begun) => *asking = Some(begun),
             Err(settled) => {
-                self.screen.note("✗", paint::CARE, &format!("{settled_as}: {headline}"));
-                self.screen.remark(&format!("  no terminal to ask on; {next}"));
+                self.screen
+                    .note("✗", paint::CARE, &format!("{settled_as}: {headline}"));
+                self.screen
+                    .remark(&format!("  no terminal to ask on; {next}"));
                 self.settled(&settled)?;
             }
         }
@@ -348,7 +366,10 @@ fn settles(heard: &Heard, asking: &Asking, turn: TurnNo) -> bool {
 /// Copies a file of the agent into a folder, under its own name or one like it, never over another file.
 fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
     let name = Path::new(&file.name).file_name().unwrap_or("file".as_ref());
-    let (stem, extension) = (Path::new(name).file_stem().unwrap_or(name), Path::new(name).extension());
+    let (stem, extension) = (
+        Path::new(name).file_stem().unwrap_or(name),
+        Path::new(name).extension(),
+    );
     for number in 0..NAMES {
         let mut name = stem.to_owned();
         if number > 0 {
@@ -359,7 +380,11 @@ fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
             name.push(extension);
         }
         let path = folder.join(name);
-        match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+        match fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+        {
             Ok(mut copy) => {
                 io::copy(&mut fs::File::open(&file.path)?, &mut copy)?;
                 return Ok(path);

@@ -74,9 +74,15 @@ impl Folder {
     /// Why it cannot be used.
     pub(crate) fn make(&self) -> Result<(), Fault> {
         let named = |error: io::Error| {
-            Fault::usage(anyhow!(error).context(format!("failed to use the folder {}", self.0.display())))
+            Fault::usage(
+                anyhow!(error).context(format!("failed to use the folder {}", self.0.display())),
+            )
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(named)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.0)
+            .map_err(named)?;
         let found = fs::metadata(&self.0).map_err(named)?;
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(named(io::Error::other("it is another user's")));
@@ -90,7 +96,10 @@ impl Folder {
     /// The folder of the daemon that has an adapter of the command line alone.
     pub(crate) fn of_adapter(&self, line: &str) -> Self {
         let digest = hmac_sha256::Hash::hash(line.as_bytes());
-        let name: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name: String = digest[..6]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Self(self.0.join(format!("adapter-{name}")))
     }
 
@@ -130,7 +139,9 @@ impl Folder {
     /// # Errors
     /// That there is none.
     pub(crate) fn running(&self) -> Result<Running, Fault> {
-        let noted = fs::read(self.file()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let noted = fs::read(self.file())
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         noted.ok_or_else(|| self.none())
     }
 
@@ -144,7 +155,11 @@ impl Folder {
     ///
     /// # Errors
     /// When it is not there, or refuses.
-    pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Value), Fault> {
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+    ) -> Result<(StatusCode, Value), Fault> {
         accepted(self.answer(method, path, Vec::new()).await?)
     }
 
@@ -158,7 +173,10 @@ impl Folder {
         path: &str,
         body: &Value,
     ) -> Result<(StatusCode, Value), Fault> {
-        accepted(self.answer(method, path, body.to_string().into_bytes()).await?)
+        accepted(
+            self.answer(method, path, body.to_string().into_bytes())
+                .await?,
+        )
     }
 
     /// Closes a session and removes it from the journal. One that is not there is removed.
@@ -167,7 +185,14 @@ impl Folder {
     /// As [`Folder::ask`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), Fault> {
         let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
-        match self.answer(Method::DELETE, &format!("/v1/sessions/{session}?remove=true"), Vec::new()).await? {
+        match self
+            .answer(
+                Method::DELETE,
+                &format!("/v1/sessions/{session}?remove=true"),
+                Vec::new(),
+            )
+            .await?
+        {
             (StatusCode::NOT_FOUND, _) => Ok(()),
             answer => accepted(answer).map(drop),
         }
@@ -179,14 +204,26 @@ impl Folder {
     /// As [`Folder::ask`].
     pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, Fault> {
         let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
-        match self.answer(Method::POST, &format!("/v1/sessions/{session}/relocate"), Vec::new()).await? {
+        match self
+            .answer(
+                Method::POST,
+                &format!("/v1/sessions/{session}/relocate"),
+                Vec::new(),
+            )
+            .await?
+        {
             (StatusCode::CONFLICT, _) => Ok(None),
             answer => Ok(accepted(answer)?.1["host"].as_str().map(str::to_owned)),
         }
     }
 
     /// What the daemon answers, be it a refusal.
-    async fn answer(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(StatusCode, Value), Fault> {
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Value), Fault> {
         let answered = ask(&self.socket(), method, path, body).await;
         let (status, body) = answered.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
@@ -214,11 +251,15 @@ fn accepted((status, body): (StatusCode, Value)) -> Result<(StatusCode, Value), 
 
 /// The folder of the daemon that commands use.
 pub(crate) fn folder() -> Option<Folder> {
-    let state = State { state: std::env::var_os("TRUNKLINE_STATE").map(PathBuf::from) };
+    let state = State {
+        state: std::env::var_os("TRUNKLINE_STATE").map(PathBuf::from),
+    };
     state.folder().ok()
 }
 
 /// The folder of the daemon's journal, where there is one.
 pub(crate) fn journal() -> Option<PathBuf> {
-    folder().map(|folder| folder.journal()).filter(|journal: &PathBuf| Path::is_dir(journal))
+    folder()
+        .map(|folder| folder.journal())
+        .filter(|journal: &PathBuf| Path::is_dir(journal))
 }

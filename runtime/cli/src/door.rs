@@ -52,14 +52,21 @@ pub(crate) struct Opened {
 
 /// Finds the daemon that does what a host in this process would do. `None` where there is none: the log says why one that
 /// runs does not.
-pub(crate) fn find(may: Use, target: &Target, overrides: &Overrides, config: Option<&Path>) -> Option<Door> {
+pub(crate) fn find(
+    may: Use,
+    target: &Target,
+    overrides: &Overrides,
+    config: Option<&Path>,
+) -> Option<Door> {
     let (folder, running) = if may.no_daemon { None } else { noted() }?;
     told(fitting(folder, running, target, overrides, config))
 }
 
 /// Says why this process is the host.
 fn told<T>(found: Result<T, String>) -> Option<T> {
-    found.inspect_err(|why| tracing::info!("this process is the host, not the daemon: {why}")).ok()
+    found
+        .inspect_err(|why| tracing::info!("this process is the host, not the daemon: {why}"))
+        .ok()
 }
 
 /// The daemon that has noted itself, whether it still runs or not.
@@ -81,7 +88,13 @@ fn fitting(
     }
     let (agent, notices) = same(&running, target, config)?;
     let cwd = folder_to_name(overrides, &agent, &running)?;
-    Ok(Door { folder, running, agent, cwd, notices })
+    Ok(Door {
+        folder,
+        running,
+        agent,
+        cwd,
+        notices,
+    })
 }
 
 fn of_own_host(option: &str) -> String {
@@ -98,12 +111,14 @@ fn same(
         return Err(of_own_host(option));
     }
     let effective = target.effective(config);
-    let (agent, effective, notices) = effective.ok_or("what is wrong with the configuration is said here")?;
+    let (agent, effective, notices) =
+        effective.ok_or("what is wrong with the configuration is said here")?;
     match running.configuration.as_ref() == Some(&effective) {
         true => Ok((agent, notices)),
-        false => {
-            Err("its configuration is another; `trunkline reload` has it read its file again".to_owned())
-        }
+        false => Err(
+            "its configuration is another; `trunkline reload` has it read its file again"
+                .to_owned(),
+        ),
     }
 }
 
@@ -127,17 +142,27 @@ fn folder_to_name(
 ) -> Result<Option<String>, String> {
     let of_agent = &agent.command.work_dir;
     let own = std::env::current_dir().map_err(|error| error.to_string())?;
-    let here = overrides.cwd().map_or_else(|| own.join(of_agent), |chosen| own.join(chosen));
-    let here = here.canonicalize().map_err(|error| format!("{}: {error}", here.display()))?;
-    if running.folder.join(of_agent).canonicalize().is_ok_and(|there| there == here) {
+    let here = overrides
+        .cwd()
+        .map_or_else(|| own.join(of_agent), |chosen| own.join(chosen));
+    let here = here
+        .canonicalize()
+        .map_err(|error| format!("{}: {error}", here.display()))?;
+    if running
+        .folder
+        .join(of_agent)
+        .canonicalize()
+        .is_ok_and(|there| there == here)
+    {
         return Ok(None);
     }
     match here.into_os_string().into_string() {
         _ if agent.sandbox.is_some() => Err("its agent's sandbox has another folder".to_owned()),
         // It could be silent about it, and would be waited for.
-        _ if !agent.sdk => {
-            Err("its agent works in another folder, and does not say whether it can work here".to_owned())
-        }
+        _ if !agent.sdk => Err(
+            "its agent works in another folder, and does not say whether it can work here"
+                .to_owned(),
+        ),
         Ok(here) => Ok(Some(here)),
         Err(_) => Err("the name of this folder is not UTF-8".to_owned()),
     }
@@ -154,13 +179,24 @@ impl Door {
     }
 
     async fn try_open(self, kind: &str) -> Result<Opened, String> {
-        let Self { folder, running, agent, cwd, notices } = self;
+        let Self {
+            folder,
+            running,
+            agent,
+            cwd,
+            notices,
+        } = self;
         let stream = connect(&running).await.map_err(|error| error.to_string())?;
         let (input, output) = stream.into_split();
-        let start = SessionStart { cwd, ..SessionStart::default() };
+        let start = SessionStart {
+            cwd,
+            ..SessionStart::default()
+        };
         let hub = Hub::new(input, output);
         let opened = Journaled::start(hub, kind, Some(agent.id.clone()), start.clone());
-        let opened = timeout(OPENS, opened).await.map_err(|_| "it does not answer")?;
+        let opened = timeout(OPENS, opened)
+            .await
+            .map_err(|_| "it does not answer")?;
         let mut session = opened.map_err(|fault| fault.text())?;
         if start.cwd.is_some() && !session.works_there().await {
             let id = session.id().clone();
@@ -171,14 +207,22 @@ impl Door {
         }
         tell(&notices);
         tracing::info!("the daemon is the host of the session {}", session.id());
-        Ok(Opened { session, agent, start, journal: folder.journal() })
+        Ok(Opened {
+            session,
+            agent,
+            start,
+            journal: folder.journal(),
+        })
     }
 }
 
 /// Connects to the daemon itself: another host may listen in its journal's folder.
 async fn connect(running: &Running) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(&running.socket).await?;
-    let pid = stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok());
+    let pid = stream
+        .peer_cred()?
+        .pid()
+        .and_then(|pid| u32::try_from(pid).ok());
     match pid == Some(running.pid) {
         true => Ok(stream),
         false => Err(io::Error::other("another process listens there")),

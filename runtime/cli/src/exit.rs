@@ -30,7 +30,9 @@ mod tests {
     #[test]
     fn the_table_names_every_code() {
         for code in [OK, FAILED, USAGE, NOT_STARTED, INTERRUPTED, TERMINATED] {
-            let named = TABLE.lines().any(|line| line.trim_start().starts_with(&format!("{code}  ")));
+            let named = TABLE
+                .lines()
+                .any(|line| line.trim_start().starts_with(&format!("{code}  ")));
             assert!(named, "{code} is missing");
         }
     }

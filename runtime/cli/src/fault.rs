@@ -28,27 +28,46 @@ pub(crate) struct Fault {
 impl Fault {
     /// The command line or the configuration is wrong.
     pub(crate) fn usage(error: impl Into<Error>) -> Self {
-        Self { code: exit::USAGE, error: error.into(), next: None }
+        Self {
+            code: exit::USAGE,
+            error: error.into(),
+            next: None,
+        }
     }
 
     /// The adapter could not be started.
     pub(crate) fn not_started(error: impl Into<Error>) -> Self {
-        Self { code: exit::NOT_STARTED, error: error.into(), next: None }
+        Self {
+            code: exit::NOT_STARTED,
+            error: error.into(),
+            next: None,
+        }
     }
 
     /// Something failed on the way.
     pub(crate) fn failed(error: impl Into<Error>) -> Self {
-        Self { code: exit::FAILED, error: error.into(), next: None }
+        Self {
+            code: exit::FAILED,
+            error: error.into(),
+            next: None,
+        }
     }
 
     /// Says what to do next.
     pub(crate) fn next(self, next: impl fmt::Display) -> Self {
-        Self { next: Some(next.to_string()), ..self }
+        Self {
+            next: Some(next.to_string()),
+            ..self
+        }
     }
 
     /// The same, where nothing says it already.
     pub(crate) fn or_next(self, next: impl fmt::Display) -> Self {
-        if self.next.is_some() { self } else { self.next(next) }
+        if self.next.is_some() {
+            self
+        } else {
+            self.next(next)
+        }
     }
 
     /// What happened, without colours and secrets.
@@ -63,7 +82,8 @@ impl Fault {
         }
         let (bad, calm, columns) = (paint::BAD.bold(), paint::DIM, columns());
         // A daemon says what other hosts have said.
-        let aligned = |text: &str| wrapped(&shown(&redact::text(text)), columns, MARGIN).into_owned();
+        let aligned =
+            |text: &str| wrapped(&shown(&redact::text(text)), columns, MARGIN).into_owned();
         eprintln!("{bad}error:{bad:#} {}", aligned(&chain(&self.error)));
         if let Some(next) = &self.next {
             eprintln!("{calm} next:{calm:#} {}", aligned(next));
@@ -72,9 +92,14 @@ impl Fault {
     }
 
     fn is_broken_pipe(&self) -> bool {
-        let kinds =
-            self.error.chain().filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind);
-        kinds.into_iter().any(|kind| kind == io::ErrorKind::BrokenPipe)
+        let kinds = self
+            .error
+            .chain()
+            .filter_map(|error| error.downcast_ref::<io::Error>())
+            .map(io::Error::kind);
+        kinds
+            .into_iter()
+            .any(|kind| kind == io::ErrorKind::BrokenPipe)
     }
 }
 

@@ -107,6 +107,10 @@ impl Told {
                 return None;
             }
         };
-        Some(Self { message, stamp, line: line.to_owned() })
+        Some(Self {
+            message,
+            stamp,
+            line: line.to_owned(),
+        })
     }
 }

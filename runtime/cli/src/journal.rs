@@ -34,7 +34,10 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// What is wrong with the configuration.
-pub(crate) fn folder(given: Option<&Path>, config: Option<&Path>) -> Result<Option<PathBuf>, Fault> {
+pub(crate) fn folder(
+    given: Option<&Path>,
+    config: Option<&Path>,
+) -> Result<Option<PathBuf>, Fault> {
     match given {
         Some(folder) => Ok(Some(folder.to_owned())),
         None => Ok(target::read(config, target::UNCHECKED)?.journal),
@@ -98,12 +101,18 @@ pub(crate) async fn connect(folder: &Path) -> Result<Option<Hub>, Fault> {
             let (input, output) = stream.into_split();
             Ok(Some(Hub::new(input, output)))
         }
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
             Ok(None)
         }
-        Err(error) => Err(Fault::failed(
-            anyhow!(error).context(format!("failed to connect to the host at {}", socket.display())),
-        )
+        Err(error) => Err(Fault::failed(anyhow!(error).context(format!(
+            "failed to connect to the host at {}",
+            socket.display()
+        )))
         .next("use the user that runs the host")),
     }
 }
@@ -139,7 +148,9 @@ pub(crate) async fn open_recorded(
 async fn opened(
     open: impl FnOnce() -> Result<(Sessions, Vec<Damaged>), OpenError> + Send + 'static,
 ) -> Result<Result<Sessions, OpenError>, Fault> {
-    let opened = tokio::task::spawn_blocking(open).await.context("failed to open the journal")?;
+    let opened = tokio::task::spawn_blocking(open)
+        .await
+        .context("failed to open the journal")?;
     Ok(opened.map(|(sessions, damaged)| {
         for damage in damaged {
             tracing::warn!("the journal is damaged: {}", damage.damage);
@@ -171,7 +182,9 @@ pub(crate) async fn reach(
             Ok(sessions) => {
                 let (near, far) = tokio::io::duplex(PIPE);
                 let (input, output) = tokio::io::split(far);
-                let options = RelayOptions::default().sessions(sessions).socket(folder.join(SOCKET));
+                let options = RelayOptions::default()
+                    .sessions(sessions)
+                    .socket(folder.join(SOCKET));
                 let serving = tokio::spawn(serve_beside_sockets(host, input, output, options));
                 let (input, output) = tokio::io::split(near);
                 return Ok((Hub::new(input, output), Some(Holder { serving })));
@@ -215,7 +228,10 @@ mod tests {
     #[test]
     fn a_journal_is_kept_as_the_configuration_says() {
         let given = options(&Config::default());
-        assert_eq!((given.sync, given.retention), (Sync::Normal, Retention::default()));
+        assert_eq!(
+            (given.sync, given.retention),
+            (Sync::Normal, Retention::default())
+        );
         let mut config = Config::default();
         config.journal_sync = JournalSync::Full;
         config.journal_limits.max_age = None;

@@ -18,7 +18,10 @@ pub(crate) struct Lines {
 impl Lines {
     /// Writes to stdout.
     pub(crate) fn new() -> Self {
-        Self { out: BufWriter::new(io::stdout()), usage: None }
+        Self {
+            out: BufWriter::new(io::stdout()),
+            usage: None,
+        }
     }
 
     /// Writes one event: its `type` is that of the protocol's message (`end` for a turn's end), its members are the message's.
@@ -50,8 +53,7 @@ impl Lines {
     /// When stdout takes no more.
     pub(crate) fn settled(&mut self, settled: &Settled) -> io::Result<()> {
         let reason = if settled.unasked { "policy" } else { "user" };
-        let body =
-            json!({ "request_id": settled.request_id, "approved": settled.approved, "reason": reason });
+        let body = json!({ "request_id": settled.request_id, "approved": settled.approved, "reason": reason });
         self.line("permission.response", &json!({}), &body)
     }
 
@@ -59,7 +61,11 @@ impl Lines {
     fn line(&mut self, kind: &str, place: &Value, body: &Value) -> io::Result<()> {
         write!(self.out, "{{\"type\":{}", json!(kind))?;
         for members in [place, body] {
-            for (name, value) in members.as_object().into_iter().flatten().filter(|(name, _)| *name != "type")
+            for (name, value) in members
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| *name != "type")
             {
                 write!(self.out, ",{}:{value}", json!(name))?;
             }

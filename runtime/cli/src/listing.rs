@@ -26,7 +26,10 @@ const ANSWERS: Duration = Duration::from_secs(10);
 /// A request for all sessions of the journal.
 pub(crate) fn all() -> SessionsList {
     let request_id = RequestId::new("list").expect("an id has 1 to 256 bytes");
-    SessionsList { extensions: Some(vec!["journal".to_owned()]), ..SessionsList::new(request_id) }
+    SessionsList {
+        extensions: Some(vec!["journal".to_owned()]),
+        ..SessionsList::new(request_id)
+    }
 }
 
 /// The sessions that are asked for, `most` of them at most, the last active first; and the cursor of what is behind
@@ -49,7 +52,9 @@ pub(crate) async fn list(
         asked.limit = Some(u32::try_from(most - found.len()).unwrap_or(u32::MAX));
         let result = source.ask(&asked).await?;
         if let Some(error) = result.error {
-            return Err(Fault::failed(anyhow!(error).context("the sessions were not listed")));
+            return Err(Fault::failed(
+                anyhow!(error).context("the sessions were not listed"),
+            ));
         }
         found.extend(result.sessions.into_iter().flatten());
         missing.extend(result.missing.into_iter().flatten());
@@ -75,7 +80,10 @@ pub(crate) async fn list(
 /// # Errors
 /// Why that is not known.
 pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSession>, Fault> {
-    let asked = SessionsList { id: Some(id.to_string()), ..all() };
+    let asked = SessionsList {
+        id: Some(id.to_string()),
+        ..all()
+    };
     Ok(list(folder, asked, 1).await?.0.pop())
 }
 
@@ -104,9 +112,14 @@ impl Source {
             }
             Err(anyhow!("the host ended before it answered"))
         };
-        let answer = timeout(ANSWERS, answer)
-            .await
-            .unwrap_or_else(|_| Err(anyhow!("the host did not answer within {} s", ANSWERS.as_secs())));
-        answer.map_err(|error| Fault::failed(error.context("the sessions were not listed")).next("try again"))
+        let answer = timeout(ANSWERS, answer).await.unwrap_or_else(|_| {
+            Err(anyhow!(
+                "the host did not answer within {} s",
+                ANSWERS.as_secs()
+            ))
+        });
+        answer.map_err(|error| {
+            Fault::failed(error.context("the sessions were not listed")).next("try again")
+        })
     }
 }

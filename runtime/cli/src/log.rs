@@ -80,7 +80,9 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fau
         (2, _) => "debug",
         (_, _) => "trace",
     };
-    let given = std::env::var(VARIABLE).ok().filter(|given| !given.trim().is_empty());
+    let given = std::env::var(VARIABLE)
+        .ok()
+        .filter(|given| !given.trim().is_empty());
     let (given, wrong) = match given.as_deref().map(str::parse::<Targets>) {
         Some(Ok(filter)) => (Some(filter), None),
         Some(Err(error)) => (None, Some(error)),
@@ -97,7 +99,9 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fau
             None => Box::new(io::stderr()),
         })
     };
-    let lines = tracing_subscriber::fmt::layer().with_writer(sink).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(sink)
+        .with_ansi(colours);
     let lines = match (logs.log_format, is_file) {
         (Form::Json, _) => lines.event_format(JsonLine).boxed(),
         (Form::Text, true) => lines.compact().with_timer(Now).boxed(),
@@ -105,7 +109,10 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fau
     };
     let traces = serves.then(traces::start).flatten();
     match traces {
-        None => tracing_subscriber::registry().with(lines).with(filter).init(),
+        None => tracing_subscriber::registry()
+            .with(lines)
+            .with(filter)
+            .init(),
         // What is traced is not what is logged: each has a filter of its own.
         Some(traces) => {
             let filter = filter.with_target(traces::REQUEST, LevelFilter::OFF);
@@ -123,8 +130,11 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fau
     }
     panic::set_hook(Box::new(|what| {
         let trace = Backtrace::capture();
-        let trace =
-            if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() };
+        let trace = if trace.status() == BacktraceStatus::Captured {
+            format!("\n{trace}")
+        } else {
+            String::new()
+        };
         let mut stderr = redact::Writer::new(io::stderr());
         // A stderr that takes nothing cannot be reported anywhere.
         let _ = writeln!(stderr, "{what}{trace}");
@@ -174,7 +184,12 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let about = event.metadata();
@@ -197,7 +212,8 @@ struct Fields(Map<String, Value>);
 
 impl field::Visit for Fields {
     fn record_debug(&mut self, field: &field::Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+        self.0
+            .insert(field.name().to_owned(), format!("{value:?}").into());
     }
 
     fn record_str(&mut self, field: &field::Field, value: &str) {

@@ -65,11 +65,18 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let mut stderr = anstream::stderr();
     // A stderr that takes nothing cannot be reported anywhere.
     let _ = match redact::text(&plain) {
-        clean if *clean == plain => write!(stderr, "{}", wrapped(&text.ansi().to_string(), columns(), 0)),
+        clean if *clean == plain => write!(
+            stderr,
+            "{}",
+            wrapped(&text.ansi().to_string(), columns(), 0)
+        ),
         clean => write!(stderr, "{}", wrapped(&clean, columns(), 0)),
     };
     if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("init".to_owned())) {
-        let _ = writeln!(stderr, " next: `trunkline-conformance init` writes the skeleton of an adapter");
+        let _ = writeln!(
+            stderr,
+            " next: `trunkline-conformance init` writes the skeleton of an adapter"
+        );
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -95,22 +95,30 @@ pub(crate) struct Assignment {
 impl std::fmt::Debug for Assignment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // A value may be a secret.
-        f.debug_struct("Assignment").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Assignment")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }
 
 /// The error names the option and the text by itself.
 fn pattern(text: &str) -> Result<Pattern, String> {
-    text.parse().map_err(|error: PatternError| error.reason().to_owned())
+    text.parse()
+        .map_err(|error: PatternError| error.reason().to_owned())
 }
 
 fn assignment(text: &str) -> Result<Assignment, String> {
-    let (key, value) = text.split_once('=').ok_or("it has no `=`, such as `turn_timeout=5m`")?;
+    let (key, value) = text
+        .split_once('=')
+        .ok_or("it has no `=`, such as `turn_timeout=5m`")?;
     if key.split('.').any(str::is_empty) {
         return Err("the key has an empty part".to_owned());
     }
     let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-    Ok(Assignment { key: key.to_owned(), value })
+    Ok(Assignment {
+        key: key.to_owned(),
+        value,
+    })
 }
 
 fn variable(text: &str) -> Result<(String, EnvValue), String> {
@@ -143,7 +151,10 @@ impl Overrides {
 
     /// Lets the person change the mode of a live session, too.
     pub(crate) fn for_a_live_session(self) -> Self {
-        Self { may_change_mode: true, ..self }
+        Self {
+            may_change_mode: true,
+            ..self
+        }
     }
 
     /// The option that a host of this process is needed for: any but the folder, which a session names.
@@ -157,7 +168,8 @@ impl Overrides {
             ("--add-dir", !self.add_dir.is_empty()),
         ];
         let all = of_agent.into_iter().chain(self.of_host());
-        all.into_iter().find_map(|(flag, is_set)| is_set.then_some(flag))
+        all.into_iter()
+            .find_map(|(flag, is_set)| is_set.then_some(flag))
     }
 
     /// The folder in which the agent is to work.
@@ -189,9 +201,16 @@ impl Overrides {
                 "leave out {flag}, set it where that host is started, or name another --journal"
             )));
         }
-        let cwd = self.cwd.as_deref().map(|folder| folder_of("--cwd", folder)).transpose()?;
-        let add_dirs: Vec<_> =
-            self.add_dir.iter().map(|folder| folder_of("--add-dir", folder)).collect::<Result<_, _>>()?;
+        let cwd = self
+            .cwd
+            .as_deref()
+            .map(|folder| folder_of("--cwd", folder))
+            .transpose()?;
+        let add_dirs: Vec<_> = self
+            .add_dir
+            .iter()
+            .map(|folder| folder_of("--add-dir", folder))
+            .collect::<Result<_, _>>()?;
         Ok(SessionStart {
             model: self.model.clone(),
             mode: self.mode.clone(),
@@ -209,7 +228,10 @@ impl Overrides {
     /// # Errors
     /// When the agent cannot honour an option, which is named.
     pub(crate) fn apply(&self, agent: &mut AgentConfig) -> Result<SessionStart, Fault> {
-        let mut entry = Entry { agent, set: BTreeMap::new() };
+        let mut entry = Entry {
+            agent,
+            set: BTreeMap::new(),
+        };
         let mut start = SessionStart::default();
         let mut may = Vec::new();
         if let Some(model) = &self.model
@@ -224,13 +246,21 @@ impl Overrides {
             may.push(SessionOption::Mode);
         }
         if let Some(mode) = &self.permission_mode
-            && !entry.set("--permission-mode", keys::PERMISSION_MODE, mode.as_str().into())?
+            && !entry.set(
+                "--permission-mode",
+                keys::PERMISSION_MODE,
+                mode.as_str().into(),
+            )?
         {
             start.permission_mode = Some(mode.clone());
             may.push(SessionOption::PermissionMode);
         }
         if let Some(prompt) = &self.system_prompt
-            && !entry.set("--system-prompt", keys::SYSTEM_PROMPT, prompt.as_str().into())?
+            && !entry.set(
+                "--system-prompt",
+                keys::SYSTEM_PROMPT,
+                prompt.as_str().into(),
+            )?
         {
             start.system_prompt = Some(prompt.clone());
         }
@@ -242,8 +272,11 @@ impl Overrides {
         if let Some(folder) = &self.cwd {
             entry.work_in(&folder_of("--cwd", folder)?)?;
         }
-        let add_dirs: Vec<_> =
-            self.add_dir.iter().map(|folder| folder_of("--add-dir", folder)).collect::<Result<_, _>>()?;
+        let add_dirs: Vec<_> = self
+            .add_dir
+            .iter()
+            .map(|folder| folder_of("--add-dir", folder))
+            .collect::<Result<_, _>>()?;
         if !add_dirs.is_empty() && !entry.add("--add-dir", keys::ADD_DIRS, &add_dirs)? {
             start.add_dirs = Some(add_dirs);
             may.push(SessionOption::AddDirs);
@@ -276,10 +309,19 @@ impl Overrides {
 
 /// What to do about options that an adapter does not apply, and that the host names in `why`.
 pub(crate) fn unapplied(asked: &[&str], why: &str) -> Option<String> {
-    let named = |name: &str| why.split(|c: char| c != '_' && !c.is_alphanumeric()).any(|word| word == name);
-    let flags: Vec<_> = asked.iter().filter(|name| named(name)).map(|name| flag(name)).collect();
+    let named = |name: &str| {
+        why.split(|c: char| c != '_' && !c.is_alphanumeric())
+            .any(|word| word == name)
+    };
+    let flags: Vec<_> = asked
+        .iter()
+        .filter(|name| named(name))
+        .map(|name| flag(name))
+        .collect();
     let flags = (!flags.is_empty()).then(|| flags.join(", "))?;
-    Some(format!("next: leave out {flags}, which this adapter does not apply"))
+    Some(format!(
+        "next: leave out {flags}, which this adapter does not apply"
+    ))
 }
 
 /// The flag that asks a session for an option.
@@ -304,7 +346,9 @@ impl Entry<'_> {
         keys: &'static [&'static str],
         value: Value,
     ) -> Result<bool, Fault> {
-        let Some(key) = self.key(keys) else { return Ok(false) };
+        let Some(key) = self.key(keys) else {
+            return Ok(false);
+        };
         if let Some(first) = self.set.insert(key, flag) {
             return Err(Fault::usage(anyhow!(
                 "{first} and {flag} set the same: `{key}` of {}",
@@ -323,7 +367,9 @@ impl Entry<'_> {
         keys: &'static [&'static str],
         folders: &[String],
     ) -> Result<bool, Fault> {
-        let Some(key) = self.key(keys) else { return Ok(false) };
+        let Some(key) = self.key(keys) else {
+            return Ok(false);
+        };
         let list = self.own().entry(key).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
             list.extend(folders.iter().map(|folder| folder.as_str().into()));
@@ -345,7 +391,9 @@ impl Entry<'_> {
     }
 
     fn key(&self, keys: &'static [&'static str]) -> Option<&'static str> {
-        keys.iter().copied().find(|key| knows(&self.agent.profile, key))
+        keys.iter()
+            .copied()
+            .find(|key| knows(&self.agent.profile, key))
     }
 
     fn own(&mut self) -> &mut Map<String, Value> {
@@ -353,21 +401,30 @@ impl Entry<'_> {
         if !config.is_object() {
             *config = json!({});
         }
-        config.as_object_mut().unwrap_or_else(|| unreachable!("it was just made an object"))
+        config
+            .as_object_mut()
+            .unwrap_or_else(|| unreachable!("it was just made an object"))
     }
 
     fn check(&self, flag: &str) -> Result<(), Fault> {
-        let (Profile::BuiltIn(name), Some(config)) = (&self.agent.profile, &self.agent.config) else {
+        let (Profile::BuiltIn(name), Some(config)) = (&self.agent.profile, &self.agent.config)
+        else {
             return Ok(());
         };
-        target::check(name, config)
-            .map_err(|refused| Fault::usage(anyhow!("failed to apply {flag}: {}", config::said(&refused))))
+        target::check(name, config).map_err(|refused| {
+            Fault::usage(anyhow!(
+                "failed to apply {flag}: {}",
+                config::said(&refused)
+            ))
+        })
     }
 }
 
 /// Whether a profile's object has this key. An external adapter's is its own, and `echo` has none.
 pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
-    let Some(profile) = target::built_in(profile) else { return false };
+    let Some(profile) = target::built_in(profile) else {
+        return false;
+    };
     let is_unknown = |key: &str| {
         let refused = profile.check(&json!({ key: null }));
         refused.is_err_and(|refused| refused.inner().to_string().starts_with("unknown field"))
@@ -377,11 +434,20 @@ pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
 
 fn folder_of(flag: &str, folder: &Path) -> Result<String, Fault> {
     let next = "name a folder that is there";
-    let whole = std::path::absolute(folder).ok().filter(|whole| whole.is_dir());
-    let whole = whole
-        .ok_or_else(|| Fault::usage(anyhow!("{flag} {}: no such folder", folder.display())).next(next))?;
+    let whole = std::path::absolute(folder)
+        .ok()
+        .filter(|whole| whole.is_dir());
+    let whole = whole.ok_or_else(|| {
+        Fault::usage(anyhow!("{flag} {}: no such folder", folder.display())).next(next)
+    })?;
     let text = whole.into_os_string().into_string();
-    text.map_err(|_| Fault::usage(anyhow!("{flag} {}: the name is not UTF-8", folder.display())).next(next))
+    text.map_err(|_| {
+        Fault::usage(anyhow!(
+            "{flag} {}: the name is not UTF-8",
+            folder.display()
+        ))
+        .next(next)
+    })
 }
 
 #[cfg(test)]

@@ -34,7 +34,11 @@ pub(crate) enum Heard {
     /// A request was settled elsewhere, or earlier.
     Decided { request_id: RequestId, text: String },
     /// Something else that a journal says.
-    Note { mark: &'static str, style: Style, text: String },
+    Note {
+        mark: &'static str,
+        style: Style,
+        text: String,
+    },
     /// Nothing to show.
     Nothing,
 }
@@ -49,13 +53,18 @@ pub(crate) struct NotGiven {
 
 impl From<FileError> for NotGiven {
     fn from(error: FileError) -> Self {
-        Self { next: after_refused_file(&error), why: anyhow!(error) }
+        Self {
+            next: after_refused_file(&error),
+            why: anyhow!(error),
+        }
     }
 }
 
 /// Whether no agent of a host has said anything yet.
 pub(crate) fn is_unheard(host: &Host) -> bool {
-    host.agents().iter().all(|agent| agent.counters.lines_in == 0)
+    host.agents()
+        .iter()
+        .all(|agent| agent.counters.lines_in == 0)
 }
 
 impl Partner {
@@ -112,9 +121,10 @@ impl Partner {
     pub(crate) async fn deliver_file(&mut self, path: &Path) -> Result<(), NotGiven> {
         match self {
             Self::Own(session) => Ok(session.deliver_file(path.to_owned(), None, None).await?),
-            Self::Journaled(session) => {
-                session.deliver_file(path).await.map_err(|why| NotGiven { why, next: None })
-            }
+            Self::Journaled(session) => session
+                .deliver_file(path)
+                .await
+                .map_err(|why| NotGiven { why, next: None }),
         }
     }
 

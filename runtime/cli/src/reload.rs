@@ -75,9 +75,16 @@ impl Reload {
     /// What tells whether another host has the same configuration.
     #[cfg(feature = "cluster")]
     pub(crate) fn digest(&self) -> String {
-        let effective = self.effective.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let effective = self
+            .effective
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let text = effective.unwrap_or_else(|| format!("{:?}", self.began_with.agents));
-        hmac_sha256::Hash::hash(text.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+        hmac_sha256::Hash::hash(text.as_bytes())[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     /// Notes a daemon in its folder, with its configuration: now, and again when that changes. Blocks.
@@ -85,9 +92,15 @@ impl Reload {
     /// # Errors
     /// When it cannot be written now.
     pub(crate) fn note(&self, folder: Folder, running: Running) -> io::Result<()> {
-        let effective = self.effective.lock().unwrap_or_else(PoisonError::into_inner);
+        let effective = self
+            .effective
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let (folder, running) = self.note.get_or_init(|| (folder, running));
-        folder.note(&Running { configuration: effective.clone(), ..running.clone() })
+        folder.note(&Running {
+            configuration: effective.clone(),
+            ..running.clone()
+        })
     }
 
     /// Has a certificate read again beside the configuration.
@@ -101,11 +114,21 @@ impl Reload {
     /// # Errors
     /// Why nothing has changed.
     pub(crate) fn once(&self) -> Result<String, Fault> {
-        let mut in_force = self.effective.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_force = self
+            .effective
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         // First, so that a configuration that is wrong does not let a certificate run out.
-        self.tls.get().map_or(Ok(()), Tls::reload).map_err(Fault::usage)?;
-        let (config, _, effective) =
-            self.target.config_beside(self.file.as_deref(), &self.also, &self.may, self.processes)?;
+        self.tls
+            .get()
+            .map_or(Ok(()), Tls::reload)
+            .map_err(Fault::usage)?;
+        let (config, _, effective) = self.target.config_beside(
+            self.file.as_deref(),
+            &self.also,
+            &self.may,
+            self.processes,
+        )?;
         if config.source != self.began_with.source {
             let (before, now) = (&self.began_with.source, &config.source);
             return Err(Fault::usage(anyhow!(
@@ -113,31 +136,49 @@ impl Reload {
             )));
         }
         let fixed = fixed(&self.began_with, &config);
-        let changes = self.host.reconfigure(target::builder(config)).map_err(|error| match error {
-            ReconfigureError::Policy(_) => Fault::usage(error),
-            error => Fault::failed(error),
-        })?;
+        let changes =
+            self.host
+                .reconfigure(target::builder(config))
+                .map_err(|error| match error {
+                    ReconfigureError::Policy(_) => Fault::usage(error),
+                    error => Fault::failed(error),
+                })?;
         *in_force = effective;
         if let Some((folder, running)) = self.note.get()
-            && let Err(error) = folder.note(&Running { configuration: in_force.clone(), ..running.clone() })
+            && let Err(error) = folder.note(&Running {
+                configuration: in_force.clone(),
+                ..running.clone()
+            })
         {
-            tracing::warn!("{} tells of the configuration of before: {error}", folder.0.display());
+            tracing::warn!(
+                "{} tells of the configuration of before: {error}",
+                folder.0.display()
+            );
         }
         let mut said = "the configuration was read again: ".to_owned();
         if changes.is_empty() {
             said.push_str("its agents are as before");
         } else {
-            let kinds =
-                [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed)];
+            let kinds = [
+                ("added", &changes.added),
+                ("changed", &changes.changed),
+                ("removed", &changes.removed),
+            ];
             for (what, ids) in kinds.into_iter().filter(|(_, ids)| !ids.is_empty()) {
                 said = format!("{said}{what} {}; ", ids.join(", "));
             }
             said.push_str("open sessions keep the agents that they have");
         }
         if !fixed.is_empty() {
-            said = format!("{said}; not changed before the next start: {}", fixed.join(", "));
+            said = format!(
+                "{said}; not changed before the next start: {}",
+                fixed.join(", ")
+            );
         }
-        Ok(changes.notices.into_iter().fold(said, |said, notice| format!("{said}; {notice}")))
+        Ok(changes
+            .notices
+            .into_iter()
+            .fold(said, |said, notice| format!("{said}; {notice}")))
     }
 
     /// Reads it again at each signal, and tells the log what came of it. Signals that come meanwhile count as one.
@@ -173,8 +214,14 @@ fn fixed(before: &Config, now: &Config) -> Vec<&'static str> {
         ("spool_dir", before.spool_dir != now.spool_dir),
         ("usage_log", before.usage_log != now.usage_log),
         ("wire_log", before.wire_log != now.wire_log),
-        ("wire_log_content", before.wire_log_content != now.wire_log_content),
-        ("wire_log_bytes", before.wire_log_bytes != now.wire_log_bytes),
+        (
+            "wire_log_content",
+            before.wire_log_content != now.wire_log_content,
+        ),
+        (
+            "wire_log_bytes",
+            before.wire_log_bytes != now.wire_log_bytes,
+        ),
         ("journal", before.journal != now.journal),
         ("journal_sync", before.journal_sync != now.journal_sync),
         (
@@ -186,5 +233,8 @@ fn fixed(before: &Config, now: &Config) -> Vec<&'static str> {
             before.buffers != now.buffers,
         ),
     ];
-    keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    keys.into_iter()
+        .filter(|(_, differs)| *differs)
+        .map(|(key, _)| key)
+        .collect()
 }

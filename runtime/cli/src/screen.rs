@@ -90,8 +90,16 @@ impl Screen {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let terminals = (stdout.is_terminal(), stderr.is_terminal());
         let is_one_sink = terminals.0 || is_one_file(&stdout, &stderr);
-        let screen = Self::over(Box::new(stdout), Box::new(anstream::stderr()), terminals, detail);
-        Self { is_one_sink, ..screen }
+        let screen = Self::over(
+            Box::new(stdout),
+            Box::new(anstream::stderr()),
+            terminals,
+            detail,
+        );
+        Self {
+            is_one_sink,
+            ..screen
+        }
     }
 
     fn over(
@@ -181,7 +189,9 @@ impl Screen {
         if self.spinner.is_some() || !self.fresh || !self.aside_on_terminal {
             return;
         }
-        let Ok(style) = ProgressStyle::with_template("  {spinner:.cyan.dim} {msg:.dim}") else { return };
+        let Ok(style) = ProgressStyle::with_template("  {spinner:.cyan.dim} {msg:.dim}") else {
+            return;
+        };
         let bar = ProgressBar::new_spinner()
             .with_style(style.tick_strings(&["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"]));
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -215,9 +225,17 @@ impl Screen {
     /// Brings what the spinner says up to date.
     pub(crate) fn tick(&mut self, since: Instant) {
         if let Some(bar) = &self.spinner {
-            let doing = trunkline_sdk::preview::cut(self.doing.as_deref().unwrap_or("waiting"), DOING);
-            let hint = if self.stopping { "Ctrl-C again leaves" } else { "Ctrl-C stops" };
-            bar.set_message(format!("{doing} · {} s · {hint}", since.elapsed().as_secs()));
+            let doing =
+                trunkline_sdk::preview::cut(self.doing.as_deref().unwrap_or("waiting"), DOING);
+            let hint = if self.stopping {
+                "Ctrl-C again leaves"
+            } else {
+                "Ctrl-C stops"
+            };
+            bar.set_message(format!(
+                "{doing} · {} s · {hint}",
+                since.elapsed().as_secs()
+            ));
         }
     }
 
@@ -280,8 +298,11 @@ impl Screen {
         if self.block != Block::Answer {
             self.end_line();
             if let TurnScope::Outside | TurnScope::Ended(_) = scope {
-                let why =
-                    if scope == TurnScope::Outside { "outside any turn" } else { "late, of an ended turn" };
+                let why = if scope == TurnScope::Outside {
+                    "outside any turn"
+                } else {
+                    "late, of an ended turn"
+                };
                 self.remark(&format!("({why})"));
             }
             self.block = Block::Answer;
@@ -319,10 +340,20 @@ impl Screen {
             self.block = block;
         }
         for piece in shown(text).split_inclusive('\n') {
-            let (line, ends) = piece.strip_suffix('\n').map_or((piece, false), |line| (line, true));
+            let (line, ends) = piece
+                .strip_suffix('\n')
+                .map_or((piece, false), |line| (line, true));
             let prefix = if self.fresh { prefix } else { "" };
-            let prefix = if line.is_empty() { prefix.trim_end() } else { prefix };
-            let _ = write!(self.aside, "{style}{prefix}{line}{style:#}{}", if ends { "\n" } else { "" });
+            let prefix = if line.is_empty() {
+                prefix.trim_end()
+            } else {
+                prefix
+            };
+            let _ = write!(
+                self.aside,
+                "{style}{prefix}{line}{style:#}{}",
+                if ends { "\n" } else { "" }
+            );
             self.fresh = ends;
         }
         let _ = self.aside.flush();
@@ -358,7 +389,11 @@ impl Screen {
 
     /// Shows the block that waits for its end.
     fn finish_markdown(&mut self) -> io::Result<()> {
-        let Some(markdown) = self.markdown.as_mut().filter(|markdown| markdown.is_waiting()) else {
+        let Some(markdown) = self
+            .markdown
+            .as_mut()
+            .filter(|markdown| markdown.is_waiting())
+        else {
             return Ok(());
         };
         let lines = markdown.finish();

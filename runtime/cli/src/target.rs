@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use trunkline_host::{
     BuildError, Host, HostBuilder, OpenError, Session, SessionOptions,
     config::{
-        self, AgentConfig, CheckProfile, Config, ConfigError, Document, Problem, Refused, SessionMay, Source,
-        defaults,
+        self, AgentConfig, CheckProfile, Config, ConfigError, Document, Problem, Refused,
+        SessionMay, Source, defaults,
     },
     process::Deadline,
     protocol::SessionStart,
@@ -92,7 +92,10 @@ pub(crate) const MODEL: &str = "TRUNKLINE_MODEL";
 
 /// What a variable of the environment says; an empty one says nothing.
 pub(crate) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    std::env::var(name)
+        .ok()
+        .map(|value| value.trim().to_owned())
+        .filter(|value| !value.is_empty())
 }
 
 /// A host, and the agent of it that is meant.
@@ -128,13 +131,18 @@ pub(crate) fn builder(mut config: Config) -> HostBuilder {
     host(config).usage_log(true)
 }
 
-fn build_with(config: Config, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Result<Host, Fault> {
-    let host = change(builder(config)).build().map_err(|error| match error {
-        error @ BuildError::Policy(_) => {
-            Fault::usage(error).next("correct that file; no agent runs before that")
-        }
-        error => Fault::failed(error).next("make room, or name another folder by TMPDIR"),
-    })?;
+fn build_with(
+    config: Config,
+    change: impl FnOnce(HostBuilder) -> HostBuilder,
+) -> Result<Host, Fault> {
+    let host = change(builder(config))
+        .build()
+        .map_err(|error| match error {
+            error @ BuildError::Policy(_) => {
+                Fault::usage(error).next("correct that file; no agent runs before that")
+            }
+            error => Fault::failed(error).next("make room, or name another folder by TMPDIR"),
+        })?;
     tell(host.notices());
     Ok(host)
 }
@@ -142,9 +150,12 @@ fn build_with(config: Config, change: impl FnOnce(HostBuilder) -> HostBuilder) -
 /// Lists the variables of the host that the agent of a built-in profile takes its credentials and its model from. An entry
 /// that names one itself has made its choice: another could take precedence over it.
 pub(crate) fn list_variables(agent: &mut AgentConfig) {
-    let Some(profile) = built_in(&agent.profile) else { return };
+    let Some(profile) = built_in(&agent.profile) else {
+        return;
+    };
     let named = |name: &str| {
-        agent.command.env.contains_key(name) || agent.env_passthrough.iter().any(|passed| passed == name)
+        agent.command.env.contains_key(name)
+            || agent.env_passthrough.iter().any(|passed| passed == name)
     };
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let credentials = match profile.credential_variables().any(named) {
@@ -153,10 +164,15 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
     };
     let model = match model_of(agent).is_some() || profile.model_variables().any(named) {
         true => Vec::new(),
-        false => profile.model_variables().filter(|name| is_set(name)).collect(),
+        false => profile
+            .model_variables()
+            .filter(|name| is_set(name))
+            .collect(),
     };
     agent.credentials = credentials.into_iter().map(str::to_owned).collect();
-    agent.env_passthrough.extend(model.into_iter().map(str::to_owned));
+    agent
+        .env_passthrough
+        .extend(model.into_iter().map(str::to_owned));
 }
 
 /// How many processes an agent has whose adapter does not say that it knows `cwd`.
@@ -175,12 +191,19 @@ fn knows_folders(agent: &AgentConfig) -> bool {
 
 /// The model that the configuration of a built-in adapter names.
 pub(crate) fn model_of(agent: &AgentConfig) -> Option<&str> {
-    agent.config.as_ref()?.get("model")?.as_str().filter(|model| !model.is_empty())
+    agent
+        .config
+        .as_ref()?
+        .get("model")?
+        .as_str()
+        .filter(|model| !model.is_empty())
 }
 
 /// The built-in adapter of a profile.
 pub(crate) fn built_in(profile: &config::Profile) -> Option<&'static Profile> {
-    let config::Profile::BuiltIn(name) = profile else { return None };
+    let config::Profile::BuiltIn(name) = profile else {
+        return None;
+    };
     PROFILES.iter().find(|known| known.name == name)
 }
 
@@ -199,7 +222,10 @@ pub(crate) fn host(config: Config) -> HostBuilder {
 pub(crate) fn tell(notices: &[String]) {
     let dim = paint::DIM;
     for notice in notices {
-        eprintln!("{dim} note: {}{dim:#}", wrapped(&redact::text(notice), columns(), 7));
+        eprintln!(
+            "{dim} note: {}{dim:#}",
+            wrapped(&redact::text(notice), columns(), 7)
+        );
     }
 }
 
@@ -213,7 +239,9 @@ pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Confi
 
 fn wrong_file(error: &ConfigError) -> Fault {
     Fault::usage(anyhow!("failed to {error}")).next(match error.problem() {
-        Problem::Unreadable(_) => "name a file that is there and that you can read by --config FILE",
+        Problem::Unreadable(_) => {
+            "name a file that is there and that you can read by --config FILE"
+        }
         _ => "correct that file, or name another one by --config FILE",
     })
 }
@@ -265,7 +293,10 @@ impl Target {
 
     /// An adapter of the command line, or whichever agent is meant.
     pub(crate) fn of_adapter(adapter: Option<String>) -> Self {
-        Self { adapter, ..Self::default() }
+        Self {
+            adapter,
+            ..Self::default()
+        }
     }
 
     /// The agent that the command line or the environment names.
@@ -288,7 +319,9 @@ impl Target {
     fn unknown(&self, config: &Config) -> Fault {
         let fault = no_agent(self.agent.as_deref(), config);
         match self.environment.agent {
-            Some(_) => fault.next(format!("unset {AGENT}, or name an agent that `trunkline agents` lists")),
+            Some(_) => fault.next(format!(
+                "unset {AGENT}, or name an agent that `trunkline agents` lists"
+            )),
             None => fault,
         }
     }
@@ -296,23 +329,36 @@ impl Target {
     /// The configuration with the keys that the command line sets.
     fn changed_config(&self, file: Option<&Path>, overrides: &Overrides) -> Result<Config, Fault> {
         let mut document = self.document(file)?;
-        let config = document.config(&check).map_err(|error| wrong_file(&error))?;
+        let config = document
+            .config(&check)
+            .map_err(|error| wrong_file(&error))?;
         tell(&config.notices);
         let agents = document.value["agents"].as_array_mut();
         let index = match &self.agent {
             None => {
                 let first = config.first_choice().map(|agent| &agent.id);
-                config.agents.iter().position(|agent| Some(&agent.id) == first)
+                config
+                    .agents
+                    .iter()
+                    .position(|agent| Some(&agent.id) == first)
             }
-            Some(id) => config.agents.iter().position(|agent| agent.id == *id).or_else(|| {
-                is_built_in(id).then_some(())?;
-                let agents = agents?;
-                agents.push(json!({ "id": id, "profile": id }));
-                Some(agents.len() - 1)
-            }),
+            Some(id) => config
+                .agents
+                .iter()
+                .position(|agent| agent.id == *id)
+                .or_else(|| {
+                    is_built_in(id).then_some(())?;
+                    let agents = agents?;
+                    agents.push(json!({ "id": id, "profile": id }));
+                    Some(agents.len() - 1)
+                }),
         };
-        let Some(index) = index else { return Err(self.unknown(&config)) };
-        let config = document.config(&check).map_err(|error| wrong_file(&error))?;
+        let Some(index) = index else {
+            return Err(self.unknown(&config));
+        };
+        let config = document
+            .config(&check)
+            .map_err(|error| wrong_file(&error))?;
         let profile = config.agents[index].profile.clone();
         assign(&mut document, index, &profile, &overrides.set)
     }
@@ -321,7 +367,10 @@ impl Target {
     fn tell_left_out(file: Option<&Path>) {
         if let Some(file) = file {
             let next = "set keys of the adapter by -c, such as -c max_file_bytes=64MiB";
-            tell(&[format!("--adapter leaves out all of {}, its `runtime` too; {next}", file.display())]);
+            tell(&[format!(
+                "--adapter leaves out all of {}, its `runtime` too; {next}",
+                file.display()
+            )]);
         }
     }
 
@@ -330,15 +379,20 @@ impl Target {
         let made = |agent: Value| Document::new(json!({ "agents": [agent] }), ".");
         if let Some(line) = &self.adapter {
             Self::tell_left_out(file);
-            let AgentConfig { id, name, command, .. } = ad_hoc(line)?;
+            let AgentConfig {
+                id, name, command, ..
+            } = ad_hoc(line)?;
             let external = json!({ "command": command.command, "args": command.args });
-            return Ok(made(json!({ "id": id, "name": name, "external": external })));
+            return Ok(made(
+                json!({ "id": id, "name": name, "external": external }),
+            ));
         }
-        let found =
-            Document::discover(file, |name| std::env::var_os(name)).map_err(|error| wrong_file(&error))?;
+        let found = Document::discover(file, |name| std::env::var_os(name))
+            .map_err(|error| wrong_file(&error))?;
         Ok(found.unwrap_or_else(|| {
-            let mut built_in =
-                made(json!({ "id": defaults::BUILT_IN_AGENT, "profile": defaults::BUILT_IN_AGENT }));
+            let mut built_in = made(
+                json!({ "id": defaults::BUILT_IN_AGENT, "profile": defaults::BUILT_IN_AGENT }),
+            );
             built_in.source = Source::BuiltIn;
             built_in
         }))
@@ -358,12 +412,17 @@ impl Target {
     ) -> Result<(Config, AgentConfig, Option<String>), Fault> {
         let target = self.by_environment();
         let (mut config, document) = target.config_and_document(file)?;
-        target.agent.iter().for_each(|id| add_built_in(&mut config, id));
+        target
+            .agent
+            .iter()
+            .for_each(|id| add_built_in(&mut config, id));
         for further in also {
             let agent = beside(further)?;
             if config.agents.iter().any(|known| known.id == agent.id) {
-                return Err(Fault::usage(anyhow!("two adapters have the id {:?}", agent.id))
-                    .next("give each --also an id of its own"));
+                return Err(
+                    Fault::usage(anyhow!("two adapters have the id {:?}", agent.id))
+                        .next("give each --also an id of its own"),
+                );
             }
             config.agents.push(agent);
         }
@@ -379,7 +438,10 @@ impl Target {
     /// The agent that is meant, without changes by the command line, and what tells whether another host has the same
     /// configuration: where both texts are equal, it has. `None` where no other host can have it, or where what is wrong
     /// with it is for its own host to say. Notices are not told but by [`tell`].
-    pub(crate) fn effective(&self, file: Option<&Path>) -> Option<(AgentConfig, String, Vec<String>)> {
+    pub(crate) fn effective(
+        &self,
+        file: Option<&Path>,
+    ) -> Option<(AgentConfig, String, Vec<String>)> {
         let target = self.by_environment();
         if target.adapter.is_some() {
             return None;
@@ -421,19 +483,29 @@ impl Target {
         mut config: Config,
         change: impl FnOnce(&mut AgentConfig) -> Result<(), Fault>,
     ) -> Result<(Config, AgentConfig), Fault> {
-        self.agent.iter().for_each(|id| add_built_in(&mut config, id));
+        self.agent
+            .iter()
+            .for_each(|id| add_built_in(&mut config, id));
         let chosen = match &self.agent {
             Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
             None => {
                 let first = config.first_choice().map(|agent| agent.id.clone());
-                config.agents.iter_mut().find(|agent| Some(&agent.id) == first.as_ref())
+                config
+                    .agents
+                    .iter_mut()
+                    .find(|agent| Some(&agent.id) == first.as_ref())
             }
         };
-        let Some(agent) = chosen else { return Err(self.unknown(&config)) };
+        let Some(agent) = chosen else {
+            return Err(self.unknown(&config));
+        };
         if let Some(model) = &self.environment.model
             && !set_model(agent, model)
         {
-            tell(&[format!("{MODEL} has no effect on the agent {}: set its model in its own way", agent.id)]);
+            tell(&[format!(
+                "{MODEL} has no effect on the agent {}: set its model in its own way",
+                agent.id
+            )]);
         }
         change(agent)?;
         let agent = agent.clone();
@@ -465,7 +537,11 @@ impl Target {
         })?;
         // A policy may have taken something from it.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);
-        Ok(Chosen { host, agent, journal })
+        Ok(Chosen {
+            host,
+            agent,
+            journal,
+        })
     }
 
     /// Begins the wire log that the command line or the configuration asks for.
@@ -473,7 +549,9 @@ impl Target {
     /// # Errors
     /// When it cannot be begun.
     pub(crate) fn wire_log(&self, config: &Config) -> Result<Option<Arc<WireLog>>, Fault> {
-        let Some(path) = self.wire_log.as_ref().or(config.wire_log.as_ref()) else { return Ok(None) };
+        let Some(path) = self.wire_log.as_ref().or(config.wire_log.as_ref()) else {
+            return Ok(None);
+        };
         let content = self.wire_log_content.unwrap_or(config.wire_log_content);
         let mut options = WireLogOptions::new(path).content(content);
         if let Some(bytes) = config.wire_log_bytes {
@@ -497,12 +575,17 @@ impl Target {
     }
 
     /// The same, and the file that it was read of.
-    fn config_and_document(&self, file: Option<&Path>) -> Result<(Config, Option<Document>), Fault> {
+    fn config_and_document(
+        &self,
+        file: Option<&Path>,
+    ) -> Result<(Config, Option<Document>), Fault> {
         if self.adapter.is_some() {
             return Ok((self.config(file)?, None));
         }
         let document = self.document(file)?;
-        let config = document.config(&check).map_err(|error| wrong_file(&error))?;
+        let config = document
+            .config(&check)
+            .map_err(|error| wrong_file(&error))?;
         tell(&config.notices);
         Ok((config, Some(document)))
     }
@@ -534,11 +617,15 @@ impl Chosen {
     /// # Errors
     /// When the host refuses.
     pub(crate) fn open(&self, options: SessionOptions) -> Result<Session, Fault> {
-        self.host.open(&self.agent.id, options).map_err(|error| match error {
-            error @ (OpenError::UnknownAgent { .. } | OpenError::WouldWiden { .. }) => Fault::usage(error),
-            error @ OpenError::Refused { .. } => refused(error),
-            error => Fault::failed(error),
-        })
+        self.host
+            .open(&self.agent.id, options)
+            .map_err(|error| match error {
+                error @ (OpenError::UnknownAgent { .. } | OpenError::WouldWiden { .. }) => {
+                    Fault::usage(error)
+                }
+                error @ OpenError::Refused { .. } => refused(error),
+                error => Fault::failed(error),
+            })
     }
 
     /// Why there is nothing to run, where the organisation's policy forbids every agent.
@@ -550,7 +637,9 @@ impl Chosen {
         if agents.iter().any(|agent| agent.refusal.is_none()) {
             return Ok(());
         }
-        let refusal = agents.into_iter().find(|agent| agent.config.id == self.agent.id);
+        let refusal = agents
+            .into_iter()
+            .find(|agent| agent.config.id == self.agent.id);
         refusal
             .and_then(|agent| agent.refusal)
             .map_or(Ok(()), |refusal| Err(refused(refusal.of(&self.agent.id))))
@@ -564,6 +653,7 @@ impl Chosen {
 
 /// That the organisation's policy forbids an agent.
 fn refused(error: OpenError) -> Fault {
-    Fault::usage(error)
-        .next("change the agent's entry to what the policy allows; `trunkline doctor` says what that is")
+    Fault::usage(error).next(
+        "change the agent's entry to what the policy allows; `trunkline doctor` says what that is",
+    )
 }

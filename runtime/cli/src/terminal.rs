@@ -16,8 +16,8 @@ use anstream::adapter::strip_str;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     termios::{
-        LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcgetpgrp,
-        tcgetwinsize, tcsetattr,
+        LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+        tcgetpgrp, tcgetwinsize, tcsetattr,
     },
 };
 
@@ -97,7 +97,9 @@ impl Terminal {
         }
         // A terminal that cannot has typed nothing.
         let _ = tcflush(&self.input, QueueSelector::IFlush);
-        let text = strip_str(&String::from_utf8_lossy(&typed)).to_string().replace('\r', "\n");
+        let text = strip_str(&String::from_utf8_lossy(&typed))
+            .to_string()
+            .replace('\r', "\n");
         let is_text = |char: &char| matches!(char, '\n' | '\t') || !char.is_control();
         text.trim().chars().filter(is_text).collect()
     }
@@ -111,7 +113,11 @@ impl Terminal {
     pub(crate) fn line(&self, echo: Echo, cancel: &Cancel) -> Option<String> {
         let settings = Settings::of(&self.input);
         if let Some(settings) = &settings {
-            settings.change(|settings| settings.local_modes.set(LocalModes::ECHO, echo == Echo::Shown));
+            settings.change(|settings| {
+                settings
+                    .local_modes
+                    .set(LocalModes::ECHO, echo == Echo::Shown)
+            });
         }
         let mut line = Vec::new();
         let mut chunk = [0; 1024];
@@ -132,7 +138,11 @@ impl Terminal {
                 Err(_) => return None,
             }
         }
-        Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
+        Some(
+            String::from_utf8_lossy(&line)
+                .trim_end_matches(['\r', '\n'])
+                .to_owned(),
+        )
     }
 }
 
@@ -153,7 +163,11 @@ impl Settings {
     /// What is typed on the terminal on stdin is not shown until this is dropped: it would disturb what is written.
     pub(crate) fn calm() -> Option<Self> {
         let settings = Self::save()?;
-        settings.change(|settings| settings.local_modes.remove(LocalModes::ECHO | LocalModes::ECHOCTL));
+        settings.change(|settings| {
+            settings
+                .local_modes
+                .remove(LocalModes::ECHO | LocalModes::ECHOCTL)
+        });
         Some(settings)
     }
 
@@ -165,7 +179,9 @@ impl Settings {
     fn without(modes: LocalModes) -> Option<Self> {
         let settings = Self::save()?;
         settings.change(|settings| {
-            settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | modes);
+            settings
+                .local_modes
+                .remove(LocalModes::ICANON | LocalModes::ECHO | modes);
             settings.special_codes[SpecialCodeIndex::VMIN] = 1;
             settings.special_codes[SpecialCodeIndex::VTIME] = 0;
         });
@@ -175,11 +191,16 @@ impl Settings {
     fn of(terminal: &impl AsFd) -> Option<Self> {
         let foreground = tcgetpgrp(terminal).ok()? == rustix::process::getpgrp();
         let before = tcgetattr(terminal).ok().filter(|_| foreground)?;
-        Some(Self { of: rustix::io::dup(terminal).ok()?, before: Some(before) })
+        Some(Self {
+            of: rustix::io::dup(terminal).ok()?,
+            before: Some(before),
+        })
     }
 
     fn change(&self, change: impl FnOnce(&mut Termios)) {
-        let Some(mut settings) = self.before.clone() else { return };
+        let Some(mut settings) = self.before.clone() else {
+            return;
+        };
         change(&mut settings);
         // A terminal that cannot shows what is typed.
         let _ = tcsetattr(&self.of, OptionalActions::Now, &settings);
@@ -196,7 +217,10 @@ pub(crate) struct Keys {
 impl Keys {
     /// The keys, where this program is in the foreground of a terminal.
     pub(crate) fn of_stdin() -> Option<Self> {
-        Some(Self { settings: Settings::without(LocalModes::ISIG)?, read: Vec::new() })
+        Some(Self {
+            settings: Settings::without(LocalModes::ISIG)?,
+            read: Vec::new(),
+        })
     }
 
     /// Waits for the next key: a character, or a sequence that begins with Esc. `None` when the terminal is gone.
@@ -236,7 +260,12 @@ impl Keys {
 fn first_key(read: &[u8]) -> Option<&[u8]> {
     let bytes = match read.first()? {
         0x1b => match read.get(1) {
-            Some(b'[') => read.iter().skip(2).position(|byte| (0x40..=0x7e).contains(byte))? + 3,
+            Some(b'[') => {
+                read.iter()
+                    .skip(2)
+                    .position(|byte| (0x40..=0x7e).contains(byte))?
+                    + 3
+            }
             Some(b'O') => 3,
             _ => 1,
         },
@@ -265,14 +294,24 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     }
     text.chars()
         .filter(|char| *char != '\r')
-        .map(|char| if must_be_replaced(char) { symbol(char) } else { char })
+        .map(|char| {
+            if must_be_replaced(char) {
+                symbol(char)
+            } else {
+                char
+            }
+        })
         .collect()
 }
 
 /// How many columns the terminal has that stderr is shown on. `None` where it is shown on none.
 pub(crate) fn columns() -> Option<usize> {
     let stderr = io::stderr();
-    let size = if stderr.is_terminal() { tcgetwinsize(stderr).ok()? } else { return None };
+    let size = if stderr.is_terminal() {
+        tcgetwinsize(stderr).ok()?
+    } else {
+        return None;
+    };
     Some(width(size.ws_col))
 }
 
@@ -286,7 +325,9 @@ fn width(columns: u16) -> usize {
 /// first do.
 pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<'_, str> {
     // What is too narrow to be read is left to the terminal.
-    let Some(room) = columns.and_then(|columns| columns.checked_sub(indent)).filter(|room| *room >= 20)
+    let Some(room) = columns
+        .and_then(|columns| columns.checked_sub(indent))
+        .filter(|room| *room >= 20)
     else {
         return Cow::Borrowed(text);
     };
@@ -303,7 +344,11 @@ pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<
             used = 0;
         }
         wrapped.push_str(word);
-        used = if word.ends_with('\n') { 0 } else { used + visible + usize::from(word.ends_with(' ')) };
+        used = if word.ends_with('\n') {
+            0
+        } else {
+            used + visible + usize::from(word.ends_with(' '))
+        };
     }
     Cow::Owned(wrapped)
 }
@@ -341,7 +386,9 @@ fn must_be_replaced(char: char) -> bool {
 
 fn symbol(char: char) -> char {
     match char {
-        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\0'..='\u{1f}' => {
+            char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER)
+        }
         '\u{7f}' => '\u{2421}',
         _ => char::REPLACEMENT_CHARACTER,
     }
@@ -356,7 +403,10 @@ mod tests {
         assert_eq!(shown("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(shown("\u{1b}[2J"), "␛[2J");
         assert_eq!(shown("a\r\nb\u{7}"), "a\nb␇");
-        assert_eq!(shown("\u{9b}31m \u{202e}x \u{61c}y"), "\u{fffd}31m \u{fffd}x \u{fffd}y");
+        assert_eq!(
+            shown("\u{9b}31m \u{202e}x \u{61c}y"),
+            "\u{fffd}31m \u{fffd}x \u{fffd}y"
+        );
     }
 
     #[test]
@@ -370,7 +420,19 @@ mod tests {
             (keys, read.len())
         };
         let (all, rest) = keys("aä\u{1b}[A\u{1b}[1;5B\u{1b}OA\u{1b}\r漢".as_bytes());
-        assert_eq!(all, ["a", "ä", "\u{1b}[A", "\u{1b}[1;5B", "\u{1b}OA", "\u{1b}", "\r", "漢"]);
+        assert_eq!(
+            all,
+            [
+                "a",
+                "ä",
+                "\u{1b}[A",
+                "\u{1b}[1;5B",
+                "\u{1b}OA",
+                "\u{1b}",
+                "\r",
+                "漢"
+            ]
+        );
         assert_eq!(rest, 0);
         assert_eq!(keys(b"x\x1b["), (vec!["x".to_owned()], 2));
         assert_eq!(keys(&"漢".as_bytes()[..2]), (vec![], 2));
@@ -389,13 +451,22 @@ mod tests {
     #[test]
     fn lines_are_broken_between_words_and_not_within_a_command() {
         let text = "one two three four five six\n  seven eight nine ten";
-        assert_eq!(wrapped(text, Some(22), 2), "one two three four\n  five six\n  seven eight nine\n  ten");
+        assert_eq!(
+            wrapped(text, Some(22), 2),
+            "one two three four\n  five six\n  seven eight nine\n  ten"
+        );
         assert_eq!(wrapped(text, None, 2), text);
         assert_eq!(wrapped(text, Some(10), 2), text, "too narrow");
         let command = "install it: `npm install -g a-long-name`, then go on";
-        assert_eq!(wrapped(command, Some(20), 0), "install it:\n`npm install -g a-long-name`,\nthen go on");
+        assert_eq!(
+            wrapped(command, Some(20), 0),
+            "install it:\n`npm install -g a-long-name`,\nthen go on"
+        );
         let styled = "\u{1b}[1maaaaaaaaaaaaaaa\u{1b}[0m bbbb c";
-        assert_eq!(wrapped(styled, Some(20), 0), "\u{1b}[1maaaaaaaaaaaaaaa\u{1b}[0m bbbb\nc");
+        assert_eq!(
+            wrapped(styled, Some(20), 0),
+            "\u{1b}[1maaaaaaaaaaaaaaa\u{1b}[0m bbbb\nc"
+        );
         let long = "x".repeat(90);
         assert_eq!(wrapped(&long, Some(20), 0), long);
     }

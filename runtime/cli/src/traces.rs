@@ -18,7 +18,12 @@ pub(crate) const REQUEST: &str = "trunkline_gateway::request";
 /// Whether a variable names a collector, and which.
 fn named() -> Option<&'static str> {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"].into_iter().find(is_set)
+    [
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ]
+    .into_iter()
+    .find(is_set)
 }
 
 #[cfg(not(feature = "otel"))]

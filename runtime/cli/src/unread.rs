@@ -25,7 +25,10 @@ pub(crate) struct Unread {
 impl Unread {
     /// Hands all on to this log, where there is one.
     pub(crate) fn before(log: Option<Arc<WireLog>>) -> Self {
-        Self { outputs: Mutex::default(), log }
+        Self {
+            outputs: Mutex::default(),
+            log,
+        }
     }
 }
 
@@ -36,7 +39,9 @@ impl WireSink for Unread {
         }
         let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         match wire.event {
-            WireEvent::FromAdapter(chunk) => outputs.entry(wire.process).or_default().push(chunk, show),
+            WireEvent::FromAdapter(chunk) => {
+                outputs.entry(wire.process).or_default().push(chunk, show)
+            }
             WireEvent::StdoutEnded => {
                 if let Some(mut output) = outputs.remove(&wire.process) {
                     output.finish(show);

@@ -63,7 +63,9 @@ mod cli {
 
     impl Home {
         pub(crate) fn new() -> Self {
-            Self { folder: TempDir::new().unwrap() }
+            Self {
+                folder: TempDir::new().unwrap(),
+            }
         }
 
         /// Writes a file and gives its path.
@@ -77,7 +79,10 @@ mod cli {
             self.folder.path()
         }
 
-        pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        pub(crate) fn command<S: AsRef<OsStr>>(
+            &self,
+            arguments: impl IntoIterator<Item = S>,
+        ) -> Command {
             let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
             command
                 .args(arguments)
@@ -103,8 +108,17 @@ mod cli {
             arguments: impl IntoIterator<Item = S>,
             input: &str,
         ) -> Ran {
-            let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
-            child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+            let mut child = self
+                .command(arguments)
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            child
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(input.as_bytes())
+                .unwrap();
             Ran::of(child.wait_with_output().unwrap())
         }
     }
@@ -120,18 +134,31 @@ mod cli {
 
         /// Each line of stdout as JSON.
         pub(crate) fn json_lines(&self) -> Vec<serde_json::Value> {
-            self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+            self.stdout
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect()
         }
 
         #[track_caller]
         pub(crate) fn must_end_with(&self, code: i32) -> &Self {
-            assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+            assert_eq!(
+                self.code,
+                Some(code),
+                "stdout: {}\nstderr: {}",
+                self.stdout,
+                self.stderr
+            );
             self
         }
 
         #[track_caller]
         pub(crate) fn must_say(&self, text: &str) -> &Self {
-            assert!(self.stderr.contains(text), "{text:?} is not in stderr: {}", self.stderr);
+            assert!(
+                self.stderr.contains(text),
+                "{text:?} is not in stderr: {}",
+                self.stderr
+            );
             self
         }
     }

@@ -1,6 +1,10 @@
 //! What a host's deadline means for its adapters, and for the agents that they wrap. The scene is that of
 //! `trunkline-process`.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 mod deadlines {
     use trunkline_host::process::{Containment, containment_support};
@@ -30,7 +34,9 @@ mod deadlines {
 
     #[test]
     fn an_agent_that_a_profile_wraps_ends_at_the_deadline_of_the_host() {
-        scene().into_iter().for_each(|scene| scene.stop_host_of("nest"));
+        scene()
+            .into_iter()
+            .for_each(|scene| scene.stop_host_of("nest"));
     }
 
     #[test]

@@ -57,7 +57,11 @@ impl Piece {
 
     /// `None`: it is none, or is longer than the whole.
     fn parse(kept: &Bytes) -> Option<Self> {
-        let number = |from: usize| Some(u64::from_be_bytes(kept.get(from..from + 8)?.try_into().ok()?));
+        let number = |from: usize| {
+            Some(u64::from_be_bytes(
+                kept.get(from..from + 8)?.try_into().ok()?,
+            ))
+        };
         let (at, size) = (number(0)?, number(8)?);
         let bytes = kept.slice(HEAD..);
         let is_within = size <= LARGEST && at.checked_add(bytes.len() as u64)? <= size;
@@ -92,7 +96,9 @@ pub(crate) async fn keep(
     .await
     .map_err(refused)?;
     if size > LARGEST {
-        return Err(NotRecorded::Refused(format!("a file of a cluster may have {LARGEST} bytes")));
+        return Err(NotRecorded::Refused(format!(
+            "a file of a cluster may have {LARGEST} bytes"
+        )));
     }
     let key = key(session, sha256);
     let most = PIECE.min(keeper.store.most() - HEAD);
@@ -107,11 +113,13 @@ pub(crate) async fn keep(
             Some(place) => place,
             None => match keeper.store.last(Space::Files, &key).await {
                 Ok(None) => (0, 0),
-                Ok(Some(kept)) => match Piece::parse(&kept.bytes).filter(|piece| piece.size == size) {
-                    Some(piece) if piece.end() == size => return Ok(()),
-                    Some(piece) => (kept.number, piece.end()),
-                    None => return Err(NotRecorded::Refused(OTHER.to_owned())),
-                },
+                Ok(Some(kept)) => {
+                    match Piece::parse(&kept.bytes).filter(|piece| piece.size == size) {
+                        Some(piece) if piece.end() == size => return Ok(()),
+                        Some(piece) => (kept.number, piece.end()),
+                        None => return Err(NotRecorded::Refused(OTHER.to_owned())),
+                    }
+                }
                 Err(why) if moved.elapsed() < STUCK => {
                     keeper.pause(session, &mut wait, &why).await;
                     continue;
@@ -120,7 +128,9 @@ pub(crate) async fn keep(
             },
         };
         let from = file.clone();
-        let piece = blocking(move || Piece::read(&from, at, size, most)).await.map_err(refused)?;
+        let piece = blocking(move || Piece::read(&from, at, size, most))
+            .await
+            .map_err(refused)?;
         let end = at + (piece.len() - HEAD) as u64;
         place = match keeper.store.put(Space::Files, &key, last, piece).await {
             Ok(_) if end == size => return Ok(()),
@@ -141,13 +151,22 @@ pub(crate) async fn keep(
 const OTHER: &str = "what the cluster's store has under the file's SHA-256 is not that file";
 
 /// Writes a content into a file. Whether the store has it.
-pub(crate) async fn fetch(keeper: &Keeper, key: &str, sha256: &str, into: File) -> io::Result<bool> {
+pub(crate) async fn fetch(
+    keeper: &Keeper,
+    key: &str,
+    sha256: &str,
+    into: File,
+) -> io::Result<bool> {
     let other = || {
         tracing::warn!(sha256, "{OTHER}");
         io::Error::new(io::ErrorKind::InvalidData, OTHER)
     };
     let _way = keeper.ways.acquire().await;
-    let last = keeper.store.last(Space::Files, key).await.map_err(io::Error::other)?;
+    let last = keeper
+        .store
+        .last(Space::Files, key)
+        .await
+        .map_err(io::Error::other)?;
     let Some(last) = last else { return Ok(false) };
     let end = Piece::parse(&last.bytes).ok_or_else(other)?;
     if end.end() < end.size {
@@ -157,11 +176,17 @@ pub(crate) async fn fetch(keeper: &Keeper, key: &str, sha256: &str, into: File) 
     let into = Arc::new(into);
     let (mut hash, mut at, mut number, mut tries) = (hmac_sha256::Hash::new(), 0, 0, 0);
     while number < last.number {
-        let slice = keeper.store.read(Space::Files, key, number).await.map_err(io::Error::other)?;
+        let slice = keeper
+            .store
+            .read(Space::Files, key, number)
+            .await
+            .map_err(io::Error::other)?;
         if slice.is_empty() {
             tries += 1;
             if tries > TRIES {
-                return Err(io::Error::other("the cluster's store has lost a part of the file"));
+                return Err(io::Error::other(
+                    "the cluster's store has lost a part of the file",
+                ));
             }
             sleep(AGAIN).await;
         }
@@ -197,14 +222,24 @@ mod tests {
     struct Without;
 
     impl Store for Without {
-        fn put(&self, _: Space, _: &str, _: u64, _: Bytes) -> BoxFuture<'static, Result<u64, NotKept>> {
+        fn put(
+            &self,
+            _: Space,
+            _: &str,
+            _: u64,
+            _: Bytes,
+        ) -> BoxFuture<'static, Result<u64, NotKept>> {
             Box::pin(ready(Err(NotKept::Unknown("no stream".to_owned()))))
         }
 
         fn last(&self, _: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
             // Of one of the two it is known that nothing is there.
             let is_known = key.ends_with('0');
-            Box::pin(ready(if is_known { Ok(None) } else { Err("no stream".to_owned()) }))
+            Box::pin(ready(if is_known {
+                Ok(None)
+            } else {
+                Err("no stream".to_owned())
+            }))
         }
 
         fn read(&self, _: Space, _: &str, _: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
@@ -238,13 +273,23 @@ mod tests {
         let (_lease, held) = watch::channel(Some(BootInstant::now() + Duration::from_secs(3600)));
         let keeper = Keeper::new(Arc::new(Without), "w".to_owned(), held, Marks::default());
         let session = SessionId::new("s").unwrap();
-        assert_eq!(keep(&keeper, &session, file.path(), "1").await, Err(NotRecorded::Fenced));
+        assert_eq!(
+            keep(&keeper, &session, file.path(), "1").await,
+            Err(NotRecorded::Fenced)
+        );
         keeper.begin(&session, 1, 0);
         for sha256 in ["0", "1"] {
             let began = Instant::now();
             let refused = NotRecorded::Refused("no stream".to_owned());
-            assert_eq!(keep(&keeper, &session, file.path(), sha256).await, Err(refused));
-            assert!((STUCK..STUCK * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+            assert_eq!(
+                keep(&keeper, &session, file.path(), sha256).await,
+                Err(refused)
+            );
+            assert!(
+                (STUCK..STUCK * 2).contains(&began.elapsed()),
+                "{:?}",
+                began.elapsed()
+            );
         }
     }
 
@@ -255,10 +300,27 @@ mod tests {
         std::fs::write(&path, b"0123456789").unwrap();
         let file = File::open(&path).unwrap();
         let read = |at| Piece::parse(&Piece::read(&file, at, 10, 4).unwrap()).unwrap();
-        assert_eq!(read(0), Piece { at: 0, size: 10, bytes: Bytes::from_static(b"0123") });
-        assert_eq!(read(8), Piece { at: 8, size: 10, bytes: Bytes::from_static(b"89") });
+        assert_eq!(
+            read(0),
+            Piece {
+                at: 0,
+                size: 10,
+                bytes: Bytes::from_static(b"0123")
+            }
+        );
+        assert_eq!(
+            read(8),
+            Piece {
+                at: 8,
+                size: 10,
+                bytes: Bytes::from_static(b"89")
+            }
+        );
         assert_eq!(read(10).end(), 10);
-        assert!(Piece::read(&file, 8, 11, 4).is_err(), "the file was cut meanwhile");
+        assert!(
+            Piece::read(&file, 8, 11, 4).is_err(),
+            "the file was cut meanwhile"
+        );
         let forged = |at: u64, size: u64, len: usize| {
             let mut piece = BytesMut::new();
             piece.put_u64(at);
@@ -267,7 +329,13 @@ mod tests {
             Piece::parse(&piece.freeze())
         };
         assert!(forged(0, 3, 3).is_some());
-        for (at, size, len) in [(0, 3, 4), (3, 3, 1), (u64::MAX, 3, 1), (0, LARGEST + 1, 1), (4, 3, 0)] {
+        for (at, size, len) in [
+            (0, 3, 4),
+            (3, 3, 1),
+            (u64::MAX, 3, 1),
+            (0, LARGEST + 1, 1),
+            (4, 3, 0),
+        ] {
             assert_eq!(forged(at, size, len), None, "{at} {size} {len}");
         }
         assert_eq!(Piece::parse(&Bytes::from_static(b"0123456789")), None);

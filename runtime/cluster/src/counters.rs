@@ -56,6 +56,7 @@ impl Counters {
             ("sessions_taken_over", &self.sessions_taken_over),
             ("sessions_fenced", &self.sessions_fenced),
         ];
-        all.map(|(name, count)| (name, count.0.load(Ordering::Relaxed))).to_vec()
+        all.map(|(name, count)| (name, count.0.load(Ordering::Relaxed)))
+            .to_vec()
     }
 }

@@ -57,7 +57,8 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     fn listen(&self, at: &Address) -> BoxFuture<'static, io::Result<mpsc::Receiver<Letter>>>;
 
     /// Sends a letter. Whether it arrives is not known. Letters of one host to one other keep their order.
-    fn send(&self, to: &Address, topic: &str, payload: Bytes) -> BoxFuture<'static, io::Result<()>>;
+    fn send(&self, to: &Address, topic: &str, payload: Bytes)
+    -> BoxFuture<'static, io::Result<()>>;
 
     /// Sends a letter and waits for the answer; `NotConnected` where no one listens.
     fn request(

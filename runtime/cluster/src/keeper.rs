@@ -68,7 +68,11 @@ pub enum Verdict {
 pub fn verdict(mine: &Mine, last: Option<(u64, &wire::Head)>) -> Verdict {
     let Some((number, head)) = last else {
         // Nothing is there: where there should be something the journal was lost, and its numbers begin anew.
-        return if mine.last == 0 { Verdict::Again(0) } else { Verdict::Fenced };
+        return if mine.last == 0 {
+            Verdict::Again(0)
+        } else {
+            Verdict::Fenced
+        };
     };
     if number < mine.last {
         // An older copy of the journal.
@@ -148,7 +152,14 @@ impl Keeper {
 
     /// From now on this host writes the session, behind the message `last`.
     pub fn begin(&self, session: &SessionId, epoch: u64, last: u64) {
-        self.places().insert(session.clone(), Place { epoch, last, batch: 0 });
+        self.places().insert(
+            session.clone(),
+            Place {
+                epoch,
+                last,
+                batch: 0,
+            },
+        );
     }
 
     /// Whether this host writes the session.
@@ -174,26 +185,36 @@ impl Keeper {
     /// It does no more under this epoch.
     fn leave(&self, session: &SessionId, epoch: u64) {
         let mut places = self.places();
-        if places.get(session).is_some_and(|place| place.epoch == epoch) {
+        if places
+            .get(session)
+            .is_some_and(|place| place.epoch == epoch)
+        {
             places.remove(session);
         }
     }
 
     /// Whether this host may act.
     pub fn may_act(&self) -> bool {
-        self.lease.borrow().is_some_and(|until| BootInstant::now() < until)
+        self.lease
+            .borrow()
+            .is_some_and(|until| BootInstant::now() < until)
     }
 
     /// Why this host may not act; `None`: it may.
     pub(crate) fn idle(&self) -> Option<String> {
-        let lost = || self.marks.lost().unwrap_or_else(|| "this host has lost its lease".to_owned());
+        let lost = || {
+            self.marks
+                .lost()
+                .unwrap_or_else(|| "this host has lost its lease".to_owned())
+        };
         (!self.may_act()).then(lost)
     }
 
     /// Why nothing is kept now, if that is so.
     pub(crate) fn trouble(&self) -> Option<String> {
         let is_silent = || self.is_silent.load(Ordering::Relaxed);
-        let silent = || is_silent().then(|| "the cluster's store does not answer, or is full".to_owned());
+        let silent =
+            || is_silent().then(|| "the cluster's store does not answer, or is full".to_owned());
         self.idle().or_else(silent)
     }
 
@@ -215,12 +236,18 @@ impl Keeper {
     ) -> Result<(), NotRecorded> {
         let mut wait = AGAIN;
         loop {
-            let is_own = self.places().get(session).is_some_and(|place| place.epoch == mine.epoch);
+            let is_own = self
+                .places()
+                .get(session)
+                .is_some_and(|place| place.epoch == mine.epoch);
             if !is_own || !self.may_act() {
                 return Err(NotRecorded::Fenced);
             }
             let before = self.marks.last(Space::Journal);
-            let put = self.store.put(Space::Journal, key, mine.last, message.clone()).await;
+            let put = self
+                .store
+                .put(Space::Journal, key, mine.last, message.clone())
+                .await;
             let number = match put {
                 Ok(number) => match self.marks.gave(Space::Journal, before, number) {
                     Ok(()) => Verdict::Kept(number),
@@ -236,17 +263,19 @@ impl Keeper {
                     self.pause(session, &mut wait, &why.to_string()).await;
                     continue;
                 }
-                Err(why @ (NotKept::Other | NotKept::Unknown(_))) => match self.look(key, mine).await {
-                    Ok(verdict) => {
-                        tracing::debug!(%session, ?verdict, "a batch was not acknowledged: {why}");
-                        verdict
+                Err(why @ (NotKept::Other | NotKept::Unknown(_))) => {
+                    match self.look(key, mine).await {
+                        Ok(verdict) => {
+                            tracing::debug!(%session, ?verdict, "a batch was not acknowledged: {why}");
+                            verdict
+                        }
+                        Err(error) => {
+                            self.is_silent.store(true, Ordering::Relaxed);
+                            self.pause(session, &mut wait, &error).await;
+                            continue;
+                        }
                     }
-                    Err(error) => {
-                        self.is_silent.store(true, Ordering::Relaxed);
-                        self.pause(session, &mut wait, &error).await;
-                        continue;
-                    }
-                },
+                }
             };
             match number {
                 Verdict::Kept(number) => {
@@ -268,12 +297,16 @@ impl Keeper {
 
     async fn look(&self, key: &str, mine: &Mine) -> Result<Verdict, String> {
         let last = self.store.last(Space::Journal, key).await?;
-        let head = last.as_ref().map(|Kept { number, bytes }| (*number, wire::head(bytes)));
+        let head = last
+            .as_ref()
+            .map(|Kept { number, bytes }| (*number, wire::head(bytes)));
         match head {
             None => Ok(verdict(mine, None)),
             Some((number, Ok((head, _)))) => Ok(verdict(mine, Some((number, &head)))),
             // Somebody else has written what is no batch: no one reads it, and it takes a number.
-            Some((number, Err(wire::Broken::Unreadable(_)))) if mine.has_begun => Ok(Verdict::Again(number)),
+            Some((number, Err(wire::Broken::Unreadable(_)))) if mine.has_begun => {
+                Ok(Verdict::Again(number))
+            }
             Some((_, Err(wire::Broken::Unreadable(_)))) => Ok(Verdict::Behind),
             // A host with a later version of this program has taken the session over, or somebody says so.
             Some((number, Err(_))) if mine.has_begun && self.has_row(key, mine).await? => {
@@ -293,8 +326,14 @@ impl Keeper {
     /// Keeps a batch, in as many messages as it needs.
     pub(crate) async fn keep_all(&self, batch: Batch) -> Result<(), NotRecorded> {
         let session = batch.session.clone();
-        let place = self.places().get(&session).copied().filter(|place| place.epoch == batch.epoch);
-        let Some(place) = place else { return Err(NotRecorded::Fenced) };
+        let place = self
+            .places()
+            .get(&session)
+            .copied()
+            .filter(|place| place.epoch == batch.epoch);
+        let Some(place) = place else {
+            return Err(NotRecorded::Fenced);
+        };
         let key = key_of(session.as_str());
         let mut mine = Mine {
             writer: self.writer.clone(),
@@ -313,7 +352,11 @@ impl Keeper {
             }
             mine.part += 1;
         }
-        if let Some(place) = self.places().get_mut(&session).filter(|place| place.epoch == batch.epoch) {
+        if let Some(place) = self
+            .places()
+            .get_mut(&session)
+            .filter(|place| place.epoch == batch.epoch)
+        {
             (place.last, place.batch) = (mine.last, place.batch + 1);
         }
         Ok(())
@@ -356,8 +399,14 @@ mod tests {
 
     #[test]
     fn what_was_kept_last_tells_what_became_of_a_message() {
-        let mine =
-            |last, has_begun| Mine { writer: "me".to_owned(), epoch: 5, batch: 2, part: 1, last, has_begun };
+        let mine = |last, has_begun| Mine {
+            writer: "me".to_owned(),
+            epoch: 5,
+            batch: 2,
+            part: 1,
+            last,
+            has_begun,
+        };
         let head = |writer: &str, epoch, batch, part| wire::Head {
             v: 1,
             writer: writer.to_owned(),
@@ -374,29 +423,81 @@ mod tests {
         };
         for (mine, last, expected) in [
             // The answer was lost, the message was not.
-            (mine(7, true), Some((8, head("me", 5, 2, 1))), Verdict::Kept(8)),
+            (
+                mine(7, true),
+                Some((8, head("me", 5, 2, 1))),
+                Verdict::Kept(8),
+            ),
             // It was, too.
-            (mine(7, true), Some((7, head("me", 5, 1, 1))), Verdict::Again(7)),
-            (mine(7, false), Some((7, head("a", 4, 9, 1))), Verdict::Again(7)),
+            (
+                mine(7, true),
+                Some((7, head("me", 5, 1, 1))),
+                Verdict::Again(7),
+            ),
+            (
+                mine(7, false),
+                Some((7, head("a", 4, 9, 1))),
+                Verdict::Again(7),
+            ),
             (mine(0, false), None, Verdict::Again(0)),
             // Another has it.
-            (mine(7, true), Some((8, head("a", 6, 0, 1))), Verdict::Fenced),
-            (mine(7, true), Some((7, head("a", 6, 0, 1))), Verdict::Fenced),
+            (
+                mine(7, true),
+                Some((8, head("a", 6, 0, 1))),
+                Verdict::Fenced,
+            ),
+            (
+                mine(7, true),
+                Some((7, head("a", 6, 0, 1))),
+                Verdict::Fenced,
+            ),
             // With the same epoch: rows were restored, and who wrote first has it.
-            (mine(7, false), Some((8, head("a", 5, 0, 1))), Verdict::Fenced),
-            (mine(7, true), Some((8, head("a", 5, 0, 1))), Verdict::Again(8)),
+            (
+                mine(7, false),
+                Some((8, head("a", 5, 0, 1))),
+                Verdict::Fenced,
+            ),
+            (
+                mine(7, true),
+                Some((8, head("a", 5, 0, 1))),
+                Verdict::Again(8),
+            ),
             // A copy of what was kept before.
-            (mine(7, true), Some((8, head("me", 5, 1, 1))), Verdict::Again(8)),
+            (
+                mine(7, true),
+                Some((8, head("me", 5, 1, 1))),
+                Verdict::Again(8),
+            ),
             // The one before was quicker than the take-over.
-            (mine(7, false), Some((8, head("a", 4, 9, 1))), Verdict::Behind),
+            (
+                mine(7, false),
+                Some((8, head("a", 4, 9, 1))),
+                Verdict::Behind,
+            ),
             // A forged one from before takes a number and no more.
-            (mine(7, true), Some((8, head("a", 4, 9, 1))), Verdict::Again(8)),
+            (
+                mine(7, true),
+                Some((8, head("a", 4, 9, 1))),
+                Verdict::Again(8),
+            ),
             // Two of one run, which cannot be; and a journal that was lost.
-            (mine(7, true), Some((9, head("me", 5, 3, 1))), Verdict::Fenced),
+            (
+                mine(7, true),
+                Some((9, head("me", 5, 3, 1))),
+                Verdict::Fenced,
+            ),
             (mine(7, true), None, Verdict::Fenced),
             // It was restored from before the last batch: what is between is missing.
-            (mine(7, true), Some((5, head("me", 5, 0, 1))), Verdict::Fenced),
-            (mine(7, false), Some((5, head("a", 4, 8, 1))), Verdict::Fenced),
+            (
+                mine(7, true),
+                Some((5, head("me", 5, 0, 1))),
+                Verdict::Fenced,
+            ),
+            (
+                mine(7, false),
+                Some((5, head("a", 4, 8, 1))),
+                Verdict::Fenced,
+            ),
         ] {
             let last = last.as_ref().map(|(number, head)| (*number, head));
             assert_eq!(verdict(&mine, last), expected, "{mine:?} {last:?}");

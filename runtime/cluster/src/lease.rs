@@ -111,7 +111,11 @@ impl Watch {
     /// One that has seen nothing and hears nothing yet.
     #[must_use]
     pub fn new(terms: Terms) -> Self {
-        Self { seen: BTreeMap::new(), heard: None, terms }
+        Self {
+            seen: BTreeMap::new(),
+            heard: None,
+            terms,
+        }
     }
 
     /// A renewal of the own lease came back.
@@ -126,7 +130,8 @@ impl Watch {
     #[must_use]
     pub fn hears(&self, now: BootInstant) -> bool {
         // Two of three renewals: less than that time without the one that a host may just not have sent.
-        self.heard.is_some_and(|heard| now.saturating_duration_since(heard) < self.terms.every() * 2)
+        self.heard
+            .is_some_and(|heard| now.saturating_duration_since(heard) < self.terms.every() * 2)
     }
 
     /// Saw a lease at this revision.
@@ -134,10 +139,23 @@ impl Watch {
         let is_full = self.seen.len() >= WATCHED;
         match self.seen.get_mut(host) {
             Some(seen) if seen.revision == revision => seen.terms = terms,
-            Some(seen) => *seen = Seen { revision, since: now, terms },
+            Some(seen) => {
+                *seen = Seen {
+                    revision,
+                    since: now,
+                    terms,
+                }
+            }
             // Of more than there can be nothing is concluded.
             None if is_full => {}
-            None => drop(self.seen.insert(host.to_owned(), Seen { revision, since: now, terms })),
+            None => drop(self.seen.insert(
+                host.to_owned(),
+                Seen {
+                    revision,
+                    since: now,
+                    terms,
+                },
+            )),
         }
     }
 
@@ -150,7 +168,8 @@ impl Watch {
     /// Whether the holder has stopped, unless a renewal was kept that was not seen: the lease can be ended.
     #[must_use]
     pub fn is_gone(&self, host: &str, now: BootInstant) -> bool {
-        let is_silent = |seen: &Seen| now.saturating_duration_since(seen.since) >= seen.terms.gone_after();
+        let is_silent =
+            |seen: &Seen| now.saturating_duration_since(seen.since) >= seen.terms.gone_after();
         self.hears(now) && self.seen.get(host).is_some_and(is_silent)
     }
 
@@ -164,7 +183,9 @@ impl Watch {
 mod tests {
     use super::*;
 
-    const TERMS: Terms = Terms { ttl: Duration::from_secs(3) };
+    const TERMS: Terms = Terms {
+        ttl: Duration::from_secs(3),
+    };
 
     fn at(ms: u64) -> BootInstant {
         BootInstant::from_nanos(ms * 1_000_000)
@@ -192,7 +213,9 @@ mod tests {
     #[test]
     fn one_who_watches_waits_longer_than_the_holder_may_act() {
         for ttl in [1, 2, 3, 8, 30, 300] {
-            let terms = Terms { ttl: Duration::from_secs(ttl) };
+            let terms = Terms {
+                ttl: Duration::from_secs(ttl),
+            };
             let (sent, seen) = (at(0), at(0));
             let mut watch = hearing(terms, seen);
             watch.saw("a", 1, terms, seen);
@@ -221,16 +244,27 @@ mod tests {
             assert!(!watch.is_gone("a", at(ms)));
         }
         watch.saw("a", 7, TERMS, at(103_999));
-        assert!(watch.is_gone("a", at(104_000)), "the same revision is no sign of life");
-        assert!(!watch.is_gone("a", at(105_000)), "the own renewals do not come back any more");
+        assert!(
+            watch.is_gone("a", at(104_000)),
+            "the same revision is no sign of life"
+        );
+        assert!(
+            !watch.is_gone("a", at(105_000)),
+            "the own renewals do not come back any more"
+        );
         watch.heard_own(at(110_000));
-        assert!(!watch.is_gone("a", at(110_001)), "all count anew after a silence");
+        assert!(
+            !watch.is_gone("a", at(110_001)),
+            "all count anew after a silence"
+        );
     }
 
     #[test]
     fn who_hears_no_more_finds_that_out_before_anyone_counts_as_gone() {
         for (ttl, own, other) in [(3, 0, 1), (3, 999, 0), (30, 9_000, 1), (1, 300, 333)] {
-            let terms = Terms { ttl: Duration::from_secs(ttl) };
+            let terms = Terms {
+                ttl: Duration::from_secs(ttl),
+            };
             // Both renew in time; at `cut` nothing comes any more.
             let every = u64::try_from(terms.every().as_millis()).unwrap();
             let cut = 50 * every;
@@ -261,6 +295,9 @@ mod tests {
             is_gone.push((ms, watch.is_gone("a", at(ms))));
             assert!(!watch.is_gone("b", at(ms)), "nothing is known of it");
         }
-        assert_eq!(is_gone.iter().find(|(_, is)| *is).map(|(ms, _)| *ms), Some(7000));
+        assert_eq!(
+            is_gone.iter().find(|(_, is)| *is).map(|(ms, _)| *ms),
+            Some(7000)
+        );
     }
 }

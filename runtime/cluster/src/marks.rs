@@ -80,7 +80,12 @@ impl Default for Marks {
 impl Marks {
     fn new(path: Option<PathBuf>, seen: BTreeMap<Space, Extent>) -> Self {
         let saved = Mutex::default();
-        Self(Arc::new(Shared { path, seen: Mutex::new(seen), saved, lost: watch::Sender::default() }))
+        Self(Arc::new(Shared {
+            path,
+            seen: Mutex::new(seen),
+            saved,
+            lost: watch::Sender::default(),
+        }))
     }
 
     /// Those that an earlier run kept in this file, if it did.
@@ -111,7 +116,11 @@ impl Marks {
         }
         match number > before {
             true => Ok(()),
-            false => Err(self.is_lost(space, &format!("gave the number {number} after {before}"), true)),
+            false => Err(self.is_lost(
+                space,
+                &format!("gave the number {number} after {before}"),
+                true,
+            )),
         }
     }
 
@@ -123,7 +132,8 @@ impl Marks {
         for space in SPACES {
             let before = self.last(space);
             let extent = store.extent(space).await.map_err(Unsound::Silent)?;
-            self.compare(space, before, extent.as_ref()).map_err(Unsound::Lost)?;
+            self.compare(space, before, extent.as_ref())
+                .map_err(Unsound::Lost)?;
         }
         Ok(())
     }
@@ -143,7 +153,10 @@ impl Marks {
             (None, None) => return Ok(()),
             (Some(_), None) => "is not there any more".to_owned(),
             (Some(seen), Some(now)) if seen.made != now.made => {
-                format!("was made at {}, and the one of before at {}", now.made, seen.made)
+                format!(
+                    "was made at {}, and the one of before at {}",
+                    now.made, seen.made
+                )
             }
             (Some(_), Some(now)) if now.last < before => {
                 format!("had come to number {before}, and is at {} now", now.last)
@@ -164,9 +177,14 @@ impl Marks {
              go on with what is there, start every host with an empty state folder"
         );
         self.0.lost.send_if_modified(|lost| {
-            let is_news = lost.as_ref().is_none_or(|lost| is_certain && !lost.is_certain);
+            let is_news = lost
+                .as_ref()
+                .is_none_or(|lost| is_certain && !lost.is_certain);
             if is_news {
-                *lost = Some(Lost { why: why.clone(), is_certain });
+                *lost = Some(Lost {
+                    why: why.clone(),
+                    is_certain,
+                });
             }
             is_news
         });
@@ -184,7 +202,9 @@ impl Marks {
         let mut lost = self.0.lost.subscribe();
         // The sender is not dropped before this ends.
         let lost = lost.wait_for(Option::is_some).await;
-        lost.ok().and_then(|lost| lost.as_ref().map(|lost| lost.why.clone())).unwrap_or_default()
+        lost.ok()
+            .and_then(|lost| lost.as_ref().map(|lost| lost.why.clone()))
+            .unwrap_or_default()
     }
 
     /// Asks a store that seems to be behind again, for as long as a server may need to notice that others have left it
@@ -193,7 +213,13 @@ impl Marks {
         let mut left = CONFIRMS;
         while left > 0 {
             sleep(EVERY).await;
-            if self.0.lost.borrow().as_ref().is_some_and(|lost| lost.is_certain) {
+            if self
+                .0
+                .lost
+                .borrow()
+                .as_ref()
+                .is_some_and(|lost| lost.is_certain)
+            {
                 return false;
             }
             match self.look(store).await {
@@ -211,7 +237,9 @@ impl Marks {
 
     /// Keeps them for the next run, where something has come since.
     pub(crate) fn save(&self) -> io::Result<()> {
-        let Some(path) = &self.0.path else { return Ok(()) };
+        let Some(path) = &self.0.path else {
+            return Ok(());
+        };
         let text = serde_json::to_vec(&*lock(&self.0.seen))?;
         let mut saved = lock(&self.0.saved);
         if *saved == text {
@@ -232,7 +260,10 @@ mod tests {
     use super::*;
 
     fn at(made: &str, last: u64) -> Option<Extent> {
-        Some(Extent { made: made.to_owned(), last })
+        Some(Extent {
+            made: made.to_owned(),
+            last,
+        })
     }
 
     #[test]
@@ -244,7 +275,11 @@ mod tests {
             let before = marks.last(Space::Journal);
             assert_eq!(marks.compare(Space::Journal, before, now.as_ref()), Ok(()));
         }
-        assert_eq!(marks.compare(Space::Sessions, 0, at("y", 1).as_ref()), Ok(()), "each has its own");
+        assert_eq!(
+            marks.compare(Space::Sessions, 0, at("y", 1).as_ref()),
+            Ok(()),
+            "each has its own"
+        );
         marks.save().unwrap();
         for (now, expected) in [
             (None, Some("not there")),
@@ -254,9 +289,14 @@ mod tests {
             (at("x", 100), None),
         ] {
             let next = Marks::of(&path).unwrap();
-            let said = next.compare(Space::Journal, next.last(Space::Journal), now.as_ref()).err();
+            let said = next
+                .compare(Space::Journal, next.last(Space::Journal), now.as_ref())
+                .err();
             assert_eq!(said.is_some(), expected.is_some(), "{now:?}");
-            assert!(expected.is_none_or(|text| said.as_ref().unwrap().contains(text)), "{said:?}");
+            assert!(
+                expected.is_none_or(|text| said.as_ref().unwrap().contains(text)),
+                "{said:?}"
+            );
             assert_eq!(next.lost(), said);
         }
     }
@@ -264,16 +304,25 @@ mod tests {
     #[test]
     fn a_number_that_is_given_again_is_noticed_and_answers_in_another_order_are_none() {
         let marks = Marks::default();
-        marks.compare(Space::Journal, 0, at("x", 10).as_ref()).unwrap();
+        marks
+            .compare(Space::Journal, 0, at("x", 10).as_ref())
+            .unwrap();
         let before = marks.last(Space::Journal);
         // Two are on their way; the answer to the second comes first.
         assert_eq!(marks.gave(Space::Journal, before, 12), Ok(()));
         assert_eq!(marks.gave(Space::Journal, before, 11), Ok(()));
         assert_eq!(marks.last(Space::Journal), 12);
         // It was asked how far it had come before it took these.
-        assert_eq!(marks.compare(Space::Journal, before, at("x", 10).as_ref()), Ok(()));
+        assert_eq!(
+            marks.compare(Space::Journal, before, at("x", 10).as_ref()),
+            Ok(())
+        );
         assert_eq!(marks.last(Space::Journal), 12);
-        assert!(marks.gave(Space::Journal, marks.last(Space::Journal), 12).is_err());
+        assert!(
+            marks
+                .gave(Space::Journal, marks.last(Space::Journal), 12)
+                .is_err()
+        );
         assert!(marks.lost().is_some());
     }
 

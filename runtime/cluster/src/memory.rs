@@ -58,7 +58,10 @@ impl Memory {
     /// The store and the fabric as one host has them.
     #[must_use]
     pub fn of(&self, host: &str) -> Access {
-        Access { memory: self.clone(), host: host.to_owned() }
+        Access {
+            memory: self.clone(),
+            host: host.to_owned(),
+        }
     }
 
     /// Cuts a host off, as a network does: what it asks waits. `false` ends that.
@@ -79,7 +82,10 @@ impl Memory {
     /// Loses a whole space, as a server does whose disk is gone.
     pub fn lose(&self, space: Space) {
         if let Some(keys) = lock(&self.0.spaces).get_mut(&space) {
-            *keys = Keys { lost: keys.lost + 1, ..Keys::default() };
+            *keys = Keys {
+                lost: keys.lost + 1,
+                ..Keys::default()
+            };
         }
     }
 
@@ -87,9 +93,15 @@ impl Memory {
     #[must_use]
     pub fn copy(&self, space: Space) -> Copy {
         let spaces = lock(&self.0.spaces);
-        let (number, keys) =
-            spaces.get(&space).map(|keys| (keys.number, keys.keys.clone())).unwrap_or_default();
-        Copy { space, number, keys }
+        let (number, keys) = spaces
+            .get(&space)
+            .map(|keys| (keys.number, keys.keys.clone()))
+            .unwrap_or_default();
+        Copy {
+            space,
+            number,
+            keys,
+        }
     }
 
     /// Puts an older copy in the place of what a space has, as an operator does after a loss.
@@ -102,7 +114,11 @@ impl Memory {
     /// All that is kept under a key.
     #[must_use]
     pub fn all(&self, space: Space, key: &str) -> Vec<Kept> {
-        lock(&self.0.spaces).get(&space).and_then(|space| space.keys.get(key)).cloned().unwrap_or_default()
+        lock(&self.0.spaces)
+            .get(&space)
+            .and_then(|space| space.keys.get(key))
+            .cloned()
+            .unwrap_or_default()
     }
 
     fn put(&self, space: Space, key: &str, last: u64, bytes: Bytes) -> Result<u64, NotKept> {
@@ -113,13 +129,21 @@ impl Memory {
             return Err(NotKept::Other);
         }
         keys_of.number += 1;
-        let kept = Kept { number: keys_of.number, bytes };
+        let kept = Kept {
+            number: keys_of.number,
+            bytes,
+        };
         if !space.keeps_all() {
             there.clear();
         }
         there.push(kept.clone());
-        let change = Change { key: key.to_owned(), kept };
-        keys_of.watchers.retain(|changes| changes.try_send(change.clone()).is_ok());
+        let change = Change {
+            key: key.to_owned(),
+            kept,
+        };
+        keys_of
+            .watchers
+            .retain(|changes| changes.try_send(change.clone()).is_ok());
         Ok(keys_of.number)
     }
 }
@@ -179,12 +203,21 @@ impl Store for Access {
         })
     }
 
-    fn read(&self, space: Space, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+    fn read(
+        &self,
+        space: Space,
+        key: &str,
+        behind: u64,
+    ) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
         let (this, key) = (self.clone(), key.to_owned());
         Box::pin(async move {
             this.pass().await;
             let all = this.memory.all(space, &key);
-            Ok(all.into_iter().filter(|kept| kept.number > behind).take(SLICE).collect())
+            Ok(all
+                .into_iter()
+                .filter(|kept| kept.number > behind)
+                .take(SLICE)
+                .collect())
         })
     }
 
@@ -194,7 +227,11 @@ impl Store for Access {
             this.pass().await;
             let mut spaces = lock(&this.memory.0.spaces);
             let is_of = |key: &str| key.split('.').next() == Some(&session);
-            spaces.entry(space).or_default().keys.retain(|key, _| !is_of(key));
+            spaces
+                .entry(space)
+                .or_default()
+                .keys
+                .retain(|key, _| !is_of(key));
             Ok(())
         })
     }
@@ -205,12 +242,20 @@ impl Store for Access {
             this.pass().await;
             let spaces = lock(&this.memory.0.spaces);
             let keys = spaces.get(&space).map(|space| &space.keys);
-            let found = keys.into_iter().flat_map(|keys| keys.range(prefix.clone()..));
+            let found = keys
+                .into_iter()
+                .flat_map(|keys| keys.range(prefix.clone()..));
             let last = |(key, kept): (&String, &Vec<Kept>)| {
                 let kept = kept.last().filter(|kept| !kept.bytes.is_empty())?.clone();
-                Some(Change { key: key.clone(), kept })
+                Some(Change {
+                    key: key.clone(),
+                    kept,
+                })
             };
-            Ok(found.take_while(|(key, _)| key.starts_with(&prefix)).filter_map(last).collect())
+            Ok(found
+                .take_while(|(key, _)| key.starts_with(&prefix))
+                .filter_map(last)
+                .collect())
         })
     }
 
@@ -224,7 +269,10 @@ impl Store for Access {
             for (key, kept) in &keys_of.keys {
                 if let Some(kept) = kept.last() {
                     // There is room in a new one.
-                    let _ = changes.try_send(Change { key: key.clone(), kept: kept.clone() });
+                    let _ = changes.try_send(Change {
+                        key: key.clone(),
+                        kept: kept.clone(),
+                    });
                 }
             }
             keys_of.watchers.push(changes);
@@ -248,8 +296,15 @@ impl Store for Access {
         Box::pin(async move {
             this.pass().await;
             let spaces = lock(&this.memory.0.spaces);
-            let extent = |keys: &Keys| Extent { made: keys.lost.to_string(), last: keys.number };
-            Ok(Some(spaces.get(&space).map_or_else(|| extent(&Keys::default()), extent)))
+            let extent = |keys: &Keys| Extent {
+                made: keys.lost.to_string(),
+                last: keys.number,
+            };
+            Ok(Some(
+                spaces
+                    .get(&space)
+                    .map_or_else(|| extent(&Keys::default()), extent),
+            ))
         })
     }
 
@@ -265,10 +320,19 @@ impl Fabric for Access {
         Box::pin(async move { Ok(inbox) })
     }
 
-    fn send(&self, to: &Address, topic: &str, payload: Bytes) -> BoxFuture<'static, io::Result<()>> {
+    fn send(
+        &self,
+        to: &Address,
+        topic: &str,
+        payload: Bytes,
+    ) -> BoxFuture<'static, io::Result<()>> {
         let inbox = lock(&self.memory.0.inboxes).get(to).cloned();
         let is_lost = self.is_cut(&self.host) || self.is_cut(&to.host);
-        let letter = Letter { topic: topic.to_owned(), payload, reply: None };
+        let letter = Letter {
+            topic: topic.to_owned(),
+            payload,
+            reply: None,
+        };
         Box::pin(async move {
             if let Some(inbox) = inbox.filter(|_| !is_lost) {
                 // One that is full loses it, as a network does.
@@ -289,18 +353,28 @@ impl Fabric for Access {
         let is_lost = self.is_cut(&self.host) || self.is_cut(&to.host);
         let topic = topic.to_owned();
         Box::pin(async move {
-            let Some(inbox) = inbox else { return Err(io::ErrorKind::NotConnected.into()) };
+            let Some(inbox) = inbox else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
             let (answer, answered) = oneshot::channel();
             let reply = Reply::new(move |bytes| drop(answer.send(bytes)));
-            let letter = Letter { topic, payload, reply: Some(reply) };
+            let letter = Letter {
+                topic,
+                payload,
+                reply: Some(reply),
+            };
             let is_sent = !is_lost && inbox.try_send(letter).is_ok();
             let answered = timeout(within, async move {
                 match is_sent {
-                    true => answered.await.map_err(|_| io::ErrorKind::ConnectionReset.into()),
+                    true => answered
+                        .await
+                        .map_err(|_| io::ErrorKind::ConnectionReset.into()),
                     false => std::future::pending().await,
                 }
             });
-            answered.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            answered
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         })
     }
 

@@ -22,8 +22,8 @@ use std::{
 };
 
 use async_nats::{
-    Client, ConnectError as ConnectFailed, ConnectErrorKind as Kind, ConnectOptions, Event, ServerAddr,
-    jetstream,
+    Client, ConnectError as ConnectFailed, ConnectErrorKind as Kind, ConnectOptions, Event,
+    ServerAddr, jetstream,
 };
 use percent_encoding::percent_decode_str;
 
@@ -118,7 +118,9 @@ pub enum ConnectError {
         most: usize,
     },
     /// It has no JetStream.
-    #[error("the server at {servers} keeps nothing: start it with JetStream (`nats-server --jetstream`)")]
+    #[error(
+        "the server at {servers} keeps nothing: start it with JetStream (`nats-server --jetstream`)"
+    )]
     NoJetStream {
         /// Where.
         servers: String,
@@ -150,8 +152,12 @@ impl ConnectError {
     pub fn next(&self) -> &'static str {
         match self {
             Self::Host(_) => "name the host by --host-id",
-            Self::Connect { .. } => "start a server with `nats-server --jetstream`, or name another one",
-            Self::Refused { .. } => "name this host's credentials, or the seed of its NKey, by --creds",
+            Self::Connect { .. } => {
+                "start a server with `nats-server --jetstream`, or name another one"
+            }
+            Self::Refused { .. } => {
+                "name this host's credentials, or the seed of its NKey, by --creds"
+            }
             Self::Tls { .. } => {
                 "name the authority's certificate by --cluster-ca, and the server as its certificate does"
             }
@@ -197,16 +203,27 @@ impl Nats {
             .custom_inbox_prefix(format!("_INBOX.{}.{host}", options.prefix))
             .reconnect_delay_callback(move |attempt| again(&name, attempt))
             .event_callback(|event| async move { note(&event) });
-        let connect = with_ca(with_creds(connect, options.creds.as_deref())?, options.ca.as_deref())?;
-        let addresses: Vec<_> = options.servers.split(',').map(|server| server.trim().to_owned()).collect();
+        let connect = with_ca(
+            with_creds(connect, options.creds.as_deref())?,
+            options.ca.as_deref(),
+        )?;
+        let addresses: Vec<_> = options
+            .servers
+            .split(',')
+            .map(|server| server.trim().to_owned())
+            .collect();
         let connect = with_user(connect, &addresses);
-        let is_tls = addresses.iter().any(|address| address.starts_with("tls://"));
+        let is_tls = addresses
+            .iter()
+            .any(|address| address.starts_with("tls://"));
         // Also of those that the servers tell of.
         let connect = connect.require_tls(is_tls);
         let failed = |error: ConnectFailed| {
             let (servers, why) = (servers.clone(), error.to_string());
             match error.kind() {
-                Kind::Authentication | Kind::AuthorizationViolation => ConnectError::Refused { servers, why },
+                Kind::Authentication | Kind::AuthorizationViolation => {
+                    ConnectError::Refused { servers, why }
+                }
                 Kind::Tls => ConnectError::Tls { servers, why },
                 _ if is_handshake(&error) => ConnectError::Tls { servers, why },
                 _ => ConnectError::Connect { servers, why },
@@ -215,22 +232,39 @@ impl Nats {
         let client = connect.connect(&*addresses).await.map_err(failed)?;
         let info = client.server_info();
         if !client.is_server_compatible(FLOOR.0, FLOOR.1, FLOOR.2) {
-            return Err(ConnectError::Version { servers, found: info.version });
+            return Err(ConnectError::Version {
+                servers,
+                found: info.version,
+            });
         }
         if info.max_payload < PAYLOAD {
-            return Err(ConnectError::Payload { servers, most: info.max_payload });
+            return Err(ConnectError::Payload {
+                servers,
+                most: info.max_payload,
+            });
         }
         let mut context = jetstream::new(client.clone());
         context.set_timeout(ANSWER);
         if !info.jetstream && context.query_account().await.is_err() {
             return Err(ConnectError::NoJetStream { servers });
         }
-        let this = Self { client, context, prefix: options.prefix.clone() };
+        let this = Self {
+            client,
+            context,
+            prefix: options.prefix.clone(),
+        };
         // Before anything is made where something is missing.
-        options.marks.look(&this).await.map_err(|error| match error {
-            Unsound::Silent(why) => ConnectError::Connect { servers: shown(&options.servers), why },
-            Unsound::Lost(why) => ConnectError::Lost(why),
-        })?;
+        options
+            .marks
+            .look(&this)
+            .await
+            .map_err(|error| match error {
+                Unsound::Silent(why) => ConnectError::Connect {
+                    servers: shown(&options.servers),
+                    why,
+                },
+                Unsound::Lost(why) => ConnectError::Lost(why),
+            })?;
         this.make(options.replicas).await?;
         Ok(this)
     }
@@ -256,14 +290,28 @@ pub fn again(host: &str, attempt: usize) -> Duration {
     most / 2 + jitter(host, attempt as u64, most / 2)
 }
 
-fn with_creds(connect: ConnectOptions, creds: Option<&Path>) -> Result<ConnectOptions, ConnectError> {
-    let Some(path) = creds else { return Ok(connect) };
-    let failed = |why: String| ConnectError::File { path: path.to_owned(), why };
+fn with_creds(
+    connect: ConnectOptions,
+    creds: Option<&Path>,
+) -> Result<ConnectOptions, ConnectError> {
+    let Some(path) = creds else {
+        return Ok(connect);
+    };
+    let failed = |why: String| ConnectError::File {
+        path: path.to_owned(),
+        why,
+    };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     if text.contains("BEGIN NATS USER JWT") {
-        return connect.credentials(&text).map_err(|error| failed(error.to_string()));
+        return connect
+            .credentials(&text)
+            .map_err(|error| failed(error.to_string()));
     }
-    match text.lines().map(str::trim).find(|line| line.starts_with("SU")) {
+    match text
+        .lines()
+        .map(str::trim)
+        .find(|line| line.starts_with("SU"))
+    {
         Some(seed) => Ok(connect.nkey(seed.to_owned())),
         None => Err(failed(
             "it has neither credentials (`nsc generate creds`) nor the seed of an NKey".to_owned(),
@@ -274,8 +322,12 @@ fn with_creds(connect: ConnectOptions, creds: Option<&Path>) -> Result<ConnectOp
 /// The user and password, or the token, of the first address that has them.
 fn with_user(connect: ConnectOptions, addresses: &[String]) -> ConnectOptions {
     let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let mut addresses = addresses.iter().filter_map(|address| address.parse::<ServerAddr>().ok());
-    match addresses.find_map(|address| Some((plain(address.username()?), address.password().map(plain)))) {
+    let mut addresses = addresses
+        .iter()
+        .filter_map(|address| address.parse::<ServerAddr>().ok());
+    match addresses
+        .find_map(|address| Some((plain(address.username()?), address.password().map(plain))))
+    {
         Some((user, Some(password))) => connect.user_and_password(user, password),
         Some((token, None)) => connect.token(token),
         None => connect,
@@ -284,7 +336,10 @@ fn with_user(connect: ConnectOptions, addresses: &[String]) -> ConnectOptions {
 
 fn with_ca(connect: ConnectOptions, ca: Option<&Path>) -> Result<ConnectOptions, ConnectError> {
     let Some(path) = ca else { return Ok(connect) };
-    let failed = |why: String| ConnectError::File { path: path.to_owned(), why };
+    let failed = |why: String| ConnectError::File {
+        path: path.to_owned(),
+        why,
+    };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     match text.contains("BEGIN CERTIFICATE") {
         true => Ok(connect.add_root_certificates(path.to_owned())),
@@ -294,14 +349,18 @@ fn with_ca(connect: ConnectOptions, ca: Option<&Path>) -> Result<ConnectOptions,
 
 /// Whether it is the handshake of TLS that failed: its errors come as such of reading.
 fn is_handshake(error: &ConnectFailed) -> bool {
-    let error = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    let error =
+        std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     error.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
 }
 
 /// The servers without users and passwords.
 fn shown(servers: &str) -> String {
     let shown = servers.split(',').map(|server| {
-        let (scheme, rest) = server.trim().split_once("://").unwrap_or(("nats", server.trim()));
+        let (scheme, rest) = server
+            .trim()
+            .split_once("://")
+            .unwrap_or(("nats", server.trim()));
         format!("{scheme}://{}", rest.rsplit('@').next().unwrap_or_default())
     });
     shown.collect::<Vec<_>>().join(",")

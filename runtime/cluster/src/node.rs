@@ -142,7 +142,9 @@ struct Seen {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("at", &self.at).finish_non_exhaustive()
+        f.debug_struct("Node")
+            .field("at", &self.at)
+            .finish_non_exhaustive()
     }
 }
 
@@ -163,13 +165,20 @@ impl Node {
         on_lease: OnLease,
     ) -> Result<Self, JoinError> {
         check(&options).map_err(JoinError::Options)?;
-        options.marks.look(&*store).await.map_err(|error| match error {
-            Unsound::Silent(why) => JoinError::Silent(why),
-            Unsound::Lost(why) => JoinError::Lost(why),
-        })?;
+        options
+            .marks
+            .look(&*store)
+            .await
+            .map_err(|error| match error {
+                Unsound::Silent(why) => JoinError::Silent(why),
+                Unsound::Lost(why) => JoinError::Lost(why),
+            })?;
         let terms = Terms { ttl: options.ttl };
         let incarnation = uuid::Uuid::new_v4().simple().to_string();
-        let at = Address { host: options.host.clone(), incarnation: incarnation.clone() };
+        let at = Address {
+            host: options.host.clone(),
+            incarnation: incarnation.clone(),
+        };
         let me = Me {
             host: options.host.clone(),
             incarnation,
@@ -179,7 +188,12 @@ impl Node {
         let silent = |error: io::Error| JoinError::Silent(error.to_string());
         let inbox = fabric.listen(&at).await.map_err(silent)?;
         let (lease, held) = watch::channel(None);
-        let keeper = Keeper::new(store.clone(), at.incarnation.clone(), held, options.marks.clone());
+        let keeper = Keeper::new(
+            store.clone(),
+            at.incarnation.clone(),
+            held,
+            options.marks.clone(),
+        );
         let shared = Arc::new(Shared {
             me,
             at,
@@ -188,7 +202,10 @@ impl Node {
             fabric,
             keeper,
             lease,
-            view: Mutex::new(View { hosts: BTreeMap::new(), watch: Watch::new(terms) }),
+            view: Mutex::new(View {
+                hosts: BTreeMap::new(),
+                watch: Watch::new(terms),
+            }),
             changed: watch::Sender::default(),
             tunnels: Mutex::default(),
             room: Arc::new(Semaphore::new(letters::WAIT)),
@@ -225,7 +242,10 @@ impl Node {
     /// Where the sessions of this host are recorded.
     #[must_use]
     pub fn record(&self) -> Arc<dyn Record> {
-        Arc::new(Recorded { keeper: self.shared.keeper.clone(), me: self.shared.me.clone() })
+        Arc::new(Recorded {
+            keeper: self.shared.keeper.clone(),
+            me: self.shared.me.clone(),
+        })
     }
 
     /// Serves these sessions: those that this host had before are its own again when it resolves, and those of hosts that
@@ -263,11 +283,16 @@ impl Node {
 /// Whether a host may present itself so.
 fn check(options: &Options) -> Result<(), String> {
     check_name(&options.host, "name of a host")?;
-    options.storage.iter().try_for_each(|id| check_name(id, "id of a storage"))?;
+    options
+        .storage
+        .iter()
+        .try_for_each(|id| check_name(id, "id of a storage"))?;
     for (label, value) in &options.labels {
         check_name(label, "name of a label")?;
         if !is_text(value) {
-            return Err(format!("the label {label} has a value that is too long, or not printable"));
+            return Err(format!(
+                "the label {label} has a value that is too long, or not printable"
+            ));
         }
     }
     if options.labels.len() > LABELS {
@@ -275,7 +300,11 @@ fn check(options: &Options) -> Result<(), String> {
     }
     match (Terms::LEAST..=Terms::MOST).contains(&options.ttl) {
         true => Ok(()),
-        false => Err(format!("a lease holds for {:?} to {:?}", Terms::LEAST, Terms::MOST)),
+        false => Err(format!(
+            "a lease holds for {:?} to {:?}",
+            Terms::LEAST,
+            Terms::MOST
+        )),
     }
 }
 
@@ -303,7 +332,9 @@ impl Shared {
         let (view, now) = (self.view(), BootInstant::now());
         let is_silent = |host: &str| host != self.at.host && view.watch.is_gone(host, now);
         let rows = view.hosts.values().map(|seen| &seen.row);
-        rows.filter(|row| !row.is_over && !is_silent(&row.host)).cloned().collect()
+        rows.filter(|row| !row.is_over && !is_silent(&row.host))
+            .cloned()
+            .collect()
     }
 
     /// Whether a host is not there for those who look for its sessions.

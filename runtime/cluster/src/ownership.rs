@@ -39,7 +39,9 @@ pub enum Kept {
     #[error("the host {0} opened it under another configuration")]
     Differs(String),
     /// Its epoch cannot rise: no host has counted so far.
-    #[error("its epoch cannot rise, so somebody has written it who is no host; begin another session")]
+    #[error(
+        "its epoch cannot rise, so somebody has written it who is no host; begin another session"
+    )]
     Spent,
 }
 
@@ -84,7 +86,9 @@ pub fn taken(
     match row.state {
         State::Removed => return Err(Kept::Removed),
         State::Free => {}
-        State::Owned if is_own && row.incarnation == me.incarnation && known.serves => return Err(Kept::Own),
+        State::Owned if is_own && row.incarnation == me.incarnation && known.serves => {
+            return Err(Kept::Own);
+        }
         // An earlier run of this host, which has ended: this one has its lease. Or this one, which had lost its lease.
         State::Owned if is_own => {}
         State::Owned if is_gone(&row.host) => {}
@@ -93,15 +97,24 @@ pub fn taken(
     if row.digest != me.digest && !is_own {
         return Err(Kept::Differs(row.host.clone()));
     }
-    let stays = row.storage.as_ref().filter(|storage| !known.relocates && !me.storage.contains(storage));
+    let stays = row
+        .storage
+        .as_ref()
+        .filter(|storage| !known.relocates && !me.storage.contains(storage));
     if let Some(storage) = stays {
-        return Err(Kept::Elsewhere { host: row.host.clone(), storage: storage.clone() });
+        return Err(Kept::Elsewhere {
+            host: row.host.clone(),
+            storage: storage.clone(),
+        });
     }
     let last_epoch = row.epoch.max(known.last_epoch);
     if last_epoch >= MOST_EPOCH {
         return Err(Kept::Spent);
     }
-    let moved = row.storage.as_ref().is_some_and(|storage| !me.storage.contains(storage));
+    let moved = row
+        .storage
+        .as_ref()
+        .is_some_and(|storage| !me.storage.contains(storage));
     let epoch = last_epoch + 1;
     Ok(SessionRow {
         host: me.host.clone(),
@@ -109,8 +122,16 @@ pub fn taken(
         epoch,
         state: State::Owned,
         // One who took it so and ended before the record had it leaves that to the next.
-        anew: if moved { Some(epoch) } else { row.anew.filter(|anew| *anew > known.last_epoch) },
-        storage: if moved { me.storage.first().cloned() } else { row.storage.clone() },
+        anew: if moved {
+            Some(epoch)
+        } else {
+            row.anew.filter(|anew| *anew > known.last_epoch)
+        },
+        storage: if moved {
+            me.storage.first().cloned()
+        } else {
+            row.storage.clone()
+        },
         digest: me.digest.clone(),
         ..row.clone()
     })
@@ -119,13 +140,19 @@ pub fn taken(
 /// The row of a session that its owner lets go, in order.
 #[must_use]
 pub fn freed(row: &SessionRow) -> SessionRow {
-    SessionRow { state: State::Free, ..row.clone() }
+    SessionRow {
+        state: State::Free,
+        ..row.clone()
+    }
 }
 
 /// The row of a session that is removed: its id is not used again.
 #[must_use]
 pub fn removed(row: &SessionRow) -> SessionRow {
-    SessionRow { state: State::Removed, ..row.clone() }
+    SessionRow {
+        state: State::Removed,
+        ..row.clone()
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +161,12 @@ mod tests {
 
     fn me(host: &str, incarnation: &str, storage: &[&str]) -> Me {
         let storage = storage.iter().map(|&id| id.to_owned()).collect();
-        Me { host: host.to_owned(), incarnation: incarnation.to_owned(), storage, digest: "d".to_owned() }
+        Me {
+            host: host.to_owned(),
+            incarnation: incarnation.to_owned(),
+            storage,
+            digest: "d".to_owned(),
+        }
     }
 
     #[test]
@@ -142,50 +174,126 @@ mod tests {
         let (a, b) = (me("a", "1", &[]), me("b", "1", &[]));
         let row = opened(&a, "s", Some("x"), None);
         let known = Known::default();
-        let serves = Known { serves: true, ..known };
+        let serves = Known {
+            serves: true,
+            ..known
+        };
         assert_eq!(taken(&row, &a, serves, |_| true), Err(Kept::Own));
-        assert_eq!(taken(&row, &a, known, |_| false).unwrap().epoch, 2, "it had let it go");
-        assert_eq!(taken(&row, &b, known, |_| false), Err(Kept::Alive("a".to_owned())));
+        assert_eq!(
+            taken(&row, &a, known, |_| false).unwrap().epoch,
+            2,
+            "it had let it go"
+        );
+        assert_eq!(
+            taken(&row, &b, known, |_| false),
+            Err(Kept::Alive("a".to_owned()))
+        );
         let gone = |host: &str| host == "a";
         let taken_over = taken(&row, &b, known, gone).unwrap();
         assert_eq!((&*taken_over.host, taken_over.epoch), ("b", 2));
-        assert_eq!(taken(&taken_over, &a, known, gone), Err(Kept::Alive("b".to_owned())));
+        assert_eq!(
+            taken(&taken_over, &a, known, gone),
+            Err(Kept::Alive("b".to_owned()))
+        );
         assert!(taken(&freed(&row), &b, known, |_| false).is_ok());
         assert_eq!(taken(&removed(&row), &b, known, gone), Err(Kept::Removed));
-        assert!(taken(&row, &me("a", "2", &[]), known, |_| false).is_ok(), "the host's next run");
+        assert!(
+            taken(&row, &me("a", "2", &[]), known, |_| false).is_ok(),
+            "the host's next run"
+        );
     }
 
     #[test]
     fn an_epoch_is_above_that_of_the_row_and_of_the_last_entry() {
         let a = me("a", "1", &[]);
-        let row = SessionRow { epoch: 4, ..opened(&a, "s", None, None) };
-        let epoch = |last| {
-            taken(&row, &me("a", "2", &[]), Known { last_epoch: last, ..Known::default() }, |_| false)
-                .unwrap()
-                .epoch
+        let row = SessionRow {
+            epoch: 4,
+            ..opened(&a, "s", None, None)
         };
-        assert_eq!((epoch(0), epoch(4), epoch(9)), (5, 5, 10), "a restored row is behind");
-        let most = |last_epoch| taken(&row, &a, Known { last_epoch, ..Known::default() }, |_| true);
+        let epoch = |last| {
+            taken(
+                &row,
+                &me("a", "2", &[]),
+                Known {
+                    last_epoch: last,
+                    ..Known::default()
+                },
+                |_| false,
+            )
+            .unwrap()
+            .epoch
+        };
+        assert_eq!(
+            (epoch(0), epoch(4), epoch(9)),
+            (5, 5, 10),
+            "a restored row is behind"
+        );
+        let most = |last_epoch| {
+            taken(
+                &row,
+                &a,
+                Known {
+                    last_epoch,
+                    ..Known::default()
+                },
+                |_| true,
+            )
+        };
         assert_eq!(most(MOST_EPOCH - 1).unwrap().epoch, MOST_EPOCH);
-        assert_eq!((most(MOST_EPOCH), most(u64::MAX)), (Err(Kept::Spent), Err(Kept::Spent)));
+        assert_eq!(
+            (most(MOST_EPOCH), most(u64::MAX)),
+            (Err(Kept::Spent), Err(Kept::Spent))
+        );
     }
 
     #[test]
     fn a_session_goes_where_its_files_are_unless_somebody_says_otherwise() {
-        let (a, b, c) = (me("a", "1", &["nfs"]), me("b", "1", &[]), me("c", "1", &["nfs"]));
+        let (a, b, c) = (
+            me("a", "1", &["nfs"]),
+            me("b", "1", &[]),
+            me("c", "1", &["nfs"]),
+        );
         let row = opened(&a, "s", None, Some("nfs".to_owned()));
-        let elsewhere = Kept::Elsewhere { host: "a".to_owned(), storage: "nfs".to_owned() };
+        let elsewhere = Kept::Elsewhere {
+            host: "a".to_owned(),
+            storage: "nfs".to_owned(),
+        };
         let known = Known::default();
         assert_eq!(taken(&row, &b, known, |_| true), Err(elsewhere));
         assert!(taken(&row, &c, known, |_| true).is_ok());
-        let relocates = Known { relocates: true, ..known };
+        let relocates = Known {
+            relocates: true,
+            ..known
+        };
         let anew = taken(&row, &b, relocates, |_| true).unwrap();
         assert_eq!((&anew.storage, anew.anew), (&None, Some(2)));
-        assert_eq!(taken(&row, &c, relocates, |_| true).unwrap().anew, None, "its files are there");
+        assert_eq!(
+            taken(&row, &c, relocates, |_| true).unwrap().anew,
+            None,
+            "its files are there"
+        );
         // Its next owner says so, where the first one has not; and no one says it twice.
-        let next = |last_epoch| taken(&anew, &c, Known { last_epoch, ..known }, |_| true).unwrap().anew;
+        let next = |last_epoch| {
+            taken(
+                &anew,
+                &c,
+                Known {
+                    last_epoch,
+                    ..known
+                },
+                |_| true,
+            )
+            .unwrap()
+            .anew
+        };
         assert_eq!((next(1), next(2), next(3)), (Some(2), None, None));
-        let other = Me { digest: "e".to_owned(), ..c };
-        assert_eq!(taken(&row, &other, known, |_| true), Err(Kept::Differs("a".to_owned())));
+        let other = Me {
+            digest: "e".to_owned(),
+            ..c
+        };
+        assert_eq!(
+            taken(&row, &other, known, |_| true),
+            Err(Kept::Differs("a".to_owned()))
+        );
     }
 }

@@ -24,9 +24,18 @@ impl Needs {
     #[must_use]
     pub fn fit(&self, host: &HostRow) -> bool {
         !host.is_draining
-            && self.agent.as_ref().is_none_or(|agent| host.agents.contains(agent))
-            && self.storage.as_ref().is_none_or(|storage| host.storage.contains(storage))
-            && self.labels.iter().all(|(name, value)| host.labels.get(name) == Some(value))
+            && self
+                .agent
+                .as_ref()
+                .is_none_or(|agent| host.agents.contains(agent))
+            && self
+                .storage
+                .as_ref()
+                .is_none_or(|storage| host.storage.contains(storage))
+            && self
+                .labels
+                .iter()
+                .all(|(name, value)| host.labels.get(name) == Some(value))
     }
 }
 
@@ -36,8 +45,9 @@ impl Needs {
 /// host is gone, and guards against no one: a host that would have more sessions need only say that it has few.
 fn weight(session: &str, host: &str) -> u64 {
     let bytes = session.bytes().chain([0]).chain(host.bytes());
-    let mut hash = bytes
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
     }
@@ -70,31 +80,53 @@ fn load(host: &HostRow) -> u64 {
 /// Whether a host could take over a session.
 #[must_use]
 pub fn fits(host: &HostRow, row: &SessionRow) -> bool {
-    host.digest == row.digest && Needs { storage: row.storage.clone(), ..Needs::default() }.fit(host)
+    host.digest == row.digest
+        && Needs {
+            storage: row.storage.clone(),
+            ..Needs::default()
+        }
+        .fit(host)
 }
 
 /// The host that takes over a session, of those that could: each host finds the same one.
 #[must_use]
 pub fn survivor<'a>(session: &str, hosts: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    hosts.into_iter().max_by_key(|host| (weight(session, host), *host))
+    hosts
+        .into_iter()
+        .max_by_key(|host| (weight(session, host), *host))
 }
 
 /// The host that takes over a session whose host is gone, of those that are alive; `None` where none could.
 #[must_use]
 pub fn heir<'a>(row: &SessionRow, alive: impl IntoIterator<Item = &'a HostRow>) -> Option<&'a str> {
-    survivor(&row.id, alive.into_iter().filter(|host| fits(host, row)).map(|host| &*host.host))
+    survivor(
+        &row.id,
+        alive
+            .into_iter()
+            .filter(|host| fits(host, row))
+            .map(|host| &*host.host),
+    )
 }
 
 /// The host that looks for the sessions of one that is gone: each host finds the same one. Were all to look, a cluster would
 /// read each of these sessions as often as it has hosts.
 #[must_use]
 pub fn finder<'a>(gone: &str, alive: impl IntoIterator<Item = &'a HostRow>) -> Option<&'a str> {
-    survivor(gone, alive.into_iter().filter(|host| !host.is_draining).map(|host| &*host.host))
+    survivor(
+        gone,
+        alive
+            .into_iter()
+            .filter(|host| !host.is_draining)
+            .map(|host| &*host.host),
+    )
 }
 
 /// Which of the sessions that have no host each host takes over, by their ids. The others stay.
 #[must_use]
-pub fn shares<H: Borrow<HostRow>>(rows: Vec<SessionRow>, alive: &[H]) -> BTreeMap<String, Vec<String>> {
+pub fn shares<H: Borrow<HostRow>>(
+    rows: Vec<SessionRow>,
+    alive: &[H],
+) -> BTreeMap<String, Vec<String>> {
     let mut shares = BTreeMap::<_, Vec<_>>::new();
     for row in rows {
         if let Some(heir) = heir(&row, alive.iter().map(Borrow::borrow)) {
@@ -143,9 +175,16 @@ mod tests {
             let chosen = candidates(&session, &Needs::default(), &hosts);
             assert_eq!(chosen.len(), 10);
             let name = chosen[0].host.clone();
-            hosts.iter_mut().find(|host| host.host == name).unwrap().sessions += 1;
+            hosts
+                .iter_mut()
+                .find(|host| host.host == name)
+                .unwrap()
+                .sessions += 1;
         }
-        let (least, most) = (hosts.iter().map(|h| h.sessions).min(), hosts.iter().map(|h| h.sessions).max());
+        let (least, most) = (
+            hosts.iter().map(|h| h.sessions).min(),
+            hosts.iter().map(|h| h.sessions).max(),
+        );
         assert!(least > Some(980) && most < Some(1020), "{least:?} {most:?}");
     }
 
@@ -158,25 +197,51 @@ mod tests {
         labelled.storage.push("nfs".to_owned());
         let hosts = [draining, labelled, host("c", 0)];
         let names = |needs: &Needs| {
-            let mut names: Vec<_> = candidates("s", needs, &hosts).iter().map(|h| h.host.clone()).collect();
+            let mut names: Vec<_> = candidates("s", needs, &hosts)
+                .iter()
+                .map(|h| h.host.clone())
+                .collect();
             names.sort();
             names
         };
         assert_eq!(names(&Needs::default()), ["b", "c"]);
         let gpu = [("gpu".to_owned(), "yes".to_owned())].into();
-        assert_eq!(names(&Needs { labels: gpu, ..Needs::default() }), ["b"]);
-        assert_eq!(names(&Needs { storage: Some("nfs".to_owned()), ..Needs::default() }), ["b"]);
-        assert_eq!(names(&Needs { agent: Some("y".to_owned()), ..Needs::default() }), [""; 0]);
+        assert_eq!(
+            names(&Needs {
+                labels: gpu,
+                ..Needs::default()
+            }),
+            ["b"]
+        );
+        assert_eq!(
+            names(&Needs {
+                storage: Some("nfs".to_owned()),
+                ..Needs::default()
+            }),
+            ["b"]
+        );
+        assert_eq!(
+            names(&Needs {
+                agent: Some("y".to_owned()),
+                ..Needs::default()
+            }),
+            [""; 0]
+        );
     }
 
     #[test]
     fn every_host_finds_the_same_survivor_and_few_move_when_one_more_comes() {
         let three = ["a", "b", "c"];
         let of = |n: u32, hosts: &[&'static str]| survivor(&format!("s{n}"), hosts.iter().copied());
-        let moved = (0..3000).filter(|n| of(*n, &three) != of(*n, &["d", "c", "b", "a"])).count();
+        let moved = (0..3000)
+            .filter(|n| of(*n, &three) != of(*n, &["d", "c", "b", "a"]))
+            .count();
         assert!((600..900).contains(&moved), "{moved}");
         let shares = three.map(|host| (0..3000).filter(|n| of(*n, &three) == Some(host)).count());
-        assert!(shares.iter().all(|share| (900..1100).contains(share)), "{shares:?}");
+        assert!(
+            shares.iter().all(|share| (900..1100).contains(share)),
+            "{shares:?}"
+        );
         assert_eq!(survivor("s", []), None);
     }
 }

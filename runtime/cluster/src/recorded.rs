@@ -28,14 +28,23 @@ impl Recorded {
         let (store, key) = (&keeper.store, key_of(session.as_str()));
         let failed = NotRecorded::Refused;
         let kept = store.last(Space::Sessions, &key).await.map_err(failed)?;
-        let Some((number, row)) = kept.and_then(|kept| Some((kept.number, SessionRow::parse(&kept.bytes)?)))
+        let Some((number, row)) =
+            kept.and_then(|kept| Some((kept.number, SessionRow::parse(&kept.bytes)?)))
         else {
             return Err(NotRecorded::Fenced);
         };
         if (&row.host, &row.incarnation, row.epoch) != (&me.host, &me.incarnation, epoch) {
             return Err(NotRecorded::Fenced);
         }
-        match store.put(Space::Sessions, &key, number, ownership::removed(&row).to_bytes()).await {
+        match store
+            .put(
+                Space::Sessions,
+                &key,
+                number,
+                ownership::removed(&row).to_bytes(),
+            )
+            .await
+        {
             Ok(_) => {}
             Err(NotKept::Other) => return Err(NotRecorded::Fenced),
             Err(error) => return Err(failed(error.to_string())),
@@ -54,7 +63,9 @@ pub(crate) async fn forget(store: &dyn Store, host: &str, key: &str) {
     if let Ok(Some(kept)) = store.last(Space::Sessions, &index).await
         && !kept.bytes.is_empty()
     {
-        let _ = store.put(Space::Sessions, &index, kept.number, Bytes::new()).await;
+        let _ = store
+            .put(Space::Sessions, &index, kept.number, Bytes::new())
+            .await;
     }
 }
 
@@ -68,7 +79,11 @@ impl Record for Recorded {
         Box::pin(async move { keeper.keep_all(batch).await })
     }
 
-    fn remove(&self, session: &SessionId, epoch: u64) -> BoxFuture<'static, Result<(), NotRecorded>> {
+    fn remove(
+        &self,
+        session: &SessionId,
+        epoch: u64,
+    ) -> BoxFuture<'static, Result<(), NotRecorded>> {
         Box::pin(self.clone().remove_all(session.clone(), epoch))
     }
 

@@ -92,7 +92,11 @@ impl Row for HostRow {
             && self.labels.len() <= LABELS
             && self.labels.iter().all(is_label)
             && self.storage.iter().all(|id| is_name(id))
-            && self.agents.iter().chain([&self.version, &self.digest]).all(|text| is_text(text))
+            && self
+                .agents
+                .iter()
+                .chain([&self.version, &self.digest])
+                .all(|text| is_text(text))
     }
 }
 
@@ -103,7 +107,11 @@ impl Row for SessionRow {
             && SessionId::new(&self.id).is_ok()
             && (1..=MOST_EPOCH).contains(&self.epoch)
             && self.storage.as_ref().is_none_or(|id| is_name(id))
-            && self.agent.iter().chain([&self.digest]).all(|text| is_text(text))
+            && self
+                .agent
+                .iter()
+                .chain([&self.digest])
+                .all(|text| is_text(text))
     }
 }
 

@@ -98,7 +98,12 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// What is kept under a key behind a number, in order: one slice of it, empty at the end. Of spaces where all of it
     /// counts.
-    fn read(&self, space: Space, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>>;
+    fn read(
+        &self,
+        space: Space,
+        key: &str,
+        behind: u64,
+    ) -> BoxFuture<'static, Result<Vec<Kept>, String>>;
 
     /// Removes all that is kept of a session in a space where all of it counts.
     fn purge(&self, space: Space, session: &str) -> BoxFuture<'static, Result<(), String>>;
@@ -131,7 +136,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 /// Whether it [may be](is_name).
@@ -141,9 +148,9 @@ pub fn is_name(name: &str) -> bool {
 pub(crate) fn check_name(name: &str, what: &str) -> Result<(), String> {
     match is_name(name) {
         true => Ok(()),
-        false => {
-            Err(format!("{name:?} is no {what}: it has letters, digits, `-` and `_`, from 1 to 64 of them"))
-        }
+        false => Err(format!(
+            "{name:?} is no {what}: it has letters, digits, `-` and `_`, from 1 to 64 of them"
+        )),
     }
 }
 

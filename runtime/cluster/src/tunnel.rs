@@ -85,7 +85,9 @@ pub struct Way {
 
 impl Way {
     async fn send(&self, frame: &Frame) -> io::Result<()> {
-        self.fabric.send(&self.to, &self.topic, frame.to_bytes()).await
+        self.fabric
+            .send(&self.to, &self.topic, frame.to_bytes())
+            .await
     }
 }
 
@@ -129,7 +131,10 @@ async fn go(
         let taken = *taken.wait_for(has_room).await.map_err(|_| ended())?;
         let room = usize::try_from(WINDOW as u64 - (sent - taken)).unwrap_or(WINDOW);
         chunk.reserve(most);
-        let read = (&mut reader).take(room.min(most) as u64).read_buf(&mut chunk).await?;
+        let read = (&mut reader)
+            .take(room.min(most) as u64)
+            .read_buf(&mut chunk)
+            .await?;
         if read == 0 {
             return way.send(&Frame::End(sent)).await;
         }
@@ -160,7 +165,9 @@ async fn come(
             // The other direction has ended, and so has this one.
             () = taken.closed(), if !is_open => return Ok(()),
         };
-        let letter = letter.map_err(|_| broken("it is silent"))?.ok_or_else(|| broken("this host ends"))?;
+        let letter = letter
+            .map_err(|_| broken("it is silent"))?
+            .ok_or_else(|| broken("this host ends"))?;
         silent = Instant::now() + SILENT;
         match Frame::of_bytes(&letter) {
             Some(Frame::Data(at, data)) if at == come && is_open => {

@@ -74,7 +74,11 @@ pub enum Broken {
 pub fn messages(batch: &Batch, writer: &str, number: u64, most: usize) -> Vec<Bytes> {
     let mut body = BytesMut::with_capacity(batch.lines.len());
     body.extend_from_slice(&batch.lines);
-    batch.facts.iter().chain(&batch.marks).for_each(|part| body.extend_from_slice(part));
+    batch
+        .facts
+        .iter()
+        .chain(&batch.marks)
+        .for_each(|part| body.extend_from_slice(part));
     let body = body.freeze();
     let room = most.saturating_sub(HEAD).max(1);
     let parts = body.len().div_ceil(room).max(1);
@@ -108,7 +112,10 @@ pub fn messages(batch: &Batch, writer: &str, number: u64, most: usize) -> Vec<By
 /// See [`Broken`].
 pub fn head(message: &Bytes) -> Result<(Head, Bytes), Broken> {
     let unreadable = |why: &str| Broken::Unreadable(why.to_owned());
-    let end = message.iter().position(|byte| *byte == b'\n').ok_or_else(|| unreadable("it has no line"))?;
+    let end = message
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .ok_or_else(|| unreadable("it has no line"))?;
     #[derive(Deserialize)]
     struct Version {
         v: u32,
@@ -121,7 +128,8 @@ pub fn head(message: &Bytes) -> Result<(Head, Bytes), Broken> {
     let head: Head =
         serde_json::from_slice(&message[..end]).map_err(|error| unreadable(&error.to_string()))?;
     let is_part = (1..=head.parts).contains(&head.part);
-    let is_within = (1..=MOST_EPOCH).contains(&head.epoch) && (1..=MOST_EPOCH).contains(&head.first);
+    let is_within =
+        (1..=MOST_EPOCH).contains(&head.epoch) && (1..=MOST_EPOCH).contains(&head.first);
     match is_part && is_within && head.batch < u64::MAX && is_name(&head.writer) {
         true => Ok((head, message.slice(end + 1..))),
         false => Err(unreadable("its numbers cannot be")),

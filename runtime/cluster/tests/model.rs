@@ -16,7 +16,9 @@ use trunkline_cluster::{
 use trunkline_process::BootInstant;
 
 /// A tick is a second.
-const TERMS: Terms = Terms { ttl: Duration::from_secs(3) };
+const TERMS: Terms = Terms {
+    ttl: Duration::from_secs(3),
+};
 
 const NAMES: [&str; 2] = ["a", "b"];
 
@@ -126,7 +128,12 @@ enum Action {
 
 fn me(host: usize) -> Me {
     let name = NAMES[host].to_owned();
-    Me { incarnation: name.clone(), host: name, storage: Vec::new(), digest: String::new() }
+    Me {
+        incarnation: name.clone(),
+        host: name,
+        storage: Vec::new(),
+        digest: String::new(),
+    }
 }
 
 fn head(kept: &Kept) -> wire::Head {
@@ -173,12 +180,18 @@ impl World {
             last: host.last,
             has_begun: host.batches > 0,
         };
-        host.writing = Some(Writing { mine, is_on_way: true, looks: false });
+        host.writing = Some(Writing {
+            mine,
+            is_on_way: true,
+            looks: false,
+        });
     }
 
     /// A batch is kept, and the host knows.
     fn kept(host: &mut Host, number: u64) {
-        let Some(writing) = host.writing.take() else { return };
+        let Some(writing) = host.writing.take() else {
+            return;
+        };
         host.last = number;
         host.batches += 1;
         host.told.push((writing.mine.epoch, writing.mine.batch));
@@ -233,7 +246,11 @@ impl Model for World {
             hosts: [host(0), host(1)],
             lease: (1, false),
             row: (1, ownership::opened(&me(0), "s", None, None)),
-            log: vec![Kept { host: 0, epoch: 1, batch: 0 }],
+            log: vec![Kept {
+                host: 0,
+                epoch: 1,
+                batch: 0,
+            }],
         }]
     }
 
@@ -247,7 +264,11 @@ impl Model for World {
             if host.renewing.is_some() {
                 actions.push(Action::Renewed(name));
             }
-            if host.writing.as_ref().is_some_and(|writing| writing.is_on_way) {
+            if host
+                .writing
+                .as_ref()
+                .is_some_and(|writing| writing.is_on_way)
+            {
                 actions.extend([Action::Arrive(name, true), Action::Arrive(name, false)]);
             }
             if host.is_paused {
@@ -268,10 +289,15 @@ impl Model for World {
                 (Some(_), None) => {}
             }
             if host.held.is_good(now) {
-                if name == 1 && host.serves.is_none() && host.writing.is_none() && state.log.len() < 4 {
+                if name == 1
+                    && host.serves.is_none()
+                    && host.writing.is_none()
+                    && state.log.len() < 4
+                {
                     actions.push(Action::Take(name));
                 }
-                if name == 0 && host.serves.is_some() && host.writing.is_none() && host.batches < 2 {
+                if name == 0 && host.serves.is_some() && host.writing.is_none() && host.batches < 2
+                {
                     actions.push(Action::Write(name));
                 }
                 if host.writing.as_ref().is_some_and(|writing| writing.looks) {
@@ -306,7 +332,8 @@ impl Model for World {
                 let host = &mut state.hosts[name];
                 let sent = host.renewed.take()?;
                 let was_good = host.held.is_good(now);
-                host.held.renewed(if self.counts_from_answer { now } else { sent });
+                host.held
+                    .renewed(if self.counts_from_answer { now } else { sent });
                 // A lease that had run out is another tenure: what it had is gone.
                 if !was_good {
                     Self::lose(host);
@@ -337,9 +364,14 @@ impl Model for World {
                 let now = state.clock(name);
                 let watch = &state.hosts[name].watch;
                 let last_epoch = state.log.last().map_or(0, |kept| kept.epoch);
-                let known = Known { last_epoch, relocates: false, serves: false };
+                let known = Known {
+                    last_epoch,
+                    relocates: false,
+                    serves: false,
+                };
                 let (_, is_over) = state.lease;
-                let is_gone = |host: &str| is_over || self.trusts_silence && watch.is_gone(host, now);
+                let is_gone =
+                    |host: &str| is_over || self.trusts_silence && watch.is_gone(host, now);
                 let row = ownership::taken(&state.row.1, &me(name), known, is_gone).ok()?;
                 state.row = (state.row.0 + 1, row.clone());
                 let last = state.last();
@@ -359,7 +391,11 @@ impl Model for World {
                 let is_kept = writing.mine.last == last || self.writes_blindly;
                 if is_kept {
                     let Mine { epoch, batch, .. } = writing.mine;
-                    state.log.push(Kept { host: name, epoch, batch });
+                    state.log.push(Kept {
+                        host: name,
+                        epoch,
+                        batch,
+                    });
                 }
                 if is_kept && is_heard && !host.is_paused {
                     Self::kept(host, last + 1);
@@ -401,7 +437,9 @@ impl Model for World {
             }),
             Property::always("what was told is there, once", |_, state: &State| {
                 let mut told = state.hosts.iter().enumerate().flat_map(|(name, host)| {
-                    host.told.iter().map(move |(epoch, batch)| (name, *epoch, *batch))
+                    host.told
+                        .iter()
+                        .map(move |(epoch, batch)| (name, *epoch, *batch))
                 });
                 told.all(|(host, epoch, batch)| {
                     let is = |kept: &&Kept| **kept == Kept { host, epoch, batch };
@@ -411,9 +449,12 @@ impl Model for World {
             Property::sometimes("a session is taken over", |_, state: &State| {
                 state.hosts[1].serves.is_some()
             }),
-            Property::sometimes("an input is kept and its answer lost", |_, state: &State| {
-                state.log.iter().any(|kept| kept.batch == 1) && state.hosts[0].told.is_empty()
-            }),
+            Property::sometimes(
+                "an input is kept and its answer lost",
+                |_, state: &State| {
+                    state.log.iter().any(|kept| kept.batch == 1) && state.hosts[0].told.is_empty()
+                },
+            ),
         ]
     }
 }
@@ -427,36 +468,59 @@ fn check(world: World) -> (usize, Vec<&'static str>) {
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
-    (checker.unique_state_count(), checker.discoveries().into_keys().collect())
+    (
+        checker.unique_state_count(),
+        checker.discoveries().into_keys().collect(),
+    )
 }
 
 #[test]
 fn no_two_owners_act_and_no_accepted_input_is_lost() {
     let (states, mut found) = check(SOUND);
     found.sort_unstable();
-    assert_eq!(found, ["a session is taken over", "an input is kept and its answer lost"], "{states}");
+    assert_eq!(
+        found,
+        [
+            "a session is taken over",
+            "an input is kept and its answer lost"
+        ],
+        "{states}"
+    );
 }
 
 #[test]
 fn the_model_finds_a_lease_that_is_counted_from_its_answer() {
-    let (_, found) = check(World { counts_from_answer: true, ..SOUND });
+    let (_, found) = check(World {
+        counts_from_answer: true,
+        ..SOUND
+    });
     assert!(found.contains(&"no two owners act"), "{found:?}");
 }
 
 #[test]
 fn the_model_finds_a_host_that_takes_silence_for_the_end() {
-    let (_, found) = check(World { trusts_silence: true, ..SOUND });
+    let (_, found) = check(World {
+        trusts_silence: true,
+        ..SOUND
+    });
     assert!(found.contains(&"no two owners act"), "{found:?}");
 }
 
 #[test]
 fn the_model_finds_a_batch_that_is_kept_without_a_look() {
-    let (_, found) = check(World { writes_blindly: true, ..SOUND });
+    let (_, found) = check(World {
+        writes_blindly: true,
+        ..SOUND
+    });
     assert!(found.contains(&"no epoch goes back"), "{found:?}");
 }
 
 #[test]
 fn clocks_that_are_further_apart_than_the_program_allows_are_found() {
-    let (_, found) = check(World { drift: 3, ends: 8, ..SOUND });
+    let (_, found) = check(World {
+        drift: 3,
+        ends: 8,
+        ..SOUND
+    });
     assert!(found.contains(&"no two owners act"), "{found:?}");
 }

@@ -49,11 +49,18 @@ async fn any_host_finds_a_session_and_new_ones_are_spread() {
             Place::There(host) => host.clone(),
             place => panic!("{place:?}"),
         };
-        let machine = all.into_iter().find(|machine| machine.node.host() == host).unwrap();
+        let machine = all
+            .into_iter()
+            .find(|machine| machine.node.host() == host)
+            .unwrap();
         machine.open(&id);
         assert_eq!(machine.turn(&id, "m", "hello").await, "hello");
         for other in all {
-            let expected = if other.node.host() == host { Place::Here } else { Place::There(host.clone()) };
+            let expected = if other.node.host() == host {
+                Place::Here
+            } else {
+                Place::There(host.clone())
+            };
             assert_eq!(other.node.locate(&id).await, expected);
         }
         *at.entry(host).or_default() += 1;
@@ -81,25 +88,40 @@ async fn what_a_host_had_that_is_cut_off_goes_on_elsewhere_once() {
     memory.cut("a", true);
     b.has(&quiet).await;
     b.has(&busy).await;
-    assert!(a.sessions.owned().is_empty(), "it had stopped before another took over");
+    assert!(
+        a.sessions.owned().is_empty(),
+        "it had stopped before another took over"
+    );
     // With the last of its sessions, it goes from the list.
     until(|| b.node.hosts().len() == 1).await;
 
     let after = b.entries(&quiet).await;
     assert_eq!(after[..before.len()], before);
-    let seqs: Vec<_> = after.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    let seqs: Vec<_> = after
+        .iter()
+        .map(|entry| entry["seq"].as_u64().unwrap())
+        .collect();
     assert_eq!(seqs, (1..=after.len() as u64).collect::<Vec<_>>());
     assert_eq!(after.last().unwrap()["fact"], "moved");
     assert_eq!(after.last().unwrap()["epoch"], 2);
-    let ends: Vec<_> =
-        b.entries(&busy).await.into_iter().filter(|entry| entry["type"] == "turn.complete").collect();
+    let ends: Vec<_> = b
+        .entries(&busy)
+        .await
+        .into_iter()
+        .filter(|entry| entry["type"] == "turn.complete")
+        .collect();
     assert_eq!(ends.len(), 1, "{ends:?}");
     assert_eq!(ends[0]["error"]["category"], "host_restart");
 
     // The same input again is the same turn; a new one goes on.
     assert_eq!(b.turn(&quiet, "m-1", "one").await, "one");
     assert_eq!(b.turn(&quiet, "m-3", "two").await, "two");
-    let inputs = b.entries(&quiet).await.into_iter().filter(|entry| entry["type"] == "turn.begin").count();
+    let inputs = b
+        .entries(&quiet)
+        .await
+        .into_iter()
+        .filter(|entry| entry["type"] == "turn.begin")
+        .count();
     assert_eq!(inputs, 2);
 
     // Back, it has none of them, and finds them.
@@ -123,11 +145,22 @@ async fn the_sessions_of_a_host_that_is_gone_are_shared_though_no_one_asks() {
     memory.cut("a", true);
     let had = || (b.sessions.owned().len(), c.sessions.owned().len());
     until(|| had().0 + had().1 == ids.len()).await;
-    assert!(had().0 > 0 && had().1 > 0, "one looked for both: {:?}", had());
+    assert!(
+        had().0 > 0 && had().1 > 0,
+        "one looked for both: {:?}",
+        had()
+    );
     for id in &ids {
         let heir = if b.sessions.owns(id) { &b } else { &c };
         assert_eq!(heir.turn(id, "m-2", "two").await, "two");
-        assert_eq!(heir.entries(id).await.iter().filter(|entry| entry["fact"] == "moved").count(), 1);
+        assert_eq!(
+            heir.entries(id)
+                .await
+                .iter()
+                .filter(|entry| entry["fact"] == "moved")
+                .count(),
+            1
+        );
     }
     until(|| b.node.hosts().len() == 2 && c.node.hosts().len() == 2).await;
 }
@@ -144,8 +177,16 @@ async fn the_only_host_has_its_own_sessions_again_when_the_store_is_back() {
     memory.cut("a", false);
     a.has(&id).await;
     assert_eq!(a.turn(&id, "m-2", "two").await, "two");
-    let epochs: Vec<_> = a.entries(&id).await.iter().map(|entry| entry["epoch"].as_u64().unwrap()).collect();
-    assert!(epochs.is_sorted() && epochs.last() == Some(&2), "{epochs:?}");
+    let epochs: Vec<_> = a
+        .entries(&id)
+        .await
+        .iter()
+        .map(|entry| entry["epoch"].as_u64().unwrap())
+        .collect();
+    assert!(
+        epochs.is_sorted() && epochs.last() == Some(&2),
+        "{epochs:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +201,10 @@ async fn an_answer_that_is_lost_doubles_nothing() {
         assert_eq!(a.turn(&id, &format!("m-{n}"), &text).await, text);
     }
     let entries = a.entries(&id).await;
-    let seqs: Vec<_> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    let seqs: Vec<_> = entries
+        .iter()
+        .map(|entry| entry["seq"].as_u64().unwrap())
+        .collect();
     assert_eq!(seqs, (1..=entries.len() as u64).collect::<Vec<_>>());
 }
 
@@ -180,12 +224,21 @@ async fn sessions_whose_files_are_elsewhere_are_unavailable_until_they_begin_ane
     let b = Machine::start(&memory, "b").await;
     let c = Machine::start(&memory, "c").await;
     until(|| b.node.hosts().len() == 3 && c.node.hosts().len() == 3).await;
-    assert!(b.node.relocate(&ids[0]).await.unwrap_err().contains("the host a has it"), "its host is alive");
+    assert!(
+        b.node
+            .relocate(&ids[0])
+            .await
+            .unwrap_err()
+            .contains("the host a has it"),
+        "its host is alive"
+    );
     memory.cut("a", true);
     until(|| b.node.hosts()[0].state == HostPhase::Lost).await;
     let command = format!("trunkline sessions attach {} --relocate", ids[0]);
     let says = |place: &Place, what: &str| match place {
-        Place::Unavailable { host, why } => host == "a" && why.contains("disk") && why.contains(what),
+        Place::Unavailable { host, why } => {
+            host == "a" && why.contains("disk") && why.contains(what)
+        }
         _ => false,
     };
     let place = b.node.locate(&ids[0]).await;
@@ -199,24 +252,41 @@ async fn sessions_whose_files_are_elsewhere_are_unavailable_until_they_begin_ane
         let machine = if host == "b" { &b } else { &c };
         machine.has(id).await;
         let moved = machine.entries(id).await.pop().unwrap();
-        let lost = if *id == never { json!(null) } else { json!("lost") };
+        let lost = if *id == never {
+            json!(null)
+        } else {
+            json!("lost")
+        };
         assert_eq!(
             (&moved["fact"], &moved["message"], &moved["context"]),
             (&json!("moved"), &json!(host), &lost)
         );
         assert_eq!(machine.turn(id, "m-2", "two").await, "two");
         let entries = machine.entries(id).await;
-        let seqs: Vec<_> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+        let seqs: Vec<_> = entries
+            .iter()
+            .map(|entry| entry["seq"].as_u64().unwrap())
+            .collect();
         assert_eq!(seqs, (1..=entries.len() as u64).collect::<Vec<_>>());
-        let resumed = entries.iter().find(|entry| entry["fact"] == "resumed").unwrap();
-        assert_eq!(resumed["context"], if *id == never { "kept" } else { "lost" });
+        let resumed = entries
+            .iter()
+            .find(|entry| entry["fact"] == "resumed")
+            .unwrap();
+        assert_eq!(
+            resumed["context"],
+            if *id == never { "kept" } else { "lost" }
+        );
         at.insert(host);
     }
     assert_eq!(at.len(), 2, "each host has some");
     memory.cut("a", false);
     for id in &ids {
         let place = b.node.locate(id).await;
-        let there = if place == Place::Here { Place::There("b".to_owned()) } else { place };
+        let there = if place == Place::Here {
+            Place::There("b".to_owned())
+        } else {
+            place
+        };
         a.sees(id, &there).await;
     }
 }
@@ -234,15 +304,23 @@ async fn where_no_host_takes_sessions_none_begins_anew_and_that_is_not_advised()
     memory.cut("a", true);
     until(|| b.node.hosts()[0].state == HostPhase::Lost).await;
     let place = b.node.locate(&id).await;
-    assert!(matches!(&place, Place::Unavailable { why, .. } if !why.contains("--relocate")), "{place:?}");
+    assert!(
+        matches!(&place, Place::Unavailable { why, .. } if !why.contains("--relocate")),
+        "{place:?}"
+    );
     assert!(b.node.relocate(&id).await.unwrap_err().contains("no host"));
     assert!(b.sessions.owned().is_empty());
 }
 
 #[test]
 fn a_name_is_had_by_one_at_a_time_and_the_next_run_has_what_the_last_one_had() {
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     let (memory, id) = (Memory::default(), id("s"));
     let first = runtime();
     let a = first.block_on(async {

@@ -15,7 +15,12 @@ use std::time::Duration;
 
 use self::world::{Scale, deaths, outage, spread, traffic};
 
-const SCALE: Scale = Scale { hosts: 50, sessions: 2500, seed: 1, ttl: Duration::from_secs(30) };
+const SCALE: Scale = Scale {
+    hosts: 50,
+    sessions: 2500,
+    seed: 1,
+    ttl: Duration::from_secs(30),
+};
 
 /// Far beyond what anything takes.
 const LATE: Duration = Duration::from_secs(600);
@@ -32,11 +37,21 @@ fn sessions_are_spread_evenly_even_by_loads_that_are_old() {
 #[test]
 fn the_sessions_of_hosts_that_die_have_one_owner_each_soon_after_their_leases() {
     let healed = deaths(SCALE, LATE);
-    assert_eq!((healed.sessions, healed.twice, healed.unserved), (250, 0, 0), "{healed:?}");
+    assert_eq!(
+        (healed.sessions, healed.twice, healed.unserved),
+        (250, 0, 0),
+        "{healed:?}"
+    );
     // A lease that was renewed just before, its second, and what is done then.
     assert!(healed.after.most < 35.0, "{healed:?}");
-    assert!(healed.after_lease.median < 1.5 && healed.after_lease.most < 12.0, "{healed:?}");
-    assert!(healed.shares.most < 4.0 * healed.shares.median, "{healed:?}");
+    assert!(
+        healed.after_lease.median < 1.5 && healed.after_lease.most < 12.0,
+        "{healed:?}"
+    );
+    assert!(
+        healed.shares.most < 4.0 * healed.shares.median,
+        "{healed:?}"
+    );
     assert!(
         healed.server.sum().too_late == 0 && healed.server.longest < Duration::from_secs(5),
         "{healed:?}"
@@ -56,12 +71,28 @@ fn a_renewal_goes_to_each_host_once() {
     let done = traffic(SCALE);
     assert_eq!((done.puts, done.out), (50, 50 * 50), "{done:?}");
     assert_eq!(done.asked(), 50, "nothing else is asked: {done:?}");
-    assert!((300..1000).contains(&(done.bytes_out / done.out)), "{done:?}");
+    assert!(
+        (300..1000).contains(&(done.bytes_out / done.out)),
+        "{done:?}"
+    );
 }
 
 #[test]
 fn two_runs_of_one_seed_are_the_same() {
-    let run = |seed| format!("{:?}", deaths(Scale { hosts: 20, sessions: 1000, seed, ..SCALE }, LATE));
+    let run = |seed| {
+        format!(
+            "{:?}",
+            deaths(
+                Scale {
+                    hosts: 20,
+                    sessions: 1000,
+                    seed,
+                    ..SCALE
+                },
+                LATE
+            )
+        )
+    };
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }

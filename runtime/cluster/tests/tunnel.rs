@@ -17,7 +17,10 @@ use trunkline_cluster::{
 };
 
 fn at(host: &str) -> Address {
-    Address { host: host.to_owned(), incarnation: "1".to_owned() }
+    Address {
+        host: host.to_owned(),
+        incarnation: "1".to_owned(),
+    }
 }
 
 /// Both ends of a tunnel. `passes` says which letters to `b` arrive.
@@ -29,7 +32,11 @@ async fn pair(
         let access = memory.of(host);
         let inbox = access.listen(&at(host)).await.unwrap();
         let (letters, taken) = mpsc::channel::<Bytes>(LETTERS);
-        let way = Way { fabric: Arc::new(access), to: at(other), topic: "t.x".to_owned() };
+        let way = Way {
+            fabric: Arc::new(access),
+            to: at(other),
+            topic: "t.x".to_owned(),
+        };
         (inbox, letters, taken, way)
     };
     let (mut inbox_a, letters_a, taken_a, way_a) = side("a", "b").await;
@@ -85,7 +92,10 @@ async fn one_who_does_not_read_holds_the_other_back() {
     let chunk = vec![b'x'; 64 * 1024];
     let mut written = 0;
     // No time has to pass: nothing else is to be done when it waits.
-    while timeout(Duration::from_millis(200), a.write_all(&chunk)).await.is_ok() {
+    while timeout(Duration::from_millis(200), a.write_all(&chunk))
+        .await
+        .is_ok()
+    {
         written += chunk.len();
         assert!(written < 4 * tunnel::WINDOW, "it is not held back");
     }
@@ -112,7 +122,10 @@ async fn a_letter_that_is_lost_ends_it_and_nothing_is_heard_out_of_order() {
         });
         let mut got = Vec::new();
         let _ = b.read_to_end(&mut got).await;
-        assert!(got.len() < expected.len() && expected.starts_with(&got), "{lost}");
+        assert!(
+            got.len() < expected.len() && expected.starts_with(&got),
+            "{lost}"
+        );
         drop(b);
         writing.await.unwrap();
     }
@@ -126,14 +139,21 @@ async fn a_host_that_is_silent_is_not_waited_for() {
     let mut nothing = Vec::new();
     let begun = tokio::time::Instant::now();
     let _ = a.read_to_end(&mut nothing).await;
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]
 fn a_frame_is_the_same_again_and_garbage_is_none() {
-    for frame in
-        [Frame::Data(7, Bytes::from_static(b"x")), Frame::Taken(u64::MAX), Frame::End(0), Frame::Reset]
-    {
+    for frame in [
+        Frame::Data(7, Bytes::from_static(b"x")),
+        Frame::Taken(u64::MAX),
+        Frame::End(0),
+        Frame::Reset,
+    ] {
         assert_eq!(Frame::of_bytes(&frame.to_bytes()), Some(frame));
     }
     for bytes in [&b""[..], b"\0", b"\x09\0\0\0\0\0\0\0\0", b"\0\0\0\0"] {

@@ -25,7 +25,11 @@ impl FromStr for Address {
     type Err = BadAddress;
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let bad = |why: &str| BadAddress(format!("{why}; it is wss://HOST[:PORT], or ws:// without TLS"));
+        let bad = |why: &str| {
+            BadAddress(format!(
+                "{why}; it is wss://HOST[:PORT], or ws:// without TLS"
+            ))
+        };
         let uri: Uri = text.parse().map_err(|_| bad("this is not an address"))?;
         let is_secure = match uri.scheme_str() {
             Some("wss" | "https") => true,
@@ -42,8 +46,15 @@ impl FromStr for Address {
         }
         let path = uri.path_and_query().map_or("", |path| path.as_str());
         let path = if matches!(path, "" | "/") { PATH } else { path };
-        let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        Ok(Self { host: host.to_owned(), port, is_secure, path: path.to_owned() })
+        let port = authority
+            .port_u16()
+            .unwrap_or(if is_secure { 443 } else { 80 });
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+            is_secure,
+            path: path.to_owned(),
+        })
     }
 }
 
@@ -51,7 +62,10 @@ impl Address {
     /// Whether what is sent can be read on the way: without TLS, and to another machine.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        let of_this_machine = self.bare_host().parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let of_this_machine = self
+            .bare_host()
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
         !self.is_secure && !of_this_machine && self.host != "localhost"
     }
 
@@ -89,19 +103,50 @@ mod tests {
     #[test]
     fn addresses_are_read_and_what_is_none_says_why() {
         for (text, whole, is_open) in [
-            ("wss://hub.example.org", "wss://hub.example.org:443/ws/runtime", false),
-            ("https://hub.example.org/", "wss://hub.example.org:443/ws/runtime", false),
-            ("ws://127.0.0.1:8080", "ws://127.0.0.1:8080/ws/runtime", false),
+            (
+                "wss://hub.example.org",
+                "wss://hub.example.org:443/ws/runtime",
+                false,
+            ),
+            (
+                "https://hub.example.org/",
+                "wss://hub.example.org:443/ws/runtime",
+                false,
+            ),
+            (
+                "ws://127.0.0.1:8080",
+                "ws://127.0.0.1:8080/ws/runtime",
+                false,
+            ),
             ("ws://[::1]:8080/x?y=1", "ws://[::1]:8080/x?y=1", false),
             ("ws://localhost", "ws://localhost:80/ws/runtime", false),
-            ("ws://hub.example.org", "ws://hub.example.org:80/ws/runtime", true),
+            (
+                "ws://hub.example.org",
+                "ws://hub.example.org:80/ws/runtime",
+                true,
+            ),
             ("http://10.0.0.1:1", "ws://10.0.0.1:1/ws/runtime", true),
-            ("ws://localhost.example.org", "ws://localhost.example.org:80/ws/runtime", true),
+            (
+                "ws://localhost.example.org",
+                "ws://localhost.example.org:80/ws/runtime",
+                true,
+            ),
         ] {
             let address: Address = text.parse().unwrap();
-            assert_eq!((address.to_string().as_str(), address.is_open()), (whole, is_open), "{text}");
+            assert_eq!(
+                (address.to_string().as_str(), address.is_open()),
+                (whole, is_open),
+                "{text}"
+            );
         }
-        for text in ["", "hub.example.org", "ftp://a", "ws://", "wss://user:secret@hub", "wss://a b"] {
+        for text in [
+            "",
+            "hub.example.org",
+            "ftp://a",
+            "ws://",
+            "wss://user:secret@hub",
+            "wss://a b",
+        ] {
             let why = text.parse::<Address>().unwrap_err().to_string();
             assert!(!why.contains("secret"), "{why}");
         }

@@ -30,9 +30,14 @@ impl Asked {
     pub(crate) fn new(request: InputRequest) -> Option<Self> {
         let mut fields = request.fields.unwrap_or_default();
         if fields.is_empty() {
-            fields.push(QuestionField { id: "answer".to_owned(), ..QuestionField::default() });
+            fields.push(QuestionField {
+                id: "answer".to_owned(),
+                ..QuestionField::default()
+            });
         }
-        let secret = fields.iter().any(|field| field.kind == Some(FieldKind::Secret));
+        let secret = fields
+            .iter()
+            .any(|field| field.kind == Some(FieldKind::Secret));
         (!secret).then(|| Self {
             request_id: request.request_id,
             prompt: request.prompt,
@@ -43,7 +48,9 @@ impl Asked {
 
     /// What the channel `question` shows of the field that comes next.
     pub(crate) fn shown(&self) -> String {
-        let Some(field) = self.fields.get(self.values.len()) else { return String::new() };
+        let Some(field) = self.fields.get(self.values.len()) else {
+            return String::new();
+        };
         let question = match &field.label {
             Some(label) if self.fields.len() == 1 && self.prompt.is_empty() => label.clone(),
             Some(label) if self.values.is_empty() => format!("{}\n{label}", self.prompt),
@@ -61,7 +68,9 @@ impl Asked {
                         None => json!({ "label": label }),
                     }
                 };
-                choices.map(|choice| option((&choice.id, &choice.label, &choice.description))).collect()
+                choices
+                    .map(|choice| option((&choice.id, &choice.label, &choice.description)))
+                    .collect()
             }
         };
         let multiple = field.kind == Some(FieldKind::Choices);
@@ -84,7 +93,8 @@ impl Asked {
             Ok(value) => value,
             Err(why) => return Answered::Next(Some(why)),
         };
-        self.values.extend(show::value(&value).map(|value| (field.id.clone(), value)));
+        self.values
+            .extend(show::value(&value).map(|value| (field.id.clone(), value)));
         match self.values.len() < self.fields.len() {
             true => Answered::Next(None),
             false => Answered::Whole(std::mem::take(&mut self.values)),
@@ -98,8 +108,9 @@ fn read(field: &QuestionField, text: &str) -> Result<Value, String> {
     let choice = |said: &str| {
         let choices = field.choices.iter().flatten();
         let is_meant = |name: &str| name.trim().eq_ignore_ascii_case(said);
-        let mut found = choices
-            .filter(|choice| is_meant(choice.label.as_deref().unwrap_or(&choice.id)) || is_meant(&choice.id));
+        let mut found = choices.filter(|choice| {
+            is_meant(choice.label.as_deref().unwrap_or(&choice.id)) || is_meant(&choice.id)
+        });
         found.next().map(|choice| Value::from(choice.id.clone()))
     };
     match field.kind {
@@ -109,19 +120,30 @@ fn read(field: &QuestionField, text: &str) -> Result<Value, String> {
             _ => Err("answer with Yes or No".to_owned()),
         },
         Some(FieldKind::Number) => {
-            let number = said.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
+            let number = said
+                .parse::<f64>()
+                .ok()
+                .and_then(serde_json::Number::from_f64);
             let whole = said.parse::<i64>().ok().map(Value::from);
-            whole.or_else(|| number.map(Value::Number)).ok_or_else(|| "answer with a number".to_owned())
+            whole
+                .or_else(|| number.map(Value::Number))
+                .ok_or_else(|| "answer with a number".to_owned())
         }
-        Some(FieldKind::Choice) => choice(said).ok_or_else(|| "answer with one of the choices".to_owned()),
+        Some(FieldKind::Choice) => {
+            choice(said).ok_or_else(|| "answer with one of the choices".to_owned())
+        }
         Some(FieldKind::Choices) => {
             // A label may have a comma of its own.
             if let Some(one) = choice(said) {
                 return Ok(Value::Array(vec![one]));
             }
-            let parts = said.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty());
+            let parts = said
+                .split([',', '\n'])
+                .map(str::trim)
+                .filter(|part| !part.is_empty());
             let all: Option<Vec<_>> = parts.map(choice).collect();
-            all.map(Value::Array).ok_or_else(|| "answer with choices, with commas between".to_owned())
+            all.map(Value::Array)
+                .ok_or_else(|| "answer with choices, with commas between".to_owned())
         }
         Some(FieldKind::Text | FieldKind::Secret) | None => Ok(Value::from(text)),
     }
@@ -169,15 +191,19 @@ mod tests {
         ])
         .unwrap();
         let shown: Value = serde_json::from_str(&asked.shown()).unwrap();
-        assert_eq!(shown["input"]["questions"][0]["options"][1]["label"], "The US, east");
+        assert_eq!(
+            shown["input"]["questions"][0]["options"][1]["label"],
+            "The US, east"
+        );
         assert!(matches!(asked.answer("Mars"), Answered::Next(Some(_))));
         for text in ["europe ", "The US, east", "No", "3"] {
             assert_eq!(asked.answer(text), Answered::Next(None), "{text}");
         }
-        let Answered::Whole(values) = asked.answer(" as it is ") else { panic!("not whole") };
+        let Answered::Whole(values) = asked.answer(" as it is ") else {
+            panic!("not whole")
+        };
         let values = serde_json::to_value(values).unwrap();
-        let expected =
-            json!({ "where": "eu", "also": ["us"], "dry": false, "copies": 3, "note": " as it is " });
+        let expected = json!({ "where": "eu", "also": ["us"], "dry": false, "copies": 3, "note": " as it is " });
         assert_eq!(values, expected);
     }
 
@@ -185,7 +211,9 @@ mod tests {
     fn a_question_without_fields_is_a_text_and_one_for_a_secret_is_not_asked() {
         let mut text = asked(Vec::new()).unwrap();
         assert!(text.shown().contains("Where?"));
-        assert!(matches!(text.answer(""), Answered::Whole(values) if values.contains_key("answer")));
+        assert!(
+            matches!(text.answer(""), Answered::Whole(values) if values.contains_key("answer"))
+        );
         assert!(asked(vec![field("key", FieldKind::Secret, &[])]).is_none());
     }
 }

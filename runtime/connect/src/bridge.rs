@@ -142,7 +142,11 @@ impl Bridge {
     pub(crate) fn ask_agents(&mut self) {
         self.asks_agents = true;
         if let Ok(request_id) = RequestId::new("agents") {
-            let list = AgentsList { request_id, health: None, sessions: None };
+            let list = AgentsList {
+                request_id,
+                health: None,
+                sessions: None,
+            };
             HostMessage::new(SessionId::none(), list).write(&mut self.said);
         }
     }
@@ -155,7 +159,13 @@ impl Bridge {
     /// An agent that the hub is to get and that the host has not.
     pub(crate) fn lacks(&self) -> Option<String> {
         let has = |id: &String| self.agents.iter().any(|agent| agent.id == *id);
-        let lacks = self.rules.agents.iter().flatten().find(|id| !has(id)).cloned();
+        let lacks = self
+            .rules
+            .agents
+            .iter()
+            .flatten()
+            .find(|id| !has(id))
+            .cloned();
         lacks.or_else(|| self.agents.is_empty().then(|| "at all".to_owned()))
     }
 
@@ -165,7 +175,10 @@ impl Bridge {
             let caps = agent.capabilities.clone().unwrap_or_default();
             HelloAgent {
                 id: format!("{}.{}", self.rules.runtime_id, agent.id),
-                profile: agent.profile.clone().unwrap_or_else(|| "external".to_owned()),
+                profile: agent
+                    .profile
+                    .clone()
+                    .unwrap_or_else(|| "external".to_owned()),
                 name: agent.name.clone().unwrap_or_else(|| agent.id.clone()),
                 caps: Caps {
                     native_session_ids: caps.native_session_ids.unwrap_or(false),
@@ -195,12 +208,17 @@ impl Bridge {
         }
         for id in std::mem::take(&mut self.marked) {
             let content =
-                "The connection to the hub broke. What was said here right before may be missing.".to_owned();
+                "The connection to the hub broke. What was said here right before may be missing."
+                    .to_owned();
             let channel = "system".to_owned();
             self.out.push_front(
                 &id,
                 Lost::Marked,
-                &ToHub::Output { session_id: id.clone(), channel, content },
+                &ToHub::Output {
+                    session_id: id.clone(),
+                    channel,
+                    content,
+                },
             );
         }
     }
@@ -211,7 +229,11 @@ impl Bridge {
         self.marked.extend(self.out.broken());
         for (id, mut pending) in std::mem::take(&mut self.requests) {
             match self.rules.lost {
-                WhenLost::Deny => self.deny(&pending, StopReason::Policy, "the connection to the hub broke"),
+                WhenLost::Deny => self.deny(
+                    &pending,
+                    StopReason::Policy,
+                    "the connection to the hub broke",
+                ),
                 WhenLost::Wait => {
                     pending.until = None;
                     self.requests.insert(id, pending);
@@ -224,26 +246,43 @@ impl Bridge {
     pub(crate) fn tick(&mut self) {
         let now = self.now;
         let late = |pending: &Pending| pending.until.is_some_and(|until| until <= now);
-        let late: Vec<_> =
-            self.requests.iter().filter(|(_, pending)| late(pending)).map(|(id, _)| id.clone()).collect();
+        let late: Vec<_> = self
+            .requests
+            .iter()
+            .filter(|(_, pending)| late(pending))
+            .map(|(id, _)| id.clone())
+            .collect();
         for id in late {
             if let Some(pending) = self.requests.remove(&id) {
                 self.deny(&pending, StopReason::Timeout, "no one answered");
             }
         }
         let mut over = Vec::new();
-        let asked: BTreeSet<_> = self.requests.values().map(|pending| pending.session.clone()).collect();
+        let asked: BTreeSet<_> = self
+            .requests
+            .values()
+            .map(|pending| pending.session.clone())
+            .collect();
         for (id, session) in &mut self.sessions {
             if let Some((channel, content)) = session.joined.due(now) {
-                let output = ToHub::Output { session_id: id.clone(), channel, content };
+                let output = ToHub::Output {
+                    session_id: id.clone(),
+                    channel,
+                    content,
+                };
                 self.out.push(id, Lost::Marked, &output);
             }
             let settings = self.settings.get(&session.agent);
-            let idle = settings.and_then(|settings| settings.idle).unwrap_or(self.rules.idle);
-            let lasts = settings.and_then(|settings| settings.lasts).unwrap_or(Duration::MAX);
+            let idle = settings
+                .and_then(|settings| settings.idle)
+                .unwrap_or(self.rules.idle);
+            let lasts = settings
+                .and_then(|settings| settings.lasts)
+                .unwrap_or(Duration::MAX);
             if session.rests()
                 && !asked.contains(id)
-                && (now.saturating_sub(session.used) >= idle || now.saturating_sub(session.opened) >= lasts)
+                && (now.saturating_sub(session.used) >= idle
+                    || now.saturating_sub(session.opened) >= lasts)
             {
                 over.push(id.clone());
             }
@@ -253,12 +292,17 @@ impl Bridge {
 
     /// How soon time matters again.
     pub(crate) fn wakes_in(&self) -> Duration {
-        let is_joining = self.sessions.values().any(|session| !session.joined.is_empty());
+        let is_joining = self
+            .sessions
+            .values()
+            .any(|session| !session.joined.is_empty());
         Duration::from_millis(if is_joining { 250 } else { 2000 })
     }
 
     fn say(&mut self, wire: &SessionId, turn: Option<TurnId>, body: impl Into<HostBody>) {
-        HostMessage::new(wire.clone(), body.into()).of_turn(turn).write(&mut self.said);
+        HostMessage::new(wire.clone(), body.into())
+            .of_turn(turn)
+            .write(&mut self.said);
     }
 
     /// Shows a text on a channel, behind what was said before.
@@ -272,28 +316,46 @@ impl Bridge {
     }
 
     fn put_output(&mut self, id: &str, channel: String, content: String) {
-        let output = ToHub::Output { session_id: id.to_owned(), channel, content };
+        let output = ToHub::Output {
+            session_id: id.to_owned(),
+            channel,
+            content,
+        };
         self.out.push(id, Lost::Marked, &output);
     }
 
     /// Lets go what is being joined.
     fn flush(&mut self, id: &str) {
-        let joined = self.sessions.get_mut(id).and_then(|session| session.joined.take());
+        let joined = self
+            .sessions
+            .get_mut(id)
+            .and_then(|session| session.joined.take());
         if let Some((channel, content)) = joined {
             self.put_output(id, channel, content);
         }
     }
 
     fn put_started(&mut self, id: &str, hub: &str) {
-        let started = ToHub::Started { session_id: id.to_owned(), in_response_to: hub.to_owned() };
+        let started = ToHub::Started {
+            session_id: id.to_owned(),
+            in_response_to: hub.to_owned(),
+        };
         self.out.push(id, Lost::Again, &started);
     }
 
     fn put_completed(&mut self, id: &str, hub: &str, exit_code: i32) {
         self.flush(id);
-        let native_handle = self.sessions.get(id).and_then(|session| session.native.clone());
+        let native_handle = self
+            .sessions
+            .get(id)
+            .and_then(|session| session.native.clone());
         let (session_id, in_response_to) = (id.to_owned(), hub.to_owned());
-        let completed = ToHub::Completed { session_id, in_response_to, exit_code, native_handle };
+        let completed = ToHub::Completed {
+            session_id,
+            in_response_to,
+            exit_code,
+            native_handle,
+        };
         self.out.push(id, Lost::Again, &completed);
     }
 
@@ -302,7 +364,10 @@ impl Bridge {
         self.put_started(id, hub);
         self.show(id, "system", why);
         self.put_completed(id, hub, 1);
-        let running = self.sessions.get(id).and_then(|session| session.turns.front()?.hub.clone());
+        let running = self
+            .sessions
+            .get(id)
+            .and_then(|session| session.turns.front()?.hub.clone());
         if let Some(running) = running {
             self.put_started(id, &running);
         }
@@ -325,13 +390,21 @@ impl Bridge {
     }
 
     fn deny(&mut self, pending: &Pending, reason: StopReason, why: &str) {
-        let Some(wire) = self.sessions.get(&pending.session).map(|session| session.wire.clone()) else {
+        let Some(wire) = self
+            .sessions
+            .get(&pending.session)
+            .map(|session| session.wire.clone())
+        else {
             return;
         };
         let mut response = PermissionResponse::new(pending.request_id.clone(), false);
         response.reason = Some(reason);
         self.say(&wire, None, response);
-        self.show(&pending.session, "system", &format!("denied: {}: {why}", show::cut(&pending.tool, 256)));
+        self.show(
+            &pending.session,
+            "system",
+            &format!("denied: {}: {why}", show::cut(&pending.tool, 256)),
+        );
     }
 
     /// The extensions that each session asks for.

@@ -50,8 +50,12 @@ pub(crate) fn tls() -> io::Result<Arc<ClientConfig>> {
         ));
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions().map_err(io::Error::other)?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    let config = config
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    Ok(Arc::new(
+        config.with_root_certificates(roots).with_no_client_auth(),
+    ))
 }
 
 /// Connects to a hub.
@@ -59,7 +63,9 @@ pub(crate) fn tls() -> io::Result<Arc<ClientConfig>> {
 /// # Errors
 /// Why there is no connection. The text holds no token.
 pub(crate) async fn dial(address: &Address, tls: Option<&Arc<ClientConfig>>) -> io::Result<Socket> {
-    timeout(DIALS, open(address, tls)).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    timeout(DIALS, open(address, tls))
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// Connects to a hub's host and port, with TLS that is verified where its address says so. For what is asked over HTTP.
@@ -69,8 +75,14 @@ pub(crate) async fn dial(address: &Address, tls: Option<&Arc<ClientConfig>>) -> 
 ///
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
-pub async fn stream(address: &Address) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
-    let tls = if address.is_secure() { Some(tls()?) } else { None };
+pub async fn stream(
+    address: &Address,
+) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
+    let tls = if address.is_secure() {
+        Some(tls()?)
+    } else {
+        None
+    };
     timeout(DIALS, plain(address, tls.as_ref()))
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
@@ -79,20 +91,28 @@ pub async fn stream(address: &Address) -> io::Result<impl AsyncRead + AsyncWrite
 async fn plain(address: &Address, tls: Option<&Arc<ClientConfig>>) -> io::Result<Box<dyn Stream>> {
     let tcp = TcpStream::connect((address.bare_host(), address.port())).await?;
     tcp.set_nodelay(true)?;
-    let Some(tls) = tls else { return Ok(Box::new(tcp)) };
+    let Some(tls) = tls else {
+        return Ok(Box::new(tcp));
+    };
     let name = ServerName::try_from(address.bare_host().to_owned()).map_err(io::Error::other)?;
-    Ok(Box::new(TlsConnector::from(tls.clone()).connect(name, tcp).await?))
+    Ok(Box::new(
+        TlsConnector::from(tls.clone()).connect(name, tcp).await?,
+    ))
 }
 
 async fn open(address: &Address, tls: Option<&Arc<ClientConfig>>) -> io::Result<Socket> {
     let stream = plain(address, tls).await?;
-    let request = address.to_string().into_client_request().map_err(io::Error::other)?;
+    let request = address
+        .to_string()
+        .into_client_request()
+        .map_err(io::Error::other)?;
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_FRAME))
         .max_frame_size(Some(MAX_FRAME))
         .write_buffer_size(WRITTEN);
-    let (socket, _) =
-        client_async_with_config(request, stream, Some(config)).await.map_err(io::Error::other)?;
+    let (socket, _) = client_async_with_config(request, stream, Some(config))
+        .await
+        .map_err(io::Error::other)?;
     Ok(socket)
 }
 

@@ -46,8 +46,15 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn new() -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("trunkline-connect-").tempdir()?;
-        Ok(Self { folder, bytes: 0, of_sessions: BTreeMap::new(), files: 0 })
+        let folder = tempfile::Builder::new()
+            .prefix("trunkline-connect-")
+            .tempdir()?;
+        Ok(Self {
+            folder,
+            bytes: 0,
+            of_sessions: BTreeMap::new(),
+            files: 0,
+        })
     }
 }
 
@@ -59,30 +66,45 @@ impl Files for Folder {
             return Err(format!("it is larger than {} MiB", MAX_FILE >> 20));
         }
         if self.bytes + size > KEPT {
-            return Err(format!("the files of all sessions would be larger than {} MiB", KEPT >> 20));
+            return Err(format!(
+                "the files of all sessions would be larger than {} MiB",
+                KEPT >> 20
+            ));
         }
         self.files += 1;
         // A number of its own before the name: no file takes another's place.
         let path = self.folder.path().join(format!("{}-{name}", self.files));
         let mut options = fs::OpenOptions::new();
-        let mut file =
-            options.write(true).create_new(true).mode(0o600).open(&path).map_err(|e| e.to_string())?;
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| e.to_string())?;
         let written = file.write_all(bytes).map_err(|error| error.to_string());
         self.bytes += size;
-        self.of_sessions.entry(session.to_owned()).or_default().push((path.clone(), size));
+        self.of_sessions
+            .entry(session.to_owned())
+            .or_default()
+            .push((path.clone(), size));
         written.map(|()| path)
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
         let mut options = fs::OpenOptions::new();
-        let file =
-            options.read(true).custom_flags(flags.cast_signed()).open(path).map_err(|e| e.to_string())?;
+        let file = options
+            .read(true)
+            .custom_flags(flags.cast_signed())
+            .open(path)
+            .map_err(|e| e.to_string())?;
         if !file.metadata().is_ok_and(|found| found.is_file()) {
             return Err("it is not a file".to_owned());
         }
         let mut bytes = Vec::new();
-        file.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        file.take(MAX_FILE as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| error.to_string())?;
         match bytes.len() > MAX_FILE {
             true => Err(format!("it is larger than {} MiB", MAX_FILE >> 20)),
             false => Ok(bytes),
@@ -134,7 +156,10 @@ mod tests {
     fn files_that_are_kept_are_private_bounded_and_given_back() {
         let mut files = Folder::new().unwrap();
         let path = files.keep("s", "a.txt", b"abc").unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         assert_eq!(files.read(&path).unwrap(), b"abc");
         assert!(files.keep("s", "large", &vec![0; MAX_FILE + 1]).is_err());
         files.bytes = KEPT - 4096;
@@ -149,7 +174,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Folder::new().unwrap();
         let (large, link) = (folder.path().join("large"), folder.path().join("link"));
-        fs::File::create(&large).unwrap().set_len(MAX_FILE as u64 + 1).unwrap();
+        fs::File::create(&large)
+            .unwrap()
+            .set_len(MAX_FILE as u64 + 1)
+            .unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
         for path in [&large, &link, folder.path(), &folder.path().join("none")] {
             assert!(files.read(path).is_err(), "{}", path.display());

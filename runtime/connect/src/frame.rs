@@ -214,7 +214,9 @@ impl FromHub {
             Self::Permission(decision) => (Some(&decision.session_id), Some(&decision.request_id)),
             Self::File(file) => (Some(&file.session_id), None),
             Self::NativeList(list) => (Some(&list.request_id), None),
-            Self::Ack(_) | Self::Config(_) | Self::Token(_) | Self::Ping | Self::Unknown => (None, None),
+            Self::Ack(_) | Self::Config(_) | Self::Token(_) | Self::Ping | Self::Unknown => {
+                (None, None)
+            }
         };
         one.into_iter().chain(other).map(String::as_str)
     }
@@ -241,9 +243,16 @@ pub(crate) enum ToHub {
         native_handle: Option<String>,
     },
     #[serde(rename = "turn.started")]
-    Started { session_id: String, in_response_to: String },
+    Started {
+        session_id: String,
+        in_response_to: String,
+    },
     #[serde(rename = "agent.output")]
-    Output { session_id: String, channel: String, content: String },
+    Output {
+        session_id: String,
+        channel: String,
+        content: String,
+    },
     #[serde(rename = "turn.completed")]
     Completed {
         session_id: String,
@@ -260,9 +269,19 @@ pub(crate) enum ToHub {
         error: Option<String>,
     },
     #[serde(rename = "permission.request")]
-    Permission { session_id: String, request_id: String, tool: String, description: String, resource: String },
+    Permission {
+        session_id: String,
+        request_id: String,
+        tool: String,
+        description: String,
+        resource: String,
+    },
     #[serde(rename = "file.available")]
-    File { session_id: String, metadata: Metadata, data: String },
+    File {
+        session_id: String,
+        metadata: Metadata,
+        data: String,
+    },
     #[serde(rename = "agent.config_ack")]
     ConfigAck {
         agent_id: String,
@@ -271,7 +290,11 @@ pub(crate) enum ToHub {
         error: Option<String>,
     },
     #[serde(rename = "native.sessions.response")]
-    Native { agent_id: String, request_id: String, sessions: Vec<NativeSession> },
+    Native {
+        agent_id: String,
+        request_id: String,
+        sessions: Vec<NativeSession>,
+    },
     #[serde(rename = "pong")]
     Pong {},
 }
@@ -324,18 +347,33 @@ mod tests {
     fn frames_are_read_and_bad_ones_say_why_and_nothing_of_what_they_hold() {
         let read = |text: &str| FromHub::read(text);
         let message = r#"{"type":"user.message","id":null,"ts":"x","payload":{"session_id":"s","message_id":"m","content":"","agent_id":"r.a","new":1}}"#;
-        assert!(matches!(read(message), Ok(FromHub::Message(Message { .. }, false))));
+        assert!(matches!(
+            read(message),
+            Ok(FromHub::Message(Message { .. }, false))
+        ));
         assert!(matches!(read(r#"{"type":"\u0070ing"}"#), Ok(FromHub::Ping)));
-        assert!(matches!(read(r#"{"type":"later","payload":[1]}"#), Ok(FromHub::Unknown)));
+        assert!(matches!(
+            read(r#"{"type":"later","payload":[1]}"#),
+            Ok(FromHub::Unknown)
+        ));
         let long = "x".repeat(ID_BYTES + 1);
         for (text, why) in [
             ("", Dropped::NotAFrame),
             ("[]", Dropped::NotAFrame),
             (r#"{"payload":{}}"#, Dropped::NotAFrame),
             (r#"{"type":"stop.request"}"#, Dropped::Payload),
-            (r#"{"type":"stop.request","payload":{"session_id":1}}"#, Dropped::Payload),
-            (r#"{"type":"stop.request","payload":{"session_id":""}}"#, Dropped::Id),
-            (&format!(r#"{{"type":"stop.request","payload":{{"session_id":"{long}"}}}}"#), Dropped::Id),
+            (
+                r#"{"type":"stop.request","payload":{"session_id":1}}"#,
+                Dropped::Payload,
+            ),
+            (
+                r#"{"type":"stop.request","payload":{"session_id":""}}"#,
+                Dropped::Id,
+            ),
+            (
+                &format!(r#"{{"type":"stop.request","payload":{{"session_id":"{long}"}}}}"#),
+                Dropped::Id,
+            ),
             // A text is not `true`.
             (
                 r#"{"type":"permission.response","payload":{"session_id":"s","request_id":"r","approved":"true"}}"#,
@@ -348,8 +386,15 @@ mod tests {
 
     #[test]
     fn a_frame_has_its_type_beside_its_payload() {
-        let stop = ToHub::StopAck { session_id: "s".to_owned(), ok: true, error: None };
-        assert_eq!(stop.text(), r#"{"type":"stop.ack","payload":{"session_id":"s","ok":true}}"#);
+        let stop = ToHub::StopAck {
+            session_id: "s".to_owned(),
+            ok: true,
+            error: None,
+        };
+        assert_eq!(
+            stop.text(),
+            r#"{"type":"stop.ack","payload":{"session_id":"s","ok":true}}"#
+        );
         assert_eq!(ToHub::Pong {}.text(), r#"{"type":"pong","payload":{}}"#);
     }
 }

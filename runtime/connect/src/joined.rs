@@ -22,7 +22,12 @@ pub(crate) struct Joined {
 
 impl Joined {
     /// Adds a delta. Gives the texts that are complete by it, each with its channel.
-    pub(crate) fn add(&mut self, channel: &str, delta: &str, now: Duration) -> Vec<(String, String)> {
+    pub(crate) fn add(
+        &mut self,
+        channel: &str,
+        delta: &str,
+        now: Duration,
+    ) -> Vec<(String, String)> {
         let mut whole = Vec::new();
         if self.channel != channel {
             whole.extend(self.take());
@@ -31,10 +36,15 @@ impl Joined {
             (self.channel, self.since) = (channel.to_owned(), now);
         }
         // No database of the hub's takes NUL.
-        self.text.extend(delta.chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }));
+        self.text.extend(
+            delta
+                .chars()
+                .map(|c| if c == '\0' { '\u{fffd}' } else { c }),
+        );
         while self.text.len() > PIECE {
-            let end =
-                self.text[..self.text.floor_char_boundary(PIECE)].rfind('\n').map_or(PIECE, |at| at + 1);
+            let end = self.text[..self.text.floor_char_boundary(PIECE)]
+                .rfind('\n')
+                .map_or(PIECE, |at| at + 1);
             whole.extend(self.cut(end, now));
         }
         whole
@@ -48,8 +58,9 @@ impl Joined {
         }
         // Within a block of code a blank line ends nothing.
         let blank = self.text.rmatch_indices("\n\n").map(|(at, _)| at + 2);
-        let paragraph =
-            blank.into_iter().find(|end| self.text[..*end].matches("```").count().is_multiple_of(2));
+        let paragraph = blank
+            .into_iter()
+            .find(|end| self.text[..*end].matches("```").count().is_multiple_of(2));
         let end = match paragraph {
             Some(end) => end,
             None if waited < LINE => return None,
@@ -92,10 +103,16 @@ mod tests {
             assert!(joined.add("stdout", delta, at(place as u64)).is_empty());
         }
         assert_eq!(joined.due(at(999)), None);
-        assert_eq!(joined.due(at(1000)), Some(("stdout".to_owned(), "One paragraph.\n\n".to_owned())));
+        assert_eq!(
+            joined.due(at(1000)),
+            Some(("stdout".to_owned(), "One paragraph.\n\n".to_owned()))
+        );
         assert_eq!(joined.due(at(5999)), None, "a sentence waits for its end");
         assert!(joined.add("stdout", "ther", at(5999)).is_empty());
-        assert_eq!(joined.due(at(6000)), Some(("stdout".to_owned(), "And another".to_owned())));
+        assert_eq!(
+            joined.due(at(6000)),
+            Some(("stdout".to_owned(), "And another".to_owned()))
+        );
         assert_eq!((joined.due(at(60_000)), joined.take()), (None, None));
     }
 
@@ -112,12 +129,19 @@ mod tests {
     fn another_channel_ends_a_text_and_a_long_one_is_cut_where_characters_end() {
         let mut joined = Joined::default();
         joined.add("stdout", "a\0", at(0));
-        assert_eq!(joined.add("stderr", "b", at(1)), [("stdout".to_owned(), "a\u{fffd}".to_owned())]);
+        assert_eq!(
+            joined.add("stderr", "b", at(1)),
+            [("stdout".to_owned(), "a\u{fffd}".to_owned())]
+        );
         let long = "ä".repeat(PIECE);
         let whole = joined.add("stderr", &long, at(2));
         let rest = joined.take().unwrap().1;
         assert!(whole.iter().all(|(_, text)| text.len() <= PIECE) && rest.len() <= PIECE);
-        let all: String = whole.into_iter().map(|(_, text)| text).chain([rest]).collect();
+        let all: String = whole
+            .into_iter()
+            .map(|(_, text)| text)
+            .chain([rest])
+            .collect();
         assert_eq!(all, format!("b{long}"));
     }
 }

@@ -53,14 +53,22 @@ impl Outbox {
     pub(crate) fn push(&mut self, session: &str, lost: Lost, frame: &ToHub) {
         let text = frame.text();
         self.bytes += text.len();
-        self.waiting.push_back(Frame { session: session.to_owned(), lost, text });
+        self.waiting.push_back(Frame {
+            session: session.to_owned(),
+            lost,
+            text,
+        });
     }
 
     /// Puts a frame before all that wait.
     pub(crate) fn push_front(&mut self, session: &str, lost: Lost, frame: &ToHub) {
         let text = frame.text();
         self.bytes += text.len();
-        self.waiting.push_front(Frame { session: session.to_owned(), lost, text });
+        self.waiting.push_front(Frame {
+            session: session.to_owned(),
+            lost,
+            text,
+        });
     }
 
     /// Whether there is a frame that may be written.
@@ -155,7 +163,10 @@ mod tests {
     }
 
     fn started(id: &str) -> ToHub {
-        ToHub::Started { session_id: "s".to_owned(), in_response_to: id.to_owned() }
+        ToHub::Started {
+            session_id: "s".to_owned(),
+            in_response_to: id.to_owned(),
+        }
     }
 
     #[test]
@@ -173,7 +184,11 @@ mod tests {
         outbox.is_read(1);
         assert_eq!((outbox.has_unread(), outbox.ask()), (true, 4));
         let marked = outbox.broken();
-        assert_eq!(marked.into_iter().collect::<Vec<_>>(), ["b"], "a's was read, and d's was not written");
+        assert_eq!(
+            marked.into_iter().collect::<Vec<_>>(),
+            ["b"],
+            "a's was read, and d's was not written"
+        );
         assert!(!outbox.has_unread());
         assert_eq!(outbox.next(), Some(started("m").text()));
         assert_eq!(outbox.next(), Some(output("waits").text()));
@@ -203,8 +218,14 @@ mod tests {
         }
         let written = std::iter::from_fn(|| outbox.next()).count();
         assert_eq!((written, outbox.has_next()), (UNREAD_FRAMES, false));
-        assert!(outbox.asks_soon(), "a hub that has read them all is not waited for");
-        assert_eq!((outbox.ask(), outbox.asks_soon()), (UNREAD_FRAMES as u64, false));
+        assert!(
+            outbox.asks_soon(),
+            "a hub that has read them all is not waited for"
+        );
+        assert_eq!(
+            (outbox.ask(), outbox.asks_soon()),
+            (UNREAD_FRAMES as u64, false)
+        );
         outbox.is_read(1);
         assert!(outbox.has_next());
         let large = output(&"x".repeat(WAITING_BYTES));

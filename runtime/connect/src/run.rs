@@ -90,9 +90,23 @@ where
         false => None,
     };
     let files = Folder::new().map_err(named("there is no room for files"))?;
-    let ConnectOptions { address, token, runtime_id, org, agents, idle, lost } = options;
+    let ConnectOptions {
+        address,
+        token,
+        runtime_id,
+        org,
+        agents,
+        idle,
+        lost,
+    } = options;
     token.read()?;
-    let rules = Rules { runtime_id, org, agents, idle, lost };
+    let rules = Rules {
+        runtime_id,
+        org,
+        agents,
+        idle,
+        lost,
+    };
     let connector = Connector {
         bridge: Bridge::new(rules, Box::new(files)),
         input: Box::new(input),
@@ -125,7 +139,10 @@ struct Connector {
 }
 
 impl Connector {
-    async fn run(mut self, stop: &mut (impl Future<Output = ()> + Unpin)) -> Result<Ended, ConnectError> {
+    async fn run(
+        mut self,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+    ) -> Result<Ended, ConnectError> {
         let mut wait = WAITS.0;
         let mut was_taken = false;
         loop {
@@ -133,7 +150,9 @@ impl Connector {
                 Broken::Over(over) => Some(over),
                 Broken::Refused(why) if !was_taken => return Err(ConnectError::Refused(why)),
                 Broken::Refused(why) => {
-                    tracing::error!("the hub refuses the runtime: {why}; its token file is read again");
+                    tracing::error!(
+                        "the hub refuses the runtime: {why}; its token file is read again"
+                    );
                     wait = WAITS.1;
                     None
                 }
@@ -172,7 +191,9 @@ impl Connector {
             (None, Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
         };
         let (address, tls) = (self.address.clone(), self.tls.clone());
-        let dialled = self.serve_host(stop, async move { dial(&address, tls.as_ref()).await }).await;
+        let dialled = self
+            .serve_host(stop, async move { dial(&address, tls.as_ref()).await })
+            .await;
         let socket = match dialled {
             Ok(Ok(socket)) => socket,
             Ok(Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
@@ -216,7 +237,10 @@ impl Connector {
     ) -> Broken {
         let hello = self.bridge.hello(token);
         let lost = |why: &str, since| Broken::Lost(why.to_owned(), since);
-        if !matches!(timeout(ACK, socket.send(Message::text(hello))).await, Ok(Ok(()))) {
+        if !matches!(
+            timeout(ACK, socket.send(Message::text(hello))).await,
+            Ok(Ok(()))
+        ) {
             return lost("the hub does not read", None);
         }
         let mut since = None;
@@ -231,7 +255,12 @@ impl Connector {
             let has_next = since.is_some() && self.bridge.out.has_next();
             let has_room = !self.bridge.out.overflows() && self.bridge.said.len() < SAID;
             writes_first = !writes_first;
-            let wants = Wants { read: has_room, next: has_next, flush: is_dirty, writes_first };
+            let wants = Wants {
+                read: has_room,
+                next: has_next,
+                flush: is_dirty,
+                writes_first,
+            };
             tokio::select! {
                 () = &mut *stop => {
                     self.say_goodbye(&mut socket).await;

@@ -78,12 +78,17 @@ impl Session {
 
     /// Whether nothing goes on in it.
     pub(crate) fn rests(&self) -> bool {
-        self.turns.is_empty() && self.question.is_none() && self.steers.is_empty() && self.joined.is_empty()
+        self.turns.is_empty()
+            && self.question.is_none()
+            && self.steers.is_empty()
+            && self.joined.is_empty()
     }
 
     /// Whether a message of the hub is under way already.
     pub(crate) fn has(&self, hub: &str) -> bool {
-        self.turns.iter().any(|turn| turn.hub.as_deref() == Some(hub))
+        self.turns
+            .iter()
+            .any(|turn| turn.hub.as_deref() == Some(hub))
             || self.steers.iter().any(|steer| steer.hub == hub)
     }
 }

@@ -29,29 +29,54 @@ impl Settings {
     pub(crate) fn apply(&mut self, update: &ConfigUpdate) -> Result<(), String> {
         let mut new = self.clone();
         let none = (Security::default(), Limits::default());
-        let (security, limits) =
-            (update.security.as_ref().unwrap_or(&none.0), update.limits.as_ref().unwrap_or(&none.1));
+        let (security, limits) = (
+            update.security.as_ref().unwrap_or(&none.0),
+            update.limits.as_ref().unwrap_or(&none.1),
+        );
         let lists = [
             ("allowed_paths", &security.allowed_paths),
             ("denied_paths", &security.denied_paths),
             ("allowed_tools", &security.allowed_tools),
             ("env_whitelist", &security.env_whitelist),
         ];
-        let texts = [("permission_mode", &security.permission_mode), ("cwd", &security.cwd)];
-        let lists = lists.into_iter().filter(|(_, list)| list.as_ref().is_some_and(|list| !list.is_empty()));
-        let texts = texts.into_iter().filter(|(_, text)| text.as_ref().is_some_and(|text| !text.is_empty()));
-        let refused: Vec<_> = lists.map(|(name, _)| name).chain(texts.map(|(name, _)| name)).collect();
+        let texts = [
+            ("permission_mode", &security.permission_mode),
+            ("cwd", &security.cwd),
+        ];
+        let lists = lists
+            .into_iter()
+            .filter(|(_, list)| list.as_ref().is_some_and(|list| !list.is_empty()));
+        let texts = texts
+            .into_iter()
+            .filter(|(_, text)| text.as_ref().is_some_and(|text| !text.is_empty()));
+        let refused: Vec<_> = lists
+            .map(|(name, _)| name)
+            .chain(texts.map(|(name, _)| name))
+            .collect();
         if !refused.is_empty() {
-            return Err(format!("the runtime's own configuration sets {}", refused.join(", ")));
+            return Err(format!(
+                "the runtime's own configuration sets {}",
+                refused.join(", ")
+            ));
         }
-        if let Some(tools) = security.disallowed_tools.as_ref().filter(|tools| !tools.is_empty()) {
+        if let Some(tools) = security
+            .disallowed_tools
+            .as_ref()
+            .filter(|tools| !tools.is_empty())
+        {
             if tools.len() > TOOLS {
                 return Err(format!("disallowed_tools has more than {TOOLS} tools"));
             }
             new.denied_tools.clone_from(tools);
         }
-        new.max_sessions = limits.max_sessions.filter(|most| *most > 0).or(new.max_sessions);
-        new.max_output = limits.max_output_bytes.filter(|most| *most > 0).or(new.max_output);
+        new.max_sessions = limits
+            .max_sessions
+            .filter(|most| *most > 0)
+            .or(new.max_sessions);
+        new.max_output = limits
+            .max_output_bytes
+            .filter(|most| *most > 0)
+            .or(new.max_output);
         new.idle = duration("idle_timeout", limits.idle_timeout.as_deref())?.or(new.idle);
         new.lasts = duration("session_timeout", limits.session_timeout.as_deref())?.or(new.lasts);
         *self = new;
@@ -61,16 +86,23 @@ impl Settings {
 
 /// A duration as Go writes it: `1h30m0s`, `1.5s`. `None` for an empty one, and for zero.
 fn duration(name: &str, text: Option<&str>) -> Result<Option<Duration>, String> {
-    let Some(mut rest) = text.map(str::trim).filter(|text| !text.is_empty() && *text != "0") else {
+    let Some(mut rest) = text
+        .map(str::trim)
+        .filter(|text| !text.is_empty() && *text != "0")
+    else {
         return Ok(None);
     };
     let wrong = || format!("{name} is not a duration such as 30m");
     let mut seconds = 0.0;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wrong)?;
         let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
         rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
         seconds += number
             * match &rest[..unit] {
                 "h" => 3600.0,
@@ -119,20 +151,26 @@ mod tests {
     fn what_could_widen_is_refused_by_name_and_nothing_of_it_is_applied() {
         for (text, named) in [
             (r#"{"permission_mode":"skip"}"#, "permission_mode"),
-            (r#"{"allowed_tools":["Bash"],"cwd":"/"}"#, "allowed_tools, cwd"),
+            (
+                r#"{"allowed_tools":["Bash"],"cwd":"/"}"#,
+                "allowed_tools, cwd",
+            ),
             (r#"{"allowed_paths":["/"]}"#, "allowed_paths"),
             (r#"{"denied_paths":["/"]}"#, "denied_paths"),
             (r#"{"env_whitelist":["KEY"]}"#, "env_whitelist"),
         ] {
             let text = text.replacen('{', r#"{"disallowed_tools":["X"],"#, 1);
             let mut settings = Settings::default();
-            let why =
-                settings.apply(&update(&format!(r#"{{"agent_id":"a","security":{text}}}"#))).unwrap_err();
+            let why = settings
+                .apply(&update(&format!(r#"{{"agent_id":"a","security":{text}}}"#)))
+                .unwrap_err();
             assert!(why.ends_with(named), "{why}");
             assert_eq!(settings, Settings::default());
         }
         for bad in ["5", "m", "1x", "-1s", "1..2s", "1e99h"] {
-            let text = format!(r#"{{"agent_id":"a","limits":{{"max_sessions":1,"idle_timeout":"{bad}"}}}}"#);
+            let text = format!(
+                r#"{{"agent_id":"a","limits":{{"max_sessions":1,"idle_timeout":"{bad}"}}}}"#
+            );
             let mut settings = Settings::default();
             assert!(settings.apply(&update(&text)).is_err(), "{bad}");
             assert_eq!(settings, Settings::default());

@@ -12,17 +12,24 @@ const TOOL_BYTES: usize = 64 * 1024;
 pub(crate) fn tool_start(start: &ToolStart) -> String {
     let input = match &start.input {
         None => json!({}),
-        Some(input) if input.get().len() > TOOL_BYTES => json!({ "truncated": cut(input.get(), TOOL_BYTES) }),
+        Some(input) if input.get().len() > TOOL_BYTES => {
+            json!({ "truncated": cut(input.get(), TOOL_BYTES) })
+        }
         Some(input) => input.to().unwrap_or_default(),
     };
-    json!({ "type": "tool_use", "id": start.tool_call_id, "name": start.tool, "input": input }).to_string()
+    json!({ "type": "tool_use", "id": start.tool_call_id, "name": start.tool, "input": input })
+        .to_string()
 }
 
 /// The end of a call.
 pub(crate) fn tool_end(end: &ToolEnd) -> String {
     let mut content = cut(end.content.as_deref().unwrap_or_default(), TOOL_BYTES);
     if content.is_empty() {
-        let changed = end.diffs.iter().flatten().map(|diff| format!("changed {}", diff.path));
+        let changed = end
+            .diffs
+            .iter()
+            .flatten()
+            .map(|diff| format!("changed {}", diff.path));
         content = cut(&changed.collect::<Vec<_>>().join("\n"), TOOL_BYTES);
     }
     json!({
@@ -59,7 +66,11 @@ pub(crate) fn end(complete: &TurnComplete) -> Option<String> {
         Status::Refused => "the turn was refused",
         Status::Limit => "a limit was reached",
     };
-    let why = complete.error.as_ref().and_then(why).or_else(|| complete.stop_reason.clone());
+    let why = complete
+        .error
+        .as_ref()
+        .and_then(why)
+        .or_else(|| complete.stop_reason.clone());
     Some(why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}")))
 }
 
@@ -76,13 +87,19 @@ pub(crate) fn closed(closed: &SessionClosed) -> String {
     let why = closed.error.as_ref().and_then(why);
     why.unwrap_or_else(|| {
         let reason = closed.reason.map_or("", |reason| reason.as_str());
-        format!("the session has ended {reason}").trim_end().to_owned()
+        format!("the session has ended {reason}")
+            .trim_end()
+            .to_owned()
     })
 }
 
 fn why(failure: &Failure) -> Option<String> {
     let text = failure.message.clone().filter(|text| !text.is_empty());
-    let text = text.or_else(|| failure.category.map(|category| category.as_str().to_owned()))?;
+    let text = text.or_else(|| {
+        failure
+            .category
+            .map(|category| category.as_str().to_owned())
+    })?;
     Some(match &failure.retry_at {
         Some(time) => format!("{text} (again at {time})"),
         None => text,
@@ -143,21 +160,36 @@ mod tests {
         let failed = "the turn failed: asked too often".to_owned();
         assert_eq!(of(Status::Failed, None, Some(0)), (1, Some(failed.clone())));
         assert_eq!(of(Status::Failed, None, Some(7)), (7, Some(failed)));
-        assert_eq!(of(Status::Limit, None, None), (1, Some("a limit was reached".to_owned())));
+        assert_eq!(
+            of(Status::Limit, None, None),
+            (1, Some("a limit was reached".to_owned()))
+        );
     }
 
     #[test]
     fn what_a_tool_takes_and_gives_is_bounded_and_stays_json() {
         let id = ToolCallId::new("c").unwrap();
         let large = "ä".repeat(TOOL_BYTES);
-        let start =
-            ToolStart { input: value(&json!({ "text": large })), ..ToolStart::new(id.clone(), "Read") };
-        let end = ToolEnd { content: Some(large), is_error: Some(true), ..ToolEnd::new(id) };
+        let start = ToolStart {
+            input: value(&json!({ "text": large })),
+            ..ToolStart::new(id.clone(), "Read")
+        };
+        let end = ToolEnd {
+            content: Some(large),
+            is_error: Some(true),
+            ..ToolEnd::new(id)
+        };
         for text in [tool_start(&start), tool_end(&end)] {
             assert!(text.len() < 2 * TOOL_BYTES, "{}", text.len());
             let _: Value = serde_json::from_str(&text).unwrap();
         }
-        let small = ToolStart { input: value(&json!({ "a": 1 })), ..start };
-        assert_eq!(tool_start(&small), r#"{"type":"tool_use","id":"c","name":"Read","input":{"a":1}}"#);
+        let small = ToolStart {
+            input: value(&json!({ "a": 1 })),
+            ..start
+        };
+        assert_eq!(
+            tool_start(&small),
+            r#"{"type":"tool_use","id":"c","name":"Read","input":{"a":1}}"#
+        );
     }
 }

@@ -61,14 +61,20 @@ impl TokenFile {
     /// # Errors
     /// Why there is none.
     pub fn read(&self) -> Result<String, TokenError> {
-        let failed = |source| TokenError::Io { path: self.path.clone(), what: "read", source };
+        let failed = |source| TokenError::Io {
+            path: self.path.clone(),
+            what: "read",
+            source,
+        };
         let file = fs::File::open(&self.path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         if found.mode() & 0o077 != 0 {
             return Err(TokenError::Open(self.path.clone()));
         }
         let mut text = String::new();
-        file.take(MAX_BYTES).read_to_string(&mut text).map_err(failed)?;
+        file.take(MAX_BYTES)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
         let token = text.trim();
         match token.is_empty() || !token.chars().all(|c| c.is_ascii_graphic()) {
             true => Err(TokenError::Empty(self.path.clone())),
@@ -87,11 +93,18 @@ impl TokenFile {
     pub fn replace(&self, token: &str) -> Result<(), TokenError> {
         trunkline_redact::register("runtime token", token);
         let write = || {
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = self
+                .path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new("."));
             let mut new = tempfile::Builder::new();
             let new = new.prefix(".token-").make_in(folder, |path| {
-                fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+                fs::OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(path)
             });
             let mut new = new?;
             writeln!(new, "{token}")?;
@@ -99,7 +112,11 @@ impl TokenFile {
             new.persist(&self.path).map_err(|error| error.error)?;
             Ok(())
         };
-        write().map_err(|source| TokenError::Io { path: self.path.clone(), what: "written", source })
+        write().map_err(|source| TokenError::Io {
+            path: self.path.clone(),
+            what: "written",
+            source,
+        })
     }
 }
 
@@ -120,7 +137,11 @@ mod tests {
         assert_eq!(file.read().unwrap(), "two:3");
         let mode = fs::metadata(file.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "no other file is left"
+        );
     }
 
     #[test]

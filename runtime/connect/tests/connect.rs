@@ -1,6 +1,9 @@
 //! A connector between a hub on a real WebSocket, which holds to what is known of Amurg's, and a host of a few lines.
 
-#![allow(clippy::needless_pass_by_value, reason = "frames are made where they are said")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "frames are made where they are said"
+)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod hub;
@@ -65,18 +68,31 @@ impl Connector {
         }));
         let (lines, output) = tokio::io::split(near);
         let lines = BufReader::new(lines).lines();
-        Self { lines, output, stop: Some(stop), done, token, _folder: folder }
+        Self {
+            lines,
+            output,
+            stop: Some(stop),
+            done,
+            token,
+            _folder: folder,
+        }
     }
 
     /// What the host is sent next.
     async fn line(&mut self) -> Value {
-        let line =
-            timeout(SOON, self.lines.next_line()).await.expect("a line in time").unwrap().expect("a line");
+        let line = timeout(SOON, self.lines.next_line())
+            .await
+            .expect("a line in time")
+            .unwrap()
+            .expect("a line");
         serde_json::from_str(&line).unwrap()
     }
 
     async fn say(&mut self, line: Value) {
-        self.output.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.output
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
     }
 
     async fn name_agents(&mut self) {
@@ -89,7 +105,10 @@ impl Connector {
     /// Takes a session that the hub opens. Gives its id at the host.
     async fn opened(&mut self) -> Value {
         let start = self.line().await;
-        assert_eq!((&start["type"], &start["agent_id"]), (&json!("session.start"), &json!("a")));
+        assert_eq!(
+            (&start["type"], &start["agent_id"]),
+            (&json!("session.start"), &json!("a"))
+        );
         let wire = start["session_id"].clone();
         self.say(
             json!({ "type": "session.ready", "session_id": wire, "protocol": 1, "extensions": ["turns"] }),
@@ -100,7 +119,10 @@ impl Connector {
 
     async fn ended(mut self) -> Outcome {
         drop(self.stop.take());
-        timeout(SOON, self.done).await.expect("an end in time").unwrap()
+        timeout(SOON, self.done)
+            .await
+            .expect("an end in time")
+            .unwrap()
     }
 }
 
@@ -134,17 +156,26 @@ async fn a_turn_goes_from_the_hub_to_the_host_and_back() {
         (&agent["id"], &agent["profile"], &agent["name"]),
         (&json!("r.a"), &json!("codex"), &json!("A"))
     );
-    hub.say("session.create", json!({ "session_id": "s", "agent_id": "r.a", "user_id": "u" })).await;
+    hub.say(
+        "session.create",
+        json!({ "session_id": "s", "agent_id": "r.a", "user_id": "u" }),
+    )
+    .await;
     let wire = connector.opened().await;
     assert_eq!(hub.hears("session.created").await["ok"], true);
     hub.say("user.message", message("m-1", "hello")).await;
     let input = connector.line().await;
-    assert_eq!((&input["type"], &input["content"]), (&json!("user.input"), &json!("hello")));
+    assert_eq!(
+        (&input["type"], &input["content"]),
+        (&json!("user.input"), &json!("hello"))
+    );
     let turn = &input["turn_id"];
     connector
         .say(json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": "Hello!" }))
         .await;
-    connector.say(json!({ "type": "turn.complete", "session_id": wire, "turn_id": turn })).await;
+    connector
+        .say(json!({ "type": "turn.complete", "session_id": wire, "turn_id": turn }))
+        .await;
     assert_eq!(hub.hears("turn.started").await["in_response_to"], "m-1");
     assert_eq!(hub.hears("agent.output").await["content"], "Hello!");
     assert_eq!(hub.hears("turn.completed").await["exit_code"], 0);
@@ -159,7 +190,14 @@ async fn a_turn_goes_from_the_hub_to_the_host_and_back() {
     assert_eq!(hub.hears("turn.completed").await["exit_code"], 1);
     assert_eq!(connector.line().await["type"], "session.close");
     connector.output.shutdown().await.unwrap();
-    assert_eq!(timeout(SOON, connector.done).await.unwrap().unwrap().unwrap(), Ended::Stopped);
+    assert_eq!(
+        timeout(SOON, connector.done)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap(),
+        Ended::Stopped
+    );
 }
 
 #[tokio::test]
@@ -176,23 +214,52 @@ async fn a_connection_that_breaks_in_a_turn_is_made_anew_and_the_end_comes() {
     hub.hears("agent.output").await;
     hub.drop_connection();
     let denied = connector.line().await;
-    assert_eq!((&denied["request_id"], &denied["approved"]), (&json!("q"), &json!(false)));
+    assert_eq!(
+        (&denied["request_id"], &denied["approved"]),
+        (&json!("q"), &json!(false))
+    );
     // What happens meanwhile waits.
-    connector.say(json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": "Done." })).await;
-    connector.say(json!({ "type": "turn.complete", "session_id": wire, "turn_id": turn })).await;
+    connector
+        .say(json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": "Done." }))
+        .await;
+    connector
+        .say(json!({ "type": "turn.complete", "session_id": wire, "turn_id": turn }))
+        .await;
     connector.name_agents().await;
     hub.accept().await;
     let mut words: Vec<String> = Vec::new();
-    while words.last().is_none_or(|word| !word.starts_with("turn.completed")) {
+    while words
+        .last()
+        .is_none_or(|word| !word.starts_with("turn.completed"))
+    {
         let (kind, payload) = hub.next().await;
-        words.push(format!("{kind} {}", payload["content"].as_str().unwrap_or_default()));
+        words.push(format!(
+            "{kind} {}",
+            payload["content"].as_str().unwrap_or_default()
+        ));
     }
-    assert!(words[0].starts_with("agent.output The connection to the hub broke."), "{words:?}");
-    assert!(words.iter().any(|word| word == "agent.output Done."), "{words:?}");
-    let outputs = words.iter().filter(|word| word.contains("tool_use")).count();
+    assert!(
+        words[0].starts_with("agent.output The connection to the hub broke."),
+        "{words:?}"
+    );
+    assert!(
+        words.iter().any(|word| word == "agent.output Done."),
+        "{words:?}"
+    );
+    let outputs = words
+        .iter()
+        .filter(|word| word.contains("tool_use"))
+        .count();
     assert_eq!(outputs, 0, "the hub would show it twice: {words:?}");
     connector.output.shutdown().await.unwrap();
-    assert_eq!(timeout(SOON, connector.done).await.unwrap().unwrap().unwrap(), Ended::HostEnded);
+    assert_eq!(
+        timeout(SOON, connector.done)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap(),
+        Ended::HostEnded
+    );
 }
 
 #[tokio::test]
@@ -200,7 +267,8 @@ async fn a_new_token_is_kept_and_shown_by_the_next_connection() {
     let mut hub = Hub::new().await;
     let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
     hub.accept().await;
-    hub.say("runtime.token_refresh", json!({ "token": "r:1:ab" })).await;
+    hub.say("runtime.token_refresh", json!({ "token": "r:1:ab" }))
+        .await;
     // Behind the next answer it has been taken.
     hub.say("ping", json!({})).await;
     hub.hears("pong").await;
@@ -216,8 +284,16 @@ async fn a_hub_that_refuses_ends_a_connector_that_it_never_took() {
     let mut hub = Hub::new().await;
     let connector = Connector::to(&hub.address(), WhenLost::Deny).await;
     hub.refuse("invalid runtime credentials").await;
-    let error = timeout(SOON, connector.done).await.unwrap().unwrap().unwrap_err().to_string();
-    assert_eq!(error, "the hub refuses the runtime: invalid runtime credentials");
+    let error = timeout(SOON, connector.done)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "the hub refuses the runtime: invalid runtime credentials"
+    );
     assert!(!error.contains("t-1"));
 }
 
@@ -225,10 +301,17 @@ async fn a_hub_that_refuses_ends_a_connector_that_it_never_took() {
 async fn an_agent_that_the_host_has_not_is_an_error_before_anything_is_dialled() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("ws://{}", listener.local_addr().unwrap());
-    let mut connector =
-        Connector::begin(&address, WhenLost::Deny, Some(vec!["a".to_owned(), "none".to_owned()]));
+    let mut connector = Connector::begin(
+        &address,
+        WhenLost::Deny,
+        Some(vec!["a".to_owned(), "none".to_owned()]),
+    );
     connector.name_agents().await;
-    let error = timeout(SOON, connector.done).await.unwrap().unwrap().unwrap_err();
+    let error = timeout(SOON, connector.done)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap_err();
     assert!(matches!(error, ConnectError::NoAgent(agent) if agent == "none"));
     assert!(timeout(Duration::ZERO, listener.accept()).await.is_err());
 }
@@ -238,12 +321,22 @@ async fn garbage_costs_itself_and_a_giant_frame_the_connection() {
     let mut hub = Hub::new().await;
     let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
     hub.accept().await;
-    for text in ["garbage", "{}", "[1]", r#"{"type":"stop.request","payload":{"session_id":7}}"#] {
+    for text in [
+        "garbage",
+        "{}",
+        "[1]",
+        r#"{"type":"stop.request","payload":{"session_id":7}}"#,
+    ] {
         hub.send(Message::text(text)).await;
     }
     hub.send(Message::binary(vec![0; 4096])).await;
-    hub.say("permission.response", json!({ "session_id": "x", "request_id": "y", "approved": true })).await;
-    hub.say("stop.request", json!({ "session_id": "unknown" })).await;
+    hub.say(
+        "permission.response",
+        json!({ "session_id": "x", "request_id": "y", "approved": true }),
+    )
+    .await;
+    hub.say("stop.request", json!({ "session_id": "unknown" }))
+        .await;
     assert_eq!(hub.hears("stop.ack").await["ok"], false);
     let giant = json!({ "type": "user.message", "payload": message("m", &"x".repeat(21 << 20)) });
     // It is let go before it is whole.
@@ -253,7 +346,11 @@ async fn garbage_costs_itself_and_a_giant_frame_the_connection() {
     hub.accept().await;
     hub.say("user.message", message("m-1", "hello")).await;
     connector.opened().await;
-    assert_eq!(connector.line().await["content"], "hello", "it goes on, and nothing of before was taken");
+    assert_eq!(
+        connector.line().await["content"],
+        "hello",
+        "it goes on, and nothing of before was taken"
+    );
     assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
 }
 
@@ -263,7 +360,11 @@ async fn a_flood_of_a_hub_that_reads_nothing_stays_bounded_and_harms_no_one() {
     let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
     hub.accept().await;
     for number in 0..20_000 {
-        hub.say("stop.request", json!({ "session_id": format!("unknown-{number}") })).await;
+        hub.say(
+            "stop.request",
+            json!({ "session_id": format!("unknown-{number}") }),
+        )
+        .await;
     }
     hub.say("user.message", message("m-1", "hello")).await;
     // It begins to read: each has its answer, in order.
@@ -293,11 +394,21 @@ async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() 
         output
     });
     for number in 0..LINES {
-        let content = hub.hears("agent.output").await["content"].as_str().unwrap().to_owned();
+        let content = hub.hears("agent.output").await["content"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         assert!(content.starts_with(&format!("{number}:")) && content.len() > 50_000);
     }
     writes.await.unwrap().shutdown().await.unwrap();
-    assert_eq!(timeout(SOON, connector.done).await.unwrap().unwrap().unwrap(), Ended::HostEnded);
+    assert_eq!(
+        timeout(SOON, connector.done)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap(),
+        Ended::HostEnded
+    );
 }
 
 #[tokio::test]
@@ -307,12 +418,14 @@ async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
     // It has seen that. The host says so much that its answer about its agents is not read.
     assert_eq!(connector.line().await["type"], "agents.list");
     let text = "x".repeat(100_000);
-    let line =
-        json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": text, "channel": "tool" });
+    let line = json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": text, "channel": "tool" });
     let mut output = connector.output;
     let writes = tokio::spawn(async move {
         for _ in 0..80 {
-            output.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            output
+                .write_all(format!("{line}\n").as_bytes())
+                .await
+                .unwrap();
         }
         output
     });
@@ -323,21 +436,30 @@ async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
         outputs += usize::from(kind == "agent.output" && payload["channel"] == "tool");
     }
     writes.await.unwrap().shutdown().await.unwrap();
-    assert_eq!(timeout(SOON, connector.done).await.unwrap().unwrap().unwrap(), Ended::HostEnded);
+    assert_eq!(
+        timeout(SOON, connector.done)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap(),
+        Ended::HostEnded
+    );
 }
 
 #[tokio::test]
 async fn a_hub_is_verified_before_the_token_is_shown() {
     let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let server = rustls::ServerConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![key.cert.der().clone()],
-            rustls::pki_types::PrivatePkcs8KeyDer::from(key.signing_key.serialize_der()).into(),
-        )
-        .unwrap();
+    let server = rustls::ServerConfig::builder_with_provider(
+        rustls::crypto::ring::default_provider().into(),
+    )
+    .with_safe_default_protocol_versions()
+    .unwrap()
+    .with_no_client_auth()
+    .with_single_cert(
+        vec![key.cert.der().clone()],
+        rustls::pki_types::PrivatePkcs8KeyDer::from(key.signing_key.serialize_der()).into(),
+    )
+    .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("wss://localhost:{}", listener.local_addr().unwrap().port());
     let _connector = Connector::to(&address, WhenLost::Deny).await;
@@ -345,7 +467,10 @@ async fn a_hub_is_verified_before_the_token_is_shown() {
     let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(server));
     // No one has signed it, so the handshake ends before a byte of ours.
     let refused = timeout(SOON, acceptor.accept(stream)).await.unwrap();
-    assert!(refused.is_err(), "a certificate that no one has signed was taken");
+    assert!(
+        refused.is_err(),
+        "a certificate that no one has signed was taken"
+    );
 }
 
 /// Without sleeping: time is paused, and stands still while a socket has work.
@@ -357,11 +482,19 @@ async fn a_hub_that_is_silent_is_left_after_more_than_a_minute() {
     let (stream, _) = listener.accept().await.unwrap();
     let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
     socket.next().await.unwrap().unwrap();
-    socket.send(Message::text(r#"{"type":"hello.ack","payload":{"ok":true}}"#)).await.unwrap();
+    socket
+        .send(Message::text(
+            r#"{"type":"hello.ack","payload":{"ok":true}}"#,
+        ))
+        .await
+        .unwrap();
     let since = tokio::time::Instant::now();
     // It reads no more, so it answers no ping. The next connection asks for the agents first.
     let line = connector.lines.next_line().await.unwrap().unwrap();
     assert!(line.contains("agents.list"), "{line}");
     let waited = since.elapsed();
-    assert!(waited >= Duration::from_secs(60) && waited < Duration::from_secs(150), "{waited:?}");
+    assert!(
+        waited >= Duration::from_secs(60) && waited < Duration::from_secs(150),
+        "{waited:?}"
+    );
 }

@@ -195,7 +195,12 @@ impl Core {
     }
 
     fn key_of(&self, index: u32) -> Key {
-        Key::new(index, self.sessions.get(index as usize).map_or(0, |slot| slot.generation))
+        Key::new(
+            index,
+            self.sessions
+                .get(index as usize)
+                .map_or(0, |slot| slot.generation),
+        )
     }
 
     fn indices(&self) -> impl Iterator<Item = u32> + use<> {
@@ -206,7 +211,10 @@ impl Core {
     fn find(&mut self, wire_id: &str) -> Option<u32> {
         if let Some(last) = self.last
             && let Some(session) = self.get(last)
-            && session.wire.as_ref().is_some_and(|wire| wire.as_str() == wire_id)
+            && session
+                .wire
+                .as_ref()
+                .is_some_and(|wire| wire.as_str() == wire_id)
         {
             return Some(last);
         }

@@ -107,7 +107,9 @@ impl Cause {
     pub const fn category(self) -> Option<Category> {
         match self {
             Self::Complete | Self::StoppedUnsent | Self::Closed | Self::Shutdown => None,
-            Self::ProcessExit | Self::EndOfStream | Self::SessionClosed => Some(Category::ProcessExit),
+            Self::ProcessExit | Self::EndOfStream | Self::SessionClosed => {
+                Some(Category::ProcessExit)
+            }
             Self::StartTimeout | Self::TurnTimeout | Self::Inactivity => Some(Category::Timeout),
             Self::StartFailed => Some(Category::NotInstalled),
             Self::StopUnanswered => Some(Category::StopUnanswered),
@@ -162,14 +164,27 @@ impl Serialize for TurnEnd {
 /// The members of the `session.closed` that reports it.
 impl Serialize for SessionEnd {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        SessionClosed { reason: Some(self.reason), error: self.error.clone() }.serialize(serializer)
+        SessionClosed {
+            reason: Some(self.reason),
+            error: self.error.clone(),
+        }
+        .serialize(serializer)
     }
 }
 
 /// What the adapter said of the end, and what the host knows better.
 impl From<TurnEnd> for TurnComplete {
     fn from(end: TurnEnd) -> Self {
-        let TurnEnd { cause, status, complete, error, delivered, exit, stderr_tail, .. } = end;
+        let TurnEnd {
+            cause,
+            status,
+            complete,
+            error,
+            delivered,
+            exit,
+            stderr_tail,
+            ..
+        } = end;
         let mut complete = complete.map(|complete| *complete).unwrap_or_default();
         complete.status = Some(status);
         complete.delivered = Some(delivered);
@@ -186,7 +201,9 @@ impl From<TurnEnd> for TurnComplete {
 
 /// The failure with the last of stderr, unless it is in there already.
 fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
-    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return error };
+    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else {
+        return error;
+    };
     let message = error.message.get_or_insert_default();
     if !message.contains(tail) {
         message.push_str("; its last words on stderr:\n");
@@ -225,10 +242,17 @@ impl ProcessEnd {
     /// How it ended, for people.
     #[must_use]
     pub fn how(&self) -> String {
-        let how = if self.exit.signal.is_some() { "was" } else { "ended with" };
+        let how = if self.exit.signal.is_some() {
+            "was"
+        } else {
+            "ended with"
+        };
         match self.memory_kills {
             0 => format!("{how} {}", self.exit),
-            killed => format!("{how} {}; its memory limit killed {killed} of its processes", self.exit),
+            killed => format!(
+                "{how} {}; its memory limit killed {killed} of its processes",
+                self.exit
+            ),
         }
     }
 }

@@ -41,8 +41,8 @@ pub mod share;
 mod supervise;
 
 pub use self::core::{
-    Answer, Core, Counter, Effect, Figures, Key, NewSession, OutputRate, ProcessFigures, ProcessPhase,
-    Reader, ReliedOn, Rules, SessionState, Ticket, WhyClosed,
+    Answer, Core, Counter, Effect, Figures, Key, NewSession, OutputRate, ProcessFigures,
+    ProcessPhase, Reader, ReliedOn, Rules, SessionState, Ticket, WhyClosed,
 };
 pub use end::{Cause, Ended, ExitStatus, ProcessEnd, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};

@@ -103,7 +103,14 @@ pub struct Action<'a> {
 impl<'a> Action<'a> {
     /// An action of `tool` on `resource`, without an input or a working directory.
     pub fn new(tool: &'a str, resource: &'a str) -> Self {
-        Self { tool, resource: Some(resource), input: None, paths: &[], work_dir: None, deny_dirs: &[] }
+        Self {
+            tool,
+            resource: Some(resource),
+            input: None,
+            paths: &[],
+            work_dir: None,
+            deny_dirs: &[],
+        }
     }
 }
 
@@ -126,14 +133,28 @@ impl Policy {
         A: IntoIterator<Item: AsRef<str>>,
         D: IntoIterator<Item: AsRef<str>>,
     {
-        let allow = allow.into_iter().map(|p| p.as_ref().parse()).collect::<Result<_, _>>()?;
-        let deny = deny.into_iter().map(|p| p.as_ref().parse()).collect::<Result<_, _>>()?;
-        Ok(Self { deny, allow, unmatched })
+        let allow = allow
+            .into_iter()
+            .map(|p| p.as_ref().parse())
+            .collect::<Result<_, _>>()?;
+        let deny = deny
+            .into_iter()
+            .map(|p| p.as_ref().parse())
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            deny,
+            allow,
+            unmatched,
+        })
     }
 
     /// A policy of patterns that are parsed already.
     pub fn from_patterns(unmatched: Unmatched, allow: Vec<Pattern>, deny: Vec<Pattern>) -> Self {
-        Self { deny, allow, unmatched }
+        Self {
+            deny,
+            allow,
+            unmatched,
+        }
     }
 
     /// The patterns that deny.
@@ -157,13 +178,26 @@ impl Policy {
     #[must_use]
     pub fn overridden_by(&self, over: &Self) -> Self {
         let mut deny = self.deny.clone();
-        deny.extend(over.deny.iter().filter(|pattern| !self.deny.contains(pattern)).cloned());
-        let allow = if over.allow.is_empty() { self.allow.clone() } else { over.allow.clone() };
+        deny.extend(
+            over.deny
+                .iter()
+                .filter(|pattern| !self.deny.contains(pattern))
+                .cloned(),
+        );
+        let allow = if over.allow.is_empty() {
+            self.allow.clone()
+        } else {
+            over.allow.clone()
+        };
         let unmatched = match (self.unmatched, over.unmatched) {
             (Unmatched::Ask, Unmatched::Ask) => Unmatched::Ask,
             (Unmatched::Deny, _) | (_, Unmatched::Deny) => Unmatched::Deny,
         };
-        Self { deny, allow, unmatched }
+        Self {
+            deny,
+            allow,
+            unmatched,
+        }
     }
 
     /// Decides one action: deny list, allow list, otherwise. A tool whose name is above 256 bytes is denied.

@@ -33,7 +33,11 @@ impl TurnNo {
     pub(crate) fn named(id: &str) -> Option<Self> {
         let digits = id.strip_prefix('t')?;
         // Ids are compared byte for byte; a number reads other spellings, too.
-        if digits.starts_with(['+', '0']) { None } else { digits.parse().ok().map(Self) }
+        if digits.starts_with(['+', '0']) {
+            None
+        } else {
+            digits.parse().ok().map(Self)
+        }
     }
 }
 

@@ -20,7 +20,10 @@ mod tests {
                 *own += 1;
                 free -= 1;
             }
-            assert!(free >= 10_000 >> greedy && may_take(0, free / 2, free), "{greedy} leave {free}");
+            assert!(
+                free >= 10_000 >> greedy && may_take(0, free / 2, free),
+                "{greedy} leave {free}"
+            );
             assert!(taken.iter().all(|own| *own <= 5_000));
         }
         assert!(!may_take(u64::MAX, 1, u64::MAX) && !may_take(0, u64::MAX, u64::MAX));

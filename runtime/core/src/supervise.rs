@@ -42,12 +42,20 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
-        Self { backoff, failed: VecDeque::new(), seed: seed | 1 }
+        Self {
+            backoff,
+            failed: VecDeque::new(),
+            seed: seed | 1,
+        }
     }
 
     /// A start has failed.
     pub(crate) fn failed(&mut self, exit_code: Option<i32>, now: Instant) -> Next {
-        while self.failed.front().is_some_and(|at| *at + self.backoff.window < now) {
+        while self
+            .failed
+            .front()
+            .is_some_and(|at| *at + self.backoff.window < now)
+        {
             self.failed.pop_front();
         }
         self.failed.push_back(now);
@@ -56,7 +64,11 @@ impl Supervisor {
             self.failed.clear();
             return Next::Failed(now + self.backoff.retry);
         }
-        let most = self.backoff.base.saturating_mul(1 << (count - 1).min(16)).min(self.backoff.cap);
+        let most = self
+            .backoff
+            .base
+            .saturating_mul(1 << (count - 1).min(16))
+            .min(self.backoff.cap);
         Next::Wait(now + most.mul_f64(self.unit()))
     }
 
@@ -92,17 +104,25 @@ mod tests {
         for seed in 0..1000 {
             let mut supervisor = Supervisor::new(BACKOFF, seed * 7919);
             for attempt in 0..4 {
-                let Next::Wait(until) = supervisor.failed(None, now) else { panic!("failed too early") };
+                let Next::Wait(until) = supervisor.failed(None, now) else {
+                    panic!("failed too early")
+                };
                 assert!(until - now <= BACKOFF.base * (1 << attempt));
             }
-            assert_eq!(supervisor.failed(None, now), Next::Failed(now + BACKOFF.retry));
+            assert_eq!(
+                supervisor.failed(None, now),
+                Next::Failed(now + BACKOFF.retry)
+            );
         }
     }
 
     #[test]
     fn a_usage_error_is_final_at_once() {
         let now = Instant::now();
-        assert_eq!(Supervisor::new(BACKOFF, 1).failed(Some(2), now), Next::Failed(now + BACKOFF.retry));
+        assert_eq!(
+            Supervisor::new(BACKOFF, 1).failed(Some(2), now),
+            Next::Failed(now + BACKOFF.retry)
+        );
     }
 
     #[test]

@@ -23,7 +23,10 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
 #[test]
 fn the_core_has_no_clock_no_runtime_and_no_input_or_output() {
     let mut files = Vec::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    sources(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut files,
+    );
     assert!(files.len() > 20, "{files:?}");
     let banned = [
         "async ",
@@ -46,11 +49,18 @@ fn the_core_has_no_clock_no_runtime_and_no_input_or_output() {
         let source = fs::read_to_string(&file).expect("a source file");
         // Tests at a file's end have a clock.
         let source = source.split("\nmod tests {").next().unwrap_or_default();
-        for (number, line) in
-            source.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+        for (number, line) in source
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
         {
             for word in banned {
-                assert!(!line.contains(word), "{}:{}: {word}", file.display(), number + 1);
+                assert!(
+                    !line.contains(word),
+                    "{}:{}: {word}",
+                    file.display(),
+                    number + 1
+                );
             }
         }
     }
@@ -59,14 +69,29 @@ fn the_core_has_no_clock_no_runtime_and_no_input_or_output() {
 #[test]
 fn the_core_depends_on_no_runtime_and_no_system() {
     let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--package", "trunkline-core", "--edges", "normal", "--prefix", "none"])
+        .args([
+            "tree",
+            "--package",
+            "trunkline-core",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+        ])
         .args(["--format", "{lib}", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    assert!(
+        tree.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tree.stderr)
+    );
     let tree = String::from_utf8(tree.stdout).expect("names of crates");
-    assert!(tree.lines().any(|name| name == "trunkline_protocol"), "{tree}");
+    assert!(
+        tree.lines().any(|name| name == "trunkline_protocol"),
+        "{tree}"
+    );
     // Runtimes, what wakes them, what calls the system, and our crates above.
     let banned = [
         "tokio",
@@ -86,6 +111,9 @@ fn the_core_depends_on_no_runtime_and_no_system() {
         "trunkline_sandbox",
     ];
     for name in tree.lines() {
-        assert!(!banned.iter().any(|banned| name.starts_with(banned)), "{name} is not pure:\n{tree}");
+        assert!(
+            !banned.iter().any(|banned| name.starts_with(banned)),
+            "{name} is not pure:\n{tree}"
+        );
     }
 }

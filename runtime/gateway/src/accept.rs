@@ -86,10 +86,18 @@ pub(crate) async fn network(
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let Entrance { listener, names, tls } = entrance;
+    let Entrance {
+        listener,
+        names,
+        tls,
+    } = entrance;
     let way = Arc::new(Way { names, tls });
     // Who has not agreed on TLS takes no room of those who have.
-    let first = if way.tls.is_some() { Arc::new(Semaphore::new(HANDSHAKES)) } else { room.clone() };
+    let first = if way.tls.is_some() {
+        Arc::new(Semaphore::new(HANDSHAKES))
+    } else {
+        room.clone()
+    };
     let mut open = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -99,15 +107,21 @@ pub(crate) async fn network(
             Some(_) = open.join_next() => continue,
             accepted = accept(&listener, &first) => accepted,
         };
-        let Some((stream, peer, permit)) = accepted else { continue };
+        let Some((stream, peer, permit)) = accepted else {
+            continue;
+        };
         // Gone again.
-        let Ok(own) = stream.local_addr() else { continue };
+        let Ok(own) = stream.local_addr() else {
+            continue;
+        };
         // A line at a time is said: none waits for more.
         let _ = stream.set_nodelay(true);
         let from = Peer::Network(way.clone(), Arc::new(Caller::new(peer, own)));
         let (router, room, mut stopped) = (router.clone(), room.clone(), stopped.clone());
         open.spawn(async move {
-            let Some(tls) = from.tls() else { return serve(stream, router, from, stopped, permit).await };
+            let Some(tls) = from.tls() else {
+                return serve(stream, router, from, stopped, permit).await;
+            };
             let agreed = async {
                 let stream = tls.shake_hands(stream).await.inspect_err(|error| {
                     tracing::debug!("a client did not agree on TLS: {error}");
@@ -133,7 +147,9 @@ pub(crate) async fn network(
 /// is left for the journal, for agents and for this user.
 fn connections() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(descriptors / 4 * 3).unwrap_or(CONNECTIONS).clamp(1, CONNECTIONS)
+    usize::try_from(descriptors / 4 * 3)
+        .unwrap_or(CONNECTIONS)
+        .clamp(1, CONNECTIONS)
 }
 
 async fn accept(
@@ -181,7 +197,14 @@ pub(crate) async fn socket(
             let (input, output) = stream.into_split();
             let input = std::io::Cursor::new(first).chain(input);
             if first[0].is_ascii_uppercase() {
-                return serve(tokio::io::join(input, output), router, Peer::User, stopped, ()).await;
+                return serve(
+                    tokio::io::join(input, output),
+                    router,
+                    Peer::User,
+                    stopped,
+                    (),
+                )
+                .await;
             }
             let stop = async move {
                 // Gone is stopped.
@@ -254,7 +277,10 @@ fn service(
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(from);
-            Ok(router.call(request).await.unwrap_or_else(|never| match never {}))
+            Ok(router
+                .call(request)
+                .await
+                .unwrap_or_else(|never| match never {}))
         }
     })
 }

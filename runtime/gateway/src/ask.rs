@@ -38,7 +38,9 @@ pub async fn ask(
         let stream = UnixStream::connect(socket).await?;
         ask_over(stream, "daemon", method, path, body).await
     };
-    timeout(ANSWERED, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    timeout(ANSWERED, asked)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// The same over a connection that is there, to a host of this name, however long it takes.
@@ -55,7 +57,9 @@ pub async fn ask_over(
     path: &str,
     body: Vec<u8>,
 ) -> io::Result<(StatusCode, Bytes)> {
-    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -64,9 +68,14 @@ pub async fn ask_over(
         .body(Body::from(body))
         .map_err(io::Error::other)?;
     let answered = async {
-        let response = sender.send_request(request).await.map_err(io::Error::other)?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(io::Error::other)?;
         let status = response.status();
-        let body = to_bytes(Body::new(response.into_body()), ANSWER).await.map_err(io::Error::other)?;
+        let body = to_bytes(Body::new(response.into_body()), ANSWER)
+            .await
+            .map_err(io::Error::other)?;
         Ok((status, body))
     };
     tokio::select! {

@@ -23,14 +23,23 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(peer: SocketAddr, own: SocketAddr) -> Self {
-        let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
-        Self { peer: canonical(peer), own: canonical(own), may_ask: OnceCell::new() }
+        let canonical =
+            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        Self {
+            peer: canonical(peer),
+            own: canonical(own),
+            may_ask: OnceCell::new(),
+        }
     }
 
     /// Refuses a process that an agent has started.
     pub(crate) async fn check(&self) -> Result<(), Problem> {
         let (peer, own) = (self.peer, self.own);
-        let looked = async || spawn_blocking(move || may_ask(peer, own)).await.unwrap_or(false);
+        let looked = async || {
+            spawn_blocking(move || may_ask(peer, own))
+                .await
+                .unwrap_or(false)
+        };
         match *self.may_ask.get_or_init(looked).await {
             true => Ok(()),
             false => Err(Problem::forbidden(
@@ -47,7 +56,9 @@ fn may_ask(peer: SocketAddr, own: SocketAddr) -> bool {
             SocketHolder::Other => true,
             SocketHolder::Descendant => false,
             SocketHolder::Unknown => {
-                tracing::warn!("a request is refused: it cannot be told whether its process is an agent's");
+                tracing::warn!(
+                    "a request is refused: it cannot be told whether its process is an agent's"
+                );
                 false
             }
         },
@@ -74,7 +85,11 @@ const INODE: usize = 68;
 /// The inode of the socket that a TCP connection of this machine has at its other end; `None` where there is none, or no
 /// process has it any more.
 fn inode(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u64>> {
-    let mut socket = Socket::new(Domain::from(NETLINK.0), Type::DGRAM, Some(Protocol::from(NETLINK.1)))?;
+    let mut socket = Socket::new(
+        Domain::from(NETLINK.0),
+        Type::DGRAM,
+        Some(Protocol::from(NETLINK.1)),
+    )?;
     // The kernel answers at once, or not at all.
     socket.set_read_timeout(Some(std::time::Duration::from_secs(1)))?;
     socket.send(&question(peer, own))?;
@@ -103,7 +118,11 @@ fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
     asked.extend(0u32.to_ne_bytes());
     asked.extend([0xff; 8]);
     let mut message = Vec::with_capacity(16 + asked.len());
-    message.extend(u32::try_from(16 + asked.len()).unwrap_or_default().to_ne_bytes());
+    message.extend(
+        u32::try_from(16 + asked.len())
+            .unwrap_or_default()
+            .to_ne_bytes(),
+    );
     message.extend(LOOK_UP.to_ne_bytes());
     message.extend(REQUEST.to_ne_bytes());
     message.extend([0; 8]);
@@ -112,9 +131,21 @@ fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
 }
 
 fn answered(answer: &[u8]) -> io::Result<Option<u64>> {
-    let cut = || io::Error::new(io::ErrorKind::InvalidData, "the answer of the kernel is cut");
-    let (kind, body) = (answer.get(4..6).ok_or_else(cut)?, answer.get(16..).ok_or_else(cut)?);
-    let number = |at: usize| body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).ok_or_else(cut);
+    let cut = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the answer of the kernel is cut",
+        )
+    };
+    let (kind, body) = (
+        answer.get(4..6).ok_or_else(cut)?,
+        answer.get(16..).ok_or_else(cut)?,
+    );
+    let number = |at: usize| {
+        body.get(at..at + 4)
+            .and_then(|bytes| bytes.try_into().ok())
+            .ok_or_else(cut)
+    };
     if kind == ERROR.to_ne_bytes() {
         return match i32::from_ne_bytes(number(0)?) {
             NOT_FOUND => Ok(None),
@@ -146,7 +177,9 @@ mod tests {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let (client, server) = pair(address);
             let fd = std::os::fd::AsRawFd::as_raw_fd(&client);
-            let own = std::fs::metadata(format!("/proc/self/fd/{fd}")).unwrap().ino();
+            let own = std::fs::metadata(format!("/proc/self/fd/{fd}"))
+                .unwrap()
+                .ino();
             let ends = (server.peer_addr().unwrap(), server.local_addr().unwrap());
             assert_eq!(inode(ends.0, ends.1).unwrap(), Some(own), "{address}");
             // Of none that there is.
@@ -160,7 +193,10 @@ mod tests {
             assert!(!may_ask(ends.0, ends.1), "and could have been an agent's");
         }
         assert!(
-            may_ask("192.0.2.1:1".parse().unwrap(), "192.0.2.2:1".parse().unwrap()),
+            may_ask(
+                "192.0.2.1:1".parse().unwrap(),
+                "192.0.2.2:1".parse().unwrap()
+            ),
             "of another machine"
         );
     }
@@ -171,7 +207,11 @@ mod tests {
         let ends = (server.peer_addr().unwrap(), server.local_addr().unwrap());
         assert!(Caller::new(ends.0, ends.1).check().await.is_ok());
         let stdin = Stdio::from(std::os::fd::OwnedFd::from(client));
-        let mut child = Command::new("sleep").arg("600").stdin(stdin).spawn().unwrap();
+        let mut child = Command::new("sleep")
+            .arg("600")
+            .stdin(stdin)
+            .spawn()
+            .unwrap();
         assert!(Caller::new(ends.0, ends.1).check().await.is_err());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -24,16 +24,24 @@ pub(crate) fn page_with(token: &str) -> Response {
     let meta = format!("<meta name=\"trunkline-token\" content=\"{token}\">{HEAD}");
     let page = PAGE.replacen(HEAD, &meta, 1);
     let mut response = asset("text/html; charset=utf-8", page);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
 pub(crate) fn script() -> Response {
-    asset("text/javascript; charset=utf-8", include_str!("../console/dist/app.js"))
+    asset(
+        "text/javascript; charset=utf-8",
+        include_str!("../console/dist/app.js"),
+    )
 }
 
 pub(crate) fn style() -> Response {
-    asset("text/css; charset=utf-8", include_str!("../console/dist/app.css"))
+    asset(
+        "text/css; charset=utf-8",
+        include_str!("../console/dist/app.css"),
+    )
 }
 
 pub(crate) fn icon() -> Response {
@@ -42,9 +50,17 @@ pub(crate) fn icon() -> Response {
 
 fn asset(kind: &'static str, body: impl IntoResponse) -> Response {
     const HEADERS: [(header::HeaderName, HeaderValue); 2] = [
-        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        ),
         // Of this program's version alone.
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
-    ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], HEADERS, body).into_response()
+    (
+        [(header::CONTENT_TYPE, HeaderValue::from_static(kind))],
+        HEADERS,
+        body,
+    )
+        .into_response()
 }

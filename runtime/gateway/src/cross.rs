@@ -10,13 +10,18 @@ use axum::{
 /// Whether a browser only asks whether a page may ask.
 pub(crate) fn is_preflight(request: &Request) -> bool {
     request.method() == Method::OPTIONS
-        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && request
+            .headers()
+            .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// What a page may send. The browser remembers it for ten minutes.
 pub(crate) fn preflight() -> Response {
     const HEADERS: [(HeaderName, &str); 3] = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            "GET, POST, PUT, DELETE",
+        ),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
             "authorization, content-type, idempotency-key, last-event-id, acp-connection-id, acp-session-id",

@@ -42,14 +42,18 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Where the future is dropped, the id may stay taken for a while.
-    fn place<'a>(&'a self, id: &'a SessionId, agent: Option<&'a str>)
-    -> BoxFuture<'a, Result<Place, String>>;
+    fn place<'a>(
+        &'a self,
+        id: &'a SessionId,
+        agent: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Place, String>>;
 
     /// A connection to the gateway of another host, for who asks. Both of its ends close when one does.
     ///
     /// # Errors
     /// When that host cannot be reached, in a bounded time.
-    fn connect<'a>(&'a self, host: &'a str, who: Who) -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;
+    fn connect<'a>(&'a self, host: &'a str, who: Who)
+    -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;
 
     /// All hosts, this one among them.
     fn hosts(&self) -> Vec<HostState>;
@@ -59,9 +63,15 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Why it has not, for who asks to read.
-    fn drain<'a>(&'a self, host: Option<&'a str>, deadline: Duration) -> BoxFuture<'a, Result<(), String>> {
+    fn drain<'a>(
+        &'a self,
+        host: Option<&'a str>,
+        deadline: Duration,
+    ) -> BoxFuture<'a, Result<(), String>> {
         let _ = (host, deadline);
-        Box::pin(std::future::ready(Err("these hosts hand nothing over".to_owned())))
+        Box::pin(std::future::ready(Err(
+            "these hosts hand nothing over".to_owned()
+        )))
     }
 
     /// Has a host take over a session that is unavailable because its files are on a storage that no host has: what its
@@ -71,7 +81,9 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
     /// Why none has, for who asks to read.
     fn relocate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<String, String>> {
         let _ = id;
-        Box::pin(std::future::ready(Err("these hosts take nothing over".to_owned())))
+        Box::pin(std::future::ready(Err(
+            "these hosts take nothing over".to_owned()
+        )))
     }
 
     /// What this host has counted of the others since it began, by name: small letters and `_`.

@@ -44,17 +44,29 @@ impl Way {
 
     /// Whether a page of this origin is the daemon's own.
     pub(crate) fn is_origin(&self, origin: &str) -> bool {
-        let scheme = if self.tls.is_some() { "https://" } else { "http://" };
-        origin.strip_prefix(scheme).is_some_and(|host| self.is_to(host))
+        let scheme = if self.tls.is_some() {
+            "https://"
+        } else {
+            "http://"
+        };
+        origin
+            .strip_prefix(scheme)
+            .is_some_and(|host| self.is_to(host))
     }
 }
 
 /// A host's name, or its address, which keeps its brackets.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        Some((name, port)) if !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+        Some((name, port))
+            if !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
             // A colon within brackets is the address's own.
-            if name.starts_with('[') && !name.ends_with(']') { host } else { name }
+            if name.starts_with('[') && !name.ends_with(']') {
+                host
+            } else {
+                name
+            }
         }
         _ => host,
     }
@@ -66,10 +78,13 @@ mod tests {
 
     #[test]
     fn a_host_is_named_with_its_port_or_with_any() {
-        let names =
-            ["Agents.example", "192.0.2.1", "[2001:db8::1]"].map(|name| Name::AnyPort(name.to_owned()));
+        let names = ["Agents.example", "192.0.2.1", "[2001:db8::1]"]
+            .map(|name| Name::AnyPort(name.to_owned()));
         let with_port = Name::WithPort("localhost:7457".to_owned());
-        let way = Way { names: names.into_iter().chain([with_port]).collect(), tls: None };
+        let way = Way {
+            names: names.into_iter().chain([with_port]).collect(),
+            tls: None,
+        };
         for (host, is) in [
             ("agents.example", true),
             ("AGENTS.example:7458", true),
@@ -88,6 +103,8 @@ mod tests {
         ] {
             assert_eq!(way.is_to(host), is, "{host}");
         }
-        assert!(way.is_origin("http://agents.example:1") && !way.is_origin("https://agents.example"));
+        assert!(
+            way.is_origin("http://agents.example:1") && !way.is_origin("https://agents.example")
+        );
     }
 }

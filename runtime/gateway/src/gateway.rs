@@ -149,7 +149,11 @@ impl Gateway {
             ending,
         };
         let shared = Arc::new(shared);
-        Ok(Self { router: routes::router(shared.clone()), shared, end })
+        Ok(Self {
+            router: routes::router(shared.clone()),
+            shared,
+            end,
+        })
     }
 
     /// Takes no further session and no further input from now on: the daemon ends when what runs has ended.
@@ -162,7 +166,11 @@ impl Gateway {
     ///
     /// # Cancel safety
     /// Dropping the future drops the connection at once.
-    pub fn serve_fellow(&self, stream: Box<dyn Stream>, who: Who) -> impl Future<Output = ()> + Send + use<> {
+    pub fn serve_fellow(
+        &self,
+        stream: Box<dyn Stream>,
+        who: Who,
+    ) -> impl Future<Output = ()> + Send + use<> {
         fellow::serve(self.shared.clone(), self.router.clone(), stream, who)
     }
 
@@ -180,13 +188,23 @@ impl Gateway {
         let shared = &self.shared;
         let router = &self.router;
         let room = accept::room();
-        let network = entrances
-            .into_iter()
-            .map(|entrance| accept::network(entrance, room.clone(), router.clone(), shared.ending.clone()));
+        let network = entrances.into_iter().map(|entrance| {
+            accept::network(
+                entrance,
+                room.clone(),
+                router.clone(),
+                shared.ending.clone(),
+            )
+        });
         let served = async {
             tokio::join!(
                 join_all(network),
-                accept::socket(socket, router.clone(), shared.clone(), shared.ending.clone()),
+                accept::socket(
+                    socket,
+                    router.clone(),
+                    shared.clone(),
+                    shared.ending.clone()
+                ),
             )
         };
         let stopped = async {
@@ -209,7 +227,9 @@ impl Shared {
     /// That it does not.
     pub(crate) fn takes_work(&self) -> Answer<()> {
         match self.is_draining.load(Ordering::Acquire) {
-            true => Err(Problem::unavailable("the daemon ends: it takes no more work")),
+            true => Err(Problem::unavailable(
+                "the daemon ends: it takes no more work",
+            )),
             false => Ok(()),
         }
     }

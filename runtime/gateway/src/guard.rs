@@ -15,7 +15,11 @@ use crate::{
 
 /// Lets only requests through that are meant for this daemon, and come from no page of another site. A page that a
 /// name leads here (DNS rebinding) names another host; one of another site names its origin.
-pub(crate) async fn from_here(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+pub(crate) async fn from_here(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let checked = match peer(request.extensions()) {
         Ok(Peer::Network(way, _)) => check(&shared, &request, &way),
         // What another host passes on was looked at there.
@@ -44,12 +48,14 @@ fn elsewhere() -> Problem {
 /// Gives the origin of a page of another site that may ask.
 fn check(shared: &Shared, request: &Request, way: &Way) -> Result<Option<HeaderValue>, Problem> {
     let headers = request.headers();
-    let named = one(headers, header::HOST).or_else(|| request.uri().authority().map(|name| name.as_str()));
+    let named =
+        one(headers, header::HOST).or_else(|| request.uri().authority().map(|name| name.as_str()));
     if !named.is_some_and(|name| way.is_to(name)) {
         return Err(elsewhere());
     }
     // The page of `trunkline open` is a file, and has no origin; what it gives is good once.
-    let is_handover = request.method() == Method::POST && request.uri().path() == crate::handover::PATH;
+    let is_handover =
+        request.method() == Method::POST && request.uri().path() == crate::handover::PATH;
     if is_handover {
         return Ok(None);
     }
@@ -58,13 +64,20 @@ fn check(shared: &Shared, request: &Request, way: &Way) -> Result<Option<HeaderV
         let origin = one(headers, header::ORIGIN).ok_or_else(foreign)?;
         return match way.is_origin(origin) {
             true => Ok(None),
-            false if shared.options.origins.iter().any(|allowed| allowed == origin) => {
+            false
+                if shared
+                    .options
+                    .origins
+                    .iter()
+                    .any(|allowed| allowed == origin) =>
+            {
                 Ok(Some(value.clone()))
             }
             false => Err(foreign()),
         };
     }
-    if one(headers, "sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
+    if one(headers, "sec-fetch-site")
+        .is_some_and(|site| site == "cross-site" || site == "same-site")
         && one(headers, "sec-fetch-mode") != Some("navigate")
     {
         return Err(foreign());
@@ -90,15 +103,28 @@ fn hardened(mut response: Response) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'; sandbox"),
+        (
+            header::HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+        (
+            header::HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'; sandbox",
+        ),
     ];
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
     }
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
@@ -149,7 +175,11 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     };
     let value = one(headers, header::AUTHORIZATION).ok_or_else(missing)?;
     let (scheme, token) = value.split_once(' ').ok_or_else(missing)?;
-    if scheme.eq_ignore_ascii_case("bearer") { Ok(token.trim()) } else { Err(missing()) }
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Ok(token.trim())
+    } else {
+        Err(missing())
+    }
 }
 
 /// Who bears the token of a request that need not have one.
@@ -175,5 +205,7 @@ pub(crate) fn needs(pass: &Pass, scope: Scope) -> Result<(), Problem> {
         return Ok(());
     }
     let (has, needs) = (pass.scope().as_str(), scope.as_str());
-    Err(Problem::forbidden(format!("the token has scope {has}, and this needs {needs}")))
+    Err(Problem::forbidden(format!(
+        "the token has scope {has}, and this needs {needs}"
+    )))
 }

@@ -38,7 +38,9 @@ impl Codes {
     pub(crate) fn take(&self, code: &str) -> bool {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|(until, _)| Instant::now() < *until);
-        let at = codes.iter().position(|(_, known)| known.as_bytes().ct_eq(code.as_bytes()).into());
+        let at = codes
+            .iter()
+            .position(|(_, known)| known.as_bytes().ct_eq(code.as_bytes()).into());
         at.and_then(|at| codes.remove(at)).is_some()
     }
 }

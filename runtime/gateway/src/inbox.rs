@@ -31,13 +31,17 @@ impl Inbox {
     /// Opens it. Blocks for the disk.
     pub(crate) fn open(state: &Path) -> io::Result<Self> {
         let folder = state.join("inbox");
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
         Ok(Self(folder))
     }
 
     /// The folder of a session's files, under a name that no id can lead out of.
     fn of(&self, session: &SessionId) -> PathBuf {
-        self.0.join(hex(&hmac_sha256::Hash::hash(session.as_str().as_bytes())))
+        self.0
+            .join(hex(&hmac_sha256::Hash::hash(session.as_str().as_bytes())))
     }
 
     /// A new file, without a name until it is whole. Blocks for the disk.
@@ -59,7 +63,10 @@ impl Inbox {
         label: Option<&str>,
     ) -> io::Result<()> {
         let folder = self.of(session);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
         let path = folder.join(sha256);
         match label {
             Some(label) => fs::write(path.with_extension(LABEL), label)?,
@@ -70,7 +77,11 @@ impl Inbox {
     }
 
     /// A file of a session, and its label.
-    pub(crate) fn find(&self, session: &SessionId, sha256: &str) -> Option<(PathBuf, Option<String>)> {
+    pub(crate) fn find(
+        &self,
+        session: &SessionId,
+        sha256: &str,
+    ) -> Option<(PathBuf, Option<String>)> {
         let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
         let path = self.of(session).join(sha256);
         let label = || fs::read_to_string(path.with_extension(LABEL)).ok();
@@ -99,9 +110,19 @@ impl Inbox {
 }
 
 fn tidy(file: &Path, now: SystemTime) -> u64 {
-    let Ok(found) = fs::symlink_metadata(file) else { return 0 };
-    let age = found.modified().ok().and_then(|since| now.duration_since(since).ok()).unwrap_or_default();
-    if age > KEPT && fs::remove_file(file).is_ok() { 0 } else { found.len() }
+    let Ok(found) = fs::symlink_metadata(file) else {
+        return 0;
+    };
+    let age = found
+        .modified()
+        .ok()
+        .and_then(|since| now.duration_since(since).ok())
+        .unwrap_or_default();
+    if age > KEPT && fs::remove_file(file).is_ok() {
+        0
+    } else {
+        found.len()
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +135,10 @@ mod tests {
     fn a_file_is_found_by_its_digest_in_its_session_alone_and_is_gone_after_an_hour() {
         let folder = tempfile::tempdir().unwrap();
         let inbox = Inbox::open(folder.path()).unwrap();
-        let (a, b) = (SessionId::new("../a").unwrap(), SessionId::new("b").unwrap());
+        let (a, b) = (
+            SessionId::new("../a").unwrap(),
+            SessionId::new("b").unwrap(),
+        );
         let digest = "0".repeat(64);
         let mut file = inbox.begin().unwrap();
         file.write_all(b"x").unwrap();
@@ -122,12 +146,22 @@ mod tests {
         let (found, label) = inbox.find(&a, &digest).unwrap();
         assert_eq!(label.as_deref(), Some("y"));
         assert!(found.starts_with(folder.path()), "{found:?}");
-        for (session, name) in [(&b, &*digest), (&a, "../../tokens.json"), (&a, ""), (&a, "1")] {
+        for (session, name) in [
+            (&b, &*digest),
+            (&a, "../../tokens.json"),
+            (&a, ""),
+            (&a, "1"),
+        ] {
             assert_eq!(inbox.find(session, name), None);
         }
         assert_eq!(inbox.sweep().unwrap(), 2);
         let old = SystemTime::now() - KEPT - Duration::from_secs(1);
-        fs::File::options().write(true).open(&found).unwrap().set_modified(old).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&found)
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
         assert_eq!(inbox.sweep().unwrap(), 1, "the label goes later");
         assert_eq!(inbox.find(&a, &digest), None);
     }

@@ -36,19 +36,37 @@ impl Table {
     pub(crate) fn of(pass: &Pass, host: &Host, folders: Folders) -> Option<Self> {
         match pass {
             Pass::User => None,
-            Pass::Bearer(bearer) => Some(Self { scope: bearer.token.scope, host: host.clone(), folders }),
+            Pass::Bearer(bearer) => Some(Self {
+                scope: bearer.token.scope,
+                host: host.clone(),
+                folders,
+            }),
         }
     }
 
     /// A start without the folders that it may name.
-    fn without_folders(&self, start: &SessionStart, agent: Option<&str>) -> Result<SessionStart, String> {
+    fn without_folders(
+        &self,
+        start: &SessionStart,
+        agent: Option<&str>,
+    ) -> Result<SessionStart, String> {
         let mut start = start.clone();
         if self.folders == Folders::Refused {
             return Ok(start);
         }
-        let config = agent.and_then(|id| self.host.agent(id)).map(|agent| agent.config.clone());
-        for folder in start.cwd.take().into_iter().chain(start.add_dirs.take().into_iter().flatten()) {
-            if !config.as_ref().is_some_and(|config| config.allows_dir(Path::new(&folder))) {
+        let config = agent
+            .and_then(|id| self.host.agent(id))
+            .map(|agent| agent.config.clone());
+        for folder in start
+            .cwd
+            .take()
+            .into_iter()
+            .chain(start.add_dirs.take().into_iter().flatten())
+        {
+            if !config
+                .as_ref()
+                .is_some_and(|config| config.allows_dir(Path::new(&folder)))
+            {
                 return Err(format!(
                     "{folder} is no folder that the agent's configuration allows to a network: it has to be in its \
                      `work_dir` or one of `allowed_dirs`"
@@ -60,8 +78,9 @@ impl Table {
 
     /// What may be set of sessions of an agent, as it is configured now. Of one that is not there it is nothing.
     fn settings(&self, agent: Option<&str>) -> Settings {
-        let listed =
-            agent.and_then(|id| self.host.agent(id)).map(|agent| agent.config.network_options.clone());
+        let listed = agent
+            .and_then(|id| self.host.agent(id))
+            .map(|agent| agent.config.network_options.clone());
         Settings(listed.unwrap_or_else(|| NetworkOptions::listed([])))
     }
 }
@@ -80,9 +99,19 @@ pub(crate) fn judge(
 
 /// Whether who asks may set an option of this name: also a title, which is no option of the protocol, and what the
 /// protocol does not read.
-pub(crate) fn may_set(shared: &Shared, pass: &Pass, agent: &str, name: &str) -> Result<(), Problem> {
-    let Some(table) = Table::of(pass, &shared.host, Folders::Refused) else { return Ok(()) };
-    table.settings(Some(agent)).refuse([(name, true)]).map_err(Problem::forbidden)
+pub(crate) fn may_set(
+    shared: &Shared,
+    pass: &Pass,
+    agent: &str,
+    name: &str,
+) -> Result<(), Problem> {
+    let Some(table) = Table::of(pass, &shared.host, Folders::Refused) else {
+        return Ok(());
+    };
+    table
+        .settings(Some(agent))
+        .refuse([(name, true)])
+        .map_err(Problem::forbidden)
 }
 
 impl Judge for Table {
@@ -105,19 +134,25 @@ impl Judge for Table {
         if self.scope < needed {
             let kind = message.body.kind();
             let (has, needs) = (self.scope.as_str(), needed.as_str());
-            return Err(format!("a token of scope {has} may not say {}: it needs {needs}", kind.as_str()));
+            return Err(format!(
+                "a token of scope {has} may not say {}: it needs {needs}",
+                kind.as_str()
+            ));
         }
         match &message.body {
-            HostBody::SessionStart(start) => self.settings(agent).start(&self.without_folders(start, agent)?),
+            HostBody::SessionStart(start) => self
+                .settings(agent)
+                .start(&self.without_folders(start, agent)?),
             HostBody::SessionUpdate(update) => self.settings(agent).update(update),
-            HostBody::FileInput(_) => {
-                Err("a path of this machine is not taken from a network: give the file by PUT \
+            HostBody::FileInput(_) => Err(
+                "a path of this machine is not taken from a network: give the file by PUT \
                      /v1/sessions/ID/files, and its SHA-256 with the input"
-                    .to_owned())
-            }
-            HostBody::PermissionResponse(PermissionResponse { updated_input: Some(_), .. }) => {
-                Err("updated_input may not be set from a network".to_owned())
-            }
+                    .to_owned(),
+            ),
+            HostBody::PermissionResponse(PermissionResponse {
+                updated_input: Some(_),
+                ..
+            }) => Err("updated_input may not be set from a network".to_owned()),
             HostBody::UserInput(_)
             | HostBody::PermissionResponse(_)
             | HostBody::Stop(_)
@@ -133,10 +168,12 @@ impl Judge for Table {
 
     fn hear_hub(&self, message: &HubMessage) -> Result<(), String> {
         match &message.body {
-            HubBody::SessionAttach(SessionAttach { env, mcp_servers, .. }) => {
-                Settings(NetworkOptions::listed([]))
-                    .refuse([("env", env.is_some()), ("mcp_servers", mcp_servers.is_some())])
-            }
+            HubBody::SessionAttach(SessionAttach {
+                env, mcp_servers, ..
+            }) => Settings(NetworkOptions::listed([])).refuse([
+                ("env", env.is_some()),
+                ("mcp_servers", mcp_servers.is_some()),
+            ]),
             // What is seen is the visitor's alone, and an observer hears, whatever role it asks for.
             HubBody::SessionDetach(_) | HubBody::SessionHistory(_) => Ok(()),
         }
@@ -208,8 +245,14 @@ impl Settings {
     }
 
     fn update(&self, update: &SessionUpdate) -> Result<(), String> {
-        let SessionUpdate { model, mode, reasoning_effort, permission_mode, allowed_tools, denied_tools } =
-            update;
+        let SessionUpdate {
+            model,
+            mode,
+            reasoning_effort,
+            permission_mode,
+            allowed_tools,
+            denied_tools,
+        } = update;
         self.refuse([
             ("model", model.is_some()),
             ("mode", mode.is_some()),
@@ -222,7 +265,10 @@ impl Settings {
 
     /// Refuses the first that is set and not listed, by its name.
     fn refuse<const N: usize>(&self, options: [(&str, bool); N]) -> Result<(), String> {
-        let Some((name, _)) = options.into_iter().find(|(name, is_set)| *is_set && !self.0.has(name)) else {
+        let Some((name, _)) = options
+            .into_iter()
+            .find(|(name, is_set)| *is_set && !self.0.has(name))
+        else {
             return Ok(());
         };
         let listed: Vec<_> = self.0.names().collect();
@@ -230,7 +276,10 @@ impl Settings {
             None => format!("{name} may not be set from a network"),
             Some((last, [])) => format!("{name} may not be set from a network; {last} may"),
             Some((last, others)) => {
-                format!("{name} may not be set from a network; {} and {last} may", others.join(", "))
+                format!(
+                    "{name} may not be set from a network; {} and {last} may",
+                    others.join(", ")
+                )
             }
         })
     }
@@ -250,7 +299,11 @@ mod tests {
             agent.network_options = NetworkOptions::listed(options.iter().copied());
             host = host.agent(agent);
         }
-        Table { scope, host: host.build().unwrap(), folders: Folders::Refused }
+        Table {
+            scope,
+            host: host.build().unwrap(),
+            folders: Folders::Refused,
+        }
     }
 
     fn says(scope: Scope, line: &str) -> Result<(), String> {
@@ -271,20 +324,56 @@ mod tests {
                 CONTROL,
                 "",
             ),
-            (r#"{"type":"session.start","session_id":"s","cwd":"/"}"#, CONTROL, "cwd"),
-            (r#"{"type":"session.start","session_id":"s","env":{}}"#, CONTROL, "env"),
-            (r#"{"type":"session.start","session_id":"s","extra_args":[]}"#, CONTROL, "extra_args"),
-            (r#"{"type":"session.start","session_id":"s","exchange_dir":"/x"}"#, CONTROL, "exchange_dir"),
-            (r#"{"type":"session.start","session_id":"s","resume":{}}"#, CONTROL, "resume"),
+            (
+                r#"{"type":"session.start","session_id":"s","cwd":"/"}"#,
+                CONTROL,
+                "cwd",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","env":{}}"#,
+                CONTROL,
+                "env",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","extra_args":[]}"#,
+                CONTROL,
+                "extra_args",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","exchange_dir":"/x"}"#,
+                CONTROL,
+                "exchange_dir",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","resume":{}}"#,
+                CONTROL,
+                "resume",
+            ),
             (
                 r#"{"type":"session.start","session_id":"s","permission_mode":"x"}"#,
                 CONTROL,
                 "permission_mode",
             ),
-            (r#"{"type":"user.input","session_id":"s","content":"x"}"#, CONTROL, ""),
-            (r#"{"type":"file.input","session_id":"s","file_path":"/etc/passwd"}"#, CONTROL, "a path"),
-            (r#"{"type":"session.update","session_id":"s","model":"m"}"#, CONTROL, ""),
-            (r#"{"type":"session.update","session_id":"s","allowed_tools":[]}"#, CONTROL, "allowed_tools"),
+            (
+                r#"{"type":"user.input","session_id":"s","content":"x"}"#,
+                CONTROL,
+                "",
+            ),
+            (
+                r#"{"type":"file.input","session_id":"s","file_path":"/etc/passwd"}"#,
+                CONTROL,
+                "a path",
+            ),
+            (
+                r#"{"type":"session.update","session_id":"s","model":"m"}"#,
+                CONTROL,
+                "",
+            ),
+            (
+                r#"{"type":"session.update","session_id":"s","allowed_tools":[]}"#,
+                CONTROL,
+                "allowed_tools",
+            ),
             (r#"{"type":"stop","session_id":"s"}"#, CONTROL, ""),
             (r#"{"type":"session.close","session_id":"s"}"#, CONTROL, ""),
             (
@@ -297,25 +386,58 @@ mod tests {
                 CONTROL,
                 "updated_input",
             ),
-            (r#"{"type":"input.response","session_id":"s","request_id":"r","cancelled":true}"#, CONTROL, ""),
+            (
+                r#"{"type":"input.response","session_id":"s","request_id":"r","cancelled":true}"#,
+                CONTROL,
+                "",
+            ),
             (r#"{"type":"flow.pause","session_id":"s"}"#, "", ""),
             (r#"{"type":"flow.resume","session_id":"s"}"#, "", ""),
             (r#"{"type":"ping","session_id":"","nonce":"n"}"#, "", ""),
-            (r#"{"type":"agents.list","session_id":"","request_id":"r"}"#, "", ""),
-            (r#"{"type":"sessions.list","session_id":"","request_id":"r"}"#, "", ""),
-            (r#"{"type":"session.attach","session_id":"s","after":0}"#, "", ""),
-            (r#"{"type":"session.attach","session_id":"s","after":0,"env":{"A":"b"}}"#, "env", "env"),
-            (r#"{"type":"session.attach","session_id":"s","after":0,"mcp_servers":[]}"#, "mcp", "mcp"),
+            (
+                r#"{"type":"agents.list","session_id":"","request_id":"r"}"#,
+                "",
+                "",
+            ),
+            (
+                r#"{"type":"sessions.list","session_id":"","request_id":"r"}"#,
+                "",
+                "",
+            ),
+            (
+                r#"{"type":"session.attach","session_id":"s","after":0}"#,
+                "",
+                "",
+            ),
+            (
+                r#"{"type":"session.attach","session_id":"s","after":0,"env":{"A":"b"}}"#,
+                "env",
+                "env",
+            ),
+            (
+                r#"{"type":"session.attach","session_id":"s","after":0,"mcp_servers":[]}"#,
+                "mcp",
+                "mcp",
+            ),
             (r#"{"type":"session.detach","session_id":"s"}"#, "", ""),
-            (r#"{"type":"session.history","session_id":"s","request_id":"r"}"#, "", ""),
+            (
+                r#"{"type":"session.history","session_id":"s","request_id":"r"}"#,
+                "",
+                "",
+            ),
         ] {
-            for (scope, refused) in
-                [(Scope::Observe, observe), (Scope::Control, control), (Scope::Admin, control)]
-            {
+            for (scope, refused) in [
+                (Scope::Observe, observe),
+                (Scope::Control, control),
+                (Scope::Admin, control),
+            ] {
                 match says(scope, line) {
                     Ok(()) => assert_eq!(refused, "", "{scope:?} {line}"),
                     Err(why) => {
-                        assert!(!refused.is_empty() && why.contains(refused), "{scope:?} {line}: {why}")
+                        assert!(
+                            !refused.is_empty() && why.contains(refused),
+                            "{scope:?} {line}: {why}"
+                        )
                     }
                 }
             }
@@ -335,10 +457,14 @@ mod tests {
         agent.command.work_dir = root.join("work");
         agent.allowed_dirs = vec![root.join("in")];
         let host = Host::builder().agent(agent).build().unwrap();
-        let mut table = Table { scope: Scope::Control, host, folders: Folders::Allowed };
+        let mut table = Table {
+            scope: Scope::Control,
+            host,
+            folders: Folders::Allowed,
+        };
         let says = |table: &Table, agent, name: &str, value: serde_json::Value| {
-            let line =
-                serde_json::json!({"type": "session.start", "session_id": "s", name: value}).to_string();
+            let line = serde_json::json!({"type": "session.start", "session_id": "s", name: value})
+                .to_string();
             table.hear_host(&HostMessage::parse(&line).unwrap(), agent)
         };
         for (folder, may) in [
@@ -352,15 +478,28 @@ mod tests {
             ("", false),
         ] {
             let folder = root.join(folder);
-            for (name, value) in
-                [("cwd", serde_json::json!(folder)), ("add_dirs", serde_json::json!([folder]))]
-            {
-                assert_eq!(says(&table, Some("a"), name, value.clone()).is_ok(), may, "{name} {folder:?}");
+            for (name, value) in [
+                ("cwd", serde_json::json!(folder)),
+                ("add_dirs", serde_json::json!([folder])),
+            ] {
+                assert_eq!(
+                    says(&table, Some("a"), name, value.clone()).is_ok(),
+                    may,
+                    "{name} {folder:?}"
+                );
                 assert!(says(&table, Some("gone"), name, value.clone()).is_err());
                 assert!(says(&table, None, name, value).is_err());
             }
         }
-        assert!(says(&table, Some("a"), "exchange_dir", serde_json::json!(root.join("in"))).is_err());
+        assert!(
+            says(
+                &table,
+                Some("a"),
+                "exchange_dir",
+                serde_json::json!(root.join("in"))
+            )
+            .is_err()
+        );
         table.folders = Folders::Refused;
         assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
     }
@@ -414,7 +553,12 @@ mod tests {
                     assert!(is_there || kind == "session.update", "{line}");
                     let said = table.hear_host(&message, agent);
                     assert_eq!(said.is_ok(), may || !is_there, "{agent:?} {line} {said:?}");
-                    assert!(said.is_ok() || said.unwrap_err().starts_with(&format!("{name} may not be set")));
+                    assert!(
+                        said.is_ok()
+                            || said
+                                .unwrap_err()
+                                .starts_with(&format!("{name} may not be set"))
+                    );
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! Figures for Prometheus: of each agent, of requests, of streams.
 
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
 use trunkline_host::AgentHealth;
 use trunkline_protocol::Liveness;
@@ -28,7 +28,10 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let registry = Registry::new();
         let requests = IntCounterVec::new(
-            Opts::new("trunkline_http_requests_total", "Requests that were answered."),
+            Opts::new(
+                "trunkline_http_requests_total",
+                "Requests that were answered.",
+            ),
             &["route", "method", "status"],
         );
         let took = HistogramVec::new(
@@ -49,7 +52,12 @@ impl Metrics {
         ] {
             registry.register(own).expect(FIXED);
         }
-        Self { registry, requests, took, streams }
+        Self {
+            registry,
+            requests,
+            took,
+            streams,
+        }
     }
 
     /// All figures, in the text format of Prometheus.
@@ -68,22 +76,39 @@ impl Metrics {
             now.register(Box::new(gauge.clone())).expect(FIXED);
             gauge
         };
-        let info =
-            IntGaugeVec::new(Opts::new("trunkline_build_info", "The version of this daemon."), &["version"])
-                .expect(FIXED);
+        let info = IntGaugeVec::new(
+            Opts::new("trunkline_build_info", "The version of this daemon."),
+            &["version"],
+        )
+        .expect(FIXED);
         now.register(Box::new(info.clone())).expect(FIXED);
         info.with_label_values(&[version]).set(1);
-        let stored =
-            IntGauge::new("trunkline_journal_sessions", "Sessions that the journal has.").expect(FIXED);
+        let stored = IntGauge::new(
+            "trunkline_journal_sessions",
+            "Sessions that the journal has.",
+        )
+        .expect(FIXED);
         now.register(Box::new(stored.clone())).expect(FIXED);
         stored.set(int(sessions as u64));
 
         let up = gauge("trunkline_agent_up", "1 while a process of the agent runs.");
-        let open = gauge("trunkline_agent_sessions", "Sessions that are open with the agent.");
+        let open = gauge(
+            "trunkline_agent_sessions",
+            "Sessions that are open with the agent.",
+        );
         let turns = gauge("trunkline_agent_turns", "Turns that run.");
-        let requests = gauge("trunkline_agent_requests", "Requests that wait for an answer.");
-        let queued = gauge("trunkline_agent_queued_bytes", "Bytes that wait for the agent to read.");
-        let spooled = gauge("trunkline_agent_spooled_bytes", "Bytes from the agent that wait on disk.");
+        let requests = gauge(
+            "trunkline_agent_requests",
+            "Requests that wait for an answer.",
+        );
+        let queued = gauge(
+            "trunkline_agent_queued_bytes",
+            "Bytes that wait for the agent to read.",
+        );
+        let spooled = gauge(
+            "trunkline_agent_spooled_bytes",
+            "Bytes from the agent that wait on disk.",
+        );
         let counted = IntCounterVec::new(
             Opts::new(
                 "trunkline_agent_counted_total",
@@ -95,19 +120,34 @@ impl Metrics {
         now.register(Box::new(counted.clone())).expect(FIXED);
         for agent in agents {
             let id = [agent.agent.as_str()];
-            up.with_label_values(&id).set(i64::from(agent.liveness() != Liveness::Down));
+            up.with_label_values(&id)
+                .set(i64::from(agent.liveness() != Liveness::Down));
             open.with_label_values(&id).set(int(agent.sessions as u64));
-            turns.with_label_values(&id).set(int(agent.running_turns as u64));
-            requests.with_label_values(&id).set(int(agent.open_requests as u64));
-            queued.with_label_values(&id).set(int(agent.counters.queued_bytes));
-            spooled.with_label_values(&id).set(int(agent.counters.spooled_bytes));
+            turns
+                .with_label_values(&id)
+                .set(int(agent.running_turns as u64));
+            requests
+                .with_label_values(&id)
+                .set(int(agent.open_requests as u64));
+            queued
+                .with_label_values(&id)
+                .set(int(agent.counters.queued_bytes));
+            spooled
+                .with_label_values(&id)
+                .set(int(agent.counters.spooled_bytes));
             for (name, count) in agent.counters.counts() {
-                counted.with_label_values(&[&*agent.agent, name]).inc_by(count);
+                counted
+                    .with_label_values(&[&*agent.agent, name])
+                    .inc_by(count);
             }
         }
         for (name, count) in cluster {
-            let help = format!("What this host counted of its cluster: {}.", name.replace('_', " "));
-            let counter = IntCounter::new(format!("trunkline_cluster_{name}_total"), help).expect(FIXED);
+            let help = format!(
+                "What this host counted of its cluster: {}.",
+                name.replace('_', " ")
+            );
+            let counter =
+                IntCounter::new(format!("trunkline_cluster_{name}_total"), help).expect(FIXED);
             now.register(Box::new(counter.clone())).expect(FIXED);
             counter.inc_by(*count);
         }
@@ -131,15 +171,28 @@ fn count_hosts(now: &Registry, hosts: &[HostState]) {
         now.register(Box::new(gauge.clone())).expect(FIXED);
         gauge
     };
-    let states = gauge("trunkline_cluster_hosts", "Hosts of the cluster, by what they do.", "state");
-    for (name, state) in [("up", HostPhase::Up), ("draining", HostPhase::Draining), ("lost", HostPhase::Lost)]
-    {
+    let states = gauge(
+        "trunkline_cluster_hosts",
+        "Hosts of the cluster, by what they do.",
+        "state",
+    );
+    for (name, state) in [
+        ("up", HostPhase::Up),
+        ("draining", HostPhase::Draining),
+        ("lost", HostPhase::Lost),
+    ] {
         let count = hosts.iter().filter(|host| host.state == state).count();
         states.with_label_values(&[name]).set(int(count as u64));
     }
-    let sessions = gauge("trunkline_cluster_host_sessions", "Sessions of a host, as it said last.", "host");
+    let sessions = gauge(
+        "trunkline_cluster_host_sessions",
+        "Sessions of a host, as it said last.",
+        "host",
+    );
     for host in hosts.iter().take(HOSTS) {
-        sessions.with_label_values(&[&host.id]).set(int(host.sessions));
+        sessions
+            .with_label_values(&[&host.id])
+            .set(int(host.sessions));
     }
 }
 
@@ -155,7 +208,13 @@ mod tests {
 
     #[test]
     fn what_was_counted_of_the_cluster_is_shown() {
-        let text = Metrics::new().text("1", 0, &[], &[], &[("rows_refused", 3), ("letters_dropped", 0)]);
+        let text = Metrics::new().text(
+            "1",
+            0,
+            &[],
+            &[],
+            &[("rows_refused", 3), ("letters_dropped", 0)],
+        );
         let text = String::from_utf8(text).unwrap();
         for line in [
             "# HELP trunkline_cluster_rows_refused_total What this host counted of its cluster: rows refused.",

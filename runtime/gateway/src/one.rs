@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use trunkline_protocol::{
-    AdapterMessage, Envelope, HostBody, HostMessage, RelayMessage, SessionAttach, SessionAttached, SessionId,
-    TurnId,
+    AdapterMessage, Envelope, HostBody, HostMessage, RelayMessage, SessionAttach, SessionAttached,
+    SessionId, TurnId,
 };
 use trunkline_sessions::{Heard, Listener, Sessions};
 
@@ -40,13 +40,25 @@ impl One {
     }
 
     /// Joins a session from behind an entry.
-    pub(crate) async fn join_after(sessions: &Sessions, id: &SessionId, after: u64) -> Answer<Self> {
-        let attach = SessionAttach { after, ..SessionAttach::default() };
+    pub(crate) async fn join_after(
+        sessions: &Sessions,
+        id: &SessionId,
+        after: u64,
+    ) -> Answer<Self> {
+        let attach = SessionAttach {
+            after,
+            ..SessionAttach::default()
+        };
         Ok(Self::of(sessions.attach(id, &attach).await?))
     }
 
     fn of((attached, listener): (SessionAttached, Listener)) -> Self {
-        Self { attached, listener, lines: Vec::new(), read: 0 }
+        Self {
+            attached,
+            listener,
+            lines: Vec::new(),
+            read: 0,
+        }
     }
 
     /// The name under which it speaks.
@@ -55,21 +67,30 @@ impl One {
     }
 
     pub(crate) async fn say(&self, turn: Option<TurnId>, body: impl Into<HostBody>) -> Answer<()> {
-        let message =
-            HostMessage { turn_id: turn, ..Envelope::new(self.listener.session().clone(), body.into()) };
+        let message = HostMessage {
+            turn_id: turn,
+            ..Envelope::new(self.listener.session().clone(), body.into())
+        };
         match self.listener.speaker().say(message).await {
             true => Ok(()),
-            false => Err(Problem::unavailable("the session has just left the memory; try again")),
+            false => Err(Problem::unavailable(
+                "the session has just left the memory; try again",
+            )),
         }
     }
 
     /// Hears lines until one of them gives something.
-    pub(crate) async fn until<T>(&mut self, mut is: impl FnMut(&Line, &str) -> Option<T>) -> Answer<T> {
+    pub(crate) async fn until<T>(
+        &mut self,
+        mut is: impl FnMut(&Line, &str) -> Option<T>,
+    ) -> Answer<T> {
         loop {
             while let Some(end) = memchr::memchr(b'\n', &self.lines[self.read..]) {
                 let line = &self.lines[self.read..self.read + end];
                 self.read += end + 1;
-                let Ok(text) = std::str::from_utf8(line) else { continue };
+                let Ok(text) = std::str::from_utf8(line) else {
+                    continue;
+                };
                 let line = match AdapterMessage::parse(text) {
                     Ok(message) => Line::Adapter(message),
                     Err(_) => match RelayMessage::parse(text) {
@@ -87,9 +108,13 @@ impl One {
                 Ok(Heard::Lines | Heard::Answer) => {}
                 Ok(Heard::Over) => return Err(Problem::unavailable("the host ends")),
                 Ok(Heard::Moved) => {
-                    return Err(Problem::unavailable("the session has just moved; try again"));
+                    return Err(Problem::unavailable(
+                        "the session has just moved; try again",
+                    ));
                 }
-                Ok(Heard::LetGo) => return Err(Problem::unavailable("too many answers wait; try again")),
+                Ok(Heard::LetGo) => {
+                    return Err(Problem::unavailable("too many answers wait; try again"));
+                }
                 Err(error) => return Err(Problem::failed(error.to_string())),
             }
         }
@@ -97,8 +122,13 @@ impl One {
 
     /// The same for what follows at once.
     pub(crate) async fn soon<T>(&mut self, is: impl FnMut(&Line, &str) -> Option<T>) -> Answer<T> {
-        let late =
-            || Problem::unavailable("the session did not answer in time; what was said may still count");
-        timeout(SOON, self.until(is)).await.unwrap_or_else(|_| Err(late()))
+        let late = || {
+            Problem::unavailable(
+                "the session did not answer in time; what was said may still count",
+            )
+        };
+        timeout(SOON, self.until(is))
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 }

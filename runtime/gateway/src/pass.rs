@@ -50,9 +50,19 @@ impl Pass {
     pub(crate) fn of_fellow(who: Who) -> Self {
         match who {
             Who::User => Self::User,
-            Who::Bearer { id, scope, agents, all_sessions, created, expires } => {
+            Who::Bearer {
+                id,
+                scope,
+                agents,
+                all_sessions,
+                created,
+                expires,
+            } => {
                 let token = Token::of_fellow(id, scope, agents, all_sessions, created, expires);
-                Self::Bearer(Arc::new(Bearer { is_of_fellow: true, ..Bearer::new(token) }))
+                Self::Bearer(Arc::new(Bearer {
+                    is_of_fellow: true,
+                    ..Bearer::new(token)
+                }))
             }
         }
     }
@@ -74,7 +84,8 @@ impl Pass {
 
     /// Whether it sees the sessions of all, with every agent.
     pub(crate) fn sees_all(&self) -> bool {
-        self.visitor().is_none_or(|visitor| visitor.sees_all && visitor.agents.is_none())
+        self.visitor()
+            .is_none_or(|visitor| visitor.sees_all && visitor.agents.is_none())
     }
 
     pub(crate) fn may_have(&self, agent: &str) -> bool {
@@ -83,7 +94,9 @@ impl Pass {
 
     /// One more stream. `None` where there are too many.
     pub(crate) fn stream(&self) -> Option<Stream> {
-        let Self::Bearer(bearer) = self else { return Some(Stream(None)) };
+        let Self::Bearer(bearer) = self else {
+            return Some(Stream(None));
+        };
         if bearer.streams.fetch_add(1, Ordering::Relaxed) >= STREAMS {
             bearer.streams.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -119,7 +132,11 @@ type Mark = Option<(u64, i64, u32, u64)>;
 
 impl Passes {
     pub(crate) fn new(file: TokenFile) -> Self {
-        let passes = Self { file, known: watch::Sender::default(), read: Mutex::default() };
+        let passes = Self {
+            file,
+            known: watch::Sender::default(),
+            read: Mutex::default(),
+        };
         passes.refresh();
         passes
     }
@@ -137,7 +154,9 @@ impl Passes {
 
     /// Resolves when who asked may ask no more.
     pub(crate) async fn ended(&self, pass: &Pass) {
-        let Pass::Bearer(bearer) = pass else { return std::future::pending().await };
+        let Pass::Bearer(bearer) = pass else {
+            return std::future::pending().await;
+        };
         let mut known = self.known.subscribe();
         let revoked = async {
             if bearer.is_of_fellow {
@@ -148,7 +167,9 @@ impl Passes {
             let _ = known.wait_for(is_gone).await;
         };
         let expired = async {
-            let Some(expires) = bearer.token.expires else { return std::future::pending().await };
+            let Some(expires) = bearer.token.expires else {
+                return std::future::pending().await;
+            };
             while bearer.token.is_good_at(now()) {
                 // Again before long, since clocks are set.
                 sleep(Duration::from_secs(expires.saturating_sub(now())).min(CLOCK)).await;
@@ -187,7 +208,9 @@ impl Passes {
         self.known.send_modify(|known| {
             let kept = |token: Token| {
                 let before = known.get(&token.id).filter(|bearer| bearer.token == token);
-                let bearer = before.cloned().unwrap_or_else(|| Arc::new(Bearer::new(token)));
+                let bearer = before
+                    .cloned()
+                    .unwrap_or_else(|| Arc::new(Bearer::new(token)));
                 (bearer.token.id.clone(), bearer)
             };
             *known = Arc::new(tokens.into_iter().map(kept).collect());
@@ -203,7 +226,12 @@ impl Bearer {
             may_speak: token.scope >= Scope::Control,
             agents: token.agents.clone(),
         };
-        Self { token, visitor: Arc::new(visitor), streams: AtomicUsize::new(0), is_of_fellow: false }
+        Self {
+            token,
+            visitor: Arc::new(visitor),
+            streams: AtomicUsize::new(0),
+            is_of_fellow: false,
+        }
     }
 }
 
@@ -217,12 +245,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::of(folder.path());
         let passes = Arc::new(Passes::new(file.clone()));
-        let new = NewToken { scope: Scope::Observe, agents: None, all_sessions: true, expires: None };
+        let new = NewToken {
+            scope: Scope::Observe,
+            agents: None,
+            all_sessions: true,
+            expires: None,
+        };
         let (token, text) = file.add(new).unwrap();
         let pass = passes.find(&text).expect("it is looked for on disk");
         assert_eq!(pass.scope(), Scope::Observe);
         let mut other = text.clone();
-        other.replace_range(text.len() - 1.., if text.ends_with('0') { "1" } else { "0" });
+        other.replace_range(
+            text.len() - 1..,
+            if text.ends_with('0') { "1" } else { "0" },
+        );
         assert!(passes.find(&other).is_none() && passes.find("tlk_x").is_none());
 
         let watching = tokio::spawn({
@@ -241,7 +277,12 @@ mod tests {
     fn the_streams_of_a_token_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::of(folder.path());
-        let new = NewToken { scope: Scope::Observe, agents: None, all_sessions: false, expires: None };
+        let new = NewToken {
+            scope: Scope::Observe,
+            agents: None,
+            all_sessions: false,
+            expires: None,
+        };
         let text = file.add(new).unwrap().1;
         let pass = Passes::new(file).find(&text).unwrap();
         let mut open: Vec<_> = (0..STREAMS).map(|_| pass.stream().unwrap()).collect();

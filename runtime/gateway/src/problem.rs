@@ -7,7 +7,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use trunkline_protocol::{AttachRefusal, Category, ClosedReason, Failure, SessionClosed, SessionRefused};
+use trunkline_protocol::{
+    AttachRefusal, Category, ClosedReason, Failure, SessionClosed, SessionRefused,
+};
 use trunkline_sessions::{RemoveError, StartError};
 
 /// Why a request was not done.
@@ -33,11 +35,18 @@ struct Document<'a> {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), category: None }
+        Self {
+            status,
+            detail: detail.into(),
+            category: None,
+        }
     }
 
     fn of(self, category: Category) -> Self {
-        Self { category: Some(category), ..self }
+        Self {
+            category: Some(category),
+            ..self
+        }
     }
 
     /// What happened, for a person.
@@ -106,7 +115,11 @@ impl Problem {
             Some(Category::Protocol) => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self { status, detail, category }
+        Self {
+            status,
+            detail,
+            category,
+        }
     }
 }
 
@@ -136,15 +149,21 @@ impl From<StartError> for Problem {
 impl From<SessionClosed> for Problem {
     fn from(closed: SessionClosed) -> Self {
         let category = closed.error.as_ref().and_then(|error| error.category);
-        let detail =
-            closed.error.and_then(|error| error.message).unwrap_or_else(|| "it is closed".to_owned());
+        let detail = closed
+            .error
+            .and_then(|error| error.message)
+            .unwrap_or_else(|| "it is closed".to_owned());
         let status = match closed.reason {
             Some(ClosedReason::UnknownAgent) => StatusCode::UNPROCESSABLE_ENTITY,
             Some(ClosedReason::Refused) => StatusCode::FORBIDDEN,
             Some(ClosedReason::Limit) => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self { status, detail, category }
+        Self {
+            status,
+            detail,
+            category,
+        }
     }
 }
 
@@ -175,13 +194,22 @@ impl IntoResponse for Problem {
             category: self.category.map(Category::as_str),
         };
         let body = serde_json::to_vec(&document).unwrap_or_default();
-        let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        let kind = (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         let mut response = (self.status, [kind], body).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if self.status == StatusCode::TOO_MANY_REQUESTS || self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if self.status == StatusCode::TOO_MANY_REQUESTS
+            || self.status == StatusCode::SERVICE_UNAVAILABLE
+        {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }

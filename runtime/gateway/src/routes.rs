@@ -51,12 +51,18 @@ const BODY: usize = 1024 * 1024;
 /// All paths.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let mut of_session = Router::new()
-        .route("/v1/sessions/{id}", get(sessions::show).delete(sessions::close))
+        .route(
+            "/v1/sessions/{id}",
+            get(sessions::show).delete(sessions::close),
+        )
         .route("/v1/sessions/{id}/inputs", post(inputs::take))
         .route("/v1/sessions/{id}/events", get(events::stream))
         .route("/v1/sessions/{id}/history", get(sessions::history))
         .route("/v1/sessions/{id}/stop", post(requests::stop))
-        .route("/v1/sessions/{id}/requests/{request}", post(requests::answer))
+        .route(
+            "/v1/sessions/{id}/requests/{request}",
+            post(requests::answer),
+        )
         .route("/v1/sessions/{id}/settings", post(requests::update))
         .route("/v1/sessions/{id}/files", put(files::take))
         .route("/v1/sessions/{id}/files/{sha256}", get(files::give));
@@ -99,7 +105,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route_layer(from_fn_with_state(shared.clone(), counted))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take that method")
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path does not take that method",
+            )
         })
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn(plain_errors))
@@ -122,8 +131,14 @@ async fn counted(
     };
     let metrics = &shared.metrics;
     let status = response.status();
-    metrics.requests.with_label_values(&[path.as_str(), method.as_str(), status.as_str()]).inc();
-    metrics.took.with_label_values(&[path.as_str()]).observe(began.elapsed().as_secs_f64());
+    metrics
+        .requests
+        .with_label_values(&[path.as_str(), method.as_str(), status.as_str()])
+        .inc();
+    metrics
+        .took
+        .with_label_values(&[path.as_str()])
+        .observe(began.elapsed().as_secs_f64());
     response
 }
 
@@ -138,7 +153,11 @@ async fn traced(adopt: fn(&str, &Span), route: &str, mut request: Request, next:
         http.response.status_code = field::Empty,
         session = field::Empty,
     );
-    if let Some(parent) = request.headers().get("traceparent").and_then(|parent| parent.to_str().ok()) {
+    if let Some(parent) = request
+        .headers()
+        .get("traceparent")
+        .and_then(|parent| parent.to_str().ok())
+    {
         adopt(parent, &span);
     }
     let named = request.extract_parts::<Named>().await.ok();
@@ -156,7 +175,9 @@ async fn traced(adopt: fn(&str, &Span), route: &str, mut request: Request, next:
 async fn plain_errors(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let is_bare = response.status().is_client_error()
-        && !response.headers().contains_key(axum::http::header::CONTENT_TYPE);
+        && !response
+            .headers()
+            .contains_key(axum::http::header::CONTENT_TYPE);
     match is_bare {
         true => Problem::new(response.status(), "the request cannot be read").into_response(),
         false => response,
@@ -171,19 +192,31 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
-        let names: Path<Vec<(String, String)>> =
-            Path::from_request_parts(parts, state).await.map_err(|_| Problem::no_session())?;
-        let id = names.0.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
-        let id = id.and_then(|id| SessionId::new(id).ok()).filter(|id| *id != SessionId::none());
+        let names: Path<Vec<(String, String)>> = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::no_session())?;
+        let id = names
+            .0
+            .into_iter()
+            .find(|(name, _)| name == "id")
+            .map(|(_, id)| id);
+        let id = id
+            .and_then(|id| SessionId::new(id).ok())
+            .filter(|id| *id != SessionId::none());
         id.map(Self).ok_or_else(Problem::no_session)
     }
 }
 
 /// Another part of a path, by its name.
 pub(crate) async fn part(parts: &mut Parts, wanted: &str) -> Answer<String> {
-    let names: Path<Vec<(String, String)>> =
-        Path::from_request_parts(parts, &()).await.map_err(|_| Problem::not_found())?;
-    let found = names.0.into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let names: Path<Vec<(String, String)>> = Path::from_request_parts(parts, &())
+        .await
+        .map_err(|_| Problem::not_found())?;
+    let found = names
+        .0
+        .into_iter()
+        .find(|(name, _)| name == wanted)
+        .map(|(_, value)| value);
     found.ok_or_else(Problem::not_found)
 }
 
@@ -209,9 +242,9 @@ fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
     let read: Map<String, Value> = serde_json::from_slice(&message.to_line()).unwrap_or_default();
     let is_lost = |(name, value): &(&String, &Value)| !value.is_null() && !read.contains_key(*name);
     match options.iter().find(is_lost) {
-        Some((name, _)) => {
-            Err(Problem::unprocessable(format!("{name} is not an option, or has another type")))
-        }
+        Some((name, _)) => Err(Problem::unprocessable(format!(
+            "{name} is not an option, or has another type"
+        ))),
         None => Ok(()),
     }
 }
@@ -227,22 +260,28 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         let bytes = read(request.into_body(), BODY).await?;
         let bytes = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
         let read = serde_json::from_slice(bytes);
-        read.map(Self).map_err(|error| Problem::bad_request(format!("the body: {error}")))
+        read.map(Self)
+            .map_err(|error| Problem::bad_request(format!("the body: {error}")))
     }
 }
 
 /// A body of up to so many bytes.
 async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
-    timeout(BODY_TIME, bytes_of(body, most)).await.map_err(late)?
+    timeout(BODY_TIME, bytes_of(body, most))
+        .await
+        .map_err(late)?
 }
 
 async fn bytes_of(body: Body, most: usize) -> Answer<Vec<u8>> {
     let (mut bytes, mut chunks) = (Vec::new(), body.into_data_stream());
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body is cut: {error}")))?;
+        let chunk =
+            chunk.map_err(|error| Problem::bad_request(format!("the body is cut: {error}")))?;
         if bytes.len() + chunk.len() > most {
-            return Err(Problem::too_large(format!("the body has more than {most} bytes")));
+            return Err(Problem::too_large(format!(
+                "the body has more than {most} bytes"
+            )));
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -261,18 +300,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
         let read = axum::extract::Query::try_from_uri(&parts.uri);
-        read.map(|read| Self(read.0)).map_err(|error| Problem::bad_request(format!("the query: {error}")))
+        read.map(|read| Self(read.0))
+            .map_err(|error| Problem::bad_request(format!("the query: {error}")))
     }
 }
 
 /// Does what blocks where that may be.
-pub(crate) async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Answer<T>
+pub(crate) async fn blocking<T, E>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Answer<T>
 where
     T: Send + 'static,
     E: Into<Problem> + Send + 'static,
 {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Problem::unavailable("the daemon ends"))?.map_err(Into::into)
+    done.map_err(|_| Problem::unavailable("the daemon ends"))?
+        .map_err(Into::into)
 }
 
 type Asks = Extension<Pass>;
@@ -300,7 +343,10 @@ mod tests {
                     .map(|method| (path.clone(), *method)),
             );
         }
-        let source = include_str!("routes.rs").split("#[cfg(test)]").next().unwrap();
+        let source = include_str!("routes.rs")
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap();
         let source: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut there = BTreeSet::new();
         for route in source.split(".route(").skip(1) {

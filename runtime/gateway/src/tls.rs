@@ -85,7 +85,11 @@ impl Tls {
     /// See [`TlsError`].
     pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
         let now = RwLock::new(Loaded::read(&certificate, &key)?);
-        Ok(Self(Arc::new(Inner { certificate, key, now })))
+        Ok(Self(Arc::new(Inner {
+            certificate,
+            key,
+            now,
+        })))
     }
 
     /// Reads them again, for connections from now on. Blocks for the disk.
@@ -99,16 +103,21 @@ impl Tls {
     }
 
     fn now(&self) -> Loaded {
-        self.0.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .now
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Whether the certificate is for this name or address.
     pub(crate) fn is_for(&self, name: &str) -> bool {
         let name = name.trim_start_matches('[').trim_end_matches(']');
         let loaded = self.now();
-        let (Ok(name), Ok(own)) =
-            (ServerName::try_from(name), ParsedCertificate::try_from(&loaded.certificate))
-        else {
+        let (Ok(name), Ok(own)) = (
+            ServerName::try_from(name),
+            ParsedCertificate::try_from(&loaded.certificate),
+        ) else {
             return false;
         };
         verify_server_name(&own, &name).is_ok()
@@ -117,16 +126,26 @@ impl Tls {
     /// Agrees with a client on a connection, in the time that it has for that.
     pub(crate) async fn shake_hands(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let agreed = TlsAcceptor::from(self.now().config).accept(stream);
-        timeout(HANDSHAKE, agreed).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        timeout(HANDSHAKE, agreed)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
 impl Loaded {
     fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let (pem, _) = read(certificate)?;
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect();
-        let empty = |path: &Path, what| TlsError::Empty { path: path.to_owned(), what };
-        let own = chain.first().cloned().ok_or_else(|| empty(certificate, "certificate"))?;
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+            .filter_map(Result::ok)
+            .collect();
+        let empty = |path: &Path, what| TlsError::Empty {
+            path: path.to_owned(),
+            what,
+        };
+        let own = chain
+            .first()
+            .cloned()
+            .ok_or_else(|| empty(certificate, "certificate"))?;
         let (pem, found) = read(key)?;
         if found.permissions().mode() & 0o027 != 0 {
             return Err(TlsError::Open(key.to_owned()));
@@ -134,14 +153,21 @@ impl Loaded {
         let secret = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| empty(key, "private key"))?;
         let built = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
+            .and_then(|builder| {
+                builder
+                    .with_no_client_auth()
+                    .with_single_cert(chain, secret)
+            });
         let mut config = built.map_err(|error| TlsError::Pair {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             error,
         })?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config), certificate: own })
+        Ok(Self {
+            config: Arc::new(config),
+            certificate: own,
+        })
     }
 }
 
@@ -154,7 +180,10 @@ fn read(path: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
         file.take(FILE).read_to_end(&mut bytes)?;
         Ok(found)
     };
-    let found = read().map_err(|error| TlsError::File { path: path.to_owned(), error })?;
+    let found = read().map_err(|error| TlsError::File {
+        path: path.to_owned(),
+        error,
+    })?;
     Ok((bytes, found))
 }
 
@@ -168,14 +197,21 @@ pub(crate) mod tests {
 
     fn pem(what: &str, der: &[u8]) -> String {
         use std::fmt::Write;
-        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut text = format!("-----BEGIN {what}-----\n");
         for (at, three) in der.chunks(3).enumerate() {
-            let number =
-                three.iter().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+            let number = three
+                .iter()
+                .fold(0u32, |sum, byte| sum << 8 | u32::from(*byte))
+                << (8 * (3 - three.len()));
             for place in 0..4 {
                 let letter = LETTERS[(number >> (18 - 6 * place) & 63) as usize];
-                text.push(if place > three.len() { '=' } else { char::from(letter) });
+                text.push(if place > three.len() {
+                    '='
+                } else {
+                    char::from(letter)
+                });
             }
             if at % 16 == 15 {
                 text.push('\n');
@@ -186,8 +222,13 @@ pub(crate) mod tests {
     }
 
     fn write(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
-        let made = rcgen::generate_simple_self_signed(vec![name.to_owned(), "127.0.0.1".to_owned()]).unwrap();
-        let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+        let made =
+            rcgen::generate_simple_self_signed(vec![name.to_owned(), "127.0.0.1".to_owned()])
+                .unwrap();
+        let (certificate, key) = (
+            folder.join(format!("{name}.pem")),
+            folder.join(format!("{name}.key")),
+        );
         fs::write(&certificate, pem("CERTIFICATE", made.cert.der())).unwrap();
         let secret = Key::try_from(made.signing_key.serialize_der()).unwrap();
         fs::write(&key, pem("PRIVATE KEY", secret.secret_der())).unwrap();
@@ -214,7 +255,9 @@ pub(crate) mod tests {
         is_for([true, true, false, false, false]);
 
         let said = |certificate: &Path, key: &Path| {
-            Tls::open(certificate.to_owned(), key.to_owned()).unwrap_err().to_string()
+            Tls::open(certificate.to_owned(), key.to_owned())
+                .unwrap_err()
+                .to_string()
         };
         assert!(said(&certificate, &others_key).contains("cannot be used together"));
         assert!(said(&key, &key).contains("has no certificate in PEM"));
@@ -222,10 +265,19 @@ pub(crate) mod tests {
             said(&certificate, &certificate)
                 .ends_with("is open to others: `chmod 600` it, or 640 for its group")
         );
-        for (mode, is_taken) in [(0o640, true), (0o400, true), (0o644, false), (0o601, false), (0o660, false)]
-        {
+        for (mode, is_taken) in [
+            (0o640, true),
+            (0o400, true),
+            (0o644, false),
+            (0o601, false),
+            (0o660, false),
+        ] {
             fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(Tls::open(certificate.clone(), key.clone()).is_ok(), is_taken, "{mode:o}");
+            assert_eq!(
+                Tls::open(certificate.clone(), key.clone()).is_ok(),
+                is_taken,
+                "{mode:o}"
+            );
         }
         fs::remove_file(&key).unwrap();
         assert!(said(&certificate, &key).contains("cannot be read"));

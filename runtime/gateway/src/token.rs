@@ -111,7 +111,15 @@ impl Token {
         created: u64,
         expires: Option<u64>,
     ) -> Self {
-        Self { id, scope, agents, all_sessions, created, expires, digest: String::new() }
+        Self {
+            id,
+            scope,
+            agents,
+            all_sessions,
+            created,
+            expires,
+            digest: String::new(),
+        }
     }
 
     /// What is said of it, as JSON: all but its text.
@@ -149,7 +157,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 /// Why the tokens could not be read or changed.
@@ -199,7 +209,9 @@ impl TokenFile {
     /// The tokens of a state folder.
     #[must_use]
     pub fn of(state: &Path) -> Self {
-        Self { path: state.join("tokens.json") }
+        Self {
+            path: state.join("tokens.json"),
+        }
     }
 
     /// Reads those that are good. Blocks for the disk.
@@ -249,7 +261,12 @@ impl TokenFile {
     #[must_use]
     pub fn mark(&self) -> Option<(u64, i64, u32, u64)> {
         let found = rustix::fs::stat(&self.path).ok()?;
-        Some((found.st_ino, found.st_mtime as i64, found.st_mtime_nsec as u32, found.st_size as u64))
+        Some((
+            found.st_ino,
+            found.st_mtime as i64,
+            found.st_mtime_nsec as u32,
+            found.st_size as u64,
+        ))
     }
 
     fn stored(&self) -> Result<Vec<Token>, TokenError> {
@@ -258,16 +275,26 @@ impl TokenFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(self.failed(error)),
         };
-        let damaged = |why: String| TokenError::Damaged { path: self.path.clone(), why };
-        let stored: Stored = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let damaged = |why: String| TokenError::Damaged {
+            path: self.path.clone(),
+            why,
+        };
+        let stored: Stored =
+            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         match stored.version {
             VERSION => Ok(stored.tokens),
-            newer => Err(damaged(format!("its version is {newer}, and this program writes {VERSION}"))),
+            newer => Err(damaged(format!(
+                "its version is {newer}, and this program writes {VERSION}"
+            ))),
         }
     }
 
     fn write(&self, tokens: Vec<Token>) -> Result<(), TokenError> {
-        let bytes = serde_json::to_vec_pretty(&Stored { version: VERSION, tokens }).unwrap_or_default();
+        let bytes = serde_json::to_vec_pretty(&Stored {
+            version: VERSION,
+            tokens,
+        })
+        .unwrap_or_default();
         write(&self.path, &bytes).map_err(|error| self.failed(error))
     }
 
@@ -275,7 +302,12 @@ impl TokenFile {
     fn lock(&self) -> Result<File, TokenError> {
         let locked = || -> io::Result<File> {
             let path = self.path.with_extension("lock");
-            let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+            let lock = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(path)?;
             flock(&lock, FlockOperation::LockExclusive)?;
             Ok(lock)
         };
@@ -283,7 +315,10 @@ impl TokenFile {
     }
 
     fn failed(&self, error: io::Error) -> TokenError {
-        TokenError::Io { path: self.path.clone(), error }
+        TokenError::Io {
+            path: self.path.clone(),
+            error,
+        }
     }
 }
 
@@ -304,7 +339,12 @@ mod tests {
     use super::*;
 
     fn new(scope: Scope, expires: Option<u64>) -> NewToken {
-        NewToken { scope, agents: None, all_sessions: false, expires: expires.map(Duration::from_secs) }
+        NewToken {
+            scope,
+            agents: None,
+            all_sessions: false,
+            expires: expires.map(Duration::from_secs),
+        }
     }
 
     #[test]
@@ -320,13 +360,19 @@ mod tests {
         assert!(known[0].is(&text) && !known[1].is(&text) && !known[0].is(&text[..text.len() - 1]));
         let stored = fs::read_to_string(folder.path().join("tokens.json")).unwrap();
         assert!(!stored.contains(&text[text.len() - 32..]));
-        let mode = fs::metadata(folder.path().join("tokens.json")).unwrap().permissions().mode();
+        let mode = fs::metadata(folder.path().join("tokens.json"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         let mark = file.mark();
         file.revoke(&token.id).unwrap();
         assert_ne!(file.mark(), mark);
         assert_eq!(file.read().unwrap(), [other]);
-        assert!(matches!(file.revoke(&token.id), Err(TokenError::Unknown(_))));
+        assert!(matches!(
+            file.revoke(&token.id),
+            Err(TokenError::Unknown(_))
+        ));
     }
 
     #[test]
@@ -338,7 +384,10 @@ mod tests {
         for text in ["{", "{\"version\":2,\"tokens\":[]}"] {
             fs::write(folder.path().join("tokens.json"), text).unwrap();
             assert!(matches!(file.read(), Err(TokenError::Damaged { .. })));
-            assert!(file.add(new(Scope::Observe, None)).is_err(), "it is not written over");
+            assert!(
+                file.add(new(Scope::Observe, None)).is_err(),
+                "it is not written over"
+            );
         }
         assert!(Scope::Observe < Scope::Control && Scope::Control < Scope::Admin);
     }

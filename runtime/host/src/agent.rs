@@ -110,13 +110,21 @@ impl AgentShared {
     /// Makes known what its options hand over in secret, so that no log, error or stderr shows it while the session lives.
     pub(crate) fn hold_secrets(&self, start: &SessionStart) -> Result<HeldSecrets, OpenError> {
         let variables = start.env.iter().chain(&start.variables).flatten();
-        let mut given =
-            SecretInputs::default().variables(variables).arguments(start.extra_args.iter().flatten());
+        let mut given = SecretInputs::default()
+            .variables(variables)
+            .arguments(start.extra_args.iter().flatten());
         // What cannot be read is the adapter's to complain about.
-        if let Some(Ok(servers)) = start.mcp_servers.as_ref().map(|servers| servers.to::<Value>()) {
+        if let Some(Ok(servers)) = start
+            .mcp_servers
+            .as_ref()
+            .map(|servers| servers.to::<Value>())
+        {
             given = given.json(&servers);
         }
-        given.hold().map_err(|source| OpenError::TooManySecrets { agent: self.id.to_string(), source })
+        given.hold().map_err(|source| OpenError::TooManySecrets {
+            agent: self.id.to_string(),
+            source,
+        })
     }
 }
 
@@ -131,7 +139,10 @@ pub(crate) fn work_dir(config: &AgentConfig) -> Option<PathBuf> {
 
 /// What is offered to the agent's adapter.
 pub(crate) fn offered(config: &AgentConfig) -> Extensions {
-    config.extensions.as_ref().map_or(Extensions::all(), Extensions::from_names)
+    config
+        .extensions
+        .as_ref()
+        .map_or(Extensions::all(), Extensions::from_names)
 }
 
 /// The folders that files may come from, besides each session's own ([file.4]). To be called before the adapter runs:
@@ -177,9 +188,10 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
         stop_timeout: timeouts.stop,
         permission_timeout: timeouts.permission,
         max_turn_output: limits.max_turn_output,
-        output_rate: limits
-            .max_output_rate
-            .map(|bytes_per_second| OutputRate { bytes_per_second, burst: limits.output_burst }),
+        output_rate: limits.max_output_rate.map(|bytes_per_second| OutputRate {
+            bytes_per_second,
+            burst: limits.output_burst,
+        }),
         max_open_requests: limits.max_open_requests,
         tool_loop: config.tool_loop,
         standby: config.standby,
@@ -245,14 +257,20 @@ pub(crate) fn child_spec(
         Profile::BuiltIn(name) => {
             let (program, args) = profiles
                 .split_first()
-                .map_or(("trunkline", [].as_slice()), |(program, args)| (program, args));
+                .map_or(("trunkline", [].as_slice()), |(program, args)| {
+                    (program, args)
+                });
             ChildSpec::new(program).args(args).arg(name)
         }
     };
     if !command.work_dir.as_os_str().is_empty() {
         spec = spec.work_dir(&command.work_dir);
     }
-    let credentials = if config.pass_credentials { config.credentials.as_slice() } else { &[] };
+    let credentials = if config.pass_credentials {
+        config.credentials.as_slice()
+    } else {
+        &[]
+    };
     for name in config.env_passthrough.iter().chain(credentials) {
         if let Some(value) = std::env::var_os(name) {
             spec = spec.env(name, value);
@@ -275,7 +293,10 @@ pub(crate) fn child_spec(
         spec = spec.sandbox(sandbox.clone());
         spec.unwritable = folders.unwritable.to_vec();
         spec.reserved = folders.reserved.to_vec();
-        let covered = folders.covered.read().unwrap_or_else(PoisonError::into_inner);
+        let covered = folders
+            .covered
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         spec.covered = covered.iter().cloned().collect();
     }
     if let Some(records) = &folders.records {

@@ -200,7 +200,10 @@ impl Default for Config {
     /// What a host does without any configuration: one agent, `echo`.
     fn default() -> Self {
         let echo = AgentConfig::built_in(defaults::BUILT_IN_AGENT, defaults::BUILT_IN_AGENT);
-        Self { source: Source::BuiltIn, ..Self::new(vec![echo]) }
+        Self {
+            source: Source::BuiltIn,
+            ..Self::new(vec![echo])
+        }
     }
 }
 
@@ -269,7 +272,11 @@ impl Config {
     /// # Errors
     ///
     /// The first thing that is wrong with it, with its place.
-    pub fn parse_checked(text: &[u8], folder: &Path, check: CheckProfile<'_>) -> Result<Self, ConfigError> {
+    pub fn parse_checked(
+        text: &[u8],
+        folder: &Path,
+        check: CheckProfile<'_>,
+    ) -> Result<Self, ConfigError> {
         read_file::config_of(&json::read(text)?, folder, check)
     }
 

@@ -163,7 +163,9 @@ impl LiveSessionCounters {
             Counter::UnknownSession | Counter::DeniedRequest | Counter::Restart => return,
         };
         // An error means that it is at the largest number.
-        let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));
+        let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+            count.checked_add(1)
+        });
     }
 
     pub(crate) fn snapshot(&self) -> SessionCounters {

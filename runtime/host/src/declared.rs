@@ -76,8 +76,17 @@ mod tests {
     use super::*;
 
     fn declared(most: u64, model: &str) -> (Option<Capabilities>, Option<Vec<Model>>) {
-        let capabilities = Capabilities { max_sessions: Some(most), ..Capabilities::default() };
-        (Some(capabilities), Some(vec![Model { id: model.to_owned(), ..Model::default() }]))
+        let capabilities = Capabilities {
+            max_sessions: Some(most),
+            ..Capabilities::default()
+        };
+        (
+            Some(capabilities),
+            Some(vec![Model {
+                id: model.to_owned(),
+                ..Model::default()
+            }]),
+        )
     }
 
     #[test]
@@ -85,12 +94,29 @@ mod tests {
         let declaration = Declaration::default();
         assert!(declaration.is_unknown());
         let (capabilities, _) = declared(2, "");
-        declaration.learn(&SessionInfo { capabilities, ..SessionInfo::default() });
+        declaration.learn(&SessionInfo {
+            capabilities,
+            ..SessionInfo::default()
+        });
         let (capabilities, models) = declared(3, "m");
-        declaration.describe(Ok(SessionInfo { capabilities, models, ..SessionInfo::default() }));
-        assert_eq!((declaration.max_sessions(), declaration.get().models.unwrap().len()), (Some(2), 1));
+        declaration.describe(Ok(SessionInfo {
+            capabilities,
+            models,
+            ..SessionInfo::default()
+        }));
+        assert_eq!(
+            (
+                declaration.max_sessions(),
+                declaration.get().models.unwrap().len()
+            ),
+            (Some(2), 1)
+        );
         let (capabilities, models) = declared(0, "n");
-        declaration.learn(&SessionInfo { capabilities, models, ..SessionInfo::default() });
+        declaration.learn(&SessionInfo {
+            capabilities,
+            models,
+            ..SessionInfo::default()
+        });
         assert_eq!(declaration.max_sessions(), None);
         assert_eq!(declaration.get().models.unwrap()[0].id, "n");
         declaration.describe(Err("late".to_owned()));

@@ -60,9 +60,15 @@ impl Host {
 
     async fn describe_one(&self, agent: &Arc<AgentShared>) {
         let ask = || async {
-            let described = self.ask(agent).await.map_err(|why| redact::text(&why).into_owned());
+            let described = self
+                .ask(agent)
+                .await
+                .map_err(|why| redact::text(&why).into_owned());
             if let Err(why) = &described {
-                tracing::warn!(agent = &*agent.id, "the adapter did not describe itself: {why}");
+                tracing::warn!(
+                    agent = &*agent.id,
+                    "the adapter did not describe itself: {why}"
+                );
             }
             agent.declaration.describe(described);
         };
@@ -72,10 +78,14 @@ impl Host {
     async fn ask(&self, agent: &Arc<AgentShared>) -> Result<SessionInfo, String> {
         let (host, of) = (self.clone(), agent.clone());
         let prepare = move || {
-            let spec = host.child_spec(&of.id)?.map_err(|error| format!("failed to {error}"));
+            let spec = host
+                .child_spec(&of.id)?
+                .map_err(|error| format!("failed to {error}"));
             Some(spec.map(|spec| (host.kept(&of, &spec), spec)))
         };
-        let prepared = spawn_blocking(prepare).await.map_err(|error| error.to_string())?;
+        let prepared = spawn_blocking(prepare)
+            .await
+            .map_err(|error| error.to_string())?;
         let (kept, spec) = prepared.ok_or("this host does not start its program")??;
         if let Some(declared) = kept.as_ref().and_then(|kept| declared(&kept.read()?)) {
             return Ok(declared);
@@ -85,12 +95,16 @@ impl Host {
         if answer.exit.is_none() {
             return Err(format!("it gave no answer within {} s", WITHIN.as_secs()));
         }
-        let described = serde_json::from_slice(&answer.stdout).ok().filter(Value::is_object);
+        let described = serde_json::from_slice(&answer.stdout)
+            .ok()
+            .filter(Value::is_object);
         let Some((described, declared)) =
             described.and_then(|value| declared(&value).map(|info| (value, info)))
         else {
             let last = answer.stderr.trim().lines().next_back().unwrap_or_default();
-            return Err(format!("its answer is not a description; its last words: {last}"));
+            return Err(format!(
+                "its answer is not a description; its last words: {last}"
+            ));
         };
         if let Some(kept) = kept {
             // What cannot be kept is asked for again.
@@ -102,17 +116,21 @@ impl Host {
     /// The place of a built-in adapter's description. That of an external adapter is not kept: it may change while the
     /// file of its program does not.
     fn kept(&self, agent: &AgentShared, spec: &ChildSpec) -> Option<Kept> {
-        let Profile::BuiltIn(_) = agent.config.profile else { return None };
+        let Profile::BuiltIn(_) = agent.config.profile else {
+            return None;
+        };
         let key = identity(&spec.program, &spec.args, spec.config.as_deref()).ok()?;
-        Some(Kept { file: self.state_dir()?.join(FILE), key })
+        Some(Kept {
+            file: self.state_dir()?.join(FILE),
+            key,
+        })
     }
 }
 
 /// What a description declares, read as a session reports it.
 fn declared(described: &Value) -> Option<SessionInfo> {
     let [capabilities, models] = [&described["capabilities"], &described["models"]];
-    let report =
-        json!({ "type": "session.info", "session_id": "d", "capabilities": capabilities, "models": models });
+    let report = json!({ "type": "session.info", "session_id": "d", "capabilities": capabilities, "models": models });
     match AdapterMessage::parse(&report.to_string()).ok()?.body {
         AdapterBody::SessionInfo(info) => Some(*info),
         _ => None,
@@ -123,7 +141,15 @@ fn declared(described: &Value) -> Option<SessionInfo> {
 fn identity(program: &OsStr, args: &[OsString], config: Option<&[u8]>) -> io::Result<String> {
     let file = Path::new(program).metadata()?;
     let mut hasher = DefaultHasher::new();
-    (program.as_bytes(), file.len(), file.mtime(), file.mtime_nsec(), args, config).hash(&mut hasher);
+    (
+        program.as_bytes(),
+        file.len(),
+        file.mtime(),
+        file.mtime_nsec(),
+        args,
+        config,
+    )
+        .hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))
 }
 
@@ -157,13 +183,19 @@ impl Kept {
         {
             all.shift_remove(&oldest);
         }
-        all.insert(self.key.clone(), json!({ "capabilities": capabilities, "models": models }));
+        all.insert(
+            self.key.clone(),
+            json!({ "capabilities": capabilities, "models": models }),
+        );
         let bytes = serde_json::to_vec(&all)?;
         if bytes.len() as u64 > LARGEST {
             return Ok(());
         }
         let folder = self.file.parent().unwrap_or(Path::new("/"));
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         new.write_all(&bytes)?;
         new.persist(&self.file)?;
@@ -179,7 +211,10 @@ mod tests {
     /// An agent whose program answers `--describe` by this script.
     fn described_by(id: &str, script: &str) -> AgentConfig {
         let command = Command::new("sh").args(["-c", script, "sh"]);
-        AgentConfig { sdk: true, ..AgentConfig::external(id, command) }
+        AgentConfig {
+            sdk: true,
+            ..AgentConfig::external(id, command)
+        }
     }
 
     #[tokio::test]
@@ -205,22 +240,40 @@ mod tests {
         assert_eq!(std::fs::read_to_string(asked).unwrap(), "asked\n");
         let why = status("silent").undescribed.unwrap();
         assert!(why.contains("no such flag"), "{why}");
-        assert_eq!((status("other").capabilities, status("other").undescribed), (None, None));
-        assert!(!state.path().join(FILE).exists(), "an external program's description is not kept");
+        assert_eq!(
+            (status("other").capabilities, status("other").undescribed),
+            (None, None)
+        );
+        assert!(
+            !state.path().join(FILE).exists(),
+            "an external program's description is not kept"
+        );
     }
 
     #[test]
     fn as_many_descriptions_are_kept_as_may_be_the_newest() {
         let folder = tempfile::tempdir().unwrap();
-        let kept =
-            |key: usize| Kept { file: folder.path().join("state/described.json"), key: key.to_string() };
+        let kept = |key: usize| Kept {
+            file: folder.path().join("state/described.json"),
+            key: key.to_string(),
+        };
         let described = json!({ "capabilities": { "max_sessions": 2 }, "models": null });
-        assert_eq!(declared(&described).unwrap().capabilities.unwrap().max_sessions, Some(2));
+        assert_eq!(
+            declared(&described)
+                .unwrap()
+                .capabilities
+                .unwrap()
+                .max_sessions,
+            Some(2)
+        );
         assert_eq!(kept(0).read(), None);
         for key in 0..=MOST {
             kept(key).write(described.clone()).unwrap();
         }
-        assert_eq!((kept(0).read(), kept(1).read()), (None, Some(described.clone())));
+        assert_eq!(
+            (kept(0).read(), kept(1).read()),
+            (None, Some(described.clone()))
+        );
         assert_eq!(kept(MOST).all().len(), MOST);
         // A file that is no list of descriptions is replaced.
         std::fs::write(kept(0).file, "[").unwrap();
@@ -231,7 +284,10 @@ mod tests {
     #[test]
     fn descriptions_that_come_at_once_are_all_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = |key: usize| Kept { file: folder.path().join("described.json"), key: key.to_string() };
+        let kept = |key: usize| Kept {
+            file: folder.path().join("described.json"),
+            key: key.to_string(),
+        };
         std::thread::scope(|scope| {
             for key in 0..8 {
                 let kept = kept(key);

@@ -49,7 +49,10 @@ pub enum ReconfigureError {
 
 /// States what is not changed.
 fn no_more_changes(agent: Option<&str>) -> String {
-    agent.map_or_else(|| "no agent is changed".to_owned(), |agent| format!("agent {agent:?} is not changed"))
+    agent.map_or_else(
+        || "no agent is changed".to_owned(),
+        |agent| format!("agent {agent:?} is not changed"),
+    )
 }
 
 fn of_which(agent: Option<&str>) -> &'static str {
@@ -69,13 +72,22 @@ pub struct PolicyRefusal {
 impl PolicyRefusal {
     /// The error that opening a session on the agent gives.
     pub fn of(self, agent: &str) -> OpenError {
-        OpenError::Refused { agent: agent.to_owned(), policy: self.policy, reason: self.reason }
+        OpenError::Refused {
+            agent: agent.to_owned(),
+            policy: self.policy,
+            reason: self.reason,
+        }
     }
 }
 
 impl fmt::Display for PolicyRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "failed to {} (policy {})", self.reason, self.policy.display())
+        write!(
+            f,
+            "failed to {} (policy {})",
+            self.reason,
+            self.policy.display()
+        )
     }
 }
 
@@ -138,7 +150,9 @@ pub enum OpenError {
         option: SessionOption,
     },
     /// The host's private folder, which it makes with its first session, could not be made.
-    #[error("failed to make the host's private folder; make room, or name another folder by TMPDIR")]
+    #[error(
+        "failed to make the host's private folder; make room, or name another folder by TMPDIR"
+    )]
     Folder(#[source] std::io::Error),
     /// Its options hold more secrets than logs can be kept free of.
     #[error("agent {agent:?} gets no session: its options hold {source}")]
@@ -149,7 +163,9 @@ pub enum OpenError {
         source: TooManySecrets,
     },
     /// The exchange folder could not be made.
-    #[error("failed to make the session's exchange folder; make room, or name another folder by TMPDIR")]
+    #[error(
+        "failed to make the session's exchange folder; make room, or name another folder by TMPDIR"
+    )]
     Exchange(#[source] std::io::Error),
     /// The host is shutting down.
     #[error("the host is shutting down; no session can be opened")]

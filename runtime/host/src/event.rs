@@ -4,9 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use trunkline_core::{SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
-    AdapterBody, Compaction, ContextUsage, Custom, ErrorEvent, FileOutput, Json, Log, Message, Meta, Output,
-    PermissionCancel, Plan, Progress, RateLimit, RequestId, SessionInfo, Sha256, StopReason, Thinking,
-    ToolEnd, ToolStart, ToolUpdate, Usage, filled, json_len,
+    AdapterBody, Compaction, ContextUsage, Custom, ErrorEvent, FileOutput, Json, Log, Message,
+    Meta, Output, PermissionCancel, Plan, Progress, RateLimit, RequestId, SessionInfo, Sha256,
+    StopReason, Thinking, ToolEnd, ToolStart, ToolUpdate, Usage, filled, json_len,
 };
 
 use crate::request::{Permission, Question};
@@ -143,7 +143,10 @@ impl Event {
                         Ok(whole) => (whole, None),
                         Err(why) => (body, Some(why.to_string())),
                     };
-                    (EventKind::from_body(body).unwrap_or(EventKind::Working), bad)
+                    (
+                        EventKind::from_body(body).unwrap_or(EventKind::Working),
+                        bad,
+                    )
                 }
                 Err(kind) => (kind, None),
             },
@@ -175,7 +178,10 @@ impl EventKind {
             AdapterBody::SessionInfo(info) => Self::Info(info),
             AdapterBody::Working(_) => Self::Working,
             AdapterBody::PermissionCancel(PermissionCancel { request_id, reason }) => {
-                Self::Withdrawn { request_id, reason: reason.unwrap_or(StopReason::Stopped) }
+                Self::Withdrawn {
+                    request_id,
+                    reason: reason.unwrap_or(StopReason::Stopped),
+                }
             }
             AdapterBody::SessionReady(_)
             | AdapterBody::TurnComplete(_)
@@ -228,14 +234,20 @@ impl EventKind {
         const SMALL: usize = 64;
         match self {
             Self::Output(output) => {
-                let channel = output.channel.as_ref().map_or(0, |channel| channel.as_str().len());
+                let channel = output
+                    .channel
+                    .as_ref()
+                    .map_or(0, |channel| channel.as_str().len());
                 output.content.len() + channel
             }
             Self::Thinking(thinking) => thinking.content.len(),
             Self::Message(message) => message.role.len() + message.content.len(),
             Self::ToolStart(start) => {
                 let texts = [&start.kind, &start.title];
-                SMALL + start.tool.len() + of_texts(texts) + of_json([&start.input, &start.locations])
+                SMALL
+                    + start.tool.len()
+                    + of_texts(texts)
+                    + of_json([&start.input, &start.locations])
             }
             Self::ToolUpdate(update) => {
                 let texts = [&update.content, &update.stream, &update.title];
@@ -248,13 +260,17 @@ impl EventKind {
                     + of_json([&end.data])
                     + diffs
                         .map(|diff| {
-                            SMALL + diff.path.len() + of_texts([&diff.old_text, &diff.new_text, &diff.patch])
+                            SMALL
+                                + diff.path.len()
+                                + of_texts([&diff.old_text, &diff.new_text, &diff.patch])
                         })
                         .sum::<usize>()
             }
             Self::Plan(plan) => {
                 let entries = plan.entries.iter();
-                entries.map(|entry| SMALL + entry.content.len() + of_texts([&entry.priority])).sum()
+                entries
+                    .map(|entry| SMALL + entry.content.len() + of_texts([&entry.priority]))
+                    .sum()
             }
             Self::Log(log) => log.content.len(),
             Self::Progress(progress) => progress.message.len(),
@@ -262,10 +278,13 @@ impl EventKind {
             Self::Custom(custom) => custom.name.len() + of_json([&custom.data]),
             Self::Usage(usage) => {
                 let models = usage.models.iter().flatten();
-                let models = models.map(|(name, of)| 2 * SMALL + name.len() + of_texts([&of.provider]));
+                let models =
+                    models.map(|(name, of)| 2 * SMALL + name.len() + of_texts([&of.provider]));
                 SMALL + of_texts([&usage.model, &usage.provider]) + models.sum::<usize>()
             }
-            Self::RateLimit(limit) => SMALL + of_texts([&limit.window, &limit.status, &limit.resets_at]),
+            Self::RateLimit(limit) => {
+                SMALL + of_texts([&limit.window, &limit.status, &limit.resets_at])
+            }
             Self::Permission(permission) => SMALL + json_len(permission.request()),
             Self::Question(question) => SMALL + json_len(question.request()),
             Self::Info(info) => SMALL + json_len(info),
@@ -286,5 +305,9 @@ fn of_texts<const N: usize>(texts: [&Option<String>; N]) -> usize {
 }
 
 fn of_json<const N: usize>(values: [&Option<Json>; N]) -> usize {
-    values.into_iter().flatten().map(|value| value.get().len()).sum()
+    values
+        .into_iter()
+        .flatten()
+        .map(|value| value.get().len())
+        .sum()
 }

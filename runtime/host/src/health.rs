@@ -92,7 +92,9 @@ impl AgentHealth {
             Some(process) if !process.was_heard => Liveness::Starting,
             Some(process) if process.silent_for > SILENT => Liveness::Alive,
             Some(_) if self.running_turns == 0 => Liveness::Answering,
-            Some(_) if self.longest_silence.is_some_and(|silence| silence > SILENT) => Liveness::Answering,
+            Some(_) if self.longest_silence.is_some_and(|silence| silence > SILENT) => {
+                Liveness::Answering
+            }
             Some(_) => Liveness::Progressing,
         }
     }
@@ -101,8 +103,14 @@ impl AgentHealth {
     #[must_use]
     pub fn stderr_tail(&self) -> &str {
         let of_last = || self.last_end.as_ref().map(|end| end.stderr_tail.as_str());
-        let of_process = self.process.as_ref().map(|process| process.stderr_tail.as_str());
-        of_process.filter(|tail| !tail.is_empty()).or_else(of_last).unwrap_or_default()
+        let of_process = self
+            .process
+            .as_ref()
+            .map(|process| process.stderr_tail.as_str());
+        of_process
+            .filter(|tail| !tail.is_empty())
+            .or_else(of_last)
+            .unwrap_or_default()
     }
 
     /// What is wrong, and what to do. A function of the figures alone.
@@ -114,8 +122,16 @@ impl AgentHealth {
 
 /// The end of a text of so many bytes at most, from the beginning of a line where there is one.
 pub(crate) fn end_of(text: &str) -> &str {
-    let Some(from) = text.len().checked_sub(SHOWN_STDERR).filter(|from| *from > 0) else { return text };
-    let from = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let Some(from) = text
+        .len()
+        .checked_sub(SHOWN_STDERR)
+        .filter(|from| *from > 0)
+    else {
+        return text;
+    };
+    let from = (from..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
     let end = &text[from..];
     match end.find('\n') {
         Some(newline) if newline + 1 < end.len() => &end[newline + 1..],
@@ -126,7 +142,9 @@ pub(crate) fn end_of(text: &str) -> &str {
 /// What the process is called where no more is said of it.
 pub(crate) fn state_of(phase: ProcessPhase) -> AgentState {
     match phase {
-        ProcessPhase::Starting | ProcessPhase::Running | ProcessPhase::Ending => AgentState::Running,
+        ProcessPhase::Starting | ProcessPhase::Running | ProcessPhase::Ending => {
+            AgentState::Running
+        }
         ProcessPhase::Failed => AgentState::Failed,
         _ => AgentState::Idle,
     }
@@ -141,7 +159,11 @@ mod tests {
         assert_eq!(end_of("short"), "short");
         let lines = "é line of thirty-two bytes here\n".repeat(1000);
         let end = end_of(&lines);
-        assert!(end.len() <= SHOWN_STDERR && end.len() > SHOWN_STDERR - 64, "{}", end.len());
+        assert!(
+            end.len() <= SHOWN_STDERR && end.len() > SHOWN_STDERR - 64,
+            "{}",
+            end.len()
+        );
         assert!(end.starts_with("é line") && end.ends_with("here\n"));
         assert_eq!(end_of(&"x".repeat(9000)).len(), SHOWN_STDERR);
     }

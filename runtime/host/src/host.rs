@@ -30,7 +30,9 @@ pub use self::reconfigure::Changes;
 use crate::{
     AgentHealth, Counters, Session, SessionOptions, SessionStatus,
     agent::{self, AgentShared},
-    config::{self, AgentConfig, Buffers, Config, ConfigError, EnvValue, Organisation, Source, StopSteps},
+    config::{
+        self, AgentConfig, Buffers, Config, ConfigError, EnvValue, Organisation, Source, StopSteps,
+    },
     declared::Declaration,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     link::{Command, Connect, Driver, Streams, Taps},
@@ -152,7 +154,10 @@ impl HostBuilder {
             (Box::new(output), Box::new(input))
         };
         self.first.get_or_insert_with(|| agent.id.clone());
-        self.agents.insert(agent.id.clone(), (agent, Some(Connect::Streams(Box::new(streams)))));
+        self.agents.insert(
+            agent.id.clone(),
+            (agent, Some(Connect::Streams(Box::new(streams)))),
+        );
         self
     }
 
@@ -226,7 +231,10 @@ impl HostBuilder {
     /// is such a folder. Without this none is written. A configuration's `usage_log: false` counts more.
     #[must_use]
     pub fn usage_log(self, is_on: bool) -> Self {
-        Self { usage_log: is_on, ..self }
+        Self {
+            usage_log: is_on,
+            ..self
+        }
     }
 
     /// Hands all that passes between the host and its adapters to a sink, secrets included: bytes in both directions, stderr,
@@ -234,7 +242,10 @@ impl HostBuilder {
     /// host waits for it at the end of [`Host::shutdown`], for at most a second. Without a sink nothing is handed on.
     #[must_use]
     pub fn wire_sink(self, sink: Arc<dyn WireSink>) -> Self {
-        Self { wire_sink: Some(sink), ..self }
+        Self {
+            wire_sink: Some(sink),
+            ..self
+        }
     }
 
     /// Has all processes of the host die at a deadline, by an [init](trunkline_process::init) of each, even while the host is
@@ -244,7 +255,10 @@ impl HostBuilder {
     /// the host, and its embedder's to end.
     #[must_use]
     pub fn deadline(self, deadline: Deadline) -> Self {
-        Self { deadline: Some(deadline), ..self }
+        Self {
+            deadline: Some(deadline),
+            ..self
+        }
     }
 
     /// Writes no [usage log](crate::usage).
@@ -260,20 +274,35 @@ impl HostBuilder {
     /// When there is no folder for temporary files, or a policy cannot be read. An agent that a policy forbids is not an error
     /// here, but one of [`Host::open`].
     pub fn build(mut self) -> Result<Host, BuildError> {
-        let Narrowed { notices, mut refusals, policies } = self.narrow().map_err(BuildError::Policy)?;
+        let Narrowed {
+            notices,
+            mut refusals,
+            policies,
+        } = self.narrow().map_err(BuildError::Policy)?;
         let trusted = self.trusted(policies);
-        let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
+        let state_dir = self
+            .state_dir
+            .or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
-        let usage = state_dir.clone().filter(|_| self.usage_log && !self.no_usage_log).map(log);
+        let usage = state_dir
+            .clone()
+            .filter(|_| self.usage_log && !self.no_usage_log)
+            .map(log);
         let taps = self.wire_sink.map(|sink| Arc::new(Taps::new(sink)));
         let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
-        let profiles =
-            self.profiles.unwrap_or_else(|| config::defaults::PROFILE_COMMAND.map(str::to_owned).to_vec());
+        let profiles = self.profiles.unwrap_or_else(|| {
+            config::defaults::PROFILE_COMMAND
+                .map(str::to_owned)
+                .to_vec()
+        });
         // What a policy forbids is not run to clean up either.
-        let allowed = self.agents.values().filter(|(config, _)| !refusals.contains_key(&config.id));
+        let allowed = self
+            .agents
+            .values()
+            .filter(|(config, _)| !refusals.contains_key(&config.id));
         let sandboxes = allowed.filter_map(|(config, _)| config.sandbox.as_ref());
         let orphans = Orphans::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
         let parts = Parts {
@@ -300,7 +329,9 @@ impl HostBuilder {
                 connect,
                 refusal: refusals.remove(&id),
             };
-            agents.now.insert(id.into(), Arc::new(parts.make(wanted, &trusted)));
+            agents
+                .now
+                .insert(id.into(), Arc::new(parts.make(wanted, &trusted)));
         }
         let inner = Inner {
             agents: RwLock::new(agents),
@@ -312,23 +343,33 @@ impl HostBuilder {
             notices,
             orphans,
         };
-        Ok(Host { inner: Arc::new(inner) })
+        Ok(Host {
+            inner: Arc::new(inner),
+        })
     }
 
     /// Applies the organisation's policies to every agent that is a process.
     fn narrow(&mut self) -> Result<Narrowed, ConfigError> {
         let policies = Organisation::of_this_machine(self.policy.as_deref())?;
         let mut narrowed = Narrowed {
-            policies: policies.iter().map(|policy| policy.path().to_owned()).collect(),
+            policies: policies
+                .iter()
+                .map(|policy| policy.path().to_owned())
+                .collect(),
             ..Narrowed::default()
         };
-        let processes = self.agents.values_mut().filter(|(_, connect)| connect.is_none());
+        let processes = self
+            .agents
+            .values_mut()
+            .filter(|(_, connect)| connect.is_none());
         for (agent, _) in processes {
             let mut said = Vec::new();
             match narrow(agent, &policies, &mut said) {
                 Ok(()) => narrowed.notices.extend(said),
                 Err(refusal) => {
-                    narrowed.notices.push(format!("agent {} may not run: {refusal}", agent.id));
+                    narrowed
+                        .notices
+                        .push(format!("agent {} may not run: {refusal}", agent.id));
                     narrowed.refusals.insert(agent.id.clone(), refusal);
                 }
             }
@@ -338,18 +379,38 @@ impl HostBuilder {
 
     /// What decides over what runs: the configuration, the policies, and the files that variables come from.
     fn trusted(&self, policies: Vec<PathBuf>) -> Trusted {
-        let values = self.agents.values().flat_map(|(agent, _)| agent.command.env.values());
+        let values = self
+            .agents
+            .values()
+            .flat_map(|(agent, _)| agent.command.env.values());
         let sources = values.filter_map(|value| match value {
             EnvValue::FromFile(path) => Some(path.clone()),
             _ => None,
         });
-        let unwritable = self.read.iter().cloned().chain(policies).chain(sources).map(absolute).collect();
-        let variable = |name: &str| std::env::var_os(name).filter(|_| name != config::FILE_VARIABLE);
+        let unwritable = self
+            .read
+            .iter()
+            .cloned()
+            .chain(policies)
+            .chain(sources)
+            .map(absolute)
+            .collect();
+        let variable =
+            |name: &str| std::env::var_os(name).filter(|_| name != config::FILE_VARIABLE);
         let searched = config::candidates(None, variable);
-        let searched = searched.iter().filter_map(|source| source.path().map(Path::to_owned));
+        let searched = searched
+            .iter()
+            .filter_map(|source| source.path().map(Path::to_owned));
         let policy = PathBuf::from(config::defaults::POLICY);
-        let reserved = searched.chain([policy]).filter(|_| self.looks).map(absolute).collect();
-        Trusted { unwritable, reserved }
+        let reserved = searched
+            .chain([policy])
+            .filter(|_| self.looks)
+            .map(absolute)
+            .collect();
+        Trusted {
+            unwritable,
+            reserved,
+        }
     }
 }
 
@@ -376,11 +437,15 @@ fn narrow(
 ) -> Result<(), PolicyRefusal> {
     for policy in policies {
         let path = policy.path();
-        let said = policy
-            .narrow(agent)
-            .map_err(|error| PolicyRefusal { policy: path.to_owned(), reason: error.to_string() })?;
+        let said = policy.narrow(agent).map_err(|error| PolicyRefusal {
+            policy: path.to_owned(),
+            reason: error.to_string(),
+        })?;
         let by = path.display();
-        notices.extend(said.iter().map(|said| format!("agent {}: {said} (policy {by})", agent.id)));
+        notices.extend(
+            said.iter()
+                .map(|said| format!("agent {}: {said} (policy {by})", agent.id)),
+        );
     }
     Ok(())
 }
@@ -407,13 +472,22 @@ impl Host {
         if self.inner.down.load(Ordering::Acquire) {
             return Err(OpenError::Shutdown);
         }
-        let SessionOptions { id, start, meta, delivery } = options;
+        let SessionOptions {
+            id,
+            start,
+            meta,
+            delivery,
+        } = options;
         let (agent, cwd, secrets) = loop {
             let agent = self.named(agent)?;
             self.link(&agent)?;
             let shared = &agent.shared;
-            let cwd = session_options::open(&shared.config, &start)
-                .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
+            let cwd = session_options::open(&shared.config, &start).map_err(|option| {
+                OpenError::WouldWiden {
+                    agent: shared.id.to_string(),
+                    option,
+                }
+            })?;
             let agent = self.placed(agent.clone(), cwd.as_ref())?;
             self.link(&agent)?;
             let shared = &agent.shared;
@@ -426,18 +500,28 @@ impl Host {
         let (shared, inbox) = (agent.shared.clone(), agent.inbox.clone());
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
-        let session = Arc::new(SessionShared::new(id, shared, inbox, delivery, cwd, secrets));
+        let session = Arc::new(SessionShared::new(
+            id, shared, inbox, delivery, cwd, secrets,
+        ));
         if session.agent.names_exchange
             && let Err(error) = session.exchange()
         {
             // Gives its room back. A link that waits for its last session looks again.
             session.set_closed();
-            session.command(Command::Close { session: session.clone(), done: None });
+            session.command(Command::Close {
+                session: session.clone(),
+                done: None,
+            });
             return Err(OpenError::Exchange(error));
         }
         let start = (start != SessionStart::default()).then(|| Box::new(start));
         let meta = meta.map(Box::new);
-        session.command(Command::Open { session: session.clone(), chosen, start, meta });
+        session.command(Command::Open {
+            session: session.clone(),
+            chosen,
+            start,
+            meta,
+        });
         Ok(Session::new(session))
     }
 
@@ -452,7 +536,14 @@ impl Host {
             return;
         }
         let stands_by = |agent: &&Arc<Agent>| agent.shared.config.standby;
-        let agents: Vec<_> = self.inner.agents().now.values().filter(stands_by).cloned().collect();
+        let agents: Vec<_> = self
+            .inner
+            .agents()
+            .now
+            .values()
+            .filter(stands_by)
+            .cloned()
+            .collect();
         for agent in agents {
             if let Err(error) = self.link(&agent) {
                 tracing::warn!(agent = &*agent.shared.id, %error, "the agent does not stand by");
@@ -476,7 +567,11 @@ impl Host {
         }
         let _one_at_a_time = match agents.max_sessions {
             Some(limit) => {
-                let guard = self.inner.opening.lock().unwrap_or_else(PoisonError::into_inner);
+                let guard = self
+                    .inner
+                    .opening
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 if agents.opened() >= limit {
                     return Err(OpenError::TooManySessions { agent: None, limit });
                 }
@@ -487,10 +582,21 @@ impl Host {
         let shared = &agent.shared;
         let before = shared.opened.fetch_add(1, Ordering::AcqRel);
         let in_all = before + agents.draining(agent) + agents.beside(agent);
-        let error = if let Some(limit) = shared.limits.max_sessions.filter(|limit| in_all >= *limit) {
-            OpenError::TooManySessions { agent: Some(shared.id.to_string()), limit }
-        } else if let Some(limit) = shared.declaration.max_sessions().filter(|limit| before >= *limit) {
-            OpenError::AdapterFull { agent: shared.id.to_string(), limit }
+        let error = if let Some(limit) = shared.limits.max_sessions.filter(|limit| in_all >= *limit)
+        {
+            OpenError::TooManySessions {
+                agent: Some(shared.id.to_string()),
+                limit,
+            }
+        } else if let Some(limit) = shared
+            .declaration
+            .max_sessions()
+            .filter(|limit| before >= *limit)
+        {
+            OpenError::AdapterFull {
+                agent: shared.id.to_string(),
+                limit,
+            }
         } else {
             return Ok(true);
         };
@@ -506,7 +612,10 @@ impl Host {
             .now
             .get(id)
             .cloned()
-            .ok_or_else(|| OpenError::UnknownAgent { id: id.to_owned(), known: known() })
+            .ok_or_else(|| OpenError::UnknownAgent {
+                id: id.to_owned(),
+                known: known(),
+            })
     }
 
     /// Has the driver of an agent's link run from now on.
@@ -522,14 +631,26 @@ impl Host {
         }
         let files = shared.make_folders().map_err(OpenError::Folder)?;
         // Of two that race one finds that the other has done it.
-        let Some(connect) = agent.take_connect() else { return Ok(()) };
+        let Some(connect) = agent.take_connect() else {
+            return Ok(());
+        };
         shared.folder.record();
         self.inner.orphans.sweep(&runtime);
-        let rules = Rules { is_in_cwd: agent.is_placed, ..agent::rules(&shared.config) };
+        let rules = Rules {
+            is_in_cwd: agent.is_placed,
+            ..agent::rules(&shared.config)
+        };
         let core = Core::new(rules, seed());
         let roots = agent::roots(&shared.config);
         let span = tracing::info_span!("adapter", agent = &*shared.id);
-        let driver = Driver::new(core, shared.clone(), agent.inbox.clone(), connect, files, roots);
+        let driver = Driver::new(
+            core,
+            shared.clone(),
+            agent.inbox.clone(),
+            connect,
+            files,
+            roots,
+        );
         let host = Arc::downgrade(&self.inner);
         let run = async move {
             driver.run().await;
@@ -564,14 +685,21 @@ impl Host {
     #[must_use]
     pub fn agents(&self) -> Vec<AgentStatus> {
         let agents = self.inner.agents();
-        agents.now.values().map(|agent| agent.status(agents.draining(agent))).collect()
+        agents
+            .now
+            .values()
+            .map(|agent| agent.status(agents.draining(agent)))
+            .collect()
     }
 
     /// The status of one agent. `None` for an unknown id.
     #[must_use]
     pub fn agent(&self, id: &str) -> Option<AgentStatus> {
         let agents = self.inner.agents();
-        agents.now.get(id).map(|agent| agent.status(agents.draining(agent)))
+        agents
+            .now
+            .get(id)
+            .map(|agent| agent.status(agents.draining(agent)))
     }
 
     /// How every agent is, by id: its process, its figures and, by [`AgentHealth::verdict`], what is wrong in words. One that
@@ -587,15 +715,29 @@ impl Host {
                 if agent.is_linked() {
                     agent.inbox.push(Command::Health(reply));
                 }
-                (agent.health(), answer, agents.draining(agent), !agents.has(agent))
+                (
+                    agent.health(),
+                    answer,
+                    agents.draining(agent),
+                    !agents.has(agent),
+                )
             };
-            agents.now.values().chain(agents.removed()).map(ask).collect()
+            agents
+                .now
+                .values()
+                .chain(agents.removed())
+                .map(ask)
+                .collect()
         };
         let mut known = Vec::new();
         for (unlinked, answer, draining, removed) in asked {
             // An error means that there is no link, or not any more.
             let health = answer.await.unwrap_or(unlinked);
-            known.push(AgentHealth { draining, removed, ..health });
+            known.push(AgentHealth {
+                draining,
+                removed,
+                ..health
+            });
         }
         known.sort_by(|one, other| one.agent.cmp(&other.agent));
         known
@@ -611,7 +753,13 @@ impl Host {
             agent.inbox.push(Command::Status { of: None, reply });
             answer
         };
-        let asked: Vec<_> = self.inner.agents().all().filter(|agent| agent.is_linked()).map(ask).collect();
+        let asked: Vec<_> = self
+            .inner
+            .agents()
+            .all()
+            .filter(|agent| agent.is_linked())
+            .map(ask)
+            .collect();
         let mut sessions = Vec::new();
         for answer in asked {
             // An error means that the link is gone, and its sessions with it.
@@ -625,7 +773,13 @@ impl Host {
     pub(crate) fn undescribed(&self) -> Vec<Arc<AgentShared>> {
         let may_ask = |agent: &Agent| agent.shared.config.sdk && agent.make.is_some();
         let unknown = |agent: &&Arc<Agent>| may_ask(agent) && agent.shared.declaration.is_unknown();
-        self.inner.agents().now.values().filter(unknown).map(|agent| agent.shared.clone()).collect()
+        self.inner
+            .agents()
+            .now
+            .values()
+            .filter(unknown)
+            .map(|agent| agent.shared.clone())
+            .collect()
     }
 
     /// The folder for what outlives a host, if there is one.
@@ -654,7 +808,10 @@ impl Host {
     /// configurations that have sessions. Does nothing otherwise, and nothing for an unknown id.
     pub fn retry(&self, agent: &str) {
         let agents = self.inner.agents();
-        for agent in agents.all().filter(|one| *one.shared.id == *agent && one.is_linked()) {
+        for agent in agents
+            .all()
+            .filter(|one| *one.shared.id == *agent && one.is_linked())
+        {
             agent.inbox.push(Command::Retry);
         }
     }
@@ -663,7 +820,12 @@ impl Host {
     /// it. It has to be there by then, and stay: what takes its place is seen. A journal, a relay's sockets and a wire log are
     /// kept from them without being named here.
     pub fn hide(&self, path: impl Into<PathBuf>) {
-        let mut covered = self.inner.parts.covered.write().unwrap_or_else(PoisonError::into_inner);
+        let mut covered = self
+            .inner
+            .parts
+            .covered
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         covered.insert(absolute(path.into()));
     }
 
@@ -715,7 +877,10 @@ impl Inner {
         for agent in self.agents().all().filter(|agent| agent.is_linked()) {
             let (done, ended) = oneshot::channel();
             let steps = steps.unwrap_or(agent.shared.config.timeouts.shutdown);
-            agent.inbox.push(Command::Shutdown { steps, done: Some(done) });
+            agent.inbox.push(Command::Shutdown {
+                steps,
+                done: Some(done),
+            });
             ends.push(ended);
         }
         ends

@@ -66,7 +66,8 @@ mod wire_form;
 
 pub use counters::{Counters, SessionCounters};
 pub use error::{
-    BuildError, FileError, OpenError, PolicyRefusal, ReconfigureError, SendError, SpecError, UpdateError,
+    BuildError, FileError, OpenError, PolicyRefusal, ReconfigureError, SendError, SpecError,
+    UpdateError,
 };
 pub use event::{Event, EventKind, File};
 pub use health::{AgentHealth, LastEnd, ProcessHealth, Rates, Verdict};

@@ -114,7 +114,10 @@ type Read = (Option<Event>, Event);
 
 /// Reads the members of an event, once. Blocks on the file system.
 fn read_members(unread: &Unread, session: &SessionShared) -> Option<Read> {
-    let (event, large) = unread.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let (event, large) = unread
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()?;
     Some(session.with_large(event, &large))
 }
 
@@ -133,7 +136,10 @@ pub(crate) enum Pushed {
 
 impl Mailbox {
     pub(crate) fn new(store: &Arc<Store>) -> Self {
-        Self(Arc::new(Shared { state: Mutex::default(), store: store.clone() }))
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            store: store.clone(),
+        }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -170,7 +176,13 @@ impl Mailbox {
     ) -> (Promise, Pushed) {
         let place = Arc::new(OnceLock::new());
         let pushed = self.push_slot(Slot::Pending(place.clone()), watcher, pressure);
-        (Promise { place, mailbox: self.clone() }, pushed)
+        (
+            Promise {
+                place,
+                mailbox: self.clone(),
+            },
+            pushed,
+        )
     }
 
     fn push_slot(
@@ -187,9 +199,11 @@ impl Mailbox {
             return Pushed::Quiet;
         }
         let weight = slot.weight();
-        let behind = watcher.filter(|_| !state.touched && state.is_behind(self.0.store.limits.mailbox));
+        let behind =
+            watcher.filter(|_| !state.touched && state.is_behind(self.0.store.limits.mailbox));
         if state.backlog.is_none() {
-            let fits = state.bytes + weight <= self.0.store.limits.mailbox || state.queue.is_empty();
+            let fits =
+                state.bytes + weight <= self.0.store.limits.mailbox || state.queue.is_empty();
             if fits && self.0.store.reserve(weight) {
                 state.bytes += weight;
                 state.queue.push_back(slot);
@@ -200,7 +214,9 @@ impl Mailbox {
                 Err(_) => return Pushed::Overflow,
             }
         }
-        let Some(backlog) = &mut state.backlog else { return Pushed::Overflow };
+        let Some(backlog) = &mut state.backlog else {
+            return Pushed::Overflow;
+        };
         match backlog.push(slot, self, pressure, &self.0.store) {
             Ok(()) => state.touch(behind),
             Err(slot) => {
@@ -246,12 +262,21 @@ impl Mailbox {
         let mut state = self.lock();
         state.discarded = true;
         state.finished = true;
-        let mut dropped =
-            (std::mem::take(&mut state.queue), state.backlog.take(), state.last.take(), state.waker.take());
+        let mut dropped = (
+            std::mem::take(&mut state.queue),
+            state.backlog.take(),
+            state.last.take(),
+            state.waker.take(),
+        );
         // What is being read has no reader any more.
         state.reading = None;
-        let blocked = dropped.1.as_mut().map_or(0, |backlog| backlog.take_reserved());
-        self.0.store.release(std::mem::take(&mut state.bytes) + blocked);
+        let blocked = dropped
+            .1
+            .as_mut()
+            .map_or(0, |backlog| backlog.take_reserved());
+        self.0
+            .store
+            .release(std::mem::take(&mut state.bytes) + blocked);
         let watcher = state.watcher.take();
         drop(state);
         drop(dropped);
@@ -319,7 +344,9 @@ impl Mailbox {
                     Some(event) => {
                         state.bytes -= Slot::PENDING_WEIGHT;
                         self.0.store.release(Slot::PENDING_WEIGHT);
-                        if let Some(event) = event.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                        if let Some(event) =
+                            event.lock().unwrap_or_else(PoisonError::into_inner).take()
+                        {
                             return Poll::Ready(Some(event));
                         }
                     }
@@ -356,7 +383,11 @@ impl Mailbox {
                 }
             }
         }
-        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if !state
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
             state.waker = Some(cx.waker().clone());
         }
         Poll::Pending
@@ -365,7 +396,9 @@ impl Mailbox {
     /// Takes back what was read from disk. Called by the spool's thread.
     pub(crate) fn loaded(&self, update: impl FnOnce(&mut Backlog) -> Vec<Slot>) {
         let mut state = self.lock();
-        let Some(backlog) = &mut state.backlog else { return };
+        let Some(backlog) = &mut state.backlog else {
+            return;
+        };
         let slots = update(backlog);
         for slot in slots {
             let weight = slot.weight();
@@ -380,8 +413,12 @@ impl Mailbox {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let blocked = state.backlog.as_mut().map_or(0, |backlog| backlog.take_reserved());
-        self.store.release(std::mem::take(&mut state.bytes) + blocked);
+        let blocked = state
+            .backlog
+            .as_mut()
+            .map_or(0, |backlog| backlog.take_reserved());
+        self.store
+            .release(std::mem::take(&mut state.bytes) + blocked);
     }
 }
 
@@ -459,7 +496,12 @@ impl Slot {
 }
 
 fn weight_of(event: &Event) -> usize {
-    size_of::<Event>() + event.kind.weight() + event.meta.as_ref().map_or(0, |meta| meta.json().get().len())
+    size_of::<Event>()
+        + event.kind.weight()
+        + event
+            .meta
+            .as_ref()
+            .map_or(0, |meta| meta.json().get().len())
 }
 
 impl fmt::Debug for Shared {

@@ -42,11 +42,17 @@ impl HostFolder {
         // Without links, and in letters that the wire can carry: adapters see its paths, which are roots.
         let place = std::env::temp_dir().canonicalize()?;
         if place.to_str().is_none() {
-            let message = format!("the folder for temporary files, {place:?}, is not named in UTF-8");
+            let message =
+                format!("the folder for temporary files, {place:?}, is not named in UTF-8");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let path = place.join(format!("trunkline-{}", uuid::Uuid::new_v4().simple()));
-        Ok(Self { path, records, made: Mutex::new(None), remover: Arc::default() })
+        Ok(Self {
+            path,
+            records,
+            made: Mutex::new(None),
+            remover: Arc::default(),
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -62,20 +68,27 @@ impl HostFolder {
         DirBuilder::new().mode(0o700).create(&self.path)?;
         let files = StoreDir::open(&self.path.join("files")).map(Arc::new);
         let files = files.inspect_err(|_| self.remove(None))?;
-        *made = Some(Made { files: files.clone(), record: None });
+        *made = Some(Made {
+            files: files.clone(),
+            record: None,
+        });
         Ok(files)
     }
 
     /// Records the folder, if it is there, so that the next host removes it when this one is killed.
     pub(crate) fn record(&self) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(made), Some(records)) = (&mut *made, &self.records) else { return };
+        let (Some(made), Some(records)) = (&mut *made, &self.records) else {
+            return;
+        };
         if made.record.is_some() {
             return;
         }
         match FolderRecord::create(records, &self.path) {
             Ok(record) => made.record = Some(record),
-            Err(error) => tracing::warn!(?records, %error, "cannot record what this host would leave"),
+            Err(error) => {
+                tracing::warn!(?records, %error, "cannot record what this host would leave")
+            }
         }
     }
 
@@ -93,10 +106,19 @@ impl Drop for HostFolder {
     fn drop(&mut self) {
         self.remover.close();
         // A session left at most one folder there, mostly an empty one; there may be very many.
-        for agent in std::fs::read_dir(self.path.join("exchange")).into_iter().flatten().flatten() {
+        for agent in std::fs::read_dir(self.path.join("exchange"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             remove_empty_folders(&agent.path());
         }
-        if let Some(made) = self.made.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(made) = self
+            .made
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
             self.remove(made.record);
         }
     }
@@ -118,15 +140,26 @@ struct Places {
 
 impl Orphans {
     /// `backends` are those of all agents' sandboxes.
-    pub(crate) fn new<'a>(records: Option<PathBuf>, backends: impl IntoIterator<Item = &'a Backend>) -> Self {
-        let orphans = Self(Mutex::new(Places { records, engines: Vec::new(), looked_at: 0 }));
+    pub(crate) fn new<'a>(
+        records: Option<PathBuf>,
+        backends: impl IntoIterator<Item = &'a Backend>,
+    ) -> Self {
+        let orphans = Self(Mutex::new(Places {
+            records,
+            engines: Vec::new(),
+            looked_at: 0,
+        }));
         orphans.add(backends);
         orphans
     }
 
     /// Adds the engines of further agents' sandboxes.
     pub(crate) fn add<'a>(&self, backends: impl IntoIterator<Item = &'a Backend>) {
-        let engines = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).engines;
+        let engines = &mut self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .engines;
         for backend in backends {
             let leaves = !matches!(backend, Backend::Bubblewrap);
             if leaves && engines.iter().all(|other| !other.is_same_engine(backend)) {
@@ -141,7 +174,9 @@ impl Orphans {
         if let Some(records) = places.records.take() {
             runtime.spawn_blocking(move || end_all(&records));
         }
-        let Places { engines, looked_at, .. } = &mut *places;
+        let Places {
+            engines, looked_at, ..
+        } = &mut *places;
         for engine in engines.iter().skip(*looked_at) {
             let engine = engine.clone();
             runtime.spawn_blocking(move || remove_containers(&engine));
@@ -171,10 +206,17 @@ fn end_all(records: &Path) {
         tracing::info!(trees, processes, folders, "ended what earlier hosts left");
     }
     for record in swept.unfinished {
-        tracing::warn!(?record, "what an earlier host left is still there; the next host tries again");
+        tracing::warn!(
+            ?record,
+            "what an earlier host left is still there; the next host tries again"
+        );
     }
     for (file, why) in swept.refused {
-        tracing::warn!(?file, why, "among the records is what no host has written; remove it");
+        tracing::warn!(
+            ?file,
+            why,
+            "among the records is what no host has written; remove it"
+        );
     }
 }
 
@@ -224,9 +266,15 @@ mod tests {
     fn every_engine_is_looked_at_once() {
         let podman = |image: &str, options: &[&str]| {
             let options = options.iter().map(|option| (*option).to_owned()).collect();
-            Backend::Podman { image: image.to_owned(), options }
+            Backend::Podman {
+                image: image.to_owned(),
+                options,
+            }
         };
-        let docker = Backend::Docker { image: "a".to_owned(), options: vec![] };
+        let docker = Backend::Docker {
+            image: "a".to_owned(),
+            options: vec![],
+        };
         let backends = [
             podman("a", &[]),
             Backend::Bubblewrap,
@@ -236,6 +284,9 @@ mod tests {
         ];
         let orphans = Orphans::new(None, &backends);
         let places = orphans.0.into_inner().unwrap();
-        assert_eq!(places.engines, [podman("a", &[]), podman("a", &["--root", "/r"]), docker]);
+        assert_eq!(
+            places.engines,
+            [podman("a", &[]), podman("a", &["--root", "/r"]), docker]
+        );
     }
 }

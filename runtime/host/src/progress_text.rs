@@ -60,13 +60,21 @@ impl ProgressText {
     /// When the line that is kept is due; nothing where none is kept.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        self.held.as_ref().and(self.shown).map(|shown| shown + STANDS)
+        self.held
+            .as_ref()
+            .and(self.shown)
+            .map(|shown| shown + STANDS)
     }
 }
 
 /// The tool, and what it is called with.
 fn of_tool(start: &ToolStart) -> String {
-    match start.title.as_deref().map(str::trim).filter(|title| !title.is_empty() && *title != start.tool) {
+    match start
+        .title
+        .as_deref()
+        .map(str::trim)
+        .filter(|title| !title.is_empty() && *title != start.tool)
+    {
         Some(title) => format!("{}: {title}", start.tool),
         None => start.tool.clone(),
     }
@@ -74,8 +82,14 @@ fn of_tool(start: &ToolStart) -> String {
 
 /// A text on one line, cut to its longest.
 fn one_line(text: &str) -> String {
-    let words: Vec<_> = text.split(|char: char| char.is_whitespace() || char.is_control()).collect();
-    let words = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let words: Vec<_> = text
+        .split(|char: char| char.is_whitespace() || char.is_control())
+        .collect();
+    let words = words
+        .into_iter()
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ");
     match words.char_indices().nth(LONGEST) {
         None => words,
         Some(_) => words.chars().take(LONGEST - 1).chain(['…']).collect(),
@@ -99,13 +113,22 @@ mod tests {
     #[test]
     fn a_line_says_what_is_called() {
         let line = |event: &EventKind| ProgressText::default().event(event, Instant::now());
-        assert_eq!(line(&tool("Bash", Some("git status"))).as_deref(), Some("Bash: git status"));
+        assert_eq!(
+            line(&tool("Bash", Some("git status"))).as_deref(),
+            Some("Bash: git status")
+        );
         assert_eq!(line(&tool("Bash", Some("Bash"))).as_deref(), Some("Bash"));
         assert_eq!(line(&tool("Bash", None)).as_deref(), Some("Bash"));
         let long = line(&tool("Bash", Some(&"ü\n".repeat(500)))).unwrap();
         assert_eq!((long.chars().count(), long.ends_with('…')), (200, true));
-        let own = Progress { message: " Reading\n all ".to_owned(), ..Progress::default() };
-        assert_eq!(line(&EventKind::Progress(own)).as_deref(), Some("Reading all"));
+        let own = Progress {
+            message: " Reading\n all ".to_owned(),
+            ..Progress::default()
+        };
+        assert_eq!(
+            line(&EventKind::Progress(own)).as_deref(),
+            Some("Reading all")
+        );
         assert_eq!(line(&EventKind::Working), None);
     }
 
@@ -124,11 +147,19 @@ mod tests {
             let line = progress.due(Instant::now()).unwrap();
             shown.push((begun.elapsed().as_secs(), line));
         }
-        let lines: Vec<_> = shown.iter().map(|(at, line)| (*at, line.as_str())).collect();
+        let lines: Vec<_> = shown
+            .iter()
+            .map(|(at, line)| (*at, line.as_str()))
+            .collect();
         assert_eq!(lines, [(0, "t0"), (3, "t3"), (6, "t6"), (9, "t9")]);
         assert_eq!(progress.event(&tool("t10", None), Instant::now()), None);
         assert_eq!(progress.event(&EventKind::Working, Instant::now()), None);
         tokio::time::advance(STANDS).await;
-        assert_eq!(progress.event(&EventKind::Working, Instant::now()).as_deref(), Some("t10"));
+        assert_eq!(
+            progress
+                .event(&EventKind::Working, Instant::now())
+                .as_deref(),
+            Some("t10")
+        );
     }
 }

@@ -34,8 +34,12 @@ impl Permission {
         serial: u64,
         link: Arc<dyn Answers>,
     ) -> Self {
-        let responder =
-            Responder { session, request_id: request.request_id.clone(), serial, link: Some(link) };
+        let responder = Responder {
+            session,
+            request_id: request.request_id.clone(),
+            serial,
+            link: Some(link),
+        };
         Self { request, responder }
     }
 
@@ -60,7 +64,10 @@ impl Permission {
 
     /// Allows it, this once.
     pub fn allow(self) {
-        self.answer(Decision { approved: true, ..Decision::default() });
+        self.answer(Decision {
+            approved: true,
+            ..Decision::default()
+        });
     }
 
     /// Denies it.
@@ -86,7 +93,10 @@ impl Permission {
     /// Answers it with the protocol's own message, for relays. It answers this request, whichever it names.
     pub fn respond(self, response: PermissionResponse) {
         let request_id = self.request.request_id.clone();
-        self.send(PermissionResponse { request_id, ..response });
+        self.send(PermissionResponse {
+            request_id,
+            ..response
+        });
     }
 
     fn send(mut self, response: PermissionResponse) {
@@ -121,9 +131,18 @@ pub struct Question {
 }
 
 impl Question {
-    pub(crate) fn new(request: Box<InputRequest>, session: Key, serial: u64, link: Arc<dyn Answers>) -> Self {
-        let responder =
-            Responder { session, request_id: request.request_id.clone(), serial, link: Some(link) };
+    pub(crate) fn new(
+        request: Box<InputRequest>,
+        session: Key,
+        serial: u64,
+        link: Arc<dyn Answers>,
+    ) -> Self {
+        let responder = Responder {
+            session,
+            request_id: request.request_id.clone(),
+            serial,
+            link: Some(link),
+        };
         Self { request, responder }
     }
 
@@ -135,9 +154,15 @@ impl Question {
     ) -> Self {
         let request_id = request.request_id.clone();
         let link = Elsewhere::link(move |given| {
-            let Answer::Question(values) = given else { return };
+            let Answer::Question(values) = given else {
+                return;
+            };
             let cancelled = values.is_none().then_some(true);
-            answer(InputResponse { request_id, values, cancelled });
+            answer(InputResponse {
+                request_id,
+                values,
+                cancelled,
+            });
         });
         Self::new(request, Key::from_bits(0), 0, link)
     }

@@ -11,8 +11,8 @@ use std::{
 use tokio::sync::oneshot;
 use tracing::Span;
 use trunkline_protocol::{
-    FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate, StopReason,
-    UserInput, json_len,
+    FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate,
+    StopReason, UserInput, json_len,
 };
 
 pub(crate) use self::shared::{Admitted, SessionShared};
@@ -69,7 +69,10 @@ pub struct Input {
 
 impl<T: Into<String>> From<T> for Input {
     fn from(content: T) -> Self {
-        Self { message: UserInput::text(content), meta: None }
+        Self {
+            message: UserInput::text(content),
+            meta: None,
+        }
     }
 }
 
@@ -82,7 +85,10 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if !self.shared.is_closed() {
-            self.shared.command(Command::Close { session: self.shared.clone(), done: None });
+            self.shared.command(Command::Close {
+                session: self.shared.clone(),
+                done: None,
+            });
         }
         // Nothing reads it any more, though a turn or the link may hold the session for a while. After the close, so that
         // requests among it are answered to a session that is gone.
@@ -92,7 +98,9 @@ impl Drop for Handle {
 
 impl Session {
     pub(crate) fn new(shared: Arc<SessionShared>) -> Self {
-        Self { handle: Arc::new(Handle { shared }) }
+        Self {
+            handle: Arc::new(Handle { shared }),
+        }
     }
 
     fn shared(&self) -> &Arc<SessionShared> {
@@ -114,7 +122,10 @@ impl Session {
     /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do, [`SendError::Closed`] after the
     /// session's end.
     pub fn send(&self, input: impl Into<Input>) -> Result<Turn, SendError> {
-        let Input { message: mut input, meta } = input.into();
+        let Input {
+            message: mut input,
+            meta,
+        } = input.into();
         input.mode = None;
         let shared = self.shared();
         if shared.is_closed() {
@@ -125,7 +136,17 @@ impl Session {
         let no = shared.inbox.push_numbered(|| {
             let turn = TurnNo::new(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
             let (session, mailbox) = (shared.clone(), mailbox.clone());
-            (turn, Command::Send { session, turn, mailbox, input, meta, from: Span::current() })
+            (
+                turn,
+                Command::Send {
+                    session,
+                    turn,
+                    mailbox,
+                    input,
+                    meta,
+                    from: Span::current(),
+                },
+            )
         });
         Ok(Turn::new(no, mailbox, shared.clone()))
     }
@@ -139,12 +160,17 @@ impl Session {
     /// # Cancel safety
     /// Dropping the future does not take the input back.
     pub async fn steer(&self, input: impl Into<Input>) -> Result<(), SteerError> {
-        let Input { message: mut input, meta } = input.into();
+        let Input {
+            message: mut input,
+            meta,
+        } = input.into();
         let shared = self.shared();
         if shared.is_closed() {
             return Err(SteerError::Closed);
         }
-        let admitted = shared.admit(input.content.len()).map_err(|_| SteerError::Busy)?;
+        let admitted = shared
+            .admit(input.content.len())
+            .map_err(|_| SteerError::Busy)?;
         input.mode = Some(InputMode::Steer);
         let (reply, answer) = oneshot::channel();
         // Its answer names it by this ([turn.10]).
@@ -172,7 +198,11 @@ impl Session {
     /// Stops one turn: ends it unwritten where it waits, stops it where it runs ([turn.9], [turn.11]). Does nothing for
     /// a turn that has ended.
     pub fn stop_turn(&self, turn: TurnNo, reason: StopReason) {
-        self.shared().command(Command::Stop { session: self.shared().clone(), turn: Some(turn), reason });
+        self.shared().command(Command::Stop {
+            session: self.shared().clone(),
+            turn: Some(turn),
+            reason,
+        });
     }
 
     /// Changes options of the live session ([ext.5] `options`); resolves with the values now in force.
@@ -185,10 +215,17 @@ impl Session {
     /// Dropping the future does not take the change back.
     pub async fn update(&self, update: SessionUpdate) -> Result<SessionInfo, UpdateError> {
         let shared = self.shared();
-        let admitted = shared.admit(json_len(&update)).map_err(|_| UpdateError::Busy)?;
+        let admitted = shared
+            .admit(json_len(&update))
+            .map_err(|_| UpdateError::Busy)?;
         let (reply, answer) = oneshot::channel();
         let update = Box::new(update);
-        shared.command(Command::Update { session: shared.clone(), update, admitted, reply });
+        shared.command(Command::Update {
+            session: shared.clone(),
+            update,
+            admitted,
+            reply,
+        });
         answer.await.unwrap_or(Err(UpdateError::Closed))
     }
 
@@ -213,7 +250,8 @@ impl Session {
         mime_type: Option<String>,
     ) -> Result<(), FileError> {
         let path = std::path::absolute(path)?;
-        self.deliver(path, name, mime_type, Announced::default()).await
+        self.deliver(path, name, mime_type, Announced::default())
+            .await
     }
 
     /// Gives the agent a file as another peer announced it: [`Session::deliver_file`], which refuses it too when its size
@@ -228,9 +266,16 @@ impl Session {
     /// # Cancel safety
     /// As [`Session::deliver_file`].
     pub async fn deliver_announced(&self, file: FileInput) -> Result<(), FileError> {
-        let FileInput { file_name, file_mime_type, file_path, size, sha256 } = file;
+        let FileInput {
+            file_name,
+            file_mime_type,
+            file_path,
+            size,
+            sha256,
+        } = file;
         let path = std::path::absolute(file_path)?;
-        self.deliver(path, file_name, file_mime_type, Announced { size, sha256 }).await
+        self.deliver(path, file_name, file_mime_type, Announced { size, sha256 })
+            .await
     }
 
     async fn deliver(
@@ -244,11 +289,19 @@ impl Session {
         if shared.is_closed() {
             return Err(FileError::Closed);
         }
-        let admitted = shared.admit(path.as_os_str().len()).map_err(|_| FileError::Busy)?;
+        let admitted = shared
+            .admit(path.as_os_str().len())
+            .map_err(|_| FileError::Busy)?;
         let place = move || shared.place(&path, name.as_deref(), mime_type.as_deref(), announced);
-        let placed = tokio::task::spawn_blocking(place).await.map_err(|_| FileError::Closed)??;
+        let placed = tokio::task::spawn_blocking(place)
+            .await
+            .map_err(|_| FileError::Closed)??;
         let file = Box::new(placed);
-        self.shared().command(Command::File { session: self.shared().clone(), file, admitted });
+        self.shared().command(Command::File {
+            session: self.shared().clone(),
+            file,
+            admitted,
+        });
         Ok(())
     }
 
@@ -272,7 +325,8 @@ impl Session {
 
     /// Continues after [`Session::pause`]: the user reads events again.
     pub fn resume(&self) {
-        self.shared().command(Command::Resume(self.shared().clone()));
+        self.shared()
+            .command(Command::Resume(self.shared().clone()));
     }
 
     /// Closes the session: its turns end, its requests are settled, the adapter frees it ([session.4]). Closing twice is
@@ -282,7 +336,10 @@ impl Session {
     /// Dropping the future closes the session all the same.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        self.shared().command(Command::Close { session: self.shared().clone(), done: Some(done) });
+        self.shared().command(Command::Close {
+            session: self.shared().clone(),
+            done: Some(done),
+        });
         // An error means that the link is gone, and the session with it.
         let _ = closed.await;
     }
@@ -299,7 +356,10 @@ impl Session {
     /// It changes nothing.
     pub async fn status(&self) -> Option<SessionStatus> {
         let (reply, answer) = oneshot::channel();
-        self.shared().command(Command::Status { of: Some(self.shared().clone()), reply });
+        self.shared().command(Command::Status {
+            of: Some(self.shared().clone()),
+            reply,
+        });
         // An error means that the link is gone, and the session with it.
         answer.await.ok()?.pop()
     }

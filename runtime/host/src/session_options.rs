@@ -16,7 +16,10 @@ use crate::{
 
 /// Refuses what would widen the configuration; names the option. What comes back is the working directory that the
 /// session chose, where there is one: found out once, so that what is checked here is what files come from.
-pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<Pinned>, SessionOption> {
+pub(crate) fn open(
+    config: &AgentConfig,
+    start: &SessionStart,
+) -> Result<Option<Pinned>, SessionOption> {
     use SessionOption as O;
     // Every field is named, so that a new one is decided on.
     let SessionStart {
@@ -66,12 +69,18 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
     refuse(
         config,
         [
-            (O::Cwd, allowed_cwd && (cwd.is_some() || allowed_kept(resume.as_ref(), allowed_dir))),
+            (
+                O::Cwd,
+                allowed_cwd && (cwd.is_some() || allowed_kept(resume.as_ref(), allowed_dir)),
+            ),
             (O::AddDirs, add_dirs.iter().flatten().all(allowed_dir)),
             (O::Mode, ladder.holds(mode.as_deref())),
             (O::PermissionMode, ladder.holds(permission_mode.as_deref())),
             (O::AllowedTools, allowed_tools.is_none()),
-            (O::AllowedDomains, allowed_domains.iter().flatten().all(allowed_domain)),
+            (
+                O::AllowedDomains,
+                allowed_domains.iter().flatten().all(allowed_domain),
+            ),
             (O::McpServers, mcp_servers.as_ref().is_none_or(is_empty)),
             (O::Skills, skills.as_ref().is_none_or(is_empty)),
             (O::Env, env.iter().flatten().next().is_none()),
@@ -86,7 +95,10 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
 fn allowed_kept(resume: Option<&Resume>, allowed_dir: impl Fn(&String) -> bool) -> bool {
     // Read as the adapter reads it: of a member that stands there twice the last one counts.
     let kept = resume.and_then(|resume| resume.params.as_ref()?.to::<Value>().ok());
-    let cwd = kept.as_ref().and_then(|kept| kept.get("cwd")?.as_str()).map(str::to_owned);
+    let cwd = kept
+        .as_ref()
+        .and_then(|kept| kept.get("cwd")?.as_str())
+        .map(str::to_owned);
     // One that is not a directory is not gone on in.
     cwd.is_none_or(|cwd| !Path::new(&cwd).is_dir() || allowed_dir(&cwd))
 }
@@ -118,18 +130,23 @@ fn refuse<const N: usize>(
     config: &AgentConfig,
     options: [(SessionOption, bool); N],
 ) -> Result<(), SessionOption> {
-    let widens = |(option, harmless): &(SessionOption, bool)| !harmless && !config.session_may.has(*option);
-    options.into_iter().find(widens).map_or(Ok(()), |(option, _)| Err(option))
+    let widens =
+        |(option, harmless): &(SessionOption, bool)| !harmless && !config.session_may.has(*option);
+    options
+        .into_iter()
+        .find(widens)
+        .map_or(Ok(()), |(option, _)| Err(option))
 }
 
 /// Whether it names nothing: `null`, `[]` or `{}`.
 fn is_empty(json: &Json) -> bool {
-    json.to::<serde_json::Value>().is_ok_and(|value| match value {
-        serde_json::Value::Null => true,
-        serde_json::Value::Array(items) => items.is_empty(),
-        serde_json::Value::Object(members) => members.is_empty(),
-        _ => false,
-    })
+    json.to::<serde_json::Value>()
+        .is_ok_and(|value| match value {
+            serde_json::Value::Null => true,
+            serde_json::Value::Array(items) => items.is_empty(),
+            serde_json::Value::Object(members) => members.is_empty(),
+            _ => false,
+        })
 }
 
 impl AgentConfig {
@@ -146,7 +163,11 @@ fn is_allowed_dir(config: &AgentConfig, dir: &Pinned) -> bool {
         return false;
     }
     let work_dir = work_dir(config);
-    let mut allowed = config.allowed_dirs.iter().chain(&work_dir).filter_map(|root| root.canonicalize().ok());
+    let mut allowed = config
+        .allowed_dirs
+        .iter()
+        .chain(&work_dir)
+        .filter_map(|root| root.canonicalize().ok());
     allowed.any(|root| dir.starts_with(root))
 }
 

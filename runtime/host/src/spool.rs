@@ -72,9 +72,7 @@ enum Job {
         to: u64,
     },
     /// No one reads what this mailbox has on disk.
-    Forget {
-        number: u64,
-    },
+    Forget { number: u64 },
 }
 
 /// How many bytes of one link wait for the disk.
@@ -96,7 +94,11 @@ impl Pressure {
     /// Whether reading may go on; wakes the driver when it may.
     pub(crate) fn poll_eased(&self, limit: usize, cx: &mut Context<'_>) -> Poll<()> {
         self.reader.register(cx.waker());
-        if self.is_high(limit) { Poll::Pending } else { Poll::Ready(()) }
+        if self.is_high(limit) {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
     }
 
     /// How many bytes went to disk so far.
@@ -150,9 +152,12 @@ impl Store {
 
     /// Takes room for the copy of a file, for a session whose copies take `own` bytes, if there is as much.
     pub(crate) fn take_disk(&self, own: u64, more: u64) -> bool {
-        let taken = self.files.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| {
-            may_take(own, more, self.limits.host_files.saturating_sub(taken)).then(|| taken + more)
-        });
+        let taken = self
+            .files
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| {
+                may_take(own, more, self.limits.host_files.saturating_sub(taken))
+                    .then(|| taken + more)
+            });
         taken.is_ok()
     }
 
@@ -165,7 +170,10 @@ impl Store {
     pub(crate) fn open_backlog(&self) -> io::Result<Backlog> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*running {
-            let (queue, disk) = (self.queue.clone(), Disk::new(tempfile::tempfile_in(&self.folder)?));
+            let (queue, disk) = (
+                self.queue.clone(),
+                Disk::new(tempfile::tempfile_in(&self.folder)?),
+            );
             std::thread::Builder::new()
                 .name("trunkline-spool".to_owned())
                 .spawn(move || serve(&queue, disk))?;
@@ -189,7 +197,10 @@ impl Store {
 
 impl Queue {
     fn hand(&self, job: Job) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        self.jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_back(job);
         self.more.notify_one();
     }
 }
@@ -197,7 +208,11 @@ impl Queue {
 impl Drop for Store {
     fn drop(&mut self) {
         // No mailbox is left, so no one waits for a job.
-        let jobs = self.queue.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = self
+            .queue
+            .jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.queue.closed.store(true, Ordering::Release);
         drop(jobs);
         self.queue.more.notify_one();
@@ -248,7 +263,10 @@ impl Backlog {
         store: &Arc<Store>,
     ) -> Result<(), Slot> {
         let waiting = self.handed + self.block.len() as u64 - self.read;
-        let left = store.limits.spools.saturating_sub(self.queue.on_disk.load(Ordering::Relaxed));
+        let left = store
+            .limits
+            .spools
+            .saturating_sub(self.queue.on_disk.load(Ordering::Relaxed));
         let full = waiting > store.limits.spool
             || !may_take(waiting, slot.weight() as u64, left)
             || self.kept_bytes > KEPT_BYTES;
@@ -299,20 +317,33 @@ impl Backlog {
     }
 
     fn hand_block(&mut self, mailbox: &Mailbox, store: &Arc<Store>) {
-        let Some(pressure) = self.in_block.take() else { return };
+        let Some(pressure) = self.in_block.take() else {
+            return;
+        };
         let block = std::mem::take(&mut self.block);
         store.release(self.take_reserved());
         pressure.add(block.len());
         let at = self.handed;
         self.handed += block.len() as u64;
-        self.queue.on_disk.fetch_add(block.len() as u64, Ordering::Relaxed);
+        self.queue
+            .on_disk
+            .fetch_add(block.len() as u64, Ordering::Relaxed);
         let (number, failed) = (self.number, self.failed.clone());
-        self.queue.hand(Job::Write { mailbox: mailbox.clone(), number, at, block, pressure, failed });
+        self.queue.hand(Job::Write {
+            mailbox: mailbox.clone(),
+            number,
+            at,
+            block,
+            pressure,
+            failed,
+        });
     }
 
     /// Says up to where it was read back.
     fn read_up_to(&mut self, at: u64) {
-        self.queue.on_disk.fetch_sub(at - self.read, Ordering::Relaxed);
+        self.queue
+            .on_disk
+            .fetch_sub(at - self.read, Ordering::Relaxed);
         self.read = at;
     }
 }
@@ -320,7 +351,9 @@ impl Backlog {
 impl Drop for Backlog {
     fn drop(&mut self) {
         self.read_up_to(self.handed);
-        self.queue.hand(Job::Forget { number: self.number });
+        self.queue.hand(Job::Forget {
+            number: self.number,
+        });
     }
 }
 
@@ -332,12 +365,24 @@ fn serve(queue: &Queue, mut disk: Disk) {
             match jobs.pop_front() {
                 Some(job) => break job,
                 None if queue.closed.load(Ordering::Acquire) => return,
-                None => jobs = queue.more.wait(jobs).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    jobs = queue
+                        .more
+                        .wait(jobs)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
             }
         };
         drop(jobs);
         match job {
-            Job::Write { mailbox, number, at, block, pressure, failed } => {
+            Job::Write {
+                mailbox,
+                number,
+                at,
+                block,
+                pressure,
+                failed,
+            } => {
                 if let Err(error) = disk.write(number, &block, at) {
                     tracing::warn!(%error, "unread output cannot be written to disk; its session ends");
                     failed.store(true, Ordering::Release);
@@ -345,7 +390,12 @@ fn serve(queue: &Queue, mut disk: Disk) {
                 pressure.sub(block.len());
                 drop(mailbox);
             }
-            Job::Load { mailbox, number, from, to } => {
+            Job::Load {
+                mailbox,
+                number,
+                from,
+                to,
+            } => {
                 let read = read_back(&disk, number, from, to);
                 let used = read.as_ref().map_or(to - from, |(_, used)| *used);
                 mailbox.loaded(|backlog| {
@@ -359,7 +409,9 @@ fn serve(queue: &Queue, mut disk: Disk) {
                         // What cannot be read back is lost, and this is said in its place. Its marks are lost, too.
                         Err(_) => {
                             backlog.kept_bytes = 0;
-                            std::iter::once(lost()).chain(backlog.kept.drain(..)).collect()
+                            std::iter::once(lost())
+                                .chain(backlog.kept.drain(..))
+                                .collect()
                         }
                     }
                 });
@@ -387,7 +439,12 @@ fn record(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
             let Event { scope, kind, meta } = *event;
             match kind.into_body() {
                 Ok(body) => (scope, meta, Some(large), body),
-                Err(kind) => return keep(block, Slot::Large(Box::new(Event { scope, kind, meta }), large)),
+                Err(kind) => {
+                    return keep(
+                        block,
+                        Slot::Large(Box::new(Event { scope, kind, meta }), large),
+                    );
+                }
             }
         }
         pending @ Slot::Pending(_) => return keep(block, pending),
@@ -423,8 +480,15 @@ fn any_session() -> SessionId {
 /// What stands in the place of events that could not be read back.
 fn lost() -> Slot {
     let message = "events could not be read back from disk".to_owned();
-    let error = trunkline_protocol::ErrorEvent { message, ..Default::default() };
-    Slot::Event(Event { scope: TurnScope::Outside, kind: EventKind::Error(error), meta: None })
+    let error = trunkline_protocol::ErrorEvent {
+        message,
+        ..Default::default()
+    };
+    Slot::Event(Event {
+        scope: TurnScope::Outside,
+        kind: EventKind::Error(error),
+        meta: None,
+    })
 }
 
 /// Reads whole records from a range: the events, with nothing for each that was kept, and how many bytes they took.
@@ -467,10 +531,16 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
         1 => TurnScope::Outside,
         _ => TurnScope::Ended(turn),
     };
-    let event = std::str::from_utf8(line).ok().and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
+    let event = std::str::from_utf8(line)
+        .ok()
+        .and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
     let event = event.and_then(|message| {
         let kind = EventKind::from_body(message.body)?;
-        let event = Event { scope, kind, meta: message.meta.map(Box::new) };
+        let event = Event {
+            scope,
+            kind,
+            meta: message.meta.map(Box::new),
+        };
         Some(match message.large {
             Some(large) => Slot::Large(Box::new(event), large),
             None => Slot::Event(event),

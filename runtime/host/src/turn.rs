@@ -9,7 +9,9 @@ use std::{
 use futures_core::Stream;
 use trunkline_protocol::{Channel, StopReason};
 
-use crate::{Event, EventKind, TurnEnd, TurnNo, link::Command, mailbox::Mailbox, session::SessionShared};
+use crate::{
+    Event, EventKind, TurnEnd, TurnNo, link::Command, mailbox::Mailbox, session::SessionShared,
+};
 
 /// A running or waiting turn: a stream of [`Event`]s, the last of which is its one [`EventKind::End`].
 ///
@@ -32,7 +34,13 @@ pub struct Turn {
 
 impl Turn {
     pub(crate) fn new(no: TurnNo, mailbox: Mailbox, session: Arc<SessionShared>) -> Self {
-        Self { no, mailbox, session, ended: false, detached: false }
+        Self {
+            no,
+            mailbox,
+            session,
+            ended: false,
+            detached: false,
+        }
     }
 
     /// The turn's number within its session.
@@ -57,7 +65,10 @@ impl Turn {
     pub async fn end(mut self) -> TurnEnd {
         loop {
             match self.next().await {
-                Some(Event { kind: EventKind::End(end), .. }) => return *end,
+                Some(Event {
+                    kind: EventKind::End(end),
+                    ..
+                }) => return *end,
                 Some(_) => {}
                 None => return TurnEnd::lost(self.no),
             }
@@ -72,12 +83,16 @@ impl Turn {
         let mut text = String::new();
         loop {
             match self.next().await {
-                Some(Event { kind: EventKind::Output(output), .. })
-                    if *output.channel() == Channel::Stdout =>
-                {
+                Some(Event {
+                    kind: EventKind::Output(output),
+                    ..
+                }) if *output.channel() == Channel::Stdout => {
                     text.push_str(&output.content);
                 }
-                Some(Event { kind: EventKind::End(end), .. }) => return (text, *end),
+                Some(Event {
+                    kind: EventKind::End(end),
+                    ..
+                }) => return (text, *end),
                 Some(_) => {}
                 None => return (text, TurnEnd::lost(self.no)),
             }
@@ -92,7 +107,11 @@ impl Turn {
     /// Asks the agent to stop this turn for a reason.
     pub fn stop_for(&self, reason: StopReason) {
         let session = self.session.clone();
-        self.session.command(Command::Stop { session, turn: Some(self.no), reason });
+        self.session.command(Command::Stop {
+            session,
+            turn: Some(self.no),
+            reason,
+        });
     }
 
     /// Lets the turn run to its end, unread. Its requests are denied and its output is discarded.
@@ -106,7 +125,9 @@ impl Turn {
             return Poll::Ready(None);
         }
         let event = ready!(self.mailbox.poll_next(cx, &self.session));
-        self.ended = event.as_ref().is_none_or(|event| matches!(event.kind, EventKind::End(_)));
+        self.ended = event
+            .as_ref()
+            .is_none_or(|event| matches!(event.kind, EventKind::End(_)));
         Poll::Ready(event)
     }
 }

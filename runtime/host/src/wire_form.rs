@@ -30,7 +30,13 @@ impl Event {
             TurnScope::Outside => None,
         };
         let meta = self.meta.as_deref().map(Meta::json);
-        Message { kind: kind.as_str(), turn_id, body, meta }.serialize(serializer)
+        Message {
+            kind: kind.as_str(),
+            turn_id,
+            body,
+            meta,
+        }
+        .serialize(serializer)
     }
 }
 
@@ -57,17 +63,32 @@ impl Serialize for Event {
             EventKind::RateLimit(body) => self.message(Kind::RateLimit, body, serializer),
             EventKind::Info(body) => self.message(Kind::SessionInfo, body, serializer),
             EventKind::Working => self.message(Kind::Working, &Working::default(), serializer),
-            EventKind::Stalled { silent_for, deadline_in } => {
+            EventKind::Stalled {
+                silent_for,
+                deadline_in,
+            } => {
                 let message = stalled(*silent_for, *deadline_in);
-                self.message(Kind::Progress, &Progress { message, ..Progress::default() }, serializer)
+                self.message(
+                    Kind::Progress,
+                    &Progress {
+                        message,
+                        ..Progress::default()
+                    },
+                    serializer,
+                )
             }
             EventKind::File(file) => self.message(Kind::FileOutput, file, serializer),
             EventKind::Permission(asked) => {
                 self.message(Kind::PermissionRequest, asked.request(), serializer)
             }
-            EventKind::Question(asked) => self.message(Kind::InputRequest, asked.request(), serializer),
+            EventKind::Question(asked) => {
+                self.message(Kind::InputRequest, asked.request(), serializer)
+            }
             EventKind::Withdrawn { request_id, reason } => {
-                let cancel = PermissionCancel { request_id: request_id.clone(), reason: Some(*reason) };
+                let cancel = PermissionCancel {
+                    request_id: request_id.clone(),
+                    reason: Some(*reason),
+                };
                 self.message(Kind::PermissionCancel, &cancel, serializer)
             }
             EventKind::End(end) => self.message(Kind::TurnComplete, end, serializer),
@@ -87,7 +108,10 @@ impl Serialize for File {
 fn stalled(silent_for: Duration, deadline_in: Option<Duration>) -> String {
     let mut text = format!("no message for {} s", silent_for.as_secs());
     if let Some(deadline_in) = deadline_in {
-        text.push_str(&format!("; the turn is stopped in {} s", deadline_in.as_secs()));
+        text.push_str(&format!(
+            "; the turn is stopped in {} s",
+            deadline_in.as_secs()
+        ));
     }
     text
 }

@@ -16,7 +16,8 @@ fn whole(agents: &Value, runtime: &Value) -> String {
 }
 
 fn load(text: &str) -> Config {
-    Config::parse(text.as_bytes(), Path::new("/conf")).unwrap_or_else(|error| panic!("{text}: {error}"))
+    Config::parse(text.as_bytes(), Path::new("/conf"))
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// An agent of a whole file, and the notes that name it.
@@ -25,9 +26,15 @@ fn agent(entry: &Value) -> (AgentConfig, Vec<String>) {
     let mut entry = entry.clone();
     entry["id"] = "a".into();
     let config = load(&whole(&json!([entry]), &json!({ "id": "r" })));
-    let notices = config.notices.iter().filter(|notice| notice.contains("`agents[0]"));
+    let notices = config
+        .notices
+        .iter()
+        .filter(|notice| notice.contains("`agents[0]"));
     let notices = notices.cloned().collect();
-    (config.agents.into_iter().next().expect("one agent"), notices)
+    (
+        config.agents.into_iter().next().expect("one agent"),
+        notices,
+    )
 }
 
 #[track_caller]
@@ -44,14 +51,23 @@ fn the_words_of_a_profiles_object_mean_what_they_mean_there() {
     let nothing = || json!({});
     for (profile, key, said, security, expected, notes) in [
         // Its transports, of which one has no end of a turn.
-        ("claude-code", "claude_code", json!({ "transport": "stream-json" }), nothing(), nothing(), &[][..]),
+        (
+            "claude-code",
+            "claude_code",
+            json!({ "transport": "stream-json" }),
+            nothing(),
+            nothing(),
+            &[][..],
+        ),
         (
             "claude-code",
             "claude_code",
             json!({ "transport": "tmux", "model": "m" }),
             nothing(),
             json!({ "model": "m" }),
-            &["`agents[0].claude_code.transport` has no effect: a terminal does not say when a turn ends"],
+            &[
+                "`agents[0].claude_code.transport` has no effect: a terminal does not say when a turn ends",
+            ],
         ),
         // Its modes, by the object and by `security`, which has the last word.
         (
@@ -134,7 +150,14 @@ fn the_words_of_a_profiles_object_mean_what_they_mean_there() {
             json!({ "permission_mode": "dangerously-skip-permissions" }),
             &[UNASKED],
         ),
-        ("claude-code", "claude_code", nothing(), json!({ "permission_mode": "" }), nothing(), &[]),
+        (
+            "claude-code",
+            "claude_code",
+            nothing(),
+            json!({ "permission_mode": "" }),
+            nothing(),
+            &[],
+        ),
         (
             "github-copilot",
             "copilot",
@@ -337,20 +360,36 @@ fn the_words_of_a_profiles_object_mean_what_they_mean_there() {
 #[test]
 fn a_working_directory_of_security_has_the_last_word() {
     for (profile, key, said) in [
-        ("external", "external", json!({ "command": "x", "work_dir": "/profile" })),
-        ("claude-code", "claude_code", json!({ "work_dir": "/profile" })),
+        (
+            "external",
+            "external",
+            json!({ "command": "x", "work_dir": "/profile" }),
+        ),
+        (
+            "claude-code",
+            "claude_code",
+            json!({ "work_dir": "/profile" }),
+        ),
         ("generic-cli", "cli", json!({ "command": "x" })),
         ("generic-http", "http", json!({ "base_url": "http://h" })),
     ] {
         let (read, _) =
             agent(&json!({ "profile": profile, (key): said, "security": { "cwd": "/security" } }));
-        assert_eq!(read.command.work_dir, PathBuf::from("/security"), "{profile}");
-        let own = read.config.as_ref().and_then(|config| config.get("work_dir"));
+        assert_eq!(
+            read.command.work_dir,
+            PathBuf::from("/security"),
+            "{profile}"
+        );
+        let own = read
+            .config
+            .as_ref()
+            .and_then(|config| config.get("work_dir"));
         assert_eq!(own.is_some(), profile == "claude-code", "{profile}");
         assert!(own.is_none_or(|own| own == "/security"), "{profile}");
     }
-    let (read, _) =
-        agent(&json!({ "profile": "codex", "codex": { "work_dir": "/p" }, "security": { "cwd": "" } }));
+    let (read, _) = agent(
+        &json!({ "profile": "codex", "codex": { "work_dir": "/p" }, "security": { "cwd": "" } }),
+    );
     assert_eq!(read.command.work_dir, PathBuf::from("/p"));
 }
 
@@ -379,17 +418,26 @@ fn what_nothing_reads_is_noted_and_not_refused() {
         "agents[0].limits.cores",
         "agents[0].security.seccomp",
     ] {
-        let named =
-            config.notices.iter().filter(|notice| notice.starts_with(&format!("`{place}` has no effect: ")));
+        let named = config
+            .notices
+            .iter()
+            .filter(|notice| notice.starts_with(&format!("`{place}` has no effect: ")));
         assert_eq!(named.count(), 1, "{place}: {:?}", config.notices);
     }
     // A slip in what restricts an agent is an error all the same.
-    for (key, meant) in [("sandbx", "sandbox"), ("permision", "permission"), ("resource", "resources")] {
+    for (key, meant) in [
+        ("sandbx", "sandbox"),
+        ("permision", "permission"),
+        ("resource", "resources"),
+    ] {
         let agents = json!([{ "id": "a", "profile": "codex", (key): {} }]);
-        let refused = Config::parse(whole(&agents, &json!({})).as_bytes(), Path::new("/")).expect_err(key);
+        let refused =
+            Config::parse(whole(&agents, &json!({})).as_bytes(), Path::new("/")).expect_err(key);
         let refused = refused.to_string();
         assert!(
-            refused.ends_with(&format!("agents[0].{key}: unknown key; did you mean `{meant}`?")),
+            refused.ends_with(&format!(
+                "agents[0].{key}: unknown key; did you mean `{meant}`?"
+            )),
             "{refused}"
         );
     }
@@ -398,7 +446,10 @@ fn what_nothing_reads_is_noted_and_not_refused() {
         json!({ "comment": "", "agents": [{ "id": "a", "profile": "echo" }] }),
         json!({ "agents": [{ "id": "a", "profile": "echo", "cli": {} }] }),
     ] {
-        assert!(Config::parse(text.to_string().as_bytes(), Path::new("/")).is_err(), "{text}");
+        assert!(
+            Config::parse(text.to_string().as_bytes(), Path::new("/")).is_err(),
+            "{text}"
+        );
     }
 }
 
@@ -413,17 +464,27 @@ fn a_key_that_an_adapter_does_not_know_is_noted() {
         }
         serde_path_to_error::deserialize::<_, Known>(config).map(drop)
     };
-    let agents =
-        json!([{ "id": "a", "profile": "codex", "codex": { "comment": 1, "model": "m", "modl": "n" } }]);
-    let config = Config::parse_checked(whole(&agents, &json!({})).as_bytes(), Path::new("/"), &check)
-        .expect("it loads");
+    let agents = json!([{ "id": "a", "profile": "codex", "codex": { "comment": 1, "model": "m", "modl": "n" } }]);
+    let config = Config::parse_checked(
+        whole(&agents, &json!({})).as_bytes(),
+        Path::new("/"),
+        &check,
+    )
+    .expect("it loads");
     assert_eq!(config.agents[0].config, Some(json!({ "model": "m" })));
     for key in ["comment", "modl"] {
         let note = format!("`agents[0].codex.{key}` has no effect: nothing reads it");
         assert!(config.notices.contains(&note), "{:?}", config.notices);
     }
     let agents = json!([{ "id": "a", "profile": "codex", "codex": { "model": 1 } }]);
-    assert!(Config::parse_checked(whole(&agents, &json!({})).as_bytes(), Path::new("/"), &check).is_err());
+    assert!(
+        Config::parse_checked(
+            whole(&agents, &json!({})).as_bytes(),
+            Path::new("/"),
+            &check
+        )
+        .is_err()
+    );
 }
 
 #[test]
@@ -437,20 +498,42 @@ fn a_zero_is_the_default_of_amurg() {
         let config = load(&whole(&agents, &runtime));
         let agent = &config.agents[0];
         assert_eq!(config.max_sessions, Some(10), "{runtime}");
-        assert_eq!(agent.timeouts.turn, Some(Duration::from_secs(30 * 60)), "{runtime}");
+        assert_eq!(
+            agent.timeouts.turn,
+            Some(Duration::from_secs(30 * 60)),
+            "{runtime}"
+        );
         assert_eq!(agent.limits.max_turn_output, Some(10 << 20), "{runtime}");
-        assert_eq!((agent.limits.max_file_bytes, agent.limits.max_sessions), (10 << 20, None), "{runtime}");
+        assert_eq!(
+            (agent.limits.max_file_bytes, agent.limits.max_sessions),
+            (10 << 20, None),
+            "{runtime}"
+        );
     }
-    let config =
-        load(&whole(&agents, &json!({ "max_output_bytes": 5, "max_sessions": 3, "max_file_bytes": 4 })));
+    let config = load(&whole(
+        &agents,
+        &json!({ "max_output_bytes": 5, "max_sessions": 3, "max_file_bytes": 4 }),
+    ));
     let agent = &config.agents[0];
-    assert_eq!((config.max_sessions, agent.limits.max_turn_output), (Some(3), Some(5)));
+    assert_eq!(
+        (config.max_sessions, agent.limits.max_turn_output),
+        (Some(3), Some(5))
+    );
     assert_eq!(agent.limits.max_file_bytes, 4);
     let ours = load(&whole(&agents, &json!({ "max_turn_output": 0 })));
-    assert_eq!(ours.agents[0].limits.max_turn_output, None, "our own key says so");
-    let no_hub =
-        Config::parse(json!({ "agents": agents }).to_string().as_bytes(), Path::new("/")).expect("it loads");
-    assert_eq!((no_hub.max_sessions, no_hub.agents[0].limits.max_turn_output), (None, None));
+    assert_eq!(
+        ours.agents[0].limits.max_turn_output, None,
+        "our own key says so"
+    );
+    let no_hub = Config::parse(
+        json!({ "agents": agents }).to_string().as_bytes(),
+        Path::new("/"),
+    )
+    .expect("it loads");
+    assert_eq!(
+        (no_hub.max_sessions, no_hub.agents[0].limits.max_turn_output),
+        (None, None)
+    );
 }
 
 #[test]
@@ -461,17 +544,31 @@ fn security_means_the_same_without_a_hub() {
         { "id": "c", "external": { "command": "x" }, "security": { "permission_mode": "plan", "allowed_tools": ["Read"] } },
     ] });
     let config = load(&text.to_string());
-    let configs: Vec<_> = config.agents.iter().map(|agent| agent.config.clone()).collect();
-    let claude = json!({ "permission_mode": "dangerously-skip-permissions", "disallowed_tools": ["Bash"] });
-    assert_eq!(configs, [Some(claude), Some(json!({ "model": "m", "approval_mode": "untrusted" })), None]);
+    let configs: Vec<_> = config
+        .agents
+        .iter()
+        .map(|agent| agent.config.clone())
+        .collect();
+    let claude =
+        json!({ "permission_mode": "dangerously-skip-permissions", "disallowed_tools": ["Bash"] });
+    assert_eq!(
+        configs,
+        [
+            Some(claude),
+            Some(json!({ "model": "m", "approval_mode": "untrusted" })),
+            None
+        ]
+    );
     assert_eq!(config.notices.len(), 3, "{:?}", config.notices);
     assert!(config.notices[0].contains(UNASKED));
-    let wrong =
-        json!({ "agents": [{ "id": "a", "profile": "codex", "security": { "permission_mode": "skipp" } }] });
-    let refused =
-        Config::parse(wrong.to_string().as_bytes(), Path::new("/")).expect_err("no such mode").to_string();
+    let wrong = json!({ "agents": [{ "id": "a", "profile": "codex", "security": { "permission_mode": "skipp" } }] });
+    let refused = Config::parse(wrong.to_string().as_bytes(), Path::new("/"))
+        .expect_err("no such mode")
+        .to_string();
     assert!(
-        refused.contains("agents[0].security.permission_mode: `skipp` is not a mode; there are skip, "),
+        refused.contains(
+            "agents[0].security.permission_mode: `skipp` is not a mode; there are skip, "
+        ),
         "{refused}"
     );
 }
@@ -502,9 +599,18 @@ fn every_kind_of_agent_that_amurg_publishes_loads_at_once() {
     });
     let config = load(&whole(&agents, &runtime));
     assert_eq!(config.agents.len(), 9);
-    let config_of = |id: &str| config.agent(id).and_then(|agent| agent.config.clone()).unwrap_or_default();
+    let config_of = |id: &str| {
+        config
+            .agent(id)
+            .and_then(|agent| agent.config.clone())
+            .unwrap_or_default()
+    };
     for (id, key, value) in [
-        ("c", "permission_mode", json!("dangerously-skip-permissions")),
+        (
+            "c",
+            "permission_mode",
+            json!("dangerously-skip-permissions"),
+        ),
         ("c", "max_turns", json!(9)),
         ("p", "dangerous", json!(true)),
         ("x", "approval_mode", json!("on-request")),
@@ -516,8 +622,16 @@ fn every_kind_of_agent_that_amurg_publishes_loads_at_once() {
     ] {
         assert_eq!(config_of(id)[key], value, "{id}.{key}");
     }
-    assert_eq!(config_of("x").get("full_auto"), None, "it says no more than the two modes");
-    let unasked = config.notices.iter().filter(|notice| notice.contains(UNASKED)).count();
+    assert_eq!(
+        config_of("x").get("full_auto"),
+        None,
+        "it says no more than the two modes"
+    );
+    let unasked = config
+        .notices
+        .iter()
+        .filter(|notice| notice.contains(UNASKED))
+        .count();
     assert_eq!(unasked, 3, "who asks no one is named: {:?}", config.notices);
     let differs = |words: &str| config.notices.iter().any(|notice| notice.contains(words));
     assert!(
@@ -525,5 +639,10 @@ fn every_kind_of_agent_that_amurg_publishes_loads_at_once() {
         "{:?}",
         config.notices
     );
-    assert!(config.notices.iter().all(|notice| !notice.contains("t-of-hub")));
+    assert!(
+        config
+            .notices
+            .iter()
+            .all(|notice| !notice.contains("t-of-hub"))
+    );
 }

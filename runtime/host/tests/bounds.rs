@@ -17,7 +17,9 @@ async fn a_silent_start_over_streams_ends_its_input_and_the_next_starts_again() 
     let turn = session.send("x").unwrap();
     let mut silent = peers.recv().await.unwrap();
     silent.read("user.input").await;
-    let end = tokio::time::timeout(Duration::from_secs(130), turn.end()).await.expect("an end");
+    let end = tokio::time::timeout(Duration::from_secs(130), turn.end())
+        .await
+        .expect("an end");
     assert_eq!(end.cause, Cause::StartTimeout);
     let turn = session.send("again").unwrap();
     tokio::spawn(soon(peers.recv()).await.unwrap().echo());
@@ -38,7 +40,10 @@ async fn an_adapter_that_asks_and_reads_no_answer_is_ended() {
             let line = format!(
                 "{{\"type\":\"permission.request\",\"session_id\":\"s\",\"request_id\":\"{at}\",\"tool\":\"t\",\"description\":\"d\",\"resource\":\"x\"}}\n"
             );
-            if tokio::io::AsyncWriteExt::write_all(&mut peer.output, line.as_bytes()).await.is_err() {
+            if tokio::io::AsyncWriteExt::write_all(&mut peer.output, line.as_bytes())
+                .await
+                .is_err()
+            {
                 return;
             }
         }
@@ -77,7 +82,11 @@ async fn inputs_of_many_sessions_that_the_pipe_does_not_take_are_refused_as_busy
         // The link takes each before the next comes.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!((2..=4).contains(&turns.len()) && busy >= 28, "{} accepted, {busy} refused", turns.len());
+    assert!(
+        (2..=4).contains(&turns.len()) && busy >= 28,
+        "{} accepted, {busy} refused",
+        turns.len()
+    );
     tokio::spawn(soon(peers.recv()).await.unwrap().echo());
     for (_session, turn) in turns {
         assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
@@ -89,12 +98,24 @@ async fn facts_that_no_one_reads_weigh_what_they_hold_and_go_to_disk() {
     let (host, mut peers) = played(agent(), 64 * 1024);
     let session = host.open("a", named("s")).unwrap();
     let mut peer = peers.recv().await.unwrap();
-    peer.say("session.ready", "s", r#","extensions":["options","usage","events"]"#).await;
+    peer.say(
+        "session.ready",
+        "s",
+        r#","extensions":["options","usage","events"]"#,
+    )
+    .await;
     let big = "m".repeat(64 * 1024);
     for _ in 0..16 {
-        peer.say("session.info", "s", &format!(r#","model":"{big}""#)).await;
-        peer.say("rate_limit", "s", &format!(r#","window":"{big}""#)).await;
-        peer.say("output", "s", &format!(r#","content":"","channel":"{big}""#)).await;
+        peer.say("session.info", "s", &format!(r#","model":"{big}""#))
+            .await;
+        peer.say("rate_limit", "s", &format!(r#","window":"{big}""#))
+            .await;
+        peer.say(
+            "output",
+            "s",
+            &format!(r#","content":"","channel":"{big}""#),
+        )
+        .await;
     }
     while host.agent("a").unwrap().counters.lines_in < 49 {
         tokio::task::yield_now().await;
@@ -108,7 +129,10 @@ async fn facts_that_no_one_reads_weigh_what_they_hold_and_go_to_disk() {
         ));
     }
     assert_eq!(events, 48);
-    assert!(host.agent("a").unwrap().counters.spooled_bytes > 2 * 1024 * 1024, "it went to disk");
+    assert!(
+        host.agent("a").unwrap().counters.spooled_bytes > 2 * 1024 * 1024,
+        "it went to disk"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,8 +142,17 @@ async fn a_refused_file_is_told_by_a_short_name() {
     let mut turn = session.send("x").unwrap();
     let mut peer = peers.recv().await.unwrap();
     let name = "n".repeat(100_000);
-    peer.say("file.output", "s", &format!(",\"file_path\":\"/nowhere\",\"file_name\":\"{name}\"")).await;
-    let Some(Event { kind: EventKind::Error(error), .. }) = soon(turn.next()).await else {
+    peer.say(
+        "file.output",
+        "s",
+        &format!(",\"file_path\":\"/nowhere\",\"file_name\":\"{name}\""),
+    )
+    .await;
+    let Some(Event {
+        kind: EventKind::Error(error),
+        ..
+    }) = soon(turn.next()).await
+    else {
         panic!("a refusal")
     };
     assert!(error.message.len() < 1024, "{} bytes", error.message.len());
@@ -127,8 +160,14 @@ async fn a_refused_file_is_told_by_a_short_name() {
 
 #[test]
 fn a_session_that_a_dead_link_cannot_take_has_an_end() {
-    let first = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let second = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let mut agent = core_agent();
     agent.limits.max_sessions = Some(1);
     let (host, _peers) = played(agent, 4096);
@@ -139,7 +178,10 @@ fn a_session_that_a_dead_link_cannot_take_has_an_end() {
     second.block_on(async {
         assert!(soon(before.next_event()).await.is_some(), "an end");
         let after = open("after");
-        assert!(matches!(soon(after.next_event()).await.unwrap().kind, EventKind::Closed(_)));
+        assert!(matches!(
+            soon(after.next_event()).await.unwrap().kind,
+            EventKind::Closed(_)
+        ));
         assert_eq!(after.send("x").unwrap_err(), SendError::Closed);
     });
 }
@@ -159,7 +201,10 @@ async fn no_two_threads_take_the_last_session_of_a_host() {
                 host.open("a", SessionOptions::default())
             };
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         let (sessions, refused): (Vec<_>, Vec<_>) = opened.into_iter().partition(Result::is_ok);
         assert_eq!(sessions.len(), 3);
@@ -185,7 +230,10 @@ async fn a_descendant_that_floods_does_not_hide_the_end_of_the_process() {
     let session = host.open("sh", named("s")).unwrap();
     let end = tokio::time::timeout(Duration::from_secs(10), session.send("x").unwrap().end());
     let end = end.await.expect("the end is noticed");
-    assert_eq!((end.cause, end.exit.unwrap().code), (Cause::ProcessExit, Some(3)));
+    assert_eq!(
+        (end.cause, end.exit.unwrap().code),
+        (Cause::ProcessExit, Some(3))
+    );
     soon(host.shutdown()).await;
 }
 
@@ -203,7 +251,12 @@ async fn turns_that_are_dropped_with_much_unread_do_not_pause_the_link() {
         }
         let peer = peer.as_mut().unwrap();
         for _ in 0..2 {
-            peer.say("output", "s", &format!(",\"content\":\"{}\"", &pad[..230 * 1024])).await;
+            peer.say(
+                "output",
+                "s",
+                &format!(",\"content\":\"{}\"", &pad[..230 * 1024]),
+            )
+            .await;
         }
         let read = host.agent("a").unwrap().counters.lines_in;
         peer.say("turn.complete", "s", "").await;
@@ -224,12 +277,19 @@ async fn requests_that_no_one_reads_end_the_session_before_they_fill_the_memory(
     let session = host.open("a", named("s")).unwrap();
     let turn = session.send("x").unwrap();
     let mut peer = peers.recv().await.unwrap();
-    peer.say("session.ready", "s", r#","extensions":["control"]"#).await;
+    peer.say("session.ready", "s", r#","extensions":["control"]"#)
+        .await;
     let big = "d".repeat(128 * 1024);
     for at in 0..256 {
-        let more = format!(r#","request_id":"{at}","tool":"t","description":"{big}","resource":"x""#);
+        let more =
+            format!(r#","request_id":"{at}","tool":"t","description":"{big}","resource":"x""#);
         peer.say("permission.request", "s", &more).await;
-        peer.say("permission.cancel", "s", &format!(r#","request_id":"{at}""#)).await;
+        peer.say(
+            "permission.cancel",
+            "s",
+            &format!(r#","request_id":"{at}""#),
+        )
+        .await;
     }
     let end = soon(turn.end()).await;
     assert_eq!((end.cause, session.is_closed()), (Cause::Limit, true));
@@ -244,8 +304,14 @@ async fn no_more_sessions_are_opened_than_the_adapter_declares() {
     peer.read("session.start").await;
     let ready = r#","protocol":1,"extensions":["events"],"capabilities":{"max_sessions":1}"#;
     peer.say("session.ready", "s", ready).await;
-    while !matches!(soon(first.next_event()).await.unwrap().kind, EventKind::Info(_)) {}
-    assert_eq!(host.agent("a").unwrap().capabilities.unwrap().max_sessions, Some(1));
+    while !matches!(
+        soon(first.next_event()).await.unwrap().kind,
+        EventKind::Info(_)
+    ) {}
+    assert_eq!(
+        host.agent("a").unwrap().capabilities.unwrap().max_sessions,
+        Some(1)
+    );
 
     let refused = host.open("a", named("t")).unwrap_err();
     assert_eq!(

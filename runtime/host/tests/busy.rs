@@ -43,7 +43,10 @@ fn steer(session: &Session, text: &str) -> JoinHandle<Result<(), SteerError>> {
 }
 
 fn update(session: &Session, model: &str) -> JoinHandle<Result<(), UpdateError>> {
-    let update = SessionUpdate { model: Some(model.to_owned()), ..SessionUpdate::default() };
+    let update = SessionUpdate {
+        model: Some(model.to_owned()),
+        ..SessionUpdate::default()
+    };
     let session = session.clone();
     tokio::spawn(async move { session.update(update).await.map(|_| ()) })
 }
@@ -54,12 +57,21 @@ async fn steers_and_updates_without_an_answer_are_bounded_and_keep_no_input_out(
     let (steered, updated) = (steer(&session, "one"), update(&session, "m"));
     let message = peer.read("user.input").await;
     peer.read("session.update").await;
-    assert_eq!(soon(steer(&session, "too many")).await.unwrap(), Err(SteerError::Busy));
-    assert_eq!(soon(update(&session, "too many")).await.unwrap(), Err(UpdateError::Busy));
+    assert_eq!(
+        soon(steer(&session, "too many")).await.unwrap(),
+        Err(SteerError::Busy)
+    );
+    assert_eq!(
+        soon(update(&session, "too many")).await.unwrap(),
+        Err(UpdateError::Busy)
+    );
     let (two, three) = (session.send("two").unwrap(), session.send("three").unwrap());
     assert_eq!(session.send("too many").unwrap_err(), SendError::Busy);
 
-    let answer = format!(r#","message_id":{},"delivered":true"#, message["message_id"]);
+    let answer = format!(
+        r#","message_id":{},"delivered":true"#,
+        message["message_id"]
+    );
     peer.say("steer.result", "s", &answer).await;
     assert_eq!(soon(steered).await.unwrap(), Ok(()));
     let again = steer(&session, "again");
@@ -68,7 +80,8 @@ async fn steers_and_updates_without_an_answer_are_bounded_and_keep_no_input_out(
     assert_eq!(soon(updated).await.unwrap(), Ok(()));
     // The end of a turn answers what it left open.
     for turn in ["t1", "t2", "t3"] {
-        peer.say("turn.complete", "s", &format!(r#","turn_id":"{turn}""#)).await;
+        peer.say("turn.complete", "s", &format!(r#","turn_id":"{turn}""#))
+            .await;
     }
     assert_eq!(soon(again).await.unwrap(), Err(SteerError::NoTurn));
     assert_eq!(soon(two.end()).await.cause, Cause::Complete);
@@ -92,22 +105,37 @@ async fn bytes_of_steers_and_updates_count_until_the_pipe_has_them() {
     let first = steer(&session, &big);
     settle().await;
     // The pipe has not taken the first.
-    assert_eq!(soon(steer(&session, &big)).await.unwrap(), Err(SteerError::Busy));
-    assert_eq!(soon(update(&session, &big)).await.unwrap(), Err(UpdateError::Busy));
+    assert_eq!(
+        soon(steer(&session, &big)).await.unwrap(),
+        Err(SteerError::Busy)
+    );
+    assert_eq!(
+        soon(update(&session, &big)).await.unwrap(),
+        Err(UpdateError::Busy)
+    );
     assert_eq!(session.send(big.as_str()).unwrap_err(), SendError::Busy);
     let message = peer.read("user.input").await;
     settle().await;
     // It has no answer yet, and is in the way of nothing.
     let second = update(&session, &big);
     settle().await;
-    assert_eq!(soon(steer(&session, &big)).await.unwrap(), Err(SteerError::Busy));
+    assert_eq!(
+        soon(steer(&session, &big)).await.unwrap(),
+        Err(SteerError::Busy)
+    );
     peer.read("session.update").await;
     settle().await;
     let third = session.send(big.as_str()).unwrap();
     peer.say("session.info", "s", r#","model":"m""#).await;
-    let answer = format!(r#","message_id":{},"delivered":true"#, message["message_id"]);
+    let answer = format!(
+        r#","message_id":{},"delivered":true"#,
+        message["message_id"]
+    );
     peer.say("steer.result", "s", &answer).await;
-    assert_eq!((soon(first).await.unwrap(), soon(second).await.unwrap()), (Ok(()), Ok(())));
+    assert_eq!(
+        (soon(first).await.unwrap(), soon(second).await.unwrap()),
+        (Ok(()), Ok(()))
+    );
     peer.say("turn.complete", "s", r#","turn_id":"t1""#).await;
     peer.read("user.input").await;
     peer.say("turn.complete", "s", r#","turn_id":"t2""#).await;
@@ -124,7 +152,9 @@ async fn files_that_wait_behind_an_input_are_bounded_and_are_announced_in_their_
     for _ in 0..2 {
         soon(session.deliver_file(&file, None, None)).await.unwrap();
     }
-    let refused = soon(session.deliver_file(&file, None, None)).await.unwrap_err();
+    let refused = soon(session.deliver_file(&file, None, None))
+        .await
+        .unwrap_err();
     assert!(matches!(refused, FileError::Busy), "{refused}");
     peer.say("turn.complete", "s", r#","turn_id":"t1""#).await;
     peer.read("user.input").await;

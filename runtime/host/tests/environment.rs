@@ -13,7 +13,10 @@ fn teller(key: EnvValue) -> AgentConfig {
     let script = r#"read start; read input; id=${start#*session_id\":\"}; id=${id%%\"*}
         printf '{"type":"output","session_id":"%s","content":"%s"}\n' "$id" "$KEY"
         printf '{"type":"turn.complete","session_id":"%s"}\n' "$id""#;
-    let mut agent = AgentConfig::external("teller", Command::new("sh").args(["-c", script]).env("KEY", key));
+    let mut agent = AgentConfig::external(
+        "teller",
+        Command::new("sh").args(["-c", script]).env("KEY", key),
+    );
     agent.extensions = Some(Vec::new());
     agent
 }
@@ -22,19 +25,28 @@ fn teller(key: EnvValue) -> AgentConfig {
 async fn a_value_is_read_from_its_file_whenever_the_process_starts() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
-    let host = Host::builder().agent(teller(EnvValue::FromFile(key.clone()))).build().unwrap();
+    let host = Host::builder()
+        .agent(teller(EnvValue::FromFile(key.clone())))
+        .build()
+        .unwrap();
     let session = host.open("teller", SessionOptions::default()).unwrap();
     for value in ["first", "rotated"] {
         fs::write(&key, format!("{value}\n")).unwrap();
         let (text, end) = session.send("tell").unwrap().text().await;
-        assert_eq!((text.as_str(), end.cause), (value, Cause::Complete), "{end:?}");
+        assert_eq!(
+            (text.as_str(), end.cause),
+            (value, Cause::Complete),
+            "{end:?}"
+        );
         // The process ends by itself; the next input starts it again.
         let ended = async {
             while host.agent("teller").unwrap().state == AgentState::Running {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), ended).await.expect("the process ends");
+        tokio::time::timeout(Duration::from_secs(60), ended)
+            .await
+            .expect("the process ends");
     }
     host.shutdown().await;
 }
@@ -44,7 +56,10 @@ async fn a_value_that_is_not_there_fails_the_start_and_says_where_it_was_looked_
     let folder = tempfile::tempdir().unwrap();
     for (key, place) in [
         (EnvValue::FromFile(folder.path().join("nothing")), "nothing"),
-        (EnvValue::FromEnv("TRUNKLINE_TEST_UNSET".into()), "TRUNKLINE_TEST_UNSET"),
+        (
+            EnvValue::FromEnv("TRUNKLINE_TEST_UNSET".into()),
+            "TRUNKLINE_TEST_UNSET",
+        ),
     ] {
         let host = Host::builder().agent(teller(key)).build().unwrap();
         let session = host.open("teller", SessionOptions::default()).unwrap();
@@ -66,6 +81,9 @@ async fn each_agent_has_a_folder_of_its_own_for_files() {
     let specs = ["one", "two"].map(|id| host.child_spec(id).unwrap().unwrap());
     let folders = specs.map(|spec| spec.exchange.unwrap());
     assert!(folders.iter().all(|folder| folder.is_dir()));
-    assert!(!folders[0].starts_with(&folders[1]) && !folders[1].starts_with(&folders[0]), "{folders:?}");
+    assert!(
+        !folders[0].starts_with(&folders[1]) && !folders[1].starts_with(&folders[0]),
+        "{folders:?}"
+    );
     assert!(host.child_spec("three").is_none());
 }

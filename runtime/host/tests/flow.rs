@@ -31,7 +31,15 @@ async fn opened(host: &Host, peer: &mut Peer, id: &str) -> Session {
 /// The first session of a host, and its adapter.
 async fn first(delivery: EventDelivery) -> (Host, Session, Peer) {
     let (host, mut peers) = played(agent(), 1024 * KIB);
-    let session = host.open("a", SessionOptions { delivery, ..named("s") }).expect("a session");
+    let session = host
+        .open(
+            "a",
+            SessionOptions {
+                delivery,
+                ..named("s")
+            },
+        )
+        .expect("a session");
     let mut peer = soon(peers.recv()).await.expect("a start");
     peer.read("session.start").await;
     peer.say("session.ready", "s", ALL).await;
@@ -40,7 +48,12 @@ async fn first(delivery: EventDelivery) -> (Host, Session, Peer) {
 
 async fn output(peer: &mut Peer, id: &str, turn: &str, kib: usize) {
     let content = "x".repeat(kib * KIB);
-    peer.say("output", id, &format!(r#","turn_id":"{turn}","content":"{content}""#)).await;
+    peer.say(
+        "output",
+        id,
+        &format!(r#","turn_id":"{turn}","content":"{content}""#),
+    )
+    .await;
     settle().await;
 }
 
@@ -61,19 +74,26 @@ fn spooled(host: &Host) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_not_read_is_held_back_before_the_disk_is_used_and_goes_on_when_it_is_read() {
+async fn a_turn_that_is_not_read_is_held_back_before_the_disk_is_used_and_goes_on_when_it_is_read()
+{
     let (host, session, mut peer) = first(EventDelivery::PerTurn).await;
     let mut turn = session.send("x").unwrap();
     peer.read("user.input").await;
     output(&mut peer, "s", "t1", 80).await;
-    assert_eq!(wrote(&mut peer).await, [""; 0], "its reader may be about to read");
+    assert_eq!(
+        wrote(&mut peer).await,
+        [""; 0],
+        "its reader may be about to read"
+    );
     output(&mut peer, "s", "t1", 1).await;
     assert_eq!(wrote(&mut peer).await, ["flow.pause"]);
     // What the pipe held comes, and fits.
     output(&mut peer, "s", "t1", 64).await;
     assert_eq!((wrote(&mut peer).await.len(), spooled(&host)), (0, 0));
     for bytes in [80, 1] {
-        let EventKind::Output(output) = soon(turn.next()).await.unwrap().kind else { panic!("an output") };
+        let EventKind::Output(output) = soon(turn.next()).await.unwrap().kind else {
+            panic!("an output")
+        };
         assert_eq!(output.content.len(), bytes * KIB);
     }
     assert_eq!(wrote(&mut peer).await, [""; 0], "much is still unread");
@@ -101,7 +121,8 @@ async fn what_no_one_reads_outside_turns_holds_back_no_turn() {
     let (host, session, mut peer) = first(EventDelivery::PerTurn).await;
     for _ in 0..8 {
         let big = "m".repeat(64 * KIB);
-        peer.say("session.info", "s", &format!(r#","model":"{big}""#)).await;
+        peer.say("session.info", "s", &format!(r#","model":"{big}""#))
+            .await;
         settle().await;
     }
     assert!(spooled(&host) > 0);
@@ -109,7 +130,8 @@ async fn what_no_one_reads_outside_turns_holds_back_no_turn() {
         let turn = session.send("x").unwrap();
         peer.read("user.input").await;
         let of_turn = format!(r#","turn_id":"t{number}""#);
-        peer.say("output", "s", &format!(r#"{of_turn},"content":"fine""#)).await;
+        peer.say("output", "s", &format!(r#"{of_turn},"content":"fine""#))
+            .await;
         peer.say("turn.complete", "s", &of_turn).await;
         assert_eq!(soon(turn.text()).await.0, "fine");
     }
@@ -139,7 +161,10 @@ async fn a_stop_comes_through_to_a_turn_that_is_held_back() {
     output(&mut peer, "s", "t1", 80).await;
     output(&mut peer, "s", "t1", 80).await;
     drop(turn);
-    assert_eq!(wrote(&mut peer).await, ["user.input", "flow.pause", "flow.resume", "stop"]);
+    assert_eq!(
+        wrote(&mut peer).await,
+        ["user.input", "flow.pause", "flow.resume", "stop"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +185,10 @@ async fn the_reader_of_a_session_that_is_behind_holds_its_turn_back() {
     session.pause();
     assert_eq!(wrote(&mut peer).await, ["flow.pause"]);
     peer.say("turn.complete", "s", r#","turn_id":"t1""#).await;
-    assert_eq!(wrote(&mut peer).await, ["flow.resume", "user.input", "flow.pause"]);
+    assert_eq!(
+        wrote(&mut peer).await,
+        ["flow.resume", "user.input", "flow.pause"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +205,8 @@ async fn a_session_that_is_held_back_keeps_no_neighbour_waiting() {
     for _ in 0..8 {
         output(&mut peer, "other", "t1", 128).await;
     }
-    peer.say("turn.complete", "other", r#","turn_id":"t1""#).await;
+    peer.say("turn.complete", "other", r#","turn_id":"t1""#)
+        .await;
     assert_eq!(soon(reading).await.unwrap().0.len(), 8 * 128 * KIB);
     assert_eq!((wrote(&mut peer).await.len(), spooled(&host)), (0, 0));
 }
@@ -192,14 +221,19 @@ fn with_buffers(buffers: Buffers) -> (Host, tokio::sync::mpsc::Receiver<Peer>) {
 #[tokio::test]
 async fn a_disk_at_its_brim_ends_the_session_and_says_how_much_waits() {
     const LINES: usize = 96;
-    let buffers = Buffers { mailbox: 64 * KIB, spool: 2 << 20, ..Buffers::default() };
+    let buffers = Buffers {
+        mailbox: 64 * KIB,
+        spool: 2 << 20,
+        ..Buffers::default()
+    };
     let (host, mut peers) = with_buffers(buffers);
     let session = host.open("a", named("s")).unwrap();
     let mut turn = session.send("x").unwrap();
     let mut peer = soon(peers.recv()).await.unwrap();
     let content = "x".repeat(32 * KIB);
     for _ in 0..LINES {
-        peer.say("output", "s", &format!(r#","content":"{content}""#)).await;
+        peer.say("output", "s", &format!(r#","content":"{content}""#))
+            .await;
     }
     let mut read = 0;
     let end = loop {
@@ -212,10 +246,15 @@ async fn a_disk_at_its_brim_ends_the_session_and_says_how_much_waits() {
     // What went to disk comes back, up to the brim.
     assert_eq!(end.cause, Cause::Limit);
     assert!((64..LINES).contains(&read), "{read} were read");
-    let EventKind::Closed(end) = soon(session.next_event()).await.unwrap().kind else { panic!("an end") };
+    let EventKind::Closed(end) = soon(session.next_event()).await.unwrap().kind else {
+        panic!("an end")
+    };
     assert_eq!(end.reason, ClosedReason::Limit);
     let message = end.error.unwrap().message.unwrap();
-    let bytes = message.split(' ').find_map(|word| word.parse::<usize>().ok()).unwrap_or_default();
+    let bytes = message
+        .split(' ')
+        .find_map(|word| word.parse::<usize>().ok())
+        .unwrap_or_default();
     assert!(bytes > 2 << 20 && bytes < 3 << 20, "{message}");
     let counters = host.agent("a").unwrap().counters;
     assert_eq!(counters.overflows, 1);
@@ -226,7 +265,11 @@ async fn a_disk_at_its_brim_ends_the_session_and_says_how_much_waits() {
 
 #[tokio::test]
 async fn reading_pauses_while_the_disk_is_behind_and_loses_nothing() {
-    let buffers = Buffers { mailbox: 16 * KIB, backlog: 1, ..Buffers::default() };
+    let buffers = Buffers {
+        mailbox: 16 * KIB,
+        backlog: 1,
+        ..Buffers::default()
+    };
     let (host, mut peers) = with_buffers(buffers);
     let session = host.open("a", named("s")).unwrap();
     let turn = session.send("x").unwrap();
@@ -236,18 +279,23 @@ async fn reading_pauses_while_the_disk_is_behind_and_loses_nothing() {
     // A block is on its way to disk while the next is read: sooner or later the link meets it there.
     while host.agent("a").unwrap().counters.pauses == 0 {
         assert!(lines < 4096, "the link never paused");
-        peer.say("output", "s", &format!(r#","content":"{content}""#)).await;
+        peer.say("output", "s", &format!(r#","content":"{content}""#))
+            .await;
         lines += 1;
     }
     peer.say("turn.complete", "s", "").await;
     let (text, end) = soon(turn.text()).await;
-    assert_eq!((text.len(), end.cause), (lines * content.len(), Cause::Complete));
+    assert_eq!(
+        (text.len(), end.cause),
+        (lines * content.len(), Cause::Complete)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_over_its_rate_keeps_no_neighbour_waiting() {
     let mut agent = agent();
-    (agent.limits.max_output_rate, agent.limits.output_burst) = (Some(64 * KIB as u64), 256 * KIB as u64);
+    (agent.limits.max_output_rate, agent.limits.output_burst) =
+        (Some(64 * KIB as u64), 256 * KIB as u64);
     let (host, mut peers) = played(agent, 1024 * KIB);
     let session = host.open("a", named("s")).unwrap();
     let mut peer = soon(peers.recv()).await.unwrap();
@@ -265,9 +313,14 @@ async fn a_session_over_its_rate_keeps_no_neighbour_waiting() {
     let turn = other.send("x").unwrap();
     let others = tokio::spawn(turn.text());
     output(&mut peer, "other", "t1", 128).await;
-    peer.say("turn.complete", "other", r#","turn_id":"t1""#).await;
+    peer.say("turn.complete", "other", r#","turn_id":"t1""#)
+        .await;
     assert_eq!(soon(others).await.unwrap().0.len(), 128 * KIB);
-    assert_eq!(wrote(&mut peer).await, ["user.input"], "it is held back still");
+    assert_eq!(
+        wrote(&mut peer).await,
+        ["user.input"],
+        "it is held back still"
+    );
 
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(wrote(&mut peer).await, ["flow.resume"]);

@@ -32,18 +32,31 @@ async fn health_when(host: &Host, is_so: impl Fn(&AgentHealth) -> bool) -> Agent
 
 #[tokio::test]
 async fn an_agent_that_was_never_used_is_fine_and_one_that_says_nothing_is_starting() {
-    let host = Host::builder().agent(script("cat > /dev/null")).build().unwrap();
+    let host = Host::builder()
+        .agent(script("cat > /dev/null"))
+        .build()
+        .unwrap();
     let unused = health(&host).await;
-    assert_eq!((unused.agent.as_str(), unused.liveness(), unused.sessions), ("sh", Liveness::Down, 0));
+    assert_eq!(
+        (unused.agent.as_str(), unused.liveness(), unused.sessions),
+        ("sh", Liveness::Down, 0)
+    );
     assert_eq!(unused.verdict().severity, Severity::Ok);
     let session = host.open("sh", named("s")).unwrap();
     let _turn = session.send("hello").unwrap();
     let silent = health_when(&host, |health| health.running_turns == 1).await;
-    assert_eq!((silent.state, silent.liveness()), (AgentState::Running, Liveness::Starting));
+    assert_eq!(
+        (silent.state, silent.liveness()),
+        (AgentState::Running, Liveness::Starting)
+    );
     let process = silent.process.as_ref().unwrap();
     assert!(process.pid.is_some() && !process.was_heard, "{process:?}");
     assert_eq!(silent.sessions, 1);
-    assert!(silent.verdict().text.contains("has said nothing yet"), "{}", silent.verdict());
+    assert!(
+        silent.verdict().text.contains("has said nothing yet"),
+        "{}",
+        silent.verdict()
+    );
     host.shutdown().await;
     assert_eq!(health(&host).await.liveness(), Liveness::Down);
 }
@@ -58,8 +71,15 @@ async fn an_adapter_that_floods_its_stdout_with_noise_learns_where_to_print() {
     let end = soon(session.send("hello").unwrap().end()).await;
     assert_eq!(end.cause, Cause::Complete);
     let noisy = health_when(&host, |health| !health.stderr_tail().is_empty()).await;
-    assert_eq!((noisy.counters.noise, noisy.stderr_tail()), (9, "warming up\n"));
-    assert!(noisy.rates.lines_in > 0.0 && noisy.rates.bytes_out > 0.0, "{:?}", noisy.rates);
+    assert_eq!(
+        (noisy.counters.noise, noisy.stderr_tail()),
+        (9, "warming up\n")
+    );
+    assert!(
+        noisy.rates.lines_in > 0.0 && noisy.rates.bytes_out > 0.0,
+        "{:?}",
+        noisy.rates
+    );
     let verdict = noisy.verdict();
     assert_eq!(verdict.severity, Severity::Warning);
     assert!(verdict.text.contains("no messages (9 of 10)"), "{verdict}");
@@ -78,13 +98,27 @@ async fn an_adapter_that_crashes_has_an_end_a_next_start_and_its_last_words() {
     let end = soon(session.send("one").unwrap().end()).await;
     assert_eq!(end.cause, Cause::ProcessExit);
     let crashed = health(&host).await;
-    assert_eq!((crashed.state, crashed.liveness()), (AgentState::Idle, Liveness::Down));
-    assert!(crashed.restart_in.is_some() && crashed.process.is_none(), "{crashed:?}");
+    assert_eq!(
+        (crashed.state, crashed.liveness()),
+        (AgentState::Idle, Liveness::Down)
+    );
+    assert!(
+        crashed.restart_in.is_some() && crashed.process.is_none(),
+        "{crashed:?}"
+    );
     let last = crashed.last_end.as_ref().unwrap();
-    assert_eq!((last.how.as_str(), last.stderr_tail.as_str()), ("ended with exit status 3", "boom\n"));
+    assert_eq!(
+        (last.how.as_str(), last.stderr_tail.as_str()),
+        ("ended with exit status 3", "boom\n")
+    );
     let verdict = crashed.verdict();
     assert_eq!(verdict.severity, Severity::Warning);
-    assert!(verdict.text.contains("exit status 3 before it completed a turn"), "{verdict}");
+    assert!(
+        verdict
+            .text
+            .contains("exit status 3 before it completed a turn"),
+        "{verdict}"
+    );
 
     // The second run has another session on the wire.
     let second = host.open("sh", named("t")).unwrap();
@@ -106,18 +140,37 @@ async fn a_turn_gets_on_until_it_is_silent_and_rates_fall_to_nothing() {
         peer.say("output", "s", r#","content":"x""#).await;
     }
     for _ in 0..100 {
-        let EventKind::Output(_) = soon(turn.next()).await.unwrap().kind else { panic!("an output") };
+        let EventKind::Output(_) = soon(turn.next()).await.unwrap().kind else {
+            panic!("an output")
+        };
     }
     tokio::time::sleep(Duration::from_secs(5)).await;
     let at_work = health(&host).await;
-    assert_eq!((at_work.liveness(), at_work.running_turns), (Liveness::Progressing, 1));
-    assert!((15.0..=25.0).contains(&at_work.rates.lines_in), "{:?}", at_work.rates);
+    assert_eq!(
+        (at_work.liveness(), at_work.running_turns),
+        (Liveness::Progressing, 1)
+    );
+    assert!(
+        (15.0..=25.0).contains(&at_work.rates.lines_in),
+        "{:?}",
+        at_work.rates
+    );
     assert_eq!(at_work.verdict().to_string(), "fine: 1 turn runs");
 
     tokio::time::sleep(Duration::from_secs(60)).await;
     let silent = health(&host).await;
-    assert_eq!((silent.liveness(), silent.rates.lines_in), (Liveness::Alive, 0.0));
-    assert!(silent.verdict().text.contains("a turn has said nothing for 1 min 5 s"), "{}", silent.verdict());
+    assert_eq!(
+        (silent.liveness(), silent.rates.lines_in),
+        (Liveness::Alive, 0.0)
+    );
+    assert!(
+        silent
+            .verdict()
+            .text
+            .contains("a turn has said nothing for 1 min 5 s"),
+        "{}",
+        silent.verdict()
+    );
     let status = soon(session.status()).await.unwrap();
     assert_eq!(status.silent_for.map(|silence| silence.as_secs()), Some(65));
 }
@@ -128,18 +181,29 @@ async fn an_adapter_that_does_not_answer_is_suspected_until_it_is_heard_and_its_
     let session = host.open("a", named("s")).unwrap();
     let mut turn = session.send("x").unwrap();
     let mut peer = soon(peers.recv()).await.unwrap();
-    peer.say("session.ready", "s", r#","extensions":["turns","control"]"#).await;
+    peer.say("session.ready", "s", r#","extensions":["turns","control"]"#)
+        .await;
     // It answers once, and then no more.
     let ping = peer.read("ping").await;
-    peer.say("pong", "", &format!(r#","nonce":{}"#, ping["nonce"])).await;
+    peer.say("pong", "", &format!(r#","nonce":{}"#, ping["nonce"]))
+        .await;
     assert_eq!(peer.read("ping").await["nonce"], 2);
     let event = soon(turn.next()).await.unwrap();
-    let EventKind::Stalled { silent_for, .. } = event.kind else { panic!("{event:?}") };
+    let EventKind::Stalled { silent_for, .. } = event.kind else {
+        panic!("{event:?}")
+    };
     assert!(silent_for >= Duration::from_secs(70), "{silent_for:?}");
     let suspected = health(&host).await;
-    assert_eq!((suspected.liveness(), suspected.counters.suspicions), (Liveness::Suspected, 1));
+    assert_eq!(
+        (suspected.liveness(), suspected.counters.suspicions),
+        (Liveness::Suspected, 1)
+    );
     assert_eq!(suspected.verdict().severity, Severity::Warning);
-    assert!(suspected.verdict().text.contains("not answered a ping"), "{}", suspected.verdict());
+    assert!(
+        suspected.verdict().text.contains("not answered a ping"),
+        "{}",
+        suspected.verdict()
+    );
     peer.write("any byte\n").await;
     peer.say("turn.complete", "s", r#","turn_id":"t1""#).await;
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);

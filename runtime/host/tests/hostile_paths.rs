@@ -38,14 +38,22 @@ impl Place {
         fs::create_dir_all(root.join("sub")).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), "s3cret").unwrap();
-        Self { _all: all, root, outside }
+        Self {
+            _all: all,
+            root,
+            outside,
+        }
     }
 
     fn agent(&self) -> AgentConfig {
         let mut agent = agent();
         agent.command.work_dir.clone_from(&self.root);
         agent.limits.max_file_bytes = LIMIT;
-        agent.timeouts.shutdown = StopSteps { close: NONE, eof: NONE, term: NONE };
+        agent.timeouts.shutdown = StopSteps {
+            close: NONE,
+            eof: NONE,
+            term: NONE,
+        };
         agent
     }
 
@@ -59,8 +67,11 @@ impl Place {
 /// A session whose turn runs, and the adapter's end.
 async fn session(config: AgentConfig, start: SessionStart) -> (Host, Session, Turn, Peer, Value) {
     let (host, mut peers) = played(config, 64 * 1024);
-    let options =
-        SessionOptions { id: Some(SessionId::new("s").unwrap()), start, ..SessionOptions::default() };
+    let options = SessionOptions {
+        id: Some(SessionId::new("s").unwrap()),
+        start,
+        ..SessionOptions::default()
+    };
     let session = host.open("a", options).unwrap();
     let turn = session.send("x").unwrap();
     let mut peer = peers.recv().await.unwrap();
@@ -103,7 +114,10 @@ async fn every_hostile_path_is_refused_with_an_event() {
         ("relative".to_owned(), "not absolute"),
         (String::new(), "not absolute"),
         ("/etc/passwd".to_owned(), "outside every allowed folder"),
-        ("/proc/self/environ".to_owned(), "outside every allowed folder"),
+        (
+            "/proc/self/environ".to_owned(),
+            "outside every allowed folder",
+        ),
         (format!("{shown}/link"), "symbolic link"),
         (format!("{shown}/folder-link/secret"), "symbolic link"),
         (format!("{shown}/dangling"), "symbolic link"),
@@ -120,7 +134,8 @@ async fn every_hostile_path_is_refused_with_an_event() {
         (format!("{shown}/{}", "x/".repeat(3000)), "cannot be read"),
         (format!("{shown}/nothing"), "does not exist"),
     ];
-    let (host, _session, mut turn, mut peer, _) = session(place.agent(), SessionStart::default()).await;
+    let (host, _session, mut turn, mut peer, _) =
+        session(place.agent(), SessionStart::default()).await;
     for (path, why) in cases {
         name_file(&mut peer, path.as_str()).await;
         let message = refusal(soon(turn.next()).await);
@@ -129,9 +144,12 @@ async fn every_hostile_path_is_refused_with_an_event() {
     }
     // Letters that are not UTF-8 do not make JSON, whichever session the line is for.
     let mut line =
-        format!("{{\"type\":\"file.output\",\"session_id\":\"s\",\"file_path\":\"{shown}/").into_bytes();
+        format!("{{\"type\":\"file.output\",\"session_id\":\"s\",\"file_path\":\"{shown}/")
+            .into_bytes();
     line.extend(b"\xff\xfe\"}\n");
-    tokio::io::AsyncWriteExt::write_all(&mut peer.output, &line).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut peer.output, &line)
+        .await
+        .unwrap();
     name_file(&mut peer, format!("{shown}/fits")).await;
     loop {
         match soon(turn.next()).await.unwrap().kind {
@@ -159,30 +177,49 @@ async fn a_root_that_becomes_a_link_leads_nowhere() {
     fs::create_dir(place.root.join("out")).unwrap();
     config.file_roots = vec![place.root.join("out"), place.root.join("later")];
     let cwd = place.root.join("sub").to_string_lossy().into_owned();
-    let start = SessionStart { cwd: Some(cwd), ..SessionStart::default() };
+    let start = SessionStart {
+        cwd: Some(cwd),
+        ..SessionStart::default()
+    };
     let (host, session, mut turn, mut peer, start) = session(config, start).await;
     let exchange = PathBuf::from(start["exchange_dir"].as_str().unwrap());
 
     // Everything that a sandboxed adapter may write to: what lies in its working directory, and the exchange folder.
-    for folder in [place.root.join("sub"), place.root.join("out"), exchange.clone()] {
+    for folder in [
+        place.root.join("sub"),
+        place.root.join("out"),
+        exchange.clone(),
+    ] {
         fs::write(folder.join("mine"), "mine").unwrap();
         name_file(&mut peer, folder.join("mine").to_str().unwrap()).await;
-        assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::File(_)), "{folder:?}");
+        assert!(
+            matches!(soon(turn.next()).await.unwrap().kind, EventKind::File(_)),
+            "{folder:?}"
+        );
         swap(&folder, &place.outside);
     }
     symlink(&place.outside, place.root.join("later")).unwrap();
-    for folder in ["sub", "out", "later"].map(|name| place.root.join(name)).iter().chain([&exchange]) {
+    for folder in ["sub", "out", "later"]
+        .map(|name| place.root.join(name))
+        .iter()
+        .chain([&exchange])
+    {
         for path in [folder.join("secret"), place.outside.join("secret")] {
             name_file(&mut peer, path.to_str().unwrap()).await;
             let message = refusal(soon(turn.next()).await);
-            assert!(message.contains("link") || message.contains("outside"), "{path:?}: {message}");
+            assert!(
+                message.contains("link") || message.contains("outside"),
+                "{path:?}: {message}"
+            );
         }
     }
     // Nor does a file of the hub go where the link leads.
     let hubs = place.outside.join("hubs");
     fs::write(&hubs, "for the adapter").unwrap();
     let before = fs::read_dir(&place.outside).unwrap().count();
-    soon(session.deliver_file(&hubs, None, None)).await.unwrap_err();
+    soon(session.deliver_file(&hubs, None, None))
+        .await
+        .unwrap_err();
     assert_eq!(fs::read_dir(&place.outside).unwrap().count(), before);
 
     peer.say("turn.complete", "s", "").await;
@@ -206,7 +243,10 @@ async fn a_folder_of_files_may_come_later() {
     fs::create_dir_all(&later).unwrap();
     fs::write(later.join("x"), "x").unwrap();
     name_file(&mut peer, later.join("x").to_str().unwrap()).await;
-    assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::File(_)));
+    assert!(matches!(
+        soon(turn.next()).await.unwrap().kind,
+        EventKind::File(_)
+    ));
     host.shutdown().await;
 }
 
@@ -218,7 +258,8 @@ async fn a_link_that_an_earlier_run_left_is_no_root_of_a_sandboxed_adapter() {
     config.file_roots = vec![place.root.join("out")];
     for sandbox in [None, Some(Sandbox::new(Backend::Bubblewrap))] {
         config.sandbox = sandbox.clone();
-        let (host, _session, mut turn, mut peer, _) = session(config.clone(), SessionStart::default()).await;
+        let (host, _session, mut turn, mut peer, _) =
+            session(config.clone(), SessionStart::default()).await;
         name_file(&mut peer, place.root.join("out/secret").to_str().unwrap()).await;
         let event = soon(turn.next()).await;
         match sandbox {
@@ -240,20 +281,35 @@ async fn what_a_hub_hands_over_is_checked_and_nothing_hangs() {
     let dev = PathBuf::from("/dev/zero");
     let with_line = place.root.join("a\nb");
     fs::write(&with_line, "x").unwrap();
-    for path in
-        [&fifo, &big, &dev, &place.root, &PathBuf::from("relative"), &place.root.join("no"), &with_line]
-    {
-        soon(session.deliver_file(path, None, None)).await.expect_err(&path.display().to_string());
+    for path in [
+        &fifo,
+        &big,
+        &dev,
+        &place.root,
+        &PathBuf::from("relative"),
+        &place.root.join("no"),
+        &with_line,
+    ] {
+        soon(session.deliver_file(path, None, None))
+            .await
+            .expect_err(&path.display().to_string());
     }
     // A name of the file system that is not text comes as a label that is.
-    let odd = place.root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"odd\xff.txt"));
+    let odd = place
+        .root
+        .join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"odd\xff.txt"));
     fs::write(&odd, "odd").unwrap();
-    soon(session.deliver_file(&odd, Some("../\u{202e}../x\0\n.txt".to_owned()), None)).await.unwrap();
+    soon(session.deliver_file(&odd, Some("../\u{202e}../x\0\n.txt".to_owned()), None))
+        .await
+        .unwrap();
     let announced = peer.read("file.input").await;
     let at = Path::new(announced["file_path"].as_str().unwrap());
     assert_eq!(announced["file_name"], "x.txt");
     assert_eq!(
-        (fs::read_to_string(at).unwrap().as_str(), at.file_name().unwrap().to_str()),
+        (
+            fs::read_to_string(at).unwrap().as_str(),
+            at.file_name().unwrap().to_str()
+        ),
         ("odd", Some("x.txt"))
     );
     host.shutdown().await;

@@ -21,37 +21,58 @@ async fn the_published_exchange_is_written_line_by_line() {
     let session = host.open("a", named("abc-123")).unwrap();
     let mut turn = session.send("Hello, agent!").unwrap();
     let mut peer = peers.recv().await.unwrap();
-    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"session.start","session_id":"abc-123"}"#);
+    assert_eq!(
+        peer.read_line().await.unwrap(),
+        r#"{"type":"session.start","session_id":"abc-123"}"#
+    );
     assert_eq!(
         peer.read_line().await.unwrap(),
         r#"{"type":"user.input","session_id":"abc-123","content":"Hello, agent!"}"#
     );
-    peer.say("output", "abc-123", r#","content":"Hello! How can I help?","channel":"stdout""#).await;
+    peer.say(
+        "output",
+        "abc-123",
+        r#","content":"Hello! How can I help?","channel":"stdout""#,
+    )
+    .await;
     peer.say("turn.complete", "abc-123", "").await;
-    let EventKind::Output(output) = turn.next().await.unwrap().kind else { panic!("an output") };
+    let EventKind::Output(output) = turn.next().await.unwrap().kind else {
+        panic!("an output")
+    };
     assert_eq!(output.content, "Hello! How can I help?");
     assert_eq!(turn.end().await.cause, Cause::Complete);
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data.csv");
     std::fs::write(&file, "1,2").unwrap();
-    soon(session.deliver_file(&file, None, Some("text/csv".to_owned()))).await.unwrap();
+    soon(session.deliver_file(&file, None, Some("text/csv".to_owned())))
+        .await
+        .unwrap();
     let announced = peer.read("file.input").await;
     assert_eq!(
         (&announced["file_name"], &announced["file_mime_type"]),
         (&"data.csv".into(), &"text/csv".into())
     );
-    assert_eq!(std::fs::read_to_string(announced["file_path"].as_str().unwrap()).unwrap(), "1,2");
+    assert_eq!(
+        std::fs::read_to_string(announced["file_path"].as_str().unwrap()).unwrap(),
+        "1,2"
+    );
     assert_eq!(announced.as_object().unwrap().len(), 5);
 
     let turn = session.send("more").unwrap();
     peer.read("user.input").await;
     session.stop();
-    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"stop","session_id":"abc-123"}"#);
+    assert_eq!(
+        peer.read_line().await.unwrap(),
+        r#"{"type":"stop","session_id":"abc-123"}"#
+    );
     peer.say("turn.complete", "abc-123", "").await;
     assert_eq!(turn.end().await.status, Status::Stopped);
     session.close().await;
-    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"session.close","session_id":"abc-123"}"#);
+    assert_eq!(
+        peer.read_line().await.unwrap(),
+        r#"{"type":"session.close","session_id":"abc-123"}"#
+    );
 }
 
 #[tokio::test]
@@ -61,10 +82,13 @@ async fn both_sides_push_sixteen_mebibytes_unread_and_nothing_locks() {
     let session = host.open("a", named("s")).unwrap();
     let big = "x".repeat(64 * 1024);
     // No one reads these turns yet, and the adapter does not read its input yet.
-    let mut turns: Vec<_> = (0..60).map(|_| session.send(big.as_str()).unwrap()).collect();
+    let mut turns: Vec<_> = (0..60)
+        .map(|_| session.send(big.as_str()).unwrap())
+        .collect();
     let mut peer = peers.recv().await.unwrap();
     for _ in 0..LINES {
-        peer.say("output", "s", &format!(",\"content\":\"{big}\"")).await;
+        peer.say("output", "s", &format!(",\"content\":\"{big}\""))
+            .await;
     }
     peer.say("turn.complete", "s", "").await;
     let mut bytes = 0;
@@ -76,7 +100,13 @@ async fn both_sides_push_sixteen_mebibytes_unread_and_nothing_locks() {
     }
     assert_eq!(bytes, LINES * big.len());
     for _ in turns {
-        assert_eq!(soon(peer.read("user.input")).await["content"].as_str().unwrap().len(), big.len());
+        assert_eq!(
+            soon(peer.read("user.input")).await["content"]
+                .as_str()
+                .unwrap()
+                .len(),
+            big.len()
+        );
         peer.say("turn.complete", "s", "").await;
     }
 }
@@ -86,19 +116,34 @@ async fn an_oversize_line_costs_itself_and_its_session_is_told() {
     let mut small = core_agent();
     small.limits.max_line = 1024 * 1024;
     let (host, mut peers) = played(small, 64 * 1024);
-    let (one, two) = (host.open("a", named("one")).unwrap(), host.open("a", named("two")).unwrap());
+    let (one, two) = (
+        host.open("a", named("one")).unwrap(),
+        host.open("a", named("two")).unwrap(),
+    );
     let (mut first, second) = (one.send("x").unwrap(), two.send("x").unwrap());
     let mut peer = peers.recv().await.unwrap();
-    peer.say("output", "one", &format!(",\"content\":\"{}\"", "y".repeat(2 * 1024 * 1024))).await;
+    peer.say(
+        "output",
+        "one",
+        &format!(",\"content\":\"{}\"", "y".repeat(2 * 1024 * 1024)),
+    )
+    .await;
     peer.say("output", "two", ",\"content\":\"fine\"").await;
     peer.say("turn.complete", "two", "").await;
     let (text, end) = soon(second.text()).await;
     assert_eq!((text.as_str(), end.cause), ("fine", Cause::Complete));
-    let EventKind::Error(error) = soon(first.next()).await.unwrap().kind else { panic!("an error") };
+    let EventKind::Error(error) = soon(first.next()).await.unwrap().kind else {
+        panic!("an error")
+    };
     assert_eq!(error.category, Some(Category::Oversize));
     assert_eq!(host.agent("a").unwrap().counters.too_long, 1);
     // An end that is too long is an end.
-    peer.say("turn.complete", "one", &format!(",\"summary\":\"{}\"", "y".repeat(2 * 1024 * 1024))).await;
+    peer.say(
+        "turn.complete",
+        "one",
+        &format!(",\"summary\":\"{}\"", "y".repeat(2 * 1024 * 1024)),
+    )
+    .await;
     assert_eq!(soon(first.end()).await.cause, Cause::Oversize);
 }
 
@@ -123,27 +168,41 @@ async fn noise_is_counted_and_harms_no_one() {
     peer.say("turn.complete", "s", "").await;
     assert_eq!(soon(turn.text()).await.0, "still here");
     let counters = host.agent("a").unwrap().counters;
-    assert_eq!((counters.noise, counters.bad, counters.unknown_type), (5, 1, 1));
+    assert_eq!(
+        (counters.noise, counters.bad, counters.unknown_type),
+        (5, 1, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_end_of_stream_ends_every_turn_once_and_a_new_start_serves_the_next() {
     let (host, mut peers) = played(agent(), 4096);
-    let sessions: Vec<_> = (0..100).map(|at| host.open("a", named(&format!("s{at}"))).unwrap()).collect();
-    let turns: Vec<_> = sessions.iter().map(|session| session.send("x").unwrap()).collect();
+    let sessions: Vec<_> = (0..100)
+        .map(|at| host.open("a", named(&format!("s{at}"))).unwrap())
+        .collect();
+    let turns: Vec<_> = sessions
+        .iter()
+        .map(|session| session.send("x").unwrap())
+        .collect();
     let mut peer = peers.recv().await.unwrap();
     peer.read("user.input").await;
     drop(peer);
     for turn in turns {
         assert_eq!(soon(turn.end()).await.cause, Cause::EndOfStream);
     }
-    let turns: Vec<_> = sessions.iter().map(|session| session.send("again").unwrap()).collect();
+    let turns: Vec<_> = sessions
+        .iter()
+        .map(|session| session.send("again").unwrap())
+        .collect();
     tokio::spawn(soon(peers.recv()).await.unwrap().echo());
     for turn in turns {
         let (text, end) = soon(turn.text()).await;
         assert_eq!((text.as_str(), end.cause), ("again", Cause::Complete));
     }
-    assert!(peers.try_recv().is_err(), "a hundred inputs start one process");
+    assert!(
+        peers.try_recv().is_err(),
+        "a hundred inputs start one process"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +223,10 @@ async fn a_dropped_turn_is_stopped_and_a_detached_one_runs() {
     peer.say("turn.complete", "s", "").await;
     assert_eq!(soon(next.end()).await.cause, Cause::Complete);
     drop(session);
-    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"session.close","session_id":"s"}"#);
+    assert_eq!(
+        peer.read_line().await.unwrap(),
+        r#"{"type":"session.close","session_id":"s"}"#
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,17 +234,37 @@ async fn output_outside_turns_is_delivered_and_marked() {
     let (host, mut peers) = played(agent(), 4096);
     let session = host.open("a", named("s")).unwrap();
     let mut peer = peers.recv().await.unwrap();
-    peer.say("session.ready", "s", r#","protocol":1,"extensions":["turns"]"#).await;
+    peer.say(
+        "session.ready",
+        "s",
+        r#","protocol":1,"extensions":["turns"]"#,
+    )
+    .await;
     peer.say("output", "s", r#","content":"hello""#).await;
     let event = soon(session.next_event()).await.unwrap();
-    assert!(matches!(event.kind, EventKind::Output(_)) && event.scope == TurnScope::Outside, "{event:?}");
+    assert!(
+        matches!(event.kind, EventKind::Output(_)) && event.scope == TurnScope::Outside,
+        "{event:?}"
+    );
     let turn = session.send("x").unwrap();
-    let id = peer.read("user.input").await["turn_id"].as_str().unwrap().to_owned();
-    peer.say("turn.complete", "s", &format!(r#","turn_id":"{id}""#)).await;
-    peer.say("output", "s", &format!(r#","turn_id":"{id}","content":"late""#)).await;
+    let id = peer.read("user.input").await["turn_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    peer.say("turn.complete", "s", &format!(r#","turn_id":"{id}""#))
+        .await;
+    peer.say(
+        "output",
+        "s",
+        &format!(r#","turn_id":"{id}","content":"late""#),
+    )
+    .await;
     let no = turn.no();
     assert_eq!(soon(turn.text()).await.0, "");
-    assert_eq!(soon(session.next_event()).await.unwrap().scope, TurnScope::Ended(no));
+    assert_eq!(
+        soon(session.next_event()).await.unwrap().scope,
+        TurnScope::Ended(no)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,13 +307,17 @@ async fn a_shutdown_closes_ends_and_waits_for_the_adapter() {
 async fn a_slow_reader_gets_all_in_order_and_keeps_no_one_waiting() {
     const LINES: usize = 4_000;
     let (host, mut peers) = played(core_agent(), 64 * 1024);
-    let (slow, quick) = (host.open("a", named("slow")).unwrap(), host.open("a", named("quick")).unwrap());
+    let (slow, quick) = (
+        host.open("a", named("slow")).unwrap(),
+        host.open("a", named("quick")).unwrap(),
+    );
     let mut flooded = slow.send("flood").unwrap();
     let answered = quick.send("hi").unwrap();
     let mut peer = peers.recv().await.unwrap();
     let pad = "p".repeat(8 * 1024);
     for at in 0..LINES {
-        peer.say("output", "slow", &format!(",\"content\":\"{at}:{pad}\"")).await;
+        peer.say("output", "slow", &format!(",\"content\":\"{at}:{pad}\""))
+            .await;
     }
     peer.say(
         "permission.request",
@@ -242,7 +328,10 @@ async fn a_slow_reader_gets_all_in_order_and_keeps_no_one_waiting() {
     peer.say("output", "quick", ",\"content\":\"ho\"").await;
     peer.say("turn.complete", "quick", "").await;
     assert_eq!(soon(answered.text()).await.0, "ho");
-    assert!(host.agent("a").unwrap().counters.spooled_bytes > 0, "it went to disk");
+    assert!(
+        host.agent("a").unwrap().counters.spooled_bytes > 0,
+        "it went to disk"
+    );
     peer.say("turn.complete", "slow", "").await;
     let (mut next, mut asked) = (0, false);
     while let Some(event) = soon(flooded.next()).await {
@@ -270,14 +359,26 @@ async fn files_are_judged_copied_and_told_in_their_place() {
     std::fs::write(folder.path().join("good.txt"), "good").unwrap();
     std::os::unix::fs::symlink("/etc/hostname", folder.path().join("link")).unwrap();
     for name in ["good.txt", "link", "missing", "../x"] {
-        peer.say("file.output", "s", &format!(",\"file_path\":\"{}/{name}\"", folder.path().display())).await;
+        peer.say(
+            "file.output",
+            "s",
+            &format!(",\"file_path\":\"{}/{name}\"", folder.path().display()),
+        )
+        .await;
     }
     peer.say("turn.complete", "s", "").await;
-    let EventKind::File(file) = soon(turn.next()).await.unwrap().kind else { panic!("a file") };
-    assert_eq!((file.name.as_str(), file.mime_type.as_str()), ("good.txt", "application/octet-stream"));
+    let EventKind::File(file) = soon(turn.next()).await.unwrap().kind else {
+        panic!("a file")
+    };
+    assert_eq!(
+        (file.name.as_str(), file.mime_type.as_str()),
+        ("good.txt", "application/octet-stream")
+    );
     assert_eq!(std::fs::read_to_string(&file.path).unwrap(), "good");
     for _ in 0..3 {
-        let EventKind::Error(error) = soon(turn.next()).await.unwrap().kind else { panic!("a refusal") };
+        let EventKind::Error(error) = soon(turn.next()).await.unwrap().kind else {
+            panic!("a refusal")
+        };
         assert_eq!(error.category, Some(Category::FileRefused));
     }
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
@@ -295,33 +396,74 @@ async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_the
         let mut agent = agent();
         agent.file_roots.push(folder.path().to_owned());
         let (host, mut peers) = played(agent, 4096);
-        let session =
-            host.open("a", SessionOptions { delivery: EventDelivery::Merged, ..named("s") }).unwrap();
+        let session = host
+            .open(
+                "a",
+                SessionOptions {
+                    delivery: EventDelivery::Merged,
+                    ..named("s")
+                },
+            )
+            .unwrap();
         session.send("x").unwrap().detach();
         let mut peer = peers.recv().await.unwrap();
         peer.read("user.input").await;
-        peer.say("session.ready", "s", &format!(",\"extensions\":{extensions}")).await;
+        peer.say(
+            "session.ready",
+            "s",
+            &format!(",\"extensions\":{extensions}"),
+        )
+        .await;
         peer.say("output", "s", r#","content":"ready""#).await;
-        while !matches!(soon(session.next_event()).await.unwrap().kind, EventKind::Output(_)) {}
+        while !matches!(
+            soon(session.next_event()).await.unwrap().kind,
+            EventKind::Output(_)
+        ) {}
         soon(session.deliver_file(&path, None, None)).await.unwrap();
         let file = peer.read("file.input").await;
         let agreed = extensions.contains("large");
-        let announced: (serde_json::Value, serde_json::Value) =
-            if agreed { (3.into(), digest.as_str().into()) } else { Default::default() };
-        assert_eq!((&file["size"], &file["sha256"]), (&announced.0, &announced.1), "{extensions}");
-        let wrong =
-            FileInput { file_path: path.to_str().unwrap().into(), size: Some(4), ..FileInput::default() };
-        let refused = soon(session.deliver_announced(wrong)).await.unwrap_err().to_string();
-        assert!(refused.contains("3 bytes, not the 4 that were announced"), "{refused}");
+        let announced: (serde_json::Value, serde_json::Value) = if agreed {
+            (3.into(), digest.as_str().into())
+        } else {
+            Default::default()
+        };
+        assert_eq!(
+            (&file["size"], &file["sha256"]),
+            (&announced.0, &announced.1),
+            "{extensions}"
+        );
+        let wrong = FileInput {
+            file_path: path.to_str().unwrap().into(),
+            size: Some(4),
+            ..FileInput::default()
+        };
+        let refused = soon(session.deliver_announced(wrong))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("3 bytes, not the 4 that were announced"),
+            "{refused}"
+        );
 
         let other = Sha256::of(b"abd").to_string();
-        for said in ["3", "4"].map(|size| format!(r#""size":{size}"#)).into_iter().chain([
-            format!(r#""sha256":"{digest}""#),
-            format!(r#""sha256":"{other}""#),
-            r#""sha256":"abd""#.to_owned(),
-        ]) {
-            let wrong = agreed && (said.contains('4') && said.starts_with("\"size") || said.contains(&other));
-            peer.say("file.output", "s", &format!(",\"file_path\":{path:?},{said}")).await;
+        for said in ["3", "4"]
+            .map(|size| format!(r#""size":{size}"#))
+            .into_iter()
+            .chain([
+                format!(r#""sha256":"{digest}""#),
+                format!(r#""sha256":"{other}""#),
+                r#""sha256":"abd""#.to_owned(),
+            ])
+        {
+            let wrong = agreed
+                && (said.contains('4') && said.starts_with("\"size") || said.contains(&other));
+            peer.say(
+                "file.output",
+                "s",
+                &format!(",\"file_path\":{path:?},{said}"),
+            )
+            .await;
             match soon(session.next_event()).await.unwrap().kind {
                 EventKind::File(file) if !wrong => assert_eq!(file.sha256.to_string(), digest),
                 EventKind::Error(error) if wrong => {
@@ -350,43 +492,90 @@ async fn members_that_went_by_file_arrive_whole_in_their_place_and_refused_ones_
     let start = peer.read("session.start").await;
     assert_eq!(start["max_line"], 16 << 20);
     let folder = std::path::PathBuf::from(start["exchange_dir"].as_str().unwrap());
-    peer.say("session.ready", "s", r#","extensions":["turns","events","options","large"]"#).await;
+    peer.say(
+        "session.ready",
+        "s",
+        r#","extensions":["turns","events","options","large"]"#,
+    )
+    .await;
     let long = "y".repeat(3 << 20);
     let json = serde_json::to_string(&long).unwrap();
-    peer.say("tool.start", "s", r#","turn_id":"t1","tool_call_id":"c","tool":"T""#).await;
-    let large =
-        serde_json::json!({ "content": by_file(&folder, "1", &json), "unknown": by_file(&folder, "2", "7") });
-    peer.say("tool.end", "s", &format!(r#","turn_id":"t1","tool_call_id":"c","large":{large}"#)).await;
-    peer.say("output", "s", r#","turn_id":"t1","content":"behind it""#).await;
+    peer.say(
+        "tool.start",
+        "s",
+        r#","turn_id":"t1","tool_call_id":"c","tool":"T""#,
+    )
+    .await;
+    let large = serde_json::json!({ "content": by_file(&folder, "1", &json), "unknown": by_file(&folder, "2", "7") });
+    peer.say(
+        "tool.end",
+        "s",
+        &format!(r#","turn_id":"t1","tool_call_id":"c","large":{large}"#),
+    )
+    .await;
+    peer.say("output", "s", r#","turn_id":"t1","content":"behind it""#)
+        .await;
     let outside = tempfile::tempdir().unwrap();
     let mut wrong = by_file(&folder, "3", "\"short\"");
     wrong["sha256"] = Sha256::of(b"").to_string().into();
     std::fs::create_dir(folder.join("sub")).unwrap();
-    for wrong in
-        [wrong, by_file(outside.path(), "4", "\"other\""), by_file(&folder.join("sub"), "5", "\"below\"")]
-    {
+    for wrong in [
+        wrong,
+        by_file(outside.path(), "4", "\"other\""),
+        by_file(&folder.join("sub"), "5", "\"below\""),
+    ] {
         let large = serde_json::json!({ "content": wrong });
-        peer.say("message", "s", &format!(r#","turn_id":"t1","role":"user","content":"","large":{large}"#))
-            .await;
+        peer.say(
+            "message",
+            "s",
+            &format!(r#","turn_id":"t1","role":"user","content":"","large":{large}"#),
+        )
+        .await;
     }
     let large = serde_json::json!({ "result": by_file(&folder, "6", r#"{"files":12}"#) });
-    peer.say("turn.complete", "s", &format!(r#","turn_id":"t1","large":{large}"#)).await;
+    peer.say(
+        "turn.complete",
+        "s",
+        &format!(r#","turn_id":"t1","large":{large}"#),
+    )
+    .await;
 
-    assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::ToolStart(_)));
-    let EventKind::ToolEnd(end) = soon(turn.next()).await.unwrap().kind else { panic!("an end") };
+    assert!(matches!(
+        soon(turn.next()).await.unwrap().kind,
+        EventKind::ToolStart(_)
+    ));
+    let EventKind::ToolEnd(end) = soon(turn.next()).await.unwrap().kind else {
+        panic!("an end")
+    };
     assert!(end.content.as_deref() == Some(&*long) && end.truncated.is_none());
-    assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::Output(_)), "the order stays");
+    assert!(
+        matches!(soon(turn.next()).await.unwrap().kind, EventKind::Output(_)),
+        "the order stays"
+    );
     for _ in 0..3 {
-        let EventKind::Error(error) = soon(turn.next()).await.unwrap().kind else { panic!("a refusal") };
+        let EventKind::Error(error) = soon(turn.next()).await.unwrap().kind else {
+            panic!("a refusal")
+        };
         assert_eq!(error.category, Some(Category::FileRefused));
-        let EventKind::Message(message) = soon(turn.next()).await.unwrap().kind else { panic!("a message") };
-        assert_eq!((message.content.as_str(), message.truncated), ("", Some(true)));
+        let EventKind::Message(message) = soon(turn.next()).await.unwrap().kind else {
+            panic!("a message")
+        };
+        assert_eq!(
+            (message.content.as_str(), message.truncated),
+            ("", Some(true))
+        );
     }
     let end = soon(turn.end()).await;
     let complete = end.complete.unwrap();
     assert_eq!(complete.result.unwrap().get(), r#"{"files":12}"#);
-    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(!left.iter().any(|name| name == "1" || name == "6"), "{left:?}: what was read is gone");
+    let left: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(
+        !left.iter().any(|name| name == "1" || name == "6"),
+        "{left:?}: what was read is gone"
+    );
     assert!(outside.path().join("4").exists());
 }
 
@@ -412,7 +601,12 @@ fn outside_any_runtime<T>(future: impl Future<Output = T>) -> T {
 fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
     for runtime_ends in [false, true] {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
+        let runtime = builder
+            .worker_threads(1)
+            .max_blocking_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let (host, mut peers) = played(agent(), 4096);
         let (session, mut turn, peer) = runtime.block_on(async {
             let session = host.open("a", named("s")).unwrap();
@@ -420,11 +614,24 @@ fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
             let mut peer = peers.recv().await.unwrap();
             let start = peer.read("session.start").await;
             let folder = std::path::PathBuf::from(start["exchange_dir"].as_str().unwrap());
-            peer.say("session.ready", "s", r#","extensions":["turns","events","options","large"]"#).await;
+            peer.say(
+                "session.ready",
+                "s",
+                r#","extensions":["turns","events","options","large"]"#,
+            )
+            .await;
             let large = serde_json::json!({ "result": by_file(&folder, "1", "[7]") });
-            peer.say("turn.complete", "s", &format!(r#","turn_id":"t1","large":{large}"#)).await;
+            peer.say(
+                "turn.complete",
+                "s",
+                &format!(r#","turn_id":"t1","large":{large}"#),
+            )
+            .await;
             peer.say("output", "s", r#","content":"after it""#).await;
-            while !matches!(soon(session.next_event()).await.unwrap().kind, EventKind::Output(_)) {}
+            while !matches!(
+                soon(session.next_event()).await.unwrap().kind,
+                EventKind::Output(_)
+            ) {}
             (session, turn, peer)
         });
         let end = if runtime_ends {
@@ -444,7 +651,9 @@ fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
             drop(runtime);
             end
         };
-        let Some(EventKind::End(end)) = end.map(|event| event.kind) else { panic!("an end") };
+        let Some(EventKind::End(end)) = end.map(|event| event.kind) else {
+            panic!("an end")
+        };
         assert_eq!(end.complete.unwrap().result.unwrap().get(), "[7]");
         drop((host, session, peer));
     }
@@ -455,10 +664,18 @@ async fn an_input_that_is_too_long_for_the_adapters_lines_goes_by_file_in_its_or
     let (host, mut peers) = played(agent(), 4096);
     let session = host.open("a", named("s")).unwrap();
     let long = "y\n".repeat(1 << 20);
-    let turns =
-        [session.send("first").unwrap(), session.send(long.as_str()).unwrap(), session.send("last").unwrap()];
+    let turns = [
+        session.send("first").unwrap(),
+        session.send(long.as_str()).unwrap(),
+        session.send("last").unwrap(),
+    ];
     let mut peer = peers.recv().await.unwrap();
-    peer.say("session.ready", "s", r#","extensions":["turns","options","large"],"max_line":1048576"#).await;
+    peer.say(
+        "session.ready",
+        "s",
+        r#","extensions":["turns","options","large"],"max_line":1048576"#,
+    )
+    .await;
     for (at, wanted) in ["first", &long, "last"].into_iter().enumerate() {
         let input = peer.read("user.input").await;
         if at == 1 {
@@ -466,12 +683,23 @@ async fn an_input_that_is_too_long_for_the_adapters_lines_goes_by_file_in_its_or
             let path = input["large"]["content"]["file_path"].as_str().unwrap();
             let json = std::fs::read_to_string(path).unwrap();
             assert_eq!(input["large"]["content"]["size"], json.len());
-            assert_eq!(input["large"]["content"]["sha256"], Sha256::of(json.as_bytes()).to_string());
+            assert_eq!(
+                input["large"]["content"]["sha256"],
+                Sha256::of(json.as_bytes()).to_string()
+            );
             assert!(serde_json::from_str::<String>(&json).unwrap() == wanted);
         } else {
-            assert_eq!((&input["content"], input.get("large")), (&wanted.into(), None));
+            assert_eq!(
+                (&input["content"], input.get("large")),
+                (&wanted.into(), None)
+            );
         }
-        peer.say("turn.complete", "s", &format!(r#","turn_id":{}"#, input["turn_id"])).await;
+        peer.say(
+            "turn.complete",
+            "s",
+            &format!(r#","turn_id":{}"#, input["turn_id"]),
+        )
+        .await;
     }
     for turn in turns {
         assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
@@ -482,7 +710,10 @@ async fn an_input_that_is_too_long_for_the_adapters_lines_goes_by_file_in_its_or
 
 #[test]
 fn a_runtime_that_ends_first_ends_turns_and_leaves_no_folder() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let (host, mut peers) = played(agent(), 4096);
     let (session, mut turn, folder) = runtime.block_on(async {
         let session = host.open("a", named("s")).unwrap();
@@ -490,16 +721,28 @@ fn a_runtime_that_ends_first_ends_turns_and_leaves_no_folder() {
         let mut peer = peers.recv().await.unwrap();
         let start = peer.read("session.start").await;
         peer.read("user.input").await;
-        (session, turn, start["exchange_dir"].as_str().unwrap().to_owned())
+        (
+            session,
+            turn,
+            start["exchange_dir"].as_str().unwrap().to_owned(),
+        )
     });
     assert!(std::path::Path::new(&folder).is_dir());
     drop(runtime);
-    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let EventKind::End(end) = other.block_on(soon(turn.next())).unwrap().kind else { panic!("an end") };
+    let other = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let EventKind::End(end) = other.block_on(soon(turn.next())).unwrap().kind else {
+        panic!("an end")
+    };
     assert_eq!(end.cause, Cause::Shutdown);
     assert_eq!(session.send("late").unwrap_err(), SendError::Closed);
     drop((host, session, turn));
-    assert!(!std::path::Path::new(&folder).exists(), "nothing keeps the folder");
+    assert!(
+        !std::path::Path::new(&folder).exists(),
+        "nothing keeps the folder"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -508,8 +751,14 @@ async fn what_is_attached_to_an_end_passes_through() {
     let session = host.open("a", named("s")).unwrap();
     let mut turn = session.send("x").unwrap();
     let mut peer = peers.recv().await.unwrap();
-    peer.say("session.ready", "s", r#","protocol":1,"extensions":["events"]"#).await;
-    peer.say("turn.complete", "s", r#","_meta":{"trace":"1"}"#).await;
+    peer.say(
+        "session.ready",
+        "s",
+        r#","protocol":1,"extensions":["events"]"#,
+    )
+    .await;
+    peer.say("turn.complete", "s", r#","_meta":{"trace":"1"}"#)
+        .await;
     let event = soon(turn.next()).await.unwrap();
     assert!(matches!(event.kind, EventKind::End(_)));
     assert_eq!(event.meta.unwrap().json().get(), r#"{"trace":"1"}"#);
@@ -532,7 +781,8 @@ async fn unread_sessions_without_number_do_not_stall_the_link() {
         };
         // More than waits in memory, less than fills a block.
         for _ in 0..3 {
-            peer.say("output", &id, &format!(",\"content\":\"{pad}\"")).await;
+            peer.say("output", &id, &format!(",\"content\":\"{pad}\""))
+                .await;
         }
     }
     let quick = host.open("a", named("quick")).unwrap();
@@ -542,7 +792,10 @@ async fn unread_sessions_without_number_do_not_stall_the_link() {
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
     for (turn, _) in &mut unread {
         for _ in 0..3 {
-            assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::Output(_)));
+            assert!(matches!(
+                soon(turn.next()).await.unwrap().kind,
+                EventKind::Output(_)
+            ));
         }
     }
 }
@@ -550,18 +803,36 @@ async fn unread_sessions_without_number_do_not_stall_the_link() {
 #[tokio::test(start_paused = true)]
 async fn what_is_counted_of_a_session_is_its_own() {
     let (host, mut peers) = played(agent(), 4096);
-    let (one, two) = (host.open("a", named("one")).unwrap(), host.open("a", named("two")).unwrap());
+    let (one, two) = (
+        host.open("a", named("one")).unwrap(),
+        host.open("a", named("two")).unwrap(),
+    );
     let mut peer = peers.recv().await.unwrap();
-    peer.say("session.ready", "one", r#","protocol":1,"extensions":["turns"]"#).await;
+    peer.say(
+        "session.ready",
+        "one",
+        r#","protocol":1,"extensions":["turns"]"#,
+    )
+    .await;
     peer.say("turn.complete", "one", r#","turn_id":"t7""#).await;
-    peer.say("output", "one", r#","turn_id":"alien","content":"x""#).await;
+    peer.say("output", "one", r#","turn_id":"alien","content":"x""#)
+        .await;
     peer.say("output", "one", r#","content":7"#).await;
-    peer.say("thinking", "one", r#","content":"not agreed on""#).await;
+    peer.say("thinking", "one", r#","content":"not agreed on""#)
+        .await;
     let turn = two.send("x").unwrap();
     peer.read("user.input").await;
     peer.say("turn.complete", "two", "").await;
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
     let counted = one.counters();
-    assert_eq!((counted.stray_ends, counted.foreign, counted.bad, counted.unknown_type), (1, 1, 1, 1));
+    assert_eq!(
+        (
+            counted.stray_ends,
+            counted.foreign,
+            counted.bad,
+            counted.unknown_type
+        ),
+        (1, 1, 1, 1)
+    );
     assert_eq!(two.counters(), Default::default());
 }

@@ -9,7 +9,12 @@ use trunkline_host::{Cause, EventKind, Host};
 /// Bytes of this process that are in memory.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
+    statm
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok())
+        .expect("a number")
+        * 4096
 }
 
 const MIB: u64 = 1024 * 1024;
@@ -26,8 +31,15 @@ async fn sixty_four_mebibytes_on_stderr_before_the_first_answer_do_no_harm() {
     let before = resident();
     let host = Host::builder().agent(agent).build().unwrap();
     let session = host.open("sh", named("s")).unwrap();
-    assert_eq!(soon(session.send("x").unwrap().end()).await.cause, Cause::Complete);
-    assert!(resident().saturating_sub(before) < 48 * MIB, "{} MiB more", (resident() - before) / MIB);
+    assert_eq!(
+        soon(session.send("x").unwrap().end()).await.cause,
+        Cause::Complete
+    );
+    assert!(
+        resident().saturating_sub(before) < 48 * MIB,
+        "{} MiB more",
+        (resident() - before) / MIB
+    );
     soon(host.shutdown()).await;
 }
 
@@ -42,19 +54,29 @@ async fn a_gibibyte_without_an_lf_costs_that_line_and_its_memory_falls_back() {
     let _alone = ALONE.lock().await;
     let before = resident();
     let host = Host::builder().agent(agent).build().unwrap();
-    let (one, two) = (host.open("sh", named("one")).unwrap(), host.open("sh", named("two")).unwrap());
+    let (one, two) = (
+        host.open("sh", named("one")).unwrap(),
+        host.open("sh", named("two")).unwrap(),
+    );
     let (_stuck, turn) = (one.send("x").unwrap(), two.send("x").unwrap());
     let (text, end) = soon(turn.text()).await;
     assert_eq!((text.as_str(), end.cause), ("fine", Cause::Complete));
     assert_eq!(host.agent("sh").unwrap().counters.too_long, 1);
-    assert!(resident().saturating_sub(before) < 64 * MIB, "{} MiB more", (resident() - before) / MIB);
+    assert!(
+        resident().saturating_sub(before) < 64 * MIB,
+        "{} MiB more",
+        (resident() - before) / MIB
+    );
     soon(host.shutdown()).await;
 }
 
 #[tokio::test]
 async fn a_flood_that_no_one_reads_goes_to_disk_and_comes_back_whole() {
     // More by the environment: 2048 is the two gibibytes that the goals name.
-    let mebibytes: u64 = std::env::var("FLOOD_MIB").ok().and_then(|text| text.parse().ok()).unwrap_or(96);
+    let mebibytes: u64 = std::env::var("FLOOD_MIB")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(96);
     let agent = script(&format!(
         r#"read a; read b; read c; read d
         yes '{{"type":"output","session_id":"slow","content":"{}"}}' | head -n {}
@@ -67,10 +89,17 @@ async fn a_flood_that_no_one_reads_goes_to_disk_and_comes_back_whole() {
     let _alone = ALONE.lock().await;
     let before = resident();
     let host = Host::builder().agent(agent).build().unwrap();
-    let (slow, quick) = (host.open("sh", named("slow")).unwrap(), host.open("sh", named("quick")).unwrap());
+    let (slow, quick) = (
+        host.open("sh", named("slow")).unwrap(),
+        host.open("sh", named("quick")).unwrap(),
+    );
     let (mut flooded, turn) = (slow.send("x").unwrap(), quick.send("x").unwrap());
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
-    assert!(resident().saturating_sub(before) < 160 * MIB, "{} MiB more", (resident() - before) / MIB);
+    assert!(
+        resident().saturating_sub(before) < 160 * MIB,
+        "{} MiB more",
+        (resident() - before) / MIB
+    );
     let mut outputs = 0;
     while let Some(event) = soon(flooded.next()).await {
         match event.kind {

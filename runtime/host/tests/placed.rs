@@ -28,8 +28,17 @@ fn host() -> Host {
 
 fn open(host: &Host, folder: &Path) -> Result<Session, OpenError> {
     let cwd = Some(folder.to_str().unwrap().to_owned());
-    let start = SessionStart { cwd, ..SessionStart::default() };
-    host.open("where", SessionOptions { start, ..SessionOptions::default() })
+    let start = SessionStart {
+        cwd,
+        ..SessionStart::default()
+    };
+    host.open(
+        "where",
+        SessionOptions {
+            start,
+            ..SessionOptions::default()
+        },
+    )
 }
 
 /// The number of a session's process, and its folder.
@@ -41,7 +50,9 @@ async fn place(session: &Session) -> (String, String) {
             text.push_str(&output.content);
         }
     }
-    let (pid, folder) = text.split_once(' ').unwrap_or_else(|| panic!("it said {text:?}"));
+    let (pid, folder) = text
+        .split_once(' ')
+        .unwrap_or_else(|| panic!("it said {text:?}"));
     (pid.to_owned(), folder.to_owned())
 }
 
@@ -63,7 +74,10 @@ async fn a_session_works_in_its_folder_though_its_adapter_does_not_know_it() {
     // One that names none is served as ever.
     let session = host.open("where", SessionOptions::default()).unwrap();
     let (pid, said) = place(&session).await;
-    assert_eq!(Path::new(&said), std::env::current_dir().unwrap().canonicalize().unwrap());
+    assert_eq!(
+        Path::new(&said),
+        std::env::current_dir().unwrap().canonicalize().unwrap()
+    );
     assert!(pids.iter().all(|(known, _)| *known != pid));
     soon(host.shutdown()).await;
 }
@@ -77,9 +91,14 @@ async fn processes_run_in_so_many_folders_and_idle_ones_make_room() {
         std::fs::create_dir_all(&folder).unwrap();
         folder
     };
-    let mut sessions: Vec<_> = (0..32).map(|at| open(&host, &folder(at)).unwrap()).collect();
+    let mut sessions: Vec<_> = (0..32)
+        .map(|at| open(&host, &folder(at)).unwrap())
+        .collect();
     let full = open(&host, &folder(32)).unwrap_err();
-    assert!(matches!(&full, OpenError::TooManyFolders { limit: 32, .. }), "{full}");
+    assert!(
+        matches!(&full, OpenError::TooManyFolders { limit: 32, .. }),
+        "{full}"
+    );
     open(&host, &folder(7)).expect("a folder that has one needs no room");
 
     let idle = sessions.remove(3);
@@ -94,7 +113,10 @@ async fn processes_run_in_so_many_folders_and_idle_ones_make_room() {
         }
     };
     let session = soon(opened).await;
-    assert_eq!(place(&session).await.1, folder(32).canonicalize().unwrap().to_str().unwrap());
+    assert_eq!(
+        place(&session).await.1,
+        folder(32).canonicalize().unwrap().to_str().unwrap()
+    );
     // The process that made room ends.
     let proc = Path::new("/proc").join(pid);
     soon(async {

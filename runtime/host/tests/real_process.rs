@@ -17,7 +17,10 @@ fn example(path: &str) -> String {
 }
 
 fn echo() -> AgentConfig {
-    AgentConfig::external("echo", Command::new("python3").arg(example("python/echo.py")))
+    AgentConfig::external(
+        "echo",
+        Command::new("python3").arg(example("python/echo.py")),
+    )
 }
 
 #[tokio::test]
@@ -26,7 +29,11 @@ async fn a_turn_of_a_real_adapter_ends_once_with_its_text() {
     let session = host.open("echo", SessionOptions::default()).unwrap();
     for word in ["one", "two", "three"] {
         let (text, end) = session.send(word).unwrap().text().await;
-        assert_eq!((text.contains(word), end.cause), (true, Cause::Complete), "{text:?} {end:?}");
+        assert_eq!(
+            (text.contains(word), end.cause),
+            (true, Cause::Complete),
+            "{text:?} {end:?}"
+        );
     }
     session.close().await;
     host.shutdown().await;
@@ -35,7 +42,8 @@ async fn a_turn_of_a_real_adapter_ends_once_with_its_text() {
 /// Without the JSON around them, nothing tells the words from others but what they are.
 #[tokio::test]
 async fn what_a_hub_hands_over_in_secret_is_in_no_stderr_tail() {
-    let says_words = r#"read -r a; read -r b; printf '%s\n' "$a" | tr -c 'a-z\n-' ' ' >&2; kill -9 $$"#;
+    let says_words =
+        r#"read -r a; read -r b; printf '%s\n' "$a" | tr -c 'a-z\n-' ' ' >&2; kill -9 $$"#;
     let mut agent = AgentConfig::external("sh", Command::new("sh").args(["-c", says_words]));
     agent.session_may = SessionMay::listed([SessionOption::Env, SessionOption::McpServers]);
     let host = Host::builder().agent(agent).build().unwrap();
@@ -43,19 +51,36 @@ async fn what_a_hub_hands_over_in_secret_is_in_no_stderr_tail() {
         "name": "one", "url": "http://h", "env": {"KEPT_KEY": "hub-variable-of-one-session"},
         "headers": [{"name": "Authorization", "value": "Bearer hub-header-of-one-session"}],
     }]);
-    let env = [("SESSION_TOKEN", "hub-token-of-one-session"), ("PLAIN", "hub-words-in-clear")];
+    let env = [
+        ("SESSION_TOKEN", "hub-token-of-one-session"),
+        ("PLAIN", "hub-words-in-clear"),
+    ];
     let start = SessionStart {
-        env: Some(env.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
+        env: Some(
+            env.map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        ),
         mcp_servers: Json::of(&servers).ok(),
         ..SessionStart::default()
     };
-    let session = host.open("sh", SessionOptions { start, ..SessionOptions::default() }).unwrap();
+    let session = host
+        .open(
+            "sh",
+            SessionOptions {
+                start,
+                ..SessionOptions::default()
+            },
+        )
+        .unwrap();
     let end = session.send("hi").unwrap().end().await;
     let tail = end.stderr_tail.unwrap();
     assert!(!tail.contains("of-one-session"), "{tail}");
-    for shown in
-        ["[REDACTED:SESSION_TOKEN]", "[REDACTED:KEPT_KEY]", "[REDACTED:Authorization]", "hub-words-in-clear"]
-    {
+    for shown in [
+        "[REDACTED:SESSION_TOKEN]",
+        "[REDACTED:KEPT_KEY]",
+        "[REDACTED:Authorization]",
+        "hub-words-in-clear",
+    ] {
         assert!(tail.contains(shown), "{shown} in {tail}");
     }
     host.shutdown().await;
@@ -97,7 +122,10 @@ async fn a_killed_adapter_ends_its_turn_with_the_signal_and_is_started_again() {
 async fn an_adapter_over_its_memory_is_told_from_one_that_was_killed() {
     let mut agent = AgentConfig::external(
         "dd",
-        Command::new("sh").args(["-c", "read a; exec dd if=/dev/zero of=/dev/null bs=200M count=1"]),
+        Command::new("sh").args([
+            "-c",
+            "read a; exec dd if=/dev/zero of=/dev/null bs=200M count=1",
+        ]),
     );
     agent.resources.memory = Some(64 << 20);
     let host = Host::builder().agent(agent).build().unwrap();
@@ -106,7 +134,11 @@ async fn an_adapter_over_its_memory_is_told_from_one_that_was_killed() {
     assert_eq!(end.cause, Cause::ProcessExit, "{end:?}");
     let message = end.error.unwrap().message.unwrap();
     let memory = trunkline_host::process::limit_support().memory;
-    assert_eq!(message.contains("its memory limit killed 1"), memory.not_better.is_none(), "{message}");
+    assert_eq!(
+        message.contains("its memory limit killed 1"),
+        memory.not_better.is_none(),
+        "{message}"
+    );
     if let Some(why) = memory.not_better {
         skipped(&format!("no cgroup for memory: {why}"));
     }
@@ -125,14 +157,24 @@ async fn the_first_start_looks_for_what_earlier_hosts_left() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(records.join("tree-1-1"), mode).unwrap();
 
-    let host = Host::builder().agent(echo()).state_dir(state.path()).build().unwrap();
-    assert!(records.join("tree-1-1").exists(), "nothing is done before the first start");
+    let host = Host::builder()
+        .agent(echo())
+        .state_dir(state.path())
+        .build()
+        .unwrap();
+    assert!(
+        records.join("tree-1-1").exists(),
+        "nothing is done before the first start"
+    );
     let session = host.open("echo", SessionOptions::default()).unwrap();
     let (_, end) = session.send("hi").unwrap().text().await;
     assert_eq!(end.cause, Cause::Complete);
     let begun = Instant::now();
     while records.join("tree-1-1").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the record is still there");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "the record is still there"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let own = || std::fs::read_dir(&records).unwrap().count();
@@ -140,7 +182,10 @@ async fn the_first_start_looks_for_what_earlier_hosts_left() {
     host.shutdown().await;
     drop((session, host));
     while own() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "a record is still there");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "a record is still there"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -148,7 +193,10 @@ async fn the_first_start_looks_for_what_earlier_hosts_left() {
 #[tokio::test]
 async fn a_missing_command_ends_the_input_with_the_path_that_was_searched() {
     let host = Host::builder()
-        .agent(AgentConfig::external("none", Command::new("no-such-adapter")))
+        .agent(AgentConfig::external(
+            "none",
+            Command::new("no-such-adapter"),
+        ))
         .build()
         .unwrap();
     let session = host.open("none", SessionOptions::default()).unwrap();
@@ -165,7 +213,10 @@ async fn a_permission_reaches_the_user_and_its_answer_the_adapter() {
     for (allow, word) in [(true, "ran"), (false, "denied")] {
         let mut turn = session.send("/tool rocket").unwrap();
         let mut text = String::new();
-        while let Some(event) = tokio::time::timeout(Duration::from_secs(20), turn.next()).await.unwrap() {
+        while let Some(event) = tokio::time::timeout(Duration::from_secs(20), turn.next())
+            .await
+            .unwrap()
+        {
             match event.kind {
                 EventKind::Permission(permission) if allow => permission.allow(),
                 EventKind::Permission(permission) => permission.deny(),
@@ -196,24 +247,40 @@ async fn an_exit_that_leaves_a_grandchild_on_stdout_is_noticed_and_its_last_byte
 
 #[tokio::test]
 async fn an_end_of_stream_without_exit_ends_turn_and_process() {
-    let host = Host::builder().agent(script("read a; read b; exec >&-; sleep 600")).build().unwrap();
+    let host = Host::builder()
+        .agent(script("read a; read b; exec >&-; sleep 600"))
+        .build()
+        .unwrap();
     let session = host.open("sh", named("s")).unwrap();
     let end = soon(session.send("x").unwrap().end()).await;
-    assert_eq!((end.cause, end.exit.unwrap().signal), (Cause::EndOfStream, Some(9)));
+    assert_eq!(
+        (end.cause, end.exit.unwrap().signal),
+        (Cause::EndOfStream, Some(9))
+    );
     soon(host.shutdown()).await;
 }
 
 #[tokio::test]
 async fn a_dead_adapter_ends_a_hundred_sessions() {
     let host = Host::builder()
-        .agent(script("i=0; while [ $i -lt 200 ]; do read l; i=$((i+1)); done; kill -9 $$"))
+        .agent(script(
+            "i=0; while [ $i -lt 200 ]; do read l; i=$((i+1)); done; kill -9 $$",
+        ))
         .build()
         .unwrap();
-    let sessions: Vec<_> = (0..100).map(|at| host.open("sh", named(&format!("s{at}"))).unwrap()).collect();
-    let turns: Vec<_> = sessions.iter().map(|session| session.send("x").unwrap()).collect();
+    let sessions: Vec<_> = (0..100)
+        .map(|at| host.open("sh", named(&format!("s{at}"))).unwrap())
+        .collect();
+    let turns: Vec<_> = sessions
+        .iter()
+        .map(|session| session.send("x").unwrap())
+        .collect();
     for turn in turns {
         let end = soon(turn.end()).await;
-        assert_eq!((end.cause, end.exit.unwrap().signal), (Cause::ProcessExit, Some(9)));
+        assert_eq!(
+            (end.cause, end.exit.unwrap().signal),
+            (Cause::ProcessExit, Some(9))
+        );
     }
     soon(host.shutdown()).await;
 }
@@ -234,7 +301,10 @@ async fn a_thousand_sessions_share_one_process_and_none_hears_another() {
     }
     tasks.join_all().await;
     let counters = host.agent("echo").unwrap().counters;
-    assert_eq!((counters.turns, counters.restarts, counters.unknown_session), (3000, 0, 0));
+    assert_eq!(
+        (counters.turns, counters.restarts, counters.unknown_session),
+        (3000, 0, 0)
+    );
     soon(host.shutdown()).await;
 }
 
@@ -304,16 +374,33 @@ async fn a_process_stands_by_before_the_first_session_and_again_after_its_end() 
     host.stand_by();
     assert_eq!(started(&file, 1).await.len(), 1);
     let session = host.open("sh", named("s")).unwrap();
-    assert_eq!(soon(session.send("hello").unwrap().end()).await.cause, Cause::Complete);
-    assert_eq!(started(&file, 1).await.len(), 1, "the session has started none");
+    assert_eq!(
+        soon(session.send("hello").unwrap().end()).await.cause,
+        Cause::Complete
+    );
+    assert_eq!(
+        started(&file, 1).await.len(),
+        1,
+        "the session has started none"
+    );
     let end = soon(session.send("die").unwrap().end()).await;
     assert_eq!(end.cause, Cause::ProcessExit);
     // No one asks for it.
     let pids = started(&file, 2).await;
-    assert_eq!(soon(session.send("hello").unwrap().end()).await.cause, Cause::Complete);
+    assert_eq!(
+        soon(session.send("hello").unwrap().end()).await.cause,
+        Cause::Complete
+    );
     soon(host.shutdown()).await;
-    assert_eq!(started(&file, 2).await, pids, "never more than one at a time, and none after the end");
+    assert_eq!(
+        started(&file, 2).await,
+        pids,
+        "never more than one at a time, and none after the end"
+    );
     for pid in pids {
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{pid} is left");
+        assert!(
+            !std::path::Path::new(&format!("/proc/{pid}")).exists(),
+            "{pid} is left"
+        );
     }
 }

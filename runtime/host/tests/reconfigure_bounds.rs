@@ -28,29 +28,57 @@ async fn reconfigured(host: &Host, stage: &Stage, agents: Vec<AgentConfig>) {
 async fn a_set_that_is_refused_changes_nothing() {
     let (stage, mut peers) = Stage::new();
     let host = stage.with([called("a", "0")]).build().unwrap();
-    let unknown = host.reconfigure(stage.with([called("b", "b")]).default_agent("a")).unwrap_err();
-    assert_eq!(unknown.to_string(), r#"default_agent: no agent is called "a"; there is "b""#);
+    let unknown = host
+        .reconfigure(stage.with([called("b", "b")]).default_agent("a"))
+        .unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        r#"default_agent: no agent is called "a"; there is "b""#
+    );
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.json");
     std::fs::write(&policy, r#"{"agents":[}"#).unwrap();
-    let broken = host.reconfigure(stage.with([called("b", "b")]).policy(&policy)).unwrap_err();
+    let broken = host
+        .reconfigure(stage.with([called("b", "b")]).policy(&policy))
+        .unwrap_err();
     assert!(matches!(broken, ReconfigureError::Policy(_)), "{broken}");
-    assert!(broken.to_string().contains("policy.json: line 1"), "{broken}");
+    assert!(
+        broken.to_string().contains("policy.json: line 1"),
+        "{broken}"
+    );
 
-    let mut open = vec![(host.open("a", named("0")).unwrap(), started(&mut peers, "0").await)];
+    let mut open = vec![(
+        host.open("a", named("0")).unwrap(),
+        started(&mut peers, "0").await,
+    )];
     for name in ["1", "2", "3", "4"] {
         host.reconfigure(stage.with([called("a", name)])).unwrap();
         let session = host.open("a", named(name)).unwrap();
         open.push((session, started(&mut peers, name).await));
     }
-    let full = host.reconfigure(stage.with([called("a", "5"), called("b", "b")])).unwrap_err();
+    let full = host
+        .reconfigure(stage.with([called("a", "5"), called("b", "b")]))
+        .unwrap_err();
     assert!(
         matches!(&full, ReconfigureError::TooManyEarlier { agent: Some(id), limit: 4 } if id == "a"),
         "{full}"
     );
-    assert_eq!((host.agents().len(), host.agent("a").unwrap().config.name.as_str()), (1, "4"));
-    assert_eq!((host.default_agent().as_deref(), host.agent("a").unwrap().draining), (Some("a"), 4));
-    host.reconfigure(stage.with([called("a", "4"), called("b", "b")])).unwrap();
+    assert_eq!(
+        (
+            host.agents().len(),
+            host.agent("a").unwrap().config.name.as_str()
+        ),
+        (1, "4")
+    );
+    assert_eq!(
+        (
+            host.default_agent().as_deref(),
+            host.agent("a").unwrap().draining
+        ),
+        (Some("a"), 4)
+    );
+    host.reconfigure(stage.with([called("a", "4"), called("b", "b")]))
+        .unwrap();
 
     let (session, peer) = open.remove(2);
     soon(session.close()).await;
@@ -70,13 +98,25 @@ async fn earlier_configurations_of_all_agents_are_bounded() {
     for number in 0..=64 {
         let name = number.to_string();
         if number > 0 {
-            host.reconfigure(stage.with([called(&name, &name)])).unwrap();
+            host.reconfigure(stage.with([called(&name, &name)]))
+                .unwrap();
         }
         let session = host.open(&name, named("s")).unwrap();
         open.push((session, started(&mut peers, &name).await));
     }
-    let full = host.reconfigure(stage.with([called("65", "65")])).unwrap_err();
-    assert!(matches!(full, ReconfigureError::TooManyEarlier { agent: None, limit: 64 }), "{full}");
+    let full = host
+        .reconfigure(stage.with([called("65", "65")]))
+        .unwrap_err();
+    assert!(
+        matches!(
+            full,
+            ReconfigureError::TooManyEarlier {
+                agent: None,
+                limit: 64
+            }
+        ),
+        "{full}"
+    );
     assert_eq!(host.default_agent().as_deref(), Some("64"));
 }
 
@@ -94,14 +134,37 @@ async fn limits_count_the_sessions_that_go_on() {
         builder.config(config)
     };
     let host = of_all(stage.with([limited("1", 2)]), 9).build().unwrap();
-    let old = [host.open("a", named("1")).unwrap(), host.open("a", named("2")).unwrap()];
-    host.reconfigure(of_all(stage.with([limited("2", 3)]), 9)).unwrap();
+    let old = [
+        host.open("a", named("1")).unwrap(),
+        host.open("a", named("2")).unwrap(),
+    ];
+    host.reconfigure(of_all(stage.with([limited("2", 3)]), 9))
+        .unwrap();
     let new = host.open("a", named("3")).unwrap();
     let error = host.open("a", named("4")).unwrap_err();
-    assert!(matches!(error, OpenError::TooManySessions { agent: Some(_), limit: 3 }), "{error}");
-    host.reconfigure(of_all(stage.with([limited("3", 9)]), 3)).unwrap();
+    assert!(
+        matches!(
+            error,
+            OpenError::TooManySessions {
+                agent: Some(_),
+                limit: 3
+            }
+        ),
+        "{error}"
+    );
+    host.reconfigure(of_all(stage.with([limited("3", 9)]), 3))
+        .unwrap();
     let error = host.open("a", named("4")).unwrap_err();
-    assert!(matches!(error, OpenError::TooManySessions { agent: None, limit: 3 }), "{error}");
+    assert!(
+        matches!(
+            error,
+            OpenError::TooManySessions {
+                agent: None,
+                limit: 3
+            }
+        ),
+        "{error}"
+    );
     let [one, _two] = old;
     soon(one.close()).await;
     let _four = host.open("a", named("4")).unwrap();
@@ -112,7 +175,10 @@ async fn limits_count_the_sessions_that_go_on() {
 async fn a_shutdown_ends_what_drains_within_its_own_steps_and_nothing_changes_after_it() {
     let (stage, mut peers) = Stage::new();
     let mut slow = called("a", "slow");
-    slow.timeouts.shutdown = StopSteps { eof: Duration::from_secs(1000), ..StopSteps::DEFAULT };
+    slow.timeouts.shutdown = StopSteps {
+        eof: Duration::from_secs(1000),
+        ..StopSteps::DEFAULT
+    };
     let host = stage.with([slow]).build().unwrap();
     let old = host.open("a", named("old")).unwrap();
     let mut first = started(&mut peers, "slow").await;
@@ -122,15 +188,26 @@ async fn a_shutdown_ends_what_drains_within_its_own_steps_and_nothing_changes_af
     // Its input is closed, and it does not end.
     soon(old.close()).await;
     while first.read_line().await.is_some() {}
-    host.reconfigure(stage.with([called("a", "newest")])).unwrap();
+    host.reconfigure(stage.with([called("a", "newest")]))
+        .unwrap();
     let turn = kept.send("hello").unwrap();
     let began = tokio::time::Instant::now();
-    let steps =
-        StopSteps { close: Duration::ZERO, eof: Duration::from_secs(2), term: Duration::from_secs(1) };
+    let steps = StopSteps {
+        close: Duration::ZERO,
+        eof: Duration::from_secs(2),
+        term: Duration::from_secs(1),
+    };
     tokio::join!(host.shutdown_within(Some(steps)), host.shutdown());
-    assert!(began.elapsed() <= Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() <= Duration::from_secs(4),
+        "{:?}",
+        began.elapsed()
+    );
     assert_eq!(soon(turn.end()).await.cause, Cause::Shutdown);
-    assert!(matches!(host.reconfigure(stage.with([])), Err(ReconfigureError::Shutdown)));
+    assert!(matches!(
+        host.reconfigure(stage.with([])),
+        Err(ReconfigureError::Shutdown)
+    ));
     drop((first, second));
 }
 
@@ -157,7 +234,12 @@ async fn sessions_come_and_go_while_agents_change() {
         let (host, stage, mut news) = (host.clone(), stage.clone(), opened.subscribe());
         changing.spawn(async move {
             for round in 0.. {
-                reconfigured(&host, &stage, vec![called("a", &format!("{changer}-{round}"))]).await;
+                reconfigured(
+                    &host,
+                    &stage,
+                    vec![called("a", &format!("{changer}-{round}"))],
+                )
+                .await;
                 if news.changed().await.is_err() {
                     return round;
                 }
@@ -177,7 +259,10 @@ async fn sessions_come_and_go_while_agents_change() {
                     let mut options = named(&format!("{talker}-{round}"));
                     // To read these takes a moment, in which the agent may change.
                     let variables = (0..300).map(|number| {
-                        (format!("V_TOKEN_{number}"), format!("{talker}-{number}-of-a-session"))
+                        (
+                            format!("V_TOKEN_{number}"),
+                            format!("{talker}-{number}-of-a-session"),
+                        )
                     });
                     options.start.variables = Some(variables.collect());
                     match host.open("a", options) {
@@ -190,7 +275,11 @@ async fn sessions_come_and_go_while_agents_change() {
                 opened.send_modify(|count| *count += 1);
                 for word in ["one", "two"] {
                     let (text, end) = soon(session.send(word).unwrap().text()).await;
-                    assert_eq!((text.as_str(), end.cause), (word, Cause::Complete), "{end:?}");
+                    assert_eq!(
+                        (text.as_str(), end.cause),
+                        (word, Cause::Complete),
+                        "{end:?}"
+                    );
                 }
                 if round % 2 == 0 {
                     soon(session.close()).await;

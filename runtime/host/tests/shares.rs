@@ -15,8 +15,15 @@ const KIB: usize = 1024;
 
 fn opened(host: &Host, id: &str) -> Session {
     let id = Some(SessionId::new(id).expect("an id"));
-    host.open("a", SessionOptions { id, delivery: EventDelivery::PerTurn, ..SessionOptions::default() })
-        .expect("a session")
+    host.open(
+        "a",
+        SessionOptions {
+            id,
+            delivery: EventDelivery::PerTurn,
+            ..SessionOptions::default()
+        },
+    )
+    .expect("a session")
 }
 
 fn builder(buffers: Buffers) -> HostBuilder {
@@ -71,7 +78,10 @@ fn sparse(folder: &Path) -> std::path::PathBuf {
 async fn copies_of_a_sparse_file_end_at_the_bound_of_the_session_and_are_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = sparse(folder.path());
-    let buffers = Buffers { session_files: 1 << 20, ..Buffers::default() };
+    let buffers = Buffers {
+        session_files: 1 << 20,
+        ..Buffers::default()
+    };
     let (host, mut peers) = played_with(builder(buffers), agent_with(folder.path()), 256 * KIB);
     let mut peer = None;
     for id in ["one", "two"] {
@@ -95,7 +105,10 @@ async fn copies_of_a_sparse_file_end_at_the_bound_of_the_session_and_are_given_b
 async fn copies_of_all_sessions_end_at_the_bound_of_the_host_and_are_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = sparse(folder.path());
-    let buffers = Buffers { host_files: 8 << 20, ..Buffers::default() };
+    let buffers = Buffers {
+        host_files: 8 << 20,
+        ..Buffers::default()
+    };
     let (host, mut peers) = played_with(builder(buffers), agent_with(folder.path()), 256 * KIB);
     let mut open = Vec::new();
     for id in ["one", "two", "three"] {
@@ -129,7 +142,10 @@ async fn a_file_counts_at_least_a_block() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("empty");
     std::fs::write(&file, "").unwrap();
-    let buffers = Buffers { session_files: 256 * KIB as u64, ..Buffers::default() };
+    let buffers = Buffers {
+        session_files: 256 * KIB as u64,
+        ..Buffers::default()
+    };
     let (host, mut peers) = played_with(builder(buffers), agent_with(folder.path()), 256 * KIB);
     let session = opened(&host, "s");
     let mut turn = session.send("x").unwrap();
@@ -148,10 +164,17 @@ async fn a_flood_of_files_in_one_session_refuses_none_of_another() {
     let mut peer = soon(peers.recv()).await.unwrap();
     let line = |session: &str| {
         let path = file.display();
-        format!("{{\"type\":\"file.output\",\"session_id\":\"{session}\",\"file_path\":\"{path}\"}}\n")
+        format!(
+            "{{\"type\":\"file.output\",\"session_id\":\"{session}\",\"file_path\":\"{path}\"}}\n"
+        )
     };
     let flooding = line("flood").repeat(500);
-    peer.write(&format!("{flooding}{}{flooding}{}", line("other"), line("other"))).await;
+    peer.write(&format!(
+        "{flooding}{}{flooding}{}",
+        line("other"),
+        line("other")
+    ))
+    .await;
     for _ in 0..2 {
         let event = soon(quiet.next()).await.expect("an event");
         assert!(matches!(event.kind, EventKind::File(_)), "{event:?}");
@@ -176,8 +199,15 @@ async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
     const SESSIONS: usize = 100;
     const LINES: usize = 12;
     let spool = tempfile::tempdir().unwrap();
-    let buffers = Buffers { mailbox: 16 * KIB, ..Buffers::default() };
-    let (host, mut peers) = played_with(builder(buffers).spool_dir(spool.path()), core_agent(), 256 * KIB);
+    let buffers = Buffers {
+        mailbox: 16 * KIB,
+        ..Buffers::default()
+    };
+    let (host, mut peers) = played_with(
+        builder(buffers).spool_dir(spool.path()),
+        core_agent(),
+        256 * KIB,
+    );
     let mut turns = Vec::new();
     for at in 0..SESSIONS {
         let session = opened(&host, &format!("s{at}"));
@@ -187,7 +217,12 @@ async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
     let pad = "p".repeat(64 * KIB);
     for line in 0..LINES {
         for at in 0..SESSIONS {
-            peer.say("output", &format!("s{at}"), &format!(",\"content\":\"{at}:{line}:{pad}\"")).await;
+            peer.say(
+                "output",
+                &format!("s{at}"),
+                &format!(",\"content\":\"{at}:{line}:{pad}\""),
+            )
+            .await;
         }
     }
     for at in 0..SESSIONS {
@@ -200,9 +235,15 @@ async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
     for (at, (mut turn, _session)) in turns.into_iter().enumerate() {
         for line in 0..LINES {
             let event = soon(turn.next()).await.expect("an event");
-            let EventKind::Output(output) = event.kind else { panic!("{event:?}") };
+            let EventKind::Output(output) = event.kind else {
+                panic!("{event:?}")
+            };
             let start = format!("{at}:{line}:p");
-            assert!(output.content.starts_with(&start), "{start} is {}", &output.content[..16]);
+            assert!(
+                output.content.starts_with(&start),
+                "{start} is {}",
+                &output.content[..16]
+            );
         }
         assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
     }
@@ -212,7 +253,8 @@ async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
 async fn flood(peer: &mut Peer, session: &str, kib: usize) {
     let pad = "p".repeat(32 * KIB);
     for _ in 0..kib / 32 {
-        peer.say("output", session, &format!(",\"content\":\"{pad}\"")).await;
+        peer.say("output", session, &format!(",\"content\":\"{pad}\""))
+            .await;
     }
     peer.say("turn.complete", session, "").await;
 }
@@ -220,7 +262,11 @@ async fn flood(peer: &mut Peer, session: &str, kib: usize) {
 #[tokio::test]
 async fn a_turn_that_fills_its_part_of_the_disk_ends_its_session_and_says_so() {
     for spool in [None, Some("/nowhere/at/all")] {
-        let buffers = Buffers { mailbox: 16 * KIB, spool: 1 << 20, ..Buffers::default() };
+        let buffers = Buffers {
+            mailbox: 16 * KIB,
+            spool: 1 << 20,
+            ..Buffers::default()
+        };
         let builder = builder(buffers);
         let builder = match spool {
             Some(folder) => builder.spool_dir(folder),
@@ -235,14 +281,20 @@ async fn a_turn_that_fills_its_part_of_the_disk_ends_its_session_and_says_so() {
         peer.say("turn.complete", "other", "").await;
         assert_eq!(soon(quiet.text()).await.0, "fine");
         assert_eq!(soon(turn.end()).await.cause, Cause::Limit);
-        let EventKind::Closed(end) = soon(session.next_event()).await.unwrap().kind else { panic!("an end") };
+        let EventKind::Closed(end) = soon(session.next_event()).await.unwrap().kind else {
+            panic!("an end")
+        };
         assert_eq!(end.reason, ClosedReason::Limit);
     }
 }
 
 #[tokio::test]
 async fn turns_that_fill_the_disk_of_the_host_leave_room_for_the_next_and_give_theirs_back() {
-    let buffers = Buffers { mailbox: 16 * KIB, spools: 8 << 20, ..Buffers::default() };
+    let buffers = Buffers {
+        mailbox: 16 * KIB,
+        spools: 8 << 20,
+        ..Buffers::default()
+    };
     let (host, mut peers) = played_with(builder(buffers), core_agent(), 256 * KIB);
     let (greedy, next) = (opened(&host, "greedy"), opened(&host, "next"));
     let (first, second) = (greedy.send("x").unwrap(), next.send("x").unwrap());

@@ -36,7 +36,10 @@ async fn a_session_is_counted_by_itself_and_its_neighbour_is_not() {
     let (host, mut peers) = played(agent(), 1 << 20);
     assert!(soon(host.sessions()).await.is_empty());
     let session = host.open("a", named("s")).unwrap();
-    assert_eq!(soon(session.status()).await.unwrap().state, SessionState::Unstarted);
+    assert_eq!(
+        soon(session.status()).await.unwrap().state,
+        SessionState::Unstarted
+    );
     let mut peer = soon(peers.recv()).await.unwrap();
     let mut bytes_out = read(&mut peer, "session.start").await;
     let mut bytes_in = say(&mut peer, "session.ready", "s", READY).await;
@@ -49,21 +52,50 @@ async fn a_session_is_counted_by_itself_and_its_neighbour_is_not() {
     let request = r#","turn_id":"t1","request_id":"r","tool":"T","description":"d","resource":"x""#;
     bytes_in += say(&mut peer, "permission.request", "s", request).await;
     let event = soon(turn.next()).await.unwrap();
-    let EventKind::Permission(permission) = event.kind else { panic!("a request") };
-    bytes_in += say(&mut peer, "output", "s", r#","turn_id":"t1","content":"unread""#).await;
+    let EventKind::Permission(permission) = event.kind else {
+        panic!("a request")
+    };
+    bytes_in += say(
+        &mut peer,
+        "output",
+        "s",
+        r#","turn_id":"t1","content":"unread""#,
+    )
+    .await;
     tokio::time::sleep(Duration::from_secs(5)).await;
 
     let now = soon(session.status()).await.unwrap();
-    assert_eq!((now.id.as_str(), now.agent.as_str(), now.state), ("s", "a", SessionState::Running));
-    assert_eq!((now.turn, now.queued_inputs, now.open_requests), (Some(turn.no()), 2, 1));
-    assert_eq!((now.bytes_in, now.bytes_out, now.held_back), (bytes_in, bytes_out, false));
+    assert_eq!(
+        (now.id.as_str(), now.agent.as_str(), now.state),
+        ("s", "a", SessionState::Running)
+    );
+    assert_eq!(
+        (now.turn, now.queued_inputs, now.open_requests),
+        (Some(turn.no()), 2, 1)
+    );
+    assert_eq!(
+        (now.bytes_in, now.bytes_out, now.held_back),
+        (bytes_in, bytes_out, false)
+    );
     assert!((7..1024).contains(&now.unread_bytes), "{now:?}");
     let at_least = Some(Duration::from_secs(5));
-    assert!(now.turn_age >= at_least && now.queue_age >= at_least && now.queue_time.is_zero(), "{now:?}");
+    assert!(
+        now.turn_age >= at_least && now.queue_age >= at_least && now.queue_time.is_zero(),
+        "{now:?}"
+    );
     let other = soon(neighbour.status()).await.unwrap();
-    assert_eq!((other.state, other.turn, other.turn_age), (SessionState::Idle, None, None));
-    assert_eq!((other.bytes_in, other.bytes_out, other.unread_bytes), (0, neighbour_start, 0));
-    assert_eq!((other.queued_inputs, other.queue_age, other.open_requests), (0, None, 0));
+    assert_eq!(
+        (other.state, other.turn, other.turn_age),
+        (SessionState::Idle, None, None)
+    );
+    assert_eq!(
+        (other.bytes_in, other.bytes_out, other.unread_bytes),
+        (0, neighbour_start, 0)
+    );
+    assert_eq!(
+        (other.queued_inputs, other.queue_age, other.open_requests),
+        (0, None, 0)
+    );
 
     permission.deny();
     session.pause();
@@ -97,8 +129,14 @@ async fn a_host_lists_its_open_sessions_the_oldest_first() {
     let sessions = soon(host.sessions()).await;
     assert_eq!(ids(&sessions), ["one", "three"]);
     let json = serde_json::to_value(&sessions[1]).unwrap();
-    assert_eq!((&json["state"], &json["turn"]), (&"running".into(), &turn.no().to_string().into()));
-    assert!(json["age"].is_f64() && json["queue_age"].is_null(), "{json}");
+    assert_eq!(
+        (&json["state"], &json["turn"]),
+        (&"running".into(), &turn.no().to_string().into())
+    );
+    assert!(
+        json["age"].is_f64() && json["queue_age"].is_null(),
+        "{json}"
+    );
     soon(host.shutdown()).await;
     assert!(soon(host.sessions()).await.is_empty());
     assert_eq!(soon(open[0].status()).await, None);

@@ -40,12 +40,20 @@ fn each_test_that_the_bounds_name_exists() {
         functions(&root.join(folder), &mut names);
     }
     let page = fs::read_to_string(root.join("docs/bounds.md")).expect("the page");
-    let rows =
-        page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | "));
+    let rows = page.lines().filter_map(|line| {
+        line.strip_prefix("| ")?
+            .strip_suffix(" |")?
+            .rsplit_once(" | ")
+    });
     // What is between the quotes of a row's last cell.
-    let named: Vec<_> = rows.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2)).collect();
+    let named: Vec<_> = rows
+        .flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2))
+        .collect();
     assert!(named.len() > 50, "{} are named", named.len());
-    let missing: Vec<_> = named.into_iter().filter(|name| !names.contains(*name)).collect();
+    let missing: Vec<_> = named
+        .into_iter()
+        .filter(|name| !names.contains(*name))
+        .collect();
     assert!(missing.is_empty(), "there is no such test: {missing:?}");
 }
 
@@ -56,11 +64,20 @@ fn each_test_that_the_invariants_name_exists() {
     let (mut file, mut source, mut named) = ("", String::new(), 0);
     for line in page.lines() {
         // A file of tests, then a line for each of its tests.
-        if let Some(path) = line.strip_prefix("- `").and_then(|rest| rest.strip_suffix('`')) {
+        if let Some(path) = line
+            .strip_prefix("- `")
+            .and_then(|rest| rest.strip_suffix('`'))
+        {
             file = path;
             source = fs::read_to_string(root.join(path)).expect(path);
-        } else if let Some(test) = line.strip_prefix("  - `").and_then(|rest| rest.strip_suffix('`')) {
-            assert!(source.contains(&format!("fn {test}(")), "{file} has no {test}");
+        } else if let Some(test) = line
+            .strip_prefix("  - `")
+            .and_then(|rest| rest.strip_suffix('`'))
+        {
+            assert!(
+                source.contains(&format!("fn {test}(")),
+                "{file} has no {test}"
+            );
             named += 1;
         }
     }
@@ -71,8 +88,16 @@ fn each_test_that_the_invariants_name_exists() {
 fn every_crate_but_one_forbids_unsafe_code() {
     let root = root();
     let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("the manifest");
-    let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
-    let members: Vec<_> = members.expect("the members").split('"').skip(1).step_by(2).collect();
+    let members = manifest
+        .split("members = [")
+        .nth(1)
+        .and_then(|rest| rest.split(']').next());
+    let members: Vec<_> = members
+        .expect("the members")
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .collect();
     assert!(members.len() > 10, "{members:?}");
     let mut without = Vec::new();
     for member in members {
@@ -83,12 +108,18 @@ fn every_crate_but_one_forbids_unsafe_code() {
             }
         }
     }
-    assert_eq!(without, ["runtime/process/src/lib.rs"], "these do not forbid unsafe code");
+    assert_eq!(
+        without,
+        ["runtime/process/src/lib.rs"],
+        "these do not forbid unsafe code"
+    );
 }
 
 /// The cells of a page's tables, row by row.
 fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
     rows.map(|row| row.split(" | ").collect())
 }
 
@@ -104,11 +135,23 @@ fn each_place_that_the_map_names_exists() {
     let (_, map) = page.split_once("## Map\n").expect("the map");
     let (mut folder, mut named) = (root.clone(), 0);
     for row in rows(map.split("\n## ").next().unwrap_or(map)) {
-        if let Some(name) = row[0].strip_prefix("**`").and_then(|rest| rest.split('`').next()) {
+        if let Some(name) = row[0]
+            .strip_prefix("**`")
+            .and_then(|rest| rest.split('`').next())
+        {
             folder = root.join(name);
         }
-        for place in row.get(1).into_iter().flat_map(|cell| quoted(cell)).filter(|name| name.contains('/')) {
-            assert!(folder.join(place).exists(), "there is no {place} in {}", folder.display());
+        for place in row
+            .get(1)
+            .into_iter()
+            .flat_map(|cell| quoted(cell))
+            .filter(|name| name.contains('/'))
+        {
+            assert!(
+                folder.join(place).exists(),
+                "there is no {place} in {}",
+                folder.display()
+            );
             named += 1;
         }
     }
@@ -149,17 +192,33 @@ fn has_word(text: &str, word: &str) -> bool {
 fn no_retired_word_is_used() {
     let root = root();
     let glossary = fs::read_to_string(root.join("docs/glossary.md")).expect("the page");
-    let (_, table) = glossary.split_once("## Retired words\n").expect("the table");
-    let words: Vec<_> =
-        rows(table).flat_map(|row| row[0].split(", ").map(str::to_lowercase).collect::<Vec<_>>()).collect();
-    let words: Vec<_> = words.iter().map(String::as_str).filter(|word| *word != "not").collect();
+    let (_, table) = glossary
+        .split_once("## Retired words\n")
+        .expect("the table");
+    let words: Vec<_> = rows(table)
+        .flat_map(|row| {
+            row[0]
+                .split(", ")
+                .map(str::to_lowercase)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let words: Vec<_> = words
+        .iter()
+        .map(String::as_str)
+        .filter(|word| *word != "not")
+        .collect();
     assert!(words.len() > 10, "{words:?}");
     let mut files = Vec::new();
     texts(&root, &mut files);
     assert!(files.len() > 500, "{} files", files.len());
     let mut found = Vec::new();
     for file in files {
-        let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        let name = file
+            .strip_prefix(&root)
+            .unwrap_or(&file)
+            .display()
+            .to_string();
         let text = fs::read_to_string(&file).expect("a text").to_lowercase();
         for (number, line) in text.lines().enumerate() {
             let used = words.iter().filter(|word| has_word(line, word));
@@ -167,7 +226,11 @@ fn no_retired_word_is_used() {
         }
     }
     found.retain(|place| !ALLOWED.iter().any(|file| place.starts_with(file)));
-    assert!(found.is_empty(), "docs/glossary.md says what to write instead:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "docs/glossary.md says what to write instead:\n{}",
+        found.join("\n")
+    );
 }
 
 /// The texts of a type of errors, and the doc of the type.
@@ -184,12 +247,18 @@ fn error_texts(source: &str) -> impl Iterator<Item = ErrorTexts<'_>> {
             .skip(1)
             .filter_map(|rest| {
                 let text = rest.trim_start().strip_prefix('"')?;
-                let end = text.match_indices('"').find(|(at, _)| !text[..*at].ends_with('\\'))?.0;
+                let end = text
+                    .match_indices('"')
+                    .find(|(at, _)| !text[..*at].ends_with('\\'))?
+                    .0;
                 let passed_on = text.starts_with('{') && text[..end].find('}') == Some(end - 1);
                 (!passed_on).then_some(&text[..end])
             })
             .collect();
-        let doc = item.lines().filter_map(|line| line.strip_prefix("///")).collect();
+        let doc = item
+            .lines()
+            .filter_map(|line| line.strip_prefix("///"))
+            .collect();
         (!texts.is_empty()).then_some(ErrorTexts { doc, texts })
     })
 }
@@ -204,11 +273,15 @@ fn each_text_of_an_error_keeps_to_the_rule() {
     texts(&root, &mut files);
     let sources: Vec<_> = files
         .iter()
-        .filter(|file| file.extension().is_some_and(|end| end == "rs") && !file.ends_with("tidy.rs"))
+        .filter(|file| {
+            file.extension().is_some_and(|end| end == "rs") && !file.ends_with("tidy.rs")
+        })
         .map(|file| (file, fs::read_to_string(file).expect("a source")))
         .collect();
-    let all: Vec<_> =
-        sources.iter().flat_map(|(file, source)| error_texts(source).map(move |kind| (file, kind))).collect();
+    let all: Vec<_> = sources
+        .iter()
+        .flat_map(|(file, source)| error_texts(source).map(move |kind| (file, kind)))
+        .collect();
     let is_fragment = |kind: &ErrorTexts<'_>| kind.doc.contains("after \"failed to\"");
     let first = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     let verbs: HashSet<_> = all
@@ -237,7 +310,11 @@ fn each_text_of_an_error_keeps_to_the_rule() {
     }
     assert!(number > 100, "{number} texts; verbs {verbs:?}");
     assert!(verbs.len() > 10, "{verbs:?}");
-    assert!(wrong.is_empty(), "CONTRIBUTING.md has the rule:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "CONTRIBUTING.md has the rule:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// Pages and sources of ours below a folder. Recordings of agents are theirs.

@@ -46,15 +46,19 @@ async fn a_session_shows_what_begins_and_ends_and_nothing_that_is_said() {
     redact::register("KEY", b"a-registered-value");
 
     let (host, mut started) = played(agent(), 64 * 1024);
-    let options =
-        SessionOptions { id: SessionId::new("a-registered-value").ok(), ..SessionOptions::default() };
+    let options = SessionOptions {
+        id: SessionId::new("a-registered-value").ok(),
+        ..SessionOptions::default()
+    };
     let session = host.open("a", options).unwrap();
     let mut turn = session.send("hush").unwrap();
     let mut peer = soon(started.recv()).await.unwrap();
     peer.read("user.input").await;
     let id = "a-registered-value";
-    peer.say("session.ready", id, r#","extensions":["turns","events"]"#).await;
-    peer.say("output", id, r#","turn_id":"t1","content":"hush""#).await;
+    peer.say("session.ready", id, r#","extensions":["turns","events"]"#)
+        .await;
+    peer.say("output", id, r#","turn_id":"t1","content":"hush""#)
+        .await;
     let asked = r#","turn_id":"t1","request_id":"hush","tool":"Bash","description":"hush","resource":"hush""#;
     peer.say("permission.request", id, asked).await;
     loop {
@@ -64,13 +68,17 @@ async fn a_session_shows_what_begins_and_ends_and_nothing_that_is_said() {
         }
     }
     peer.read("permission.response").await;
-    peer.say("turn.complete", id, r#","turn_id":"t1","summary":"hush""#).await;
+    peer.say("turn.complete", id, r#","turn_id":"t1","summary":"hush""#)
+        .await;
     soon(turn.end()).await;
     session.close().await;
     tokio::join!(host.shutdown(), peer.echo());
 
     let shown = String::from_utf8(shown.0.lock().unwrap().clone()).unwrap();
-    assert!(!shown.contains("hush") && !shown.contains("a-registered-value"), "{shown}");
+    assert!(
+        !shown.contains("hush") && !shown.contains("a-registered-value"),
+        "{shown}"
+    );
     let mut rest = shown.as_str();
     for wanted in [
         "adapter{agent=\"a\"}:session{session=\"[REDACTED:KEY]\"}",
@@ -85,7 +93,9 @@ async fn a_session_shows_what_begins_and_ends_and_nothing_that_is_said() {
         "the session has ended reason=\"finished\"",
         "the adapter has ended",
     ] {
-        let at = rest.find(wanted).unwrap_or_else(|| panic!("{wanted} in {rest}\nall: {shown}"));
+        let at = rest
+            .find(wanted)
+            .unwrap_or_else(|| panic!("{wanted} in {rest}\nall: {shown}"));
         rest = &rest[at..];
     }
 }

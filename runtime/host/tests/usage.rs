@@ -12,7 +12,8 @@ use trunkline_host::{
 
 fn read(folder: &Path) -> Vec<Record> {
     let mut records = Vec::new();
-    let skipped = usage::read(folder, |record| records.push(record)).expect("the files can be read");
+    let skipped =
+        usage::read(folder, |record| records.push(record)).expect("the files can be read");
     assert_eq!(skipped, usage::Skipped::default());
     records
 }
@@ -24,7 +25,10 @@ fn logged(folder: &Path) -> HostBuilder {
 /// Two turns of one session; what the adapter says of the first is given.
 async fn two_turns(builder: HostBuilder, delivery: EventDelivery, during: &str, end: &str) {
     let (host, mut started) = support::played_with(builder, support::agent(), 4096);
-    let options = SessionOptions { delivery, ..SessionOptions::default() };
+    let options = SessionOptions {
+        delivery,
+        ..SessionOptions::default()
+    };
     let session = host.open("a", options).expect("a session");
     let id = session.id().as_str().to_owned();
     let first = session.send("hush, a secret question").expect("a turn");
@@ -32,17 +36,28 @@ async fn two_turns(builder: HostBuilder, delivery: EventDelivery, during: &str, 
     peer.read("user.input").await;
     let ready = r#","extensions":["turns","events","usage","options"],"model":"of-session""#;
     peer.say("session.ready", &id, ready).await;
-    peer.say("output", &id, r#","turn_id":"t1","content":"hush, a secret answer""#).await;
+    peer.say(
+        "output",
+        &id,
+        r#","turn_id":"t1","content":"hush, a secret answer""#,
+    )
+    .await;
     if !during.is_empty() {
         peer.say("usage", &id, during).await;
     }
-    peer.say("turn.complete", &id, &format!(r#","turn_id":"t1"{end}"#)).await;
+    peer.say("turn.complete", &id, &format!(r#","turn_id":"t1"{end}"#))
+        .await;
     if delivery == EventDelivery::PerTurn {
         first.end().await;
     }
     let second = session.send("again").expect("a turn");
     peer.read("user.input").await;
-    peer.say("turn.complete", &id, r#","turn_id":"t2","status":"failed","error":{"message":"hush"}"#).await;
+    peer.say(
+        "turn.complete",
+        &id,
+        r#","turn_id":"t2","status":"failed","error":{"message":"hush"}"#,
+    )
+    .await;
     if delivery == EventDelivery::PerTurn {
         second.end().await;
     } else {
@@ -64,10 +79,19 @@ async fn each_ended_turn_is_one_line_without_content() {
             (first.agent.as_str(), first.turn, first.status.as_deref()),
             ("a", Some(1), Some("completed"))
         );
-        assert_eq!((first.model.as_deref(), first.cost_usd), (Some("m"), Some(0.5)));
+        assert_eq!(
+            (first.model.as_deref(), first.cost_usd),
+            (Some("m"), Some(0.5))
+        );
         assert_eq!(first.usage.input_tokens, Some(5));
-        assert_eq!((second.turn, second.status.as_deref()), (Some(2), Some("failed")));
-        assert_eq!((second.model.as_deref(), second.cost_usd), (Some("of-session"), None));
+        assert_eq!(
+            (second.turn, second.status.as_deref()),
+            (Some(2), Some("failed"))
+        );
+        assert_eq!(
+            (second.model.as_deref(), second.cost_usd),
+            (Some("of-session"), None)
+        );
         assert!(second.usage.is_unknown());
         assert_eq!(first.session, second.session);
         let text = std::fs::read_to_string(folder.path().join(usage::FILE_NAME)).expect("the file");
@@ -81,16 +105,31 @@ async fn what_is_told_during_a_turn_counts_where_its_end_says_nothing() {
     let during = r#","turn_id":"t1","output_tokens":7,"scope":"turn""#;
     two_turns(logged(folder.path()), EventDelivery::PerTurn, during, "").await;
     let records = read(folder.path());
-    assert_eq!((records[0].usage.output_tokens, records[0].model.as_deref()), (Some(7), Some("of-session")));
+    assert_eq!(
+        (records[0].usage.output_tokens, records[0].model.as_deref()),
+        (Some(7), Some("of-session"))
+    );
     assert!(records[1].usage.is_unknown());
 }
 
 #[tokio::test]
 async fn it_is_off_unless_it_is_asked_for_and_where_a_configuration_turns_it_off() {
     let folder = tempfile::tempdir().expect("a folder");
-    two_turns(Host::builder().state_dir(folder.path()), EventDelivery::PerTurn, "", "").await;
+    two_turns(
+        Host::builder().state_dir(folder.path()),
+        EventDelivery::PerTurn,
+        "",
+        "",
+    )
+    .await;
     let text = r#"{"runtime": {"usage_log": false}, "agents": [{"id": "b", "profile": "echo"}]}"#;
     let config = Config::parse(text.as_bytes(), folder.path()).expect("it loads");
-    two_turns(logged(folder.path()).config(config), EventDelivery::PerTurn, "", "").await;
+    two_turns(
+        logged(folder.path()).config(config),
+        EventDelivery::PerTurn,
+        "",
+        "",
+    )
+    .await;
     assert!(!folder.path().join(usage::FILE_NAME).exists());
 }

@@ -19,10 +19,21 @@ async fn a_silent_turn_is_reported_at_half_of_its_deadline_and_goes_on_when_it_s
     let mut turn = session.send("x").unwrap();
     let mut peer = soon(peers.recv()).await.unwrap();
     peer.say("output", "s", r#","content":"thinking""#).await;
-    let EventKind::Output(_) = soon(turn.next()).await.unwrap().kind else { panic!("an output") };
+    let EventKind::Output(_) = soon(turn.next()).await.unwrap().kind else {
+        panic!("an output")
+    };
     let event = soon(turn.next()).await.unwrap();
-    let EventKind::Stalled { silent_for, deadline_in } = event.kind else { panic!("{event:?}") };
-    assert_eq!((silent_for.as_secs(), deadline_in.unwrap().as_secs()), (30, 30));
+    let EventKind::Stalled {
+        silent_for,
+        deadline_in,
+    } = event.kind
+    else {
+        panic!("{event:?}")
+    };
+    assert_eq!(
+        (silent_for.as_secs(), deadline_in.unwrap().as_secs()),
+        (30, 30)
+    );
     assert_eq!(
         serde_json::to_value(&event).unwrap(),
         serde_json::json!({"type": "progress", "turn_id": "t1",
@@ -42,19 +53,32 @@ async fn the_agent_of_any_adapter_that_goes_in_circles_ends_as_a_tool_loop() {
     let session = host.open("a", named("s")).unwrap();
     let turn = session.send("x").unwrap();
     let mut peer = soon(peers.recv()).await.unwrap();
-    peer.say("session.ready", "s", r#","extensions":["turns","events"]"#).await;
+    peer.say("session.ready", "s", r#","extensions":["turns","events"]"#)
+        .await;
     let play = async {
         for call in 0..15 {
-            let call =
-                format!(r#","turn_id":"t1","tool_call_id":"{call}","tool":"Read","input":{{"path":"a"}}"#);
+            let call = format!(
+                r#","turn_id":"t1","tool_call_id":"{call}","tool":"Read","input":{{"path":"a"}}"#
+            );
             peer.say("tool.start", "s", &call).await;
         }
         assert_eq!(peer.read("stop").await["reason"], "policy");
-        peer.say("turn.complete", "s", r#","turn_id":"t1","status":"stopped""#).await;
+        peer.say(
+            "turn.complete",
+            "s",
+            r#","turn_id":"t1","status":"stopped""#,
+        )
+        .await;
     };
     let (end, ()) = tokio::join!(soon(turn.end()), play);
     let error = end.error.unwrap();
-    assert_eq!((end.cause, error.category), (Cause::ToolLoop, Some(Category::ToolLoop)));
+    assert_eq!(
+        (end.cause, error.category),
+        (Cause::ToolLoop, Some(Category::ToolLoop))
+    );
     let message = error.message.unwrap();
-    assert!(message.contains("`tool_loop`") && message.contains("`Read` was called 15 times"), "{message}");
+    assert!(
+        message.contains("`tool_loop`") && message.contains("`Read` was called 15 times"),
+        "{message}"
+    );
 }

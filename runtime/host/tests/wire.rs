@@ -36,7 +36,10 @@ impl WireSink for Kept {
             WireEvent::Exited { code, .. } => format!("exited {code:?}"),
             _ => String::new(),
         };
-        self.seen.lock().unwrap().push((wire.agent.to_owned(), wire.process, what));
+        self.seen
+            .lock()
+            .unwrap()
+            .push((wire.agent.to_owned(), wire.process, what));
     }
 
     fn flush(&self, _: Duration) {
@@ -47,7 +50,10 @@ impl WireSink for Kept {
 impl Kept {
     fn of(&self, process: u32) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
-        seen.iter().filter(|(_, of, _)| *of == process).map(|(.., what)| what.clone()).collect()
+        seen.iter()
+            .filter(|(_, of, _)| *of == process)
+            .map(|(.., what)| what.clone())
+            .collect()
     }
 }
 
@@ -55,7 +61,11 @@ impl Kept {
 async fn an_embedder_gets_the_raw_bytes_in_order_and_each_run_has_its_number() {
     let kept = Arc::new(Kept::default());
     let turn = r#"echo oh >&2; read -r start; read -r input; echo 'no message'; printf '{"type":"turn.complete","session_id":"s"}\n'; read -r end; exit 3"#;
-    let host = Host::builder().agent(script(turn)).wire_sink(kept.clone()).build().unwrap();
+    let host = Host::builder()
+        .agent(script(turn))
+        .wire_sink(kept.clone())
+        .build()
+        .unwrap();
     for _ in 0..2 {
         let session = host.open("sh", named("s")).unwrap();
         assert!(session.send("a word").unwrap().end().await.is_completed());
@@ -70,17 +80,25 @@ async fn an_embedder_gets_the_raw_bytes_in_order_and_each_run_has_its_number() {
     for process in [1, 2] {
         let seen = kept.of(process);
         let at = |part: &str| {
-            seen.iter().position(|what| what.contains(part)).unwrap_or_else(|| panic!("{part}: {seen:?}"))
+            seen.iter()
+                .position(|what| what.contains(part))
+                .unwrap_or_else(|| panic!("{part}: {seen:?}"))
         };
         assert_eq!(seen[0], "started true");
-        assert!(at("session.start") < at("a word") && at("a word") < at("no message"), "{seen:?}");
+        assert!(
+            at("session.start") < at("a word") && at("a word") < at("no message"),
+            "{seen:?}"
+        );
         assert!(
             at("no message") <= at("turn.complete") && at("turn.complete") < at("session.close"),
             "{seen:?}"
         );
         assert!(at("! oh") < at("exited Some(3)"), "{seen:?}");
         assert!(seen.last().unwrap().starts_with("exited"), "{seen:?}");
-        assert!(seen[at("a word")].ends_with('\n'), "one message with its LF");
+        assert!(
+            seen[at("a word")].ends_with('\n'),
+            "one message with its LF"
+        );
     }
 }
 
@@ -88,11 +106,18 @@ async fn an_embedder_gets_the_raw_bytes_in_order_and_each_run_has_its_number() {
 async fn a_start_that_fails_is_seen_with_the_reason() {
     let kept = Arc::new(Kept::default());
     let agent = AgentConfig::external("absent", Command::new("/nowhere/adapter"));
-    let host = Host::builder().agent(agent).wire_sink(kept.clone()).build().unwrap();
+    let host = Host::builder()
+        .agent(agent)
+        .wire_sink(kept.clone())
+        .build()
+        .unwrap();
     let session = host.open("absent", named("s")).unwrap();
     assert!(!session.send("hi").unwrap().end().await.is_completed());
     let seen = kept.of(1);
-    assert!(seen.len() == 1 && seen[0].starts_with("not started: "), "{seen:?}");
+    assert!(
+        seen.len() == 1 && seen[0].starts_with("not started: "),
+        "{seen:?}"
+    );
     assert!(seen[0].contains("/nowhere/adapter"), "{seen:?}");
     host.shutdown().await;
 }

@@ -20,13 +20,25 @@ struct Talk {
 async fn talk(agent: AgentConfig) -> Talk {
     let (host, mut started) = played(agent, 64 * 1024);
     let id = SessionId::new("s").expect("it works");
-    let session =
-        host.open("a", SessionOptions { id: Some(id), ..SessionOptions::default() }).expect("it works");
+    let session = host
+        .open(
+            "a",
+            SessionOptions {
+                id: Some(id),
+                ..SessionOptions::default()
+            },
+        )
+        .expect("it works");
     let turn = session.send("x").expect("it works");
     let mut peer = soon(started.recv()).await.expect("it works");
     peer.read("user.input").await;
     peer.say("session.ready", "s", READY).await;
-    Talk { session, turn, peer, _host: host }
+    Talk {
+        session,
+        turn,
+        peer,
+        _host: host,
+    }
 }
 
 fn json_of(event: &Event) -> Value {
@@ -39,33 +51,64 @@ async fn what_an_adapter_says_is_the_json_of_its_event() {
     // A request that is dropped is answered, and withdrawn no more.
     let mut held = Vec::new();
     for (kind, members) in [
-        ("output", r#""content":"a \u2028 b","channel":"system","message_id":"m""#),
+        (
+            "output",
+            r#""content":"a \u2028 b","channel":"system","message_id":"m""#,
+        ),
         ("output", r#""content":"with meta","_meta":{"trace":[1,2]}"#),
         ("thinking", r#""content":"hm""#),
         ("message", r#""role":"user","content":"hi""#),
-        ("tool.start", r#""tool_call_id":"c","tool":"Bash","input":{"command":"ls","n":1.50}"#),
+        (
+            "tool.start",
+            r#""tool_call_id":"c","tool":"Bash","input":{"command":"ls","n":1.50}"#,
+        ),
         ("tool.update", r#""tool_call_id":"c","content":"half""#),
-        ("tool.end", r#""tool_call_id":"c","is_error":false,"diffs":[{"path":"a","patch":"+b"}]"#),
-        ("plan", r#""entries":[{"content":"one","status":"pending"}]"#),
+        (
+            "tool.end",
+            r#""tool_call_id":"c","is_error":false,"diffs":[{"path":"a","patch":"+b"}]"#,
+        ),
+        (
+            "plan",
+            r#""entries":[{"content":"one","status":"pending"}]"#,
+        ),
         ("progress", r#""message":"on it""#),
         ("log", r#""stream":"stderr","content":"line""#),
-        ("error", r#""category":"rate_limit","message":"slow down","fatal":false"#),
+        (
+            "error",
+            r#""category":"rate_limit","message":"slow down","fatal":false"#,
+        ),
         ("custom", r#""name":"n","data":[null]"#),
-        ("usage", r#""input_tokens":1,"models":{"a":{"output_tokens":2}},"scope":"turn""#),
+        (
+            "usage",
+            r#""input_tokens":1,"models":{"a":{"output_tokens":2}},"scope":"turn""#,
+        ),
         ("context.usage", r#""used_tokens":1,"total_tokens":2"#),
         ("compaction", r#""pre_tokens":9"#),
         ("rate_limit", r#""window":"5h","utilization":0.5"#),
-        ("permission.request", r#""request_id":"p","tool":"Bash","description":"d","resource":"ls""#),
+        (
+            "permission.request",
+            r#""request_id":"p","tool":"Bash","description":"d","resource":"ls""#,
+        ),
         ("input.request", r#""request_id":"q","prompt":"which?""#),
     ] {
-        talk.peer.say(kind, "s", &format!(",\"turn_id\":\"t1\",{members}")).await;
+        talk.peer
+            .say(kind, "s", &format!(",\"turn_id\":\"t1\",{members}"))
+            .await;
         let event = soon(talk.turn.next()).await.unwrap();
-        let expected: Value =
-            serde_json::from_str(&format!("{{\"type\":\"{kind}\",\"turn_id\":\"t1\",{members}}}")).unwrap();
+        let expected: Value = serde_json::from_str(&format!(
+            "{{\"type\":\"{kind}\",\"turn_id\":\"t1\",{members}}}"
+        ))
+        .unwrap();
         assert_eq!(json_of(&event), expected, "{kind}");
         held.push(event);
     }
-    talk.peer.say("permission.cancel", "s", r#","request_id":"q","reason":"timeout""#).await;
+    talk.peer
+        .say(
+            "permission.cancel",
+            "s",
+            r#","request_id":"q","reason":"timeout""#,
+        )
+        .await;
     let event = soon(talk.turn.next()).await.unwrap();
     assert_eq!(json_of(&event)["type"], "permission.cancel");
     assert_eq!(json_of(&event)["request_id"], "q");
@@ -79,9 +122,17 @@ async fn what_the_host_tells_is_a_message_too() {
     let mut talk = talk(config).await;
     let path = folder.path().join("a.txt");
     std::fs::write(&path, "text").unwrap();
-    talk.peer.say("file.output", "s", &format!(",\"turn_id\":\"t1\",\"file_path\":{path:?}")).await;
+    talk.peer
+        .say(
+            "file.output",
+            "s",
+            &format!(",\"turn_id\":\"t1\",\"file_path\":{path:?}"),
+        )
+        .await;
     let event = soon(talk.turn.next()).await.unwrap();
-    let EventKind::File(file) = &event.kind else { panic!("{event:?}") };
+    let EventKind::File(file) = &event.kind else {
+        panic!("{event:?}")
+    };
     let members = json!({ "file_name": "a.txt", "file_mime_type": "application/octet-stream", "file_path": file.path,
             "size": 4, "sha256": file.sha256.to_string() });
     assert_eq!(serde_json::to_value(file).unwrap(), members);
@@ -95,7 +146,9 @@ async fn what_the_host_tells_is_a_message_too() {
     let expected = json!({ "type": "turn.complete", "turn_id": "t1", "status": "failed", "delivered": "yes",
         "error": { "category": "other", "message": "no" }, "result": { "n": 1.0 }, "_meta": { "k": 1 } });
     assert_eq!(json_of(&event), expected);
-    let EventKind::End(end) = &event.kind else { panic!("{event:?}") };
+    let EventKind::End(end) = &event.kind else {
+        panic!("{event:?}")
+    };
     let (mut expected, members) = (expected, serde_json::to_value(end).unwrap());
     for of_event in ["type", "turn_id", "_meta"] {
         expected.as_object_mut().unwrap().remove(of_event);
@@ -110,5 +163,8 @@ async fn what_the_host_tells_is_a_message_too() {
         }
         assert_eq!(json_of(&event)["type"], "session.info");
     };
-    assert_eq!(json_of(&last), json!({ "type": "session.closed", "reason": "finished" }));
+    assert_eq!(
+        json_of(&last),
+        json!({ "type": "session.closed", "reason": "finished" })
+    );
 }

@@ -48,9 +48,15 @@ impl Kind {
     }
 
     pub(crate) fn of(code: u8) -> Option<Self> {
-        [Self::Entries, Self::Facts, Self::Mark, Self::Removed, Self::Erased]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        [
+            Self::Entries,
+            Self::Facts,
+            Self::Mark,
+            Self::Removed,
+            Self::Erased,
+        ]
+        .into_iter()
+        .find(|kind| kind.code() == code)
     }
 }
 
@@ -139,7 +145,10 @@ impl Head {
         if tail.len() != TAIL || u32_at(tail, 0) != crc32fast::hash(entries) {
             return None;
         }
-        entries.chunks_exact(ENTRY).map(|entry| self.chunk(entry)).collect()
+        entries
+            .chunks_exact(ENTRY)
+            .map(|entry| self.chunk(entry))
+            .collect()
     }
 
     fn chunk(self, entry: &[u8]) -> Option<Chunk> {
@@ -172,7 +181,10 @@ pub(crate) struct Builder {
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { buffer: vec![0; HEAD], chunks: Vec::new() }
+        Self {
+            buffer: vec![0; HEAD],
+            chunks: Vec::new(),
+        }
     }
 }
 
@@ -217,7 +229,8 @@ impl Builder {
         self.buffer.extend_from_slice(record.bytes);
         if record.kind == Kind::Entries
             && let Some(last) = self.chunks.last_mut()
-            && (last.session, last.kind, last.end()) == (record.session, Kind::Entries, record.first)
+            && (last.session, last.kind, last.end())
+                == (record.session, Kind::Entries, record.first)
             && last.count + record.count <= MOST_ENTRIES
         {
             last.count += record.count;
@@ -243,10 +256,12 @@ impl Builder {
             let begin = HEAD + chunk.at as usize;
             chunk.sum = crc32fast::hash(&self.buffer[begin..begin + chunk.bytes as usize]);
         }
-        self.buffer.resize(self.buffer.len().next_multiple_of(ALIGN), 0);
+        self.buffer
+            .resize(self.buffer.len().next_multiple_of(ALIGN), 0);
         let directory = self.buffer.len();
         for chunk in &self.chunks {
-            self.buffer.extend_from_slice(&chunk.session.0.to_le_bytes());
+            self.buffer
+                .extend_from_slice(&chunk.session.0.to_le_bytes());
             self.buffer.extend_from_slice(&chunk.first.to_le_bytes());
             let count = chunk.count << 8 | u32::from(chunk.kind.code());
             for number in [count, chunk.at, chunk.bytes, chunk.sum] {
@@ -289,7 +304,14 @@ mod tests {
 
     fn record(session: u64, first: u64, lines: &[u8]) -> Record<'_> {
         let count = u32::try_from(memchr::memchr_iter(b'\n', lines).count()).unwrap();
-        Record { session: SessionKey(session), kind: Kind::Entries, first, count, id: 0, bytes: lines }
+        Record {
+            session: SessionKey(session),
+            kind: Kind::Entries,
+            first,
+            count,
+            id: 0,
+            bytes: lines,
+        }
     }
 
     fn reread(bytes: &[u8]) -> Option<(Head, Vec<Chunk>)> {
@@ -309,12 +331,27 @@ mod tests {
         builder.push(record(1, 9, b"nine\n"));
         let (_, bytes, chunks) = builder.seal(3, 4, 5);
         let (head, reread) = reread(bytes).unwrap();
-        assert_eq!(head, Head { chunks: 4, payload: 30, number: 3, epoch: 4, time: 5 });
+        assert_eq!(
+            head,
+            Head {
+                chunks: 4,
+                payload: 30,
+                number: 3,
+                epoch: 4,
+                time: 5
+            }
+        );
         assert_eq!(head.bytes(), bytes.len() as u64);
         assert_eq!(reread, chunks);
         // Neighbours of one session whose numbers follow each other are one chunk.
-        let shapes: Vec<_> = reread.iter().map(|c| (c.session.0, c.first, c.count, c.bytes)).collect();
-        assert_eq!(shapes, [(1, 1, 3, 14), (2, 7, 1, 6), (1, 4, 1, 5), (1, 9, 1, 5)]);
+        let shapes: Vec<_> = reread
+            .iter()
+            .map(|c| (c.session.0, c.first, c.count, c.bytes))
+            .collect();
+        assert_eq!(
+            shapes,
+            [(1, 1, 3, 14), (2, 7, 1, 6), (1, 4, 1, 5), (1, 9, 1, 5)]
+        );
     }
 
     proptest! {

@@ -66,11 +66,17 @@ impl fmt::Display for Damage {
             Self::Entries { from, to } => write!(f, "entries {from} to {to} are lost"),
             Self::Facts => write!(f, "its facts are damaged"),
             Self::MissingEnd { from, to } => {
-                write!(f, "blocks {from} to {to}, the last that were written, are missing")
+                write!(
+                    f,
+                    "blocks {from} to {to}, the last that were written, are missing"
+                )
             }
             Self::MissingBlocks { from, to } => write!(f, "blocks {from} to {to} are missing"),
             Self::Unreadable { segment, from, to } => {
-                write!(f, "bytes {from} to {to} of segment {segment} cannot be read")
+                write!(
+                    f,
+                    "bytes {from} to {to} of segment {segment} cannot be read"
+                )
             }
         }
     }
@@ -127,25 +133,42 @@ pub fn check(folder: &Path) -> io::Result<Report> {
                     // A segment that is not there held nothing but removed sessions.
                     let follows = number <= last_segment + 1;
                     if last_block > 0 && block.head.number > last_block + 1 && follows {
-                        let damage =
-                            Damage::MissingBlocks { from: last_block + 1, to: block.head.number - 1 };
-                        report.damaged.push(Damaged { session: None, damage });
+                        let damage = Damage::MissingBlocks {
+                            from: last_block + 1,
+                            to: block.head.number - 1,
+                        };
+                        report.damaged.push(Damaged {
+                            session: None,
+                            damage,
+                        });
                     }
                     (last_block, last_segment) = (block.head.number, number);
-                    for chunk in block.chunks.iter().filter(|chunk| chunk.session != SessionKey(0)) {
+                    for chunk in block
+                        .chunks
+                        .iter()
+                        .filter(|chunk| chunk.session != SessionKey(0))
+                    {
                         let place = Place::of(chunk, block.at);
                         buffer.resize(place.bytes as usize, 0);
                         file.read_exact_at(&mut buffer, place.at)?;
-                        let seen = sessions
-                            .entry(chunk.session)
-                            .or_insert_with(|| Seen { next: 1, ..Seen::default() });
+                        let seen = sessions.entry(chunk.session).or_insert_with(|| Seen {
+                            next: 1,
+                            ..Seen::default()
+                        });
                         seen.take(&place, place.is_whole(&buffer), &mut report);
                     }
                 }
                 Found::Damaged { to, .. } if to == size && numbers.last() == Some(&number) => {}
                 Found::Damaged { from, to } => {
-                    let damage = Damage::Unreadable { segment: number, from, to };
-                    report.damaged.push(Damaged { session: None, damage });
+                    let damage = Damage::Unreadable {
+                        segment: number,
+                        from,
+                        to,
+                    };
+                    report.damaged.push(Damaged {
+                        session: None,
+                        damage,
+                    });
                 }
                 Found::End => break,
             }
@@ -153,14 +176,26 @@ pub fn check(folder: &Path) -> io::Result<Report> {
         report.bytes += size;
     }
     if let Some(head) = head::read(folder)?.filter(|head| head.block > last_block) {
-        let damage = Damage::MissingEnd { from: last_block + 1, to: head.block };
-        report.damaged.push(Damaged { session: None, damage });
+        let damage = Damage::MissingEnd {
+            from: last_block + 1,
+            to: head.block,
+        };
+        report.damaged.push(Damaged {
+            session: None,
+            damage,
+        });
     }
-    let mut sessions: Vec<_> = sessions.into_iter().filter(|(_, seen)| !seen.is_removed).collect();
+    let mut sessions: Vec<_> = sessions
+        .into_iter()
+        .filter(|(_, seen)| !seen.is_removed)
+        .collect();
     sessions.sort_unstable_by_key(|(key, _)| *key);
     report.sessions = sessions.len() as u64;
     for (session, seen) in sessions {
-        let own = |damage| Damaged { session: Some(session), damage };
+        let own = |damage| Damaged {
+            session: Some(session),
+            damage,
+        };
         report.damaged.extend(seen.damaged.into_iter().map(own));
     }
     Ok(report)
@@ -174,12 +209,18 @@ impl Seen {
             Kind::Facts | Kind::Mark => {}
             Kind::Entries => {
                 if place.first > self.next {
-                    self.damaged.push(Damage::Entries { from: self.next, to: place.first - 1 });
+                    self.damaged.push(Damage::Entries {
+                        from: self.next,
+                        to: place.first - 1,
+                    });
                 }
                 if is_whole {
                     report.entries += u64::from(place.count);
                 } else {
-                    self.damaged.push(Damage::Entries { from: place.first, to: place.end() - 1 });
+                    self.damaged.push(Damage::Entries {
+                        from: place.first,
+                        to: place.end() - 1,
+                    });
                 }
                 self.next = self.next.max(place.end());
             }

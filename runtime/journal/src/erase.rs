@@ -20,12 +20,18 @@ impl Shared {
     fn erase(&self, session: SessionKey) -> Result<(), NotStored> {
         let (segments, newest) = {
             let index = self.index();
-            let newest = index.segments.last_key_value().map_or(0, |(number, _)| *number);
+            let newest = index
+                .segments
+                .last_key_value()
+                .map_or(0, |(number, _)| *number);
             (index.slot(session).map(|slot| slot.segments), newest)
         };
-        let Some((first, last)) = segments else { return Ok(()) };
+        let Some((first, last)) = segments else {
+            return Ok(());
+        };
         for number in first..=last {
-            self.erase_in(number, newest, session).map_err(|error| stays(&error))?;
+            self.erase_in(number, newest, session)
+                .map_err(|error| stays(&error))?;
         }
         self.index().forget_places(session);
         Ok(())
@@ -48,7 +54,10 @@ impl Shared {
         let bytes = places.iter().map(|place| u64::from(place.bytes)).sum();
         let mut index = self.index();
         let is_empty = index.erase(number, bytes);
-        let is_newest = index.segments.last_key_value().is_some_and(|(last, _)| *last == number);
+        let is_newest = index
+            .segments
+            .last_key_value()
+            .is_some_and(|(last, _)| *last == number);
         if is_empty && !is_newest {
             index.segments.remove(&number);
             drop(index);
@@ -64,7 +73,14 @@ impl Shared {
             Some(slot) if slot.life != Life::Erased => slot.last,
             _ => return Ok(()),
         };
-        let record = |kind| Record { session, kind, first: last, count: 0, id: 0, bytes: b"" };
+        let record = |kind| Record {
+            session,
+            kind,
+            first: last,
+            count: 0,
+            id: 0,
+            bytes: b"",
+        };
         self.wait(&self.put(record(Kind::Removed)))?;
         self.erase(session)?;
         self.remove_files(session).map_err(|error| stays(&error))?;
@@ -87,14 +103,19 @@ impl Shared {
                 }
             }
         };
-        if let Err(error) = std::thread::Builder::new().name("journal-remove".to_owned()).spawn(remove) {
+        if let Err(error) = std::thread::Builder::new()
+            .name("journal-remove".to_owned())
+            .spawn(remove)
+        {
             tracing::warn!("removed sessions of the journal stay for now: {error}");
         }
     }
 }
 
 fn stays(error: &io::Error) -> NotStored {
-    NotStored { why: format!("a removed session stays for now: {error}").into() }
+    NotStored {
+        why: format!("a removed session stays for now: {error}").into(),
+    }
 }
 
 fn zero(file: &fs::File, place: &Place) -> io::Result<()> {
@@ -102,7 +123,9 @@ fn zero(file: &fs::File, place: &Place) -> io::Result<()> {
     let (mut at, end) = (place.at, place.at + u64::from(place.bytes));
     let pages = at.next_multiple_of(PAGE)..end / PAGE * PAGE;
     while at < end {
-        let bytes = usize::try_from(end - at).unwrap_or(usize::MAX).min(zeros.len());
+        let bytes = usize::try_from(end - at)
+            .unwrap_or(usize::MAX)
+            .min(zeros.len());
         file.write_all_at(&zeros[..bytes], at)?;
         at += bytes as u64;
     }

@@ -60,12 +60,19 @@ impl OpenError {
     #[must_use]
     pub fn not_written(folder: &Path, why: &NotStored) -> Self {
         let (folder, source) = (folder.to_owned(), io::Error::other(why.why.to_string()));
-        Self::Io { folder, what: "written", source }
+        Self::Io {
+            folder,
+            what: "written",
+            source,
+        }
     }
 }
 
 fn by(pid: Option<u32>) -> String {
-    pid.map_or_else(|| " by another process".to_owned(), |pid| format!(" by the process {pid}"))
+    pid.map_or_else(
+        || " by another process".to_owned(),
+        |pid| format!(" by the process {pid}"),
+    )
 }
 
 /// Why something is not stored. The text is a sentence without a full stop.

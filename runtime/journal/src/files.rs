@@ -47,7 +47,9 @@ impl Journal {
     #[must_use]
     pub fn kept_file(&self, session: SessionKey, name: &str) -> Option<PathBuf> {
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let path = std::path::absolute(self.shared.files(session)).ok()?.join(name);
+        let path = std::path::absolute(self.shared.files(session))
+            .ok()?
+            .join(name);
         (is_name && path.is_file()).then_some(path)
     }
 }
@@ -59,7 +61,11 @@ pub struct NewFile(PathBuf);
 impl NewFile {
     fn new_in(folder: &Path) -> io::Result<Self> {
         let path = folder.join(format!("new-{}", Uuid::new_v4().simple()));
-        File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
         Ok(Self(path))
     }
 
@@ -87,7 +93,10 @@ fn copy(file: &Path, folder: &Path, kept: &Path) -> io::Result<()> {
 impl Shared {
     fn make_files(&self, session: SessionKey) -> io::Result<PathBuf> {
         let folder = std::path::absolute(self.files(session))?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
         Ok(folder)
     }
 

@@ -52,14 +52,25 @@ impl HeadFile {
 /// Reads the head of a folder; `None` where there is none, or not what was written.
 pub(crate) fn read(folder: &Path) -> io::Result<Option<Head>> {
     let mut bytes = [0; BYTES];
-    match segment::open_to_read(&folder.join(NAME)).and_then(|file| file.read_exact_at(&mut bytes, 0)) {
+    match segment::open_to_read(&folder.join(NAME))
+        .and_then(|file| file.read_exact_at(&mut bytes, 0))
+    {
         Ok(()) => {}
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof
+            ) =>
+        {
             return Ok(None);
         }
         Err(error) => return Err(error),
     }
     let is_whole = bytes[..8] == FIRST && u32_at(&bytes, 28) == crc32fast::hash(&bytes[..28]);
-    let head = Head { block: u64_at(&bytes, 8), epoch: u64_at(&bytes, 16), is_closed: bytes[24] != 0 };
+    let head = Head {
+        block: u64_at(&bytes, 8),
+        epoch: u64_at(&bytes, 16),
+        is_closed: bytes[24] != 0,
+    };
     Ok(is_whole.then_some(head))
 }

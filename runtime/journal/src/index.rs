@@ -110,7 +110,11 @@ impl Index {
 
     /// Gives an id back of which nothing was written.
     pub(crate) fn release(&mut self, id: u64) {
-        if self.ids.get(&id).is_some_and(|key| !self.slots.contains_key(key)) {
+        if self
+            .ids
+            .get(&id)
+            .is_some_and(|key| !self.slots.contains_key(key))
+        {
             self.ids.remove(&id);
         }
     }
@@ -145,7 +149,12 @@ impl Index {
     }
 
     fn with(&self, is: impl Fn(&Slot) -> bool) -> Vec<SessionKey> {
-        let mut keys: Vec<_> = self.slots.iter().filter(|(_, slot)| is(slot)).map(|(key, _)| *key).collect();
+        let mut keys: Vec<_> = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| is(slot))
+            .map(|(key, _)| *key)
+            .collect();
         keys.sort_unstable();
         keys
     }
@@ -157,12 +166,17 @@ impl Index {
 
     /// All places in the newest segment, which gets no more.
     pub(crate) fn take_newest(&mut self) -> Vec<Place> {
-        std::mem::take(&mut self.newest).into_values().flatten().collect()
+        std::mem::take(&mut self.newest)
+            .into_values()
+            .flatten()
+            .collect()
     }
 
     /// Counts bytes of a segment as erased. Whether nothing of it is kept any more.
     pub(crate) fn erase(&mut self, segment: u32, bytes: u64) -> bool {
-        let Some(filled) = self.segments.get_mut(&segment) else { return false };
+        let Some(filled) = self.segments.get_mut(&segment) else {
+            return false;
+        };
         filled.kept = filled.kept.saturating_sub(bytes);
         filled.kept == 0
     }
@@ -208,7 +222,12 @@ impl Index {
                 Kind::Mark => slot.is_unsettled = true,
                 Kind::Facts => {
                     let (at, bytes, sum) = (place.at, place.bytes, place.sum);
-                    slot.facts = Some(FactsAt { segment, at, bytes, sum });
+                    slot.facts = Some(FactsAt {
+                        segment,
+                        at,
+                        bytes,
+                        sum,
+                    });
                     slot.is_unsettled = chunk.count > 0 || slot.last > chunk.first;
                 }
                 Kind::Removed if slot.life == Life::Kept => slot.life = Life::Removed,
@@ -240,11 +259,15 @@ const SLOT: usize = 96;
 impl Index {
     /// Its bytes, without the places of the newest segment.
     pub(crate) fn to_checkpoint(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD + SEGMENT * self.segments.len() + SLOT * self.slots.len());
+        let mut bytes =
+            Vec::with_capacity(HEAD + SEGMENT * self.segments.len() + SLOT * self.slots.len());
         bytes.extend_from_slice(&CHECKPOINT);
         bytes.extend_from_slice(&[0; 8]);
         let counts = [self.segments.len() as u64, self.slots.len() as u64];
-        for number in [self.block, self.epoch, self.keys].into_iter().chain(counts) {
+        for number in [self.block, self.epoch, self.keys]
+            .into_iter()
+            .chain(counts)
+        {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         for (number, filled) in &self.segments {
@@ -253,11 +276,30 @@ impl Index {
             }
         }
         for (key, slot) in &self.slots {
-            let facts = slot.facts.unwrap_or(FactsAt { segment: 0, at: 0, bytes: 0, sum: 0 });
-            for number in [key.0, slot.id, slot.last, slot.active, slot.listed, slot.bytes, facts.at] {
+            let facts = slot.facts.unwrap_or(FactsAt {
+                segment: 0,
+                at: 0,
+                bytes: 0,
+                sum: 0,
+            });
+            for number in [
+                key.0,
+                slot.id,
+                slot.last,
+                slot.active,
+                slot.listed,
+                slot.bytes,
+                facts.at,
+            ] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
-            for number in [slot.segments.0, slot.segments.1, facts.segment, facts.bytes, facts.sum] {
+            for number in [
+                slot.segments.0,
+                slot.segments.1,
+                facts.segment,
+                facts.bytes,
+                facts.sum,
+            ] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
             let life = match slot.life {
@@ -265,7 +307,11 @@ impl Index {
                 Life::Removed => 1,
                 Life::Erased => 2,
             };
-            bytes.extend_from_slice(&[life, u8::from(slot.is_unsettled), u8::from(slot.facts.is_some())]);
+            bytes.extend_from_slice(&[
+                life,
+                u8::from(slot.is_unsettled),
+                u8::from(slot.facts.is_some()),
+            ]);
             bytes.resize(bytes.len().next_multiple_of(8), 0);
             bytes.extend_from_slice(&[0; 16]);
         }
@@ -276,7 +322,9 @@ impl Index {
 
     /// Reads a checkpoint; `None` where it is not what was written.
     pub(crate) fn of_checkpoint(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() < HEAD || bytes[..8] != CHECKPOINT || u32_at(bytes, 8) != crc32fast::hash(&bytes[16..])
+        if bytes.len() < HEAD
+            || bytes[..8] != CHECKPOINT
+            || u32_at(bytes, 8) != crc32fast::hash(&bytes[16..])
         {
             return None;
         }
@@ -295,8 +343,13 @@ impl Index {
             ..Self::default()
         };
         for segment in bytes[HEAD..behind].chunks_exact(SEGMENT) {
-            let filled = Filled { size: u64_at(segment, 8), kept: u64_at(segment, 16) };
-            index.segments.insert(u32::try_from(u64_at(segment, 0)).ok()?, filled);
+            let filled = Filled {
+                size: u64_at(segment, 8),
+                kept: u64_at(segment, 16),
+            };
+            index
+                .segments
+                .insert(u32::try_from(u64_at(segment, 0)).ok()?, filled);
         }
         for slot in bytes[behind..].chunks_exact(SLOT) {
             let key = SessionKey(u64_at(slot, 0));
@@ -315,10 +368,16 @@ impl Index {
                 segments: (u32_at(slot, 56), u32_at(slot, 60)),
                 facts: (slot[78] != 0).then_some(facts),
                 is_unsettled: slot[77] != 0,
-                life: [Life::Kept, Life::Removed, Life::Erased].get(usize::from(slot[76])).copied()?,
+                life: [Life::Kept, Life::Removed, Life::Erased]
+                    .get(usize::from(slot[76]))
+                    .copied()?,
             };
             // The id of a removed session may have been taken again since.
-            index.ids.entry(read.id).and_modify(|known| *known = key.max(*known)).or_insert(key);
+            index
+                .ids
+                .entry(read.id)
+                .and_modify(|known| *known = key.max(*known))
+                .or_insert(key);
             if read.life == Life::Kept {
                 index.by_time.insert((read.listed, key));
             }
@@ -336,9 +395,20 @@ mod tests {
     fn take(index: &mut Index, time: u64, records: &[(u64, Kind, u64, u32)]) {
         let mut builder = Builder::default();
         for (session, kind, first, count) in records.iter().copied() {
-            let id = if index.slot(SessionKey(session)).is_none() { session + 100 } else { 0 };
+            let id = if index.slot(SessionKey(session)).is_none() {
+                session + 100
+            } else {
+                0
+            };
             let session = SessionKey(session);
-            builder.push(Record { session, kind, first, count, id, bytes: b"{}\n" });
+            builder.push(Record {
+                session,
+                kind,
+                first,
+                count,
+                id,
+                bytes: b"{}\n",
+            });
         }
         let number = index.block + 1;
         let (head, _, chunks) = builder.seal(number, 1, time);
@@ -353,7 +423,15 @@ mod tests {
     #[test]
     fn sessions_are_listed_by_activity_and_settle_by_their_facts() {
         let mut index = Index::default();
-        take(&mut index, 1000, &[(1, Kind::Facts, 0, 0), (1, Kind::Entries, 1, 1), (2, Kind::Facts, 0, 0)]);
+        take(
+            &mut index,
+            1000,
+            &[
+                (1, Kind::Facts, 0, 0),
+                (1, Kind::Entries, 1, 1),
+                (2, Kind::Facts, 0, 0),
+            ],
+        );
         assert_eq!(recent(&index), [2, 1]);
         assert_eq!(index.unsettled(), [SessionKey(1)]);
         take(&mut index, 1500, &[(1, Kind::Entries, 2, 3)]);
@@ -363,21 +441,43 @@ mod tests {
         assert_eq!(index.slot(SessionKey(1)).unwrap().last, 5);
 
         take(&mut index, 2600, &[(1, Kind::Facts, 5, 1)]);
-        assert_eq!(index.unsettled(), [SessionKey(1)], "its facts say that something is open");
+        assert_eq!(
+            index.unsettled(),
+            [SessionKey(1)],
+            "its facts say that something is open"
+        );
         take(&mut index, 2600, &[(1, Kind::Facts, 4, 0)]);
-        assert_eq!(index.unsettled(), [SessionKey(1)], "these facts are older than the last entry");
+        assert_eq!(
+            index.unsettled(),
+            [SessionKey(1)],
+            "these facts are older than the last entry"
+        );
         take(&mut index, 2600, &[(1, Kind::Facts, 5, 0)]);
         assert_eq!(index.unsettled(), []);
         take(&mut index, 2600, &[(1, Kind::Mark, 5, 0)]);
         assert_eq!(index.unsettled(), [SessionKey(1)]);
         let behind = index.recent(None).next();
-        assert_eq!(index.recent(behind).map(|(_, key)| key.0).collect::<Vec<_>>(), [2]);
+        assert_eq!(
+            index
+                .recent(behind)
+                .map(|(_, key)| key.0)
+                .collect::<Vec<_>>(),
+            [2]
+        );
     }
 
     #[test]
     fn a_removed_session_leaves_its_id_alone() {
         let mut index = Index::default();
-        take(&mut index, 1, &[(1, Kind::Facts, 0, 0), (2, Kind::Facts, 0, 0), (1, Kind::Removed, 0, 0)]);
+        take(
+            &mut index,
+            1,
+            &[
+                (1, Kind::Facts, 0, 0),
+                (2, Kind::Facts, 0, 0),
+                (1, Kind::Removed, 0, 0),
+            ],
+        );
         assert_eq!(recent(&index), [2]);
         assert_eq!(index.to_erase(), [SessionKey(1)]);
         assert_eq!(index.find(101), Some(SessionKey(1)));
@@ -389,8 +489,24 @@ mod tests {
     #[test]
     fn a_checkpoint_keeps_all_but_the_newest_places() {
         let mut index = Index::default();
-        take(&mut index, 1000, &[(1, Kind::Facts, 0, 0), (1, Kind::Entries, 1, 7), (2, Kind::Entries, 1, 1)]);
-        take(&mut index, 2000, &[(2, Kind::Facts, 1, 0), (3, Kind::Facts, 0, 0), (3, Kind::Removed, 0, 0)]);
+        take(
+            &mut index,
+            1000,
+            &[
+                (1, Kind::Facts, 0, 0),
+                (1, Kind::Entries, 1, 7),
+                (2, Kind::Entries, 1, 1),
+            ],
+        );
+        take(
+            &mut index,
+            2000,
+            &[
+                (2, Kind::Facts, 1, 0),
+                (3, Kind::Facts, 0, 0),
+                (3, Kind::Removed, 0, 0),
+            ],
+        );
         let bytes = index.to_checkpoint();
         assert_eq!(index.take_newest().len(), 6);
         assert_eq!(Index::of_checkpoint(&bytes).unwrap(), index);

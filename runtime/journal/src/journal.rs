@@ -97,7 +97,10 @@ impl Position {
     /// From the numbers that were handed out. Any others are a position too.
     #[must_use]
     pub fn of_numbers(numbers: (u64, u64)) -> Self {
-        Self { time: numbers.0, key: SessionKey(numbers.1) }
+        Self {
+            time: numbers.0,
+            key: SessionKey(numbers.1),
+        }
     }
 }
 
@@ -163,7 +166,9 @@ pub(crate) struct Gathered {
 impl Gathered {
     fn stalled(&mut self, timeout: Duration) -> Option<NotStored> {
         self.since.filter(|since| since.elapsed() > timeout)?;
-        let slow = || NotStored { why: format!("a write has taken longer than {timeout:?}").into() };
+        let slow = || NotStored {
+            why: format!("a write has taken longer than {timeout:?}").into(),
+        };
         let why = self.failed.clone().unwrap_or_else(slow);
         if !std::mem::replace(&mut self.is_told, true) {
             tracing::warn!("{why}; nothing new is begun, and what is open ends, until it can");
@@ -189,7 +194,9 @@ impl Shared {
         let mut gathered = self.gathered();
         if gathered.is_over {
             let batch = Batch::default();
-            batch.end(Err(NotStored { why: "it is closed".into() }));
+            batch.end(Err(NotStored {
+                why: "it is closed".into(),
+            }));
             return Ticket(Arc::new(batch));
         }
         let is_first = gathered.block.is_empty();
@@ -273,8 +280,17 @@ impl Journal {
     /// See [`OpenError`]. What is damaged is no error: [`Opened::damaged`] names it, and the rest can be read.
     pub fn open(folder: &Path, options: Options) -> Result<(Self, Opened), OpenError> {
         let (shared, thread, opened) = opening::open(folder, options)?;
-        let closer = Closer { shared: shared.clone(), thread: Mutex::new(Some(thread)) };
-        Ok((Self { shared, closer: Arc::new(closer) }, opened))
+        let closer = Closer {
+            shared: shared.clone(),
+            thread: Mutex::new(Some(thread)),
+        };
+        Ok((
+            Self {
+                shared,
+                closer: Arc::new(closer),
+            },
+            opened,
+        ))
     }
 
     /// Opens the journal of a folder to be read alone, as it is at this moment. Takes no lock, so that it may be in use,
@@ -284,8 +300,14 @@ impl Journal {
     /// See [`OpenError`].
     pub fn look(folder: &Path) -> Result<Self, OpenError> {
         let shared = opening::look(folder)?;
-        let closer = Closer { shared: shared.clone(), thread: Mutex::new(None) };
-        Ok(Self { shared, closer: Arc::new(closer) })
+        let closer = Closer {
+            shared: shared.clone(),
+            thread: Mutex::new(None),
+        };
+        Ok(Self {
+            shared,
+            closer: Arc::new(closer),
+        })
     }
 
     /// The folder.
@@ -312,7 +334,11 @@ impl Journal {
     ///
     /// # Errors
     /// [`CreateError::Exists`] where the journal keeps a session of this id.
-    pub fn create_again(&self, id: &str, facts: &[u8]) -> Result<(SessionKey, Ticket), CreateError> {
+    pub fn create_again(
+        &self,
+        id: &str,
+        facts: &[u8],
+    ) -> Result<(SessionKey, Ticket), CreateError> {
         self.take(id, facts, |slot| slot.life != Life::Kept)
     }
 
@@ -332,7 +358,14 @@ impl Journal {
         let session = index.next_key();
         index.reserve(session, hash);
         drop(index);
-        let record = Record { session, kind: Kind::Facts, first: 0, count: 0, id: hash, bytes: facts };
+        let record = Record {
+            session,
+            kind: Kind::Facts,
+            first: 0,
+            count: 0,
+            id: hash,
+            bytes: facts,
+        };
         Ok((session, self.shared.put(record)))
     }
 
@@ -347,18 +380,45 @@ impl Journal {
     /// The numbers of a session follow each other, from 1, over all that are stored: who puts them counts, and counts
     /// those again that were not stored.
     pub fn put_entries(&self, session: SessionKey, first: u64, count: u32, lines: &[u8]) -> Ticket {
-        self.shared.put(Record { session, kind: Kind::Entries, first, count, id: 0, bytes: lines })
+        self.shared.put(Record {
+            session,
+            kind: Kind::Entries,
+            first,
+            count,
+            id: 0,
+            bytes: lines,
+        })
     }
 
     /// Puts the facts of a session, as of all entries that were put before.
-    pub fn put_facts(&self, session: SessionKey, last: u64, facts: &[u8], settled: Settled) -> Ticket {
+    pub fn put_facts(
+        &self,
+        session: SessionKey,
+        last: u64,
+        facts: &[u8],
+        settled: Settled,
+    ) -> Ticket {
         let count = u32::from(settled == Settled::No);
-        self.shared.put(Record { session, kind: Kind::Facts, first: last, count, id: 0, bytes: facts })
+        self.shared.put(Record {
+            session,
+            kind: Kind::Facts,
+            first: last,
+            count,
+            id: 0,
+            bytes: facts,
+        })
     }
 
     /// Puts a mark: bytes that [`Journal::marks`] gives back until the next facts are put.
     pub fn put_mark(&self, session: SessionKey, last: u64, mark: &[u8]) -> Ticket {
-        self.shared.put(Record { session, kind: Kind::Mark, first: last, count: 0, id: 0, bytes: mark })
+        self.shared.put(Record {
+            session,
+            kind: Kind::Mark,
+            first: last,
+            count: 0,
+            id: 0,
+            bytes: mark,
+        })
     }
 
     /// Whether so much waits to be written that one should put no more.
@@ -373,8 +433,12 @@ impl Journal {
     #[must_use]
     pub fn trouble(&self) -> Option<NotStored> {
         let mut gathered = self.shared.gathered();
-        let full = || NotStored { why: "the disk is full".into() };
-        gathered.stalled(self.shared.options.timeout).or_else(|| gathered.is_disk_full.then(full))
+        let full = || NotStored {
+            why: "the disk is full".into(),
+        };
+        gathered
+            .stalled(self.shared.options.timeout)
+            .or_else(|| gathered.is_disk_full.then(full))
     }
 
     /// Why nothing has been stored for longer than [`Options::timeout`], although something waits. Nothing of it is
@@ -418,7 +482,11 @@ impl Journal {
         let behind = behind.map(|position| (position.time, position.key));
         let listed = |(time, key)| {
             let known = known(index.slot(key)?);
-            Some(Listed { key, position: Position { time, key }, known })
+            Some(Listed {
+                key,
+                position: Position { time, key },
+                known,
+            })
         };
         index.recent(behind).filter_map(listed).take(most).collect()
     }
@@ -428,8 +496,15 @@ impl Journal {
     pub fn listed(&self, session: SessionKey) -> Option<Listed> {
         let index = self.shared.index();
         let slot = index.slot(session)?;
-        let position = Position { time: slot.listed()?, key: session };
-        Some(Listed { key: session, position, known: known(slot) })
+        let position = Position {
+            time: slot.listed()?,
+            key: session,
+        };
+        Some(Listed {
+            key: session,
+            position,
+            known: known(slot),
+        })
     }
 
     /// The stored facts of a session. Blocks for a read of the disk.
@@ -437,7 +512,11 @@ impl Journal {
     /// # Errors
     /// The file system's own. Facts that are missing or damaged are `None`.
     pub fn facts(&self, session: SessionKey) -> Result<Option<Vec<u8>>, ReadError> {
-        let at = self.shared.index().slot(session).and_then(|slot| slot.facts);
+        let at = self
+            .shared
+            .index()
+            .slot(session)
+            .and_then(|slot| slot.facts);
         at.map_or(Ok(None), |at| self.shared.read_facts(at))
     }
 
@@ -468,7 +547,10 @@ impl Journal {
     #[must_use]
     pub fn hold(&self, session: SessionKey) -> Hold {
         *self.shared.held().entry(session).or_default() += 1;
-        Hold { shared: self.shared.clone(), session }
+        Hold {
+            shared: self.shared.clone(),
+            session,
+        }
     }
 
     /// Notes in the folder that this process begins to end, so that the next one waits for it for some seconds.
@@ -482,11 +564,18 @@ impl Journal {
     /// Why the last of it is not stored.
     pub fn close(self) -> Result<(), NotStored> {
         self.closer.close();
-        let thread = self.closer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .closer
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread {
             // It does not panic; if it did, what waited was not stored.
             if thread.join().is_err() {
-                return Err(NotStored { why: "its thread has ended".into() });
+                return Err(NotStored {
+                    why: "its thread has ended".into(),
+                });
             }
         }
         self.shared.gathered().failed.clone().map_or(Ok(()), Err)
@@ -504,7 +593,9 @@ fn known(slot: &Slot) -> Known {
 
 /// Milliseconds since 1970.
 pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

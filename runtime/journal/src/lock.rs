@@ -51,7 +51,9 @@ impl Lock {
                 Ok(()) => break,
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     let holder = Holder::read(&path);
-                    let stays = holder.as_ref().is_some_and(|holder| !holder.is_ending && holder.runs());
+                    let stays = holder
+                        .as_ref()
+                        .is_some_and(|holder| !holder.is_ending && holder.runs());
                     if begun.elapsed() > if stays { RUNS } else { ENDING } {
                         return Err(Refused::Held(holder.map(|holder| holder.pid)));
                     }
@@ -60,8 +62,12 @@ impl Lock {
                 Err(error) => return Err(Refused::Io(error.into())),
             }
         }
-        let text = Holder::own().map(|own| format!("{} {}\n", own.pid, own.started)).unwrap_or_default();
-        file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0)).map_err(Refused::Io)?;
+        let text = Holder::own()
+            .map(|own| format!("{} {}\n", own.pid, own.started))
+            .unwrap_or_default();
+        file.set_len(0)
+            .and_then(|()| file.write_all_at(text.as_bytes(), 0))
+            .map_err(Refused::Io)?;
         (&file).flush().map_err(Refused::Io)?;
         Ok(Self { _file: file })
     }
@@ -70,7 +76,8 @@ impl Lock {
 /// Notes that the holder, which is this process, begins to end: the next one waits for it.
 pub(crate) fn mark_ending(folder: &Path) {
     let noted = Holder::own().map(|own| format!("{} {} {MARK}\n", own.pid, own.started));
-    let written = noted.map(|text| segment::open(&folder.join(NAME))?.write_all_at(text.as_bytes(), 0));
+    let written =
+        noted.map(|text| segment::open(&folder.join(NAME))?.write_all_at(text.as_bytes(), 0));
     if let Some(Err(error)) = written {
         tracing::debug!("the lock of the journal does not say that its holder ends: {error}");
     }
@@ -87,14 +94,22 @@ struct Holder {
 impl Holder {
     fn own() -> Option<Self> {
         let pid = std::process::id();
-        Some(Self { pid, started: started(pid)?, is_ending: false })
+        Some(Self {
+            pid,
+            started: started(pid)?,
+            is_ending: false,
+        })
     }
 
     fn read(path: &Path) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
         let mut words = text.split_ascii_whitespace();
         let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Self { pid, started, is_ending: words.next() == Some(MARK) })
+        Some(Self {
+            pid,
+            started,
+            is_ending: words.next() == Some(MARK),
+        })
     }
 
     fn runs(&self) -> bool {

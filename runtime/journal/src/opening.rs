@@ -75,25 +75,42 @@ pub(crate) fn open(
 ) -> Result<(Arc<Shared>, JoinHandle<()>, Opened), OpenError> {
     let failed = |what| {
         let folder = folder.to_owned();
-        move |source| OpenError::Io { folder, what, source }
+        move |source| OpenError::Io {
+            folder,
+            what,
+            source,
+        }
     };
     make_folder(folder).map_err(failed("made"))?;
     let lock = Lock::take(folder).map_err(|refused| match refused {
-        Refused::Held(pid) => OpenError::InUse { folder: folder.to_owned(), pid },
+        Refused::Held(pid) => OpenError::InUse {
+            folder: folder.to_owned(),
+            pid,
+        },
         Refused::Io(source) => failed("locked")(source),
     })?;
     let salt = format(folder)?;
     let head = head::read(folder).map_err(failed("read"))?;
     let mut log = read_log(folder, Missing::Written).map_err(failed("read"))?;
     if let Some(head) = head.filter(|head| head.block > log.index.block) {
-        let missing = Damage::MissingEnd { from: log.index.block + 1, to: head.block };
-        log.damaged.push(Damaged { session: None, damage: missing });
+        let missing = Damage::MissingEnd {
+            from: log.index.block + 1,
+            to: head.block,
+        };
+        log.damaged.push(Damaged {
+            session: None,
+            damage: missing,
+        });
     }
     let was_closed = head.is_none_or(|head| head.is_closed && head.block == log.index.block);
     // Behind what a head knows and the log has lost: a number never means two blocks.
     log.index.block = log.index.block.max(head.map_or(0, |head| head.block));
     let epoch = log.index.epoch.max(head.map_or(0, |head| head.epoch)) + 1;
-    let opened = Opened { unsettled: log.index.unsettled(), damaged: log.damaged, was_closed };
+    let opened = Opened {
+        unsettled: log.index.unsettled(),
+        damaged: log.damaged,
+        was_closed,
+    };
 
     let (number, at) = log.newest;
     let file = segment::open(&segment::path(folder, number)).map_err(failed("written"))?;
@@ -121,7 +138,9 @@ pub(crate) fn open(
     };
     // It also shows that the journal can be written.
     writer.begin().map_err(failed("written"))?;
-    let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || writer.run());
+    let thread = std::thread::Builder::new()
+        .name("journal".to_owned())
+        .spawn(move || writer.run());
     let thread = thread.map_err(failed("served by a thread"))?;
     let left = shared.index().to_erase();
     shared.clone().remove_beside(left);
@@ -130,16 +149,25 @@ pub(crate) fn open(
 
 /// Reads a journal as it is, and changes nothing.
 pub(crate) fn look(folder: &Path) -> Result<Arc<Shared>, OpenError> {
-    let failed = |source| OpenError::Io { folder: folder.to_owned(), what: "read", source };
+    let failed = |source| OpenError::Io {
+        folder: folder.to_owned(),
+        what: "read",
+        source,
+    };
     let salt = match fs::read(folder.join(FORMAT)) {
         Ok(bytes) => known_format(folder, &bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(OpenError::NoJournal { folder: folder.to_owned() });
+            return Err(OpenError::NoJournal {
+                folder: folder.to_owned(),
+            });
         }
         Err(source) => return Err(failed(source)),
     };
     let log = read_log(folder, Missing::Left).map_err(failed)?;
-    let gathered = Gathered { is_over: true, ..Gathered::default() };
+    let gathered = Gathered {
+        is_over: true,
+        ..Gathered::default()
+    };
     Ok(Arc::new(Shared {
         folder: folder.to_owned(),
         options: Options::default(),
@@ -167,14 +195,25 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 /// Reads what the folder is, or says that it is a journal.
 fn format(folder: &Path) -> Result<String, OpenError> {
     let path = folder.join(FORMAT);
-    let io = |what| move |source| OpenError::Io { folder: folder.to_owned(), what, source };
+    let io = |what| {
+        move |source| OpenError::Io {
+            folder: folder.to_owned(),
+            what,
+            source,
+        }
+    };
     match fs::read(&path) {
         Ok(bytes) => known_format(folder, &bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if !numbers(folder).map_err(io("read"))?.is_empty() {
-                return Err(OpenError::NoJournal { folder: folder.to_owned() });
+                return Err(OpenError::NoJournal {
+                    folder: folder.to_owned(),
+                });
             }
-            let format = Format { format: KNOWN, salt: Uuid::new_v4().to_string() };
+            let format = Format {
+                format: KNOWN,
+                salt: Uuid::new_v4().to_string(),
+            };
             let text = serde_json::to_vec(&format).unwrap_or_default();
             write_whole(&path, &text).map_err(io("written"))?;
             Ok(format.salt)
@@ -185,11 +224,15 @@ fn format(folder: &Path) -> Result<String, OpenError> {
 
 fn known_format(folder: &Path, bytes: &[u8]) -> Result<String, OpenError> {
     match serde_json::from_slice::<Format>(bytes) {
-        Ok(Format { format, .. }) if format > KNOWN => {
-            Err(OpenError::Newer { folder: folder.to_owned(), found: format, known: KNOWN })
-        }
+        Ok(Format { format, .. }) if format > KNOWN => Err(OpenError::Newer {
+            folder: folder.to_owned(),
+            found: format,
+            known: KNOWN,
+        }),
         Ok(Format { salt, .. }) => Ok(salt),
-        Err(_) => Err(OpenError::NoJournal { folder: folder.to_owned() }),
+        Err(_) => Err(OpenError::NoJournal {
+            folder: folder.to_owned(),
+        }),
     }
 }
 
@@ -203,7 +246,10 @@ pub(crate) fn numbers(folder: &Path) -> io::Result<BTreeSet<u32>> {
 
 /// Reads the log: the checkpoint, and each segment that it does not have.
 pub(crate) fn read_log(folder: &Path, missing: Missing) -> io::Result<Log> {
-    let mut log = Log { newest: (1, 0), ..Log::default() };
+    let mut log = Log {
+        newest: (1, 0),
+        ..Log::default()
+    };
     let numbers = numbers(folder)?;
     let checkpoint = match fs::read(folder.join(CHECKPOINT)) {
         Ok(bytes) => Index::of_checkpoint(&bytes),
@@ -216,7 +262,9 @@ pub(crate) fn read_log(folder: &Path, missing: Missing) -> io::Result<Log> {
         .and_then(|index| index.segments.last_key_value())
         .map_or(0, |(number, _)| *number);
     log.index = checkpoint.unwrap_or_default();
-    log.index.segments.retain(|number, _| numbers.contains(number));
+    log.index
+        .segments
+        .retain(|number, _| numbers.contains(number));
     for number in numbers.range(from..).copied() {
         log.read_segment(folder, number, numbers.last() == Some(&number), missing)?;
     }
@@ -249,13 +297,21 @@ impl Log {
                     end = block.at + block.head.bytes();
                     self.behind_checkpoint += block.head.bytes();
                     self.note_missing(number, block.head.number);
-                    self.index.take(number, block.at, &block.head, &block.chunks);
+                    self.index
+                        .take(number, block.at, &block.head, &block.chunks);
                 }
                 // What a write left that did not come to its end: it was not said to be stored.
                 Found::Damaged { to, .. } if to == size && is_newest => {}
                 Found::Damaged { from, to } => {
-                    let damage = Damage::Unreadable { segment: number, from, to };
-                    self.damaged.push(Damaged { session: None, damage });
+                    let damage = Damage::Unreadable {
+                        segment: number,
+                        from,
+                        to,
+                    };
+                    self.damaged.push(Damaged {
+                        session: None,
+                        damage,
+                    });
                     end = to;
                 }
                 Found::End => break,
@@ -269,10 +325,20 @@ impl Log {
     fn note_missing(&mut self, segment: u32, number: u64) {
         let next = self.index.block + 1;
         // A segment that is not there held nothing but removed sessions.
-        let follows = self.index.segments.last_key_value().is_some_and(|(last, _)| segment <= last + 1);
+        let follows = self
+            .index
+            .segments
+            .last_key_value()
+            .is_some_and(|(last, _)| segment <= last + 1);
         if self.index.block > 0 && number > next && follows {
-            let damage = Damage::MissingBlocks { from: next, to: number - 1 };
-            self.damaged.push(Damaged { session: None, damage });
+            let damage = Damage::MissingBlocks {
+                from: next,
+                to: number - 1,
+            };
+            self.damaged.push(Damaged {
+                session: None,
+                damage,
+            });
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Reads the entries of one session, in order.
 
-use std::{collections::VecDeque, fs::File, io, ops::RangeInclusive, os::unix::fs::FileExt, sync::Arc};
+use std::{
+    collections::VecDeque, fs::File, io, ops::RangeInclusive, os::unix::fs::FileExt, sync::Arc,
+};
 
 use crate::{
     ReadError, SessionKey,
@@ -37,7 +39,13 @@ pub struct Reader {
 
 impl Reader {
     pub(crate) fn new(shared: Arc<Shared>, session: SessionKey, from: u64) -> Self {
-        Self { shared, session, next: from.max(1), places: VecDeque::new(), file: None }
+        Self {
+            shared,
+            session,
+            next: from.max(1),
+            places: VecDeque::new(),
+            file: None,
+        }
     }
 
     /// The number of the entry that is read next.
@@ -57,7 +65,9 @@ impl Reader {
             if self.places.is_empty() {
                 self.look_up()?;
             }
-            let Some((segment, place)) = self.places.front().copied() else { break };
+            let Some((segment, place)) = self.places.front().copied() else {
+                break;
+            };
             if place.end() <= self.next {
                 self.places.pop_front();
                 continue;
@@ -85,7 +95,11 @@ impl Reader {
             return Ok(Batch::Lines(first..=self.next - 1));
         }
         // What was counted and is nowhere.
-        let last = self.shared.index().slot(self.session).map_or(0, |slot| slot.last);
+        let last = self
+            .shared
+            .index()
+            .slot(self.session)
+            .map_or(0, |slot| slot.last);
         if last >= self.next {
             let missing = self.next..=last;
             self.next = last + 1;
@@ -97,14 +111,28 @@ impl Reader {
     /// Finds the places of the entries from the next on, of one segment.
     fn look_up(&mut self) -> io::Result<()> {
         let index = self.shared.index();
-        let Some((first, last)) = index.slot(self.session).map(|slot| slot.segments) else { return Ok(()) };
-        let newest = index.segments.last_key_value().map_or(0, |(number, _)| *number);
+        let Some((first, last)) = index.slot(self.session).map(|slot| slot.segments) else {
+            return Ok(());
+        };
+        let newest = index
+            .segments
+            .last_key_value()
+            .map_or(0, |(number, _)| *number);
         drop(index);
-        let from = self.file.as_ref().map_or(first, |(number, _)| *number).max(first);
+        let from = self
+            .file
+            .as_ref()
+            .map_or(first, |(number, _)| *number)
+            .max(first);
         for number in from..=last {
             let places = self.shared.places(number, newest, self.session)?;
             let wanted = |place: &Place| place.kind == Kind::Entries && place.end() > self.next;
-            self.places.extend(places.into_iter().filter(wanted).map(|place| (number, place)));
+            self.places.extend(
+                places
+                    .into_iter()
+                    .filter(wanted)
+                    .map(|place| (number, place)),
+            );
             if !self.places.is_empty() {
                 return Ok(());
             }
@@ -114,14 +142,20 @@ impl Reader {
 
     /// Appends the lines of a place, from the next entry on. Whether they are what was written.
     fn take(&mut self, segment: u32, place: &Place, lines: &mut Vec<u8>) -> io::Result<bool> {
-        if self.file.as_ref().is_none_or(|(number, _)| *number != segment) {
+        if self
+            .file
+            .as_ref()
+            .is_none_or(|(number, _)| *number != segment)
+        {
             match segment::open_to_read(&self.shared.segment(segment)) {
                 Ok(file) => self.file = Some((segment, file)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        let Some((_, file)) = &self.file else { return Ok(false) };
+        let Some((_, file)) = &self.file else {
+            return Ok(false);
+        };
         let begin = lines.len();
         lines.resize(begin + place.bytes as usize, 0);
         let read = match file.read_exact_at(&mut lines[begin..], place.at) {
@@ -135,7 +169,9 @@ impl Reader {
         let from = match skipped {
             _ if !read => None,
             0 => Some(0),
-            _ => memchr::memchr_iter(b'\n', &lines[begin..]).nth(skipped - 1).map(|end| end + 1),
+            _ => memchr::memchr_iter(b'\n', &lines[begin..])
+                .nth(skipped - 1)
+                .map(|end| end + 1),
         };
         match from {
             Some(from) => drop(lines.drain(begin..begin + from)),
@@ -147,10 +183,18 @@ impl Reader {
 
 impl Shared {
     /// The places of a session in a segment, in the order in which they were written.
-    pub(crate) fn places(&self, number: u32, newest: u32, session: SessionKey) -> io::Result<Vec<Place>> {
+    pub(crate) fn places(
+        &self,
+        number: u32,
+        newest: u32,
+        session: SessionKey,
+    ) -> io::Result<Vec<Place>> {
         if number == newest {
             let index = self.index();
-            let is_still = index.segments.last_key_value().is_some_and(|(last, _)| *last == number);
+            let is_still = index
+                .segments
+                .last_key_value()
+                .is_some_and(|(last, _)| *last == number);
             if is_still {
                 return Ok(index.newest(session).to_vec());
             }
@@ -173,14 +217,21 @@ impl Shared {
 
     pub(crate) fn read_marks(&self, session: SessionKey) -> Result<Vec<Vec<u8>>, ReadError> {
         let index = self.index();
-        let Some(slot) = index.slot(session) else { return Ok(Vec::new()) };
-        let newest = index.segments.last_key_value().map_or(0, |(number, _)| *number);
+        let Some(slot) = index.slot(session) else {
+            return Ok(Vec::new());
+        };
+        let newest = index
+            .segments
+            .last_key_value()
+            .map_or(0, |(number, _)| *number);
         let from = slot.facts.map_or(slot.segments.0, |facts| facts.segment);
         let (facts, last) = (slot.facts, slot.segments.1);
         drop(index);
         let mut marks = Vec::new();
         for number in from..=last {
-            let behind = facts.filter(|facts| facts.segment == number).map_or(0, |facts| facts.at);
+            let behind = facts
+                .filter(|facts| facts.segment == number)
+                .map_or(0, |facts| facts.at);
             let mut places = self.places(number, newest, session)?;
             places.retain(|place| place.kind == Kind::Mark && place.at >= behind);
             if places.is_empty() {

@@ -23,7 +23,11 @@ pub struct Retention {
 impl Default for Retention {
     /// Thirty days, however much that is.
     fn default() -> Self {
-        Self { age: Some(Duration::from_secs(30 * 24 * 60 * 60)), bytes: None, sessions: None }
+        Self {
+            age: Some(Duration::from_secs(30 * 24 * 60 * 60)),
+            bytes: None,
+            sessions: None,
+        }
     }
 }
 
@@ -39,11 +43,16 @@ impl Shared {
 
     /// The sessions that are to go.
     pub(crate) fn over(&self, now: u64) -> Vec<SessionKey> {
-        let Retention { age, bytes, sessions } = self.options.retention;
+        let Retention {
+            age,
+            bytes,
+            sessions,
+        } = self.options.retention;
         let held = self.held();
         let index = self.index();
-        let oldest_kept =
-            age.map_or(0, |age| now.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX)));
+        let oldest_kept = age.map_or(0, |age| {
+            now.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+        });
         let mut kept: u64 = index.segments.values().map(|filled| filled.kept).sum();
         let mut count = index.kept();
         let mut over = Vec::new();
@@ -53,7 +62,9 @@ impl Shared {
             if (time >= oldest_kept && !is_too_much) || over.len() == MOST {
                 break;
             }
-            let Some(slot) = index.slot(session).filter(|slot| !slot.is_unsettled) else { continue };
+            let Some(slot) = index.slot(session).filter(|slot| !slot.is_unsettled) else {
+                continue;
+            };
             if held.contains_key(&session) {
                 continue;
             }
@@ -74,13 +85,23 @@ mod tests {
 
     fn journal(retention: Retention) -> (tempfile::TempDir, Journal, Vec<SessionKey>) {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { retention, ..Options::default() };
+        let options = Options {
+            retention,
+            ..Options::default()
+        };
         let (journal, _) = Journal::open(folder.path(), options).unwrap();
         let sessions = (0..4).map(|number| {
             let (session, _) = journal.create(&format!("s-{number}"), b"{}").unwrap();
             journal.put_entries(session, 1, 1, &[b'x'; 1000]).detach();
-            let settled = if number == 1 { Settled::No } else { Settled::Yes };
-            journal.put_facts(session, 1, b"{}", settled).wait().unwrap();
+            let settled = if number == 1 {
+                Settled::No
+            } else {
+                Settled::Yes
+            };
+            journal
+                .put_facts(session, 1, b"{}", settled)
+                .wait()
+                .unwrap();
             session
         });
         let sessions = sessions.collect();
@@ -94,7 +115,10 @@ mod tests {
         assert_eq!(journal.shared.over(now() + 29 * DAY), []);
         // The second is not settled.
         let late = now() + 31 * DAY;
-        assert_eq!(journal.shared.over(late), [sessions[0], sessions[2], sessions[3]]);
+        assert_eq!(
+            journal.shared.over(late),
+            [sessions[0], sessions[2], sessions[3]]
+        );
         let (one, two) = (journal.hold(sessions[2]), journal.hold(sessions[2]));
         assert_eq!(journal.shared.over(late), [sessions[0], sessions[3]]);
         drop(one);
@@ -105,10 +129,23 @@ mod tests {
 
     #[test]
     fn more_than_may_be_kept_goes_the_oldest_first() {
-        let none = Retention { age: None, bytes: None, sessions: None };
-        let (_folder, journal, sessions) = self::journal(Retention { sessions: Some(2), ..none });
-        assert_eq!(journal.shared.over(now() + 100 * DAY), [sessions[0], sessions[2]]);
-        let (_folder, journal, sessions) = self::journal(Retention { bytes: Some(3500), ..none });
+        let none = Retention {
+            age: None,
+            bytes: None,
+            sessions: None,
+        };
+        let (_folder, journal, sessions) = self::journal(Retention {
+            sessions: Some(2),
+            ..none
+        });
+        assert_eq!(
+            journal.shared.over(now() + 100 * DAY),
+            [sessions[0], sessions[2]]
+        );
+        let (_folder, journal, sessions) = self::journal(Retention {
+            bytes: Some(3500),
+            ..none
+        });
         assert_eq!(journal.shared.over(now()), [sessions[0]]);
     }
 }

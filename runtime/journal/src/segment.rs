@@ -75,12 +75,18 @@ pub(crate) fn sorted_path(folder: &Path, number: u32) -> PathBuf {
 /// The number in a segment's name.
 pub(crate) fn number_of(path: &Path) -> Option<u32> {
     let is_log = path.extension().is_some_and(|extension| extension == "log");
-    is_log.then(|| path.file_stem()?.to_str()?.parse().ok()).flatten()
+    is_log
+        .then(|| path.file_stem()?.to_str()?.parse().ok())
+        .flatten()
 }
 
 /// Opens a file of the journal for reading and writing; makes it where it is missing.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    options().write(true).create(true).truncate(false).open(path)
+    options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
 }
 
 /// Opens a file of the journal for reading.
@@ -91,7 +97,10 @@ pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    options.read(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    options
+        .read(true)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed());
     options
 }
 
@@ -129,7 +138,13 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     pub(crate) fn new(file: &'a File, from: u64) -> io::Result<Self> {
         let size = file.metadata()?.len();
-        Ok(Self { file, at: from, size, window: Vec::new(), window_at: 0 })
+        Ok(Self {
+            file,
+            at: from,
+            size,
+            window: Vec::new(),
+            window_at: 0,
+        })
     }
 
     pub(crate) fn next(&mut self) -> io::Result<Found> {
@@ -168,7 +183,9 @@ impl<'a> Scan<'a> {
         };
         let bytes = usize::try_from(head.directory_bytes()).unwrap_or(usize::MAX);
         let directory = self.bytes(at + head.directory_at(), bytes)?;
-        Ok(head.directory(directory).map(|chunks| FoundBlock { at, head, chunks }))
+        Ok(head
+            .directory(directory)
+            .map(|chunks| FoundBlock { at, head, chunks }))
     }
 
     /// Where the next whole block begins, at or behind `from`; the file's end where there is none.
@@ -235,7 +252,8 @@ impl Sorted {
             return Ok(None);
         }
         let count = u64::from(u32_at(&head, 8));
-        let is_long_enough = file.metadata()?.len() == SORTED_HEAD as u64 + count * SORTED_ENTRY as u64;
+        let is_long_enough =
+            file.metadata()?.len() == SORTED_HEAD as u64 + count * SORTED_ENTRY as u64;
         Ok(is_long_enough.then_some(Self { file, count }))
     }
 
@@ -284,7 +302,14 @@ mod tests {
     fn block(number: u64, session: u64, lines: &[u8]) -> Vec<u8> {
         let mut builder = Builder::default();
         let session = SessionKey(session);
-        builder.push(Record { session, kind: Kind::Entries, first: number, count: 1, id: 0, bytes: lines });
+        builder.push(Record {
+            session,
+            kind: Kind::Entries,
+            first: number,
+            count: 1,
+            id: 0,
+            bytes: lines,
+        });
         builder.seal(number, 1, 0).1.to_vec()
     }
 
@@ -320,7 +345,14 @@ mod tests {
         inside[one.len() + 1000] ^= 1;
         assert_eq!(scanned(&inside), ["block 1", "block 2", "block 3"]);
         let cut = &whole[..whole.len() - 1];
-        assert_eq!(scanned(cut), ["block 1", "block 2", &format!("damaged {}", three.len() - 1)]);
+        assert_eq!(
+            scanned(cut),
+            [
+                "block 1",
+                "block 2",
+                &format!("damaged {}", three.len() - 1)
+            ]
+        );
     }
 
     #[test]
@@ -349,8 +381,11 @@ mod tests {
         std::fs::write(&path, sorted(places.clone())).unwrap();
         let sorted = Sorted::open(&path).unwrap().unwrap();
         for session in 0..140 {
-            let expected: Vec<_> =
-                places.iter().copied().filter(|place| place.session.0 == session).collect();
+            let expected: Vec<_> = places
+                .iter()
+                .copied()
+                .filter(|place| place.session.0 == session)
+                .collect();
             assert_eq!(sorted.of(SessionKey(session)).unwrap(), expected);
         }
         std::fs::write(&path, b"TLJD\x01\0\0\0\x09\0\0\0").unwrap();

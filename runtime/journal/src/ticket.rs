@@ -69,7 +69,11 @@ impl Ticket {
             if let Some(ended) = self.ended() {
                 return ended;
             }
-            wakers = self.0.end.wait(wakers).unwrap_or_else(PoisonError::into_inner);
+            wakers = self
+                .0
+                .end
+                .wait(wakers)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -77,7 +81,12 @@ impl Ticket {
     pub(crate) fn wait_for(&self, time: Duration) -> Option<Result<(), NotStored>> {
         let wakers = self.0.wakers();
         if self.ended().is_none() {
-            drop(self.0.end.wait_timeout(wakers, time).unwrap_or_else(PoisonError::into_inner));
+            drop(
+                self.0
+                    .end
+                    .wait_timeout(wakers, time)
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
         }
         self.ended()
     }

@@ -103,7 +103,11 @@ impl Writer {
                 gathered = self.shared.gathered();
                 continue;
             }
-            gathered = self.shared.more.wait(gathered).unwrap_or_else(PoisonError::into_inner);
+            gathered = self
+                .shared
+                .more
+                .wait(gathered)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         std::mem::swap(&mut gathered.block, spare);
         gathered.writing = spare.bytes();
@@ -117,7 +121,9 @@ impl Writer {
         let (head, bytes, chunks) = builder.seal(number, self.shared.epoch, now());
         let mut is_last = false;
         while let Err(error) = self.write_somewhere(number, bytes) {
-            let why = NotStored { why: error.to_string().into() };
+            let why = NotStored {
+                why: error.to_string().into(),
+            };
             if is_last {
                 return Err(why);
             }
@@ -172,16 +178,23 @@ impl Writer {
 
     /// Writes the bytes of a block. What a write that fails leaves behind is written over, or cut off.
     fn write(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
-        let written = self.file.write_all_at(bytes, self.at).and_then(|()| match self.shared.options.sync {
-            Sync::Normal => Ok(()),
-            Sync::Full => self.file.sync_data(),
-        });
+        let written =
+            self.file
+                .write_all_at(bytes, self.at)
+                .and_then(|()| match self.shared.options.sync {
+                    Sync::Normal => Ok(()),
+                    Sync::Full => self.file.sync_data(),
+                });
         if written.is_err() {
             // In vain where the disk does nothing at all.
             let _ = self.file.set_len(self.at);
             return written;
         }
-        let head = Head { block: number, epoch: self.shared.epoch, is_closed: false };
+        let head = Head {
+            block: number,
+            epoch: self.shared.epoch,
+            is_closed: false,
+        };
         if let Err(error) = self.head.write(head) {
             // It only says how far the log goes, and an old one says too little, which is allowed.
             tracing::debug!("the head of the journal was not written: {error}");
@@ -209,7 +222,12 @@ impl Writer {
     fn make_reserve(&self) {
         let path = self.shared.folder.join(RESERVE);
         let made = segment::open(&path).and_then(|file| {
-            Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVED)?)
+            Ok(rustix::fs::fallocate(
+                &file,
+                rustix::fs::FallocateFlags::empty(),
+                0,
+                RESERVED,
+            )?)
         });
         if let Err(error) = &made {
             // Some file systems cannot promise room. What there is of it is of more use to the log.
@@ -228,7 +246,9 @@ impl Writer {
         let number = self.number + 1;
         let file = match segment::open(&self.shared.segment(number)) {
             Ok(file) => file,
-            Err(error) => return tracing::warn!("no new segment of the journal was begun: {error}"),
+            Err(error) => {
+                return tracing::warn!("no new segment of the journal was begun: {error}");
+            }
         };
         let mut index = self.shared.index();
         index.segments.entry(number).or_default();
@@ -264,10 +284,17 @@ impl Writer {
     /// Leaves the journal as one that was closed.
     fn end(self) {
         let index = self.shared.index();
-        let head = Head { block: index.block, epoch: index.epoch, is_closed: true };
+        let head = Head {
+            block: index.block,
+            epoch: index.epoch,
+            is_closed: true,
+        };
         drop(index);
-        let closed =
-            self.file.sync_data().and_then(|()| self.head.write(head)).and_then(|()| self.head.sync());
+        let closed = self
+            .file
+            .sync_data()
+            .and_then(|()| self.head.write(head))
+            .and_then(|()| self.head.sync());
         if let Err(error) = closed {
             tracing::debug!("the journal was not marked as closed: {error}");
         }
@@ -275,7 +302,10 @@ impl Writer {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// Replaces a file by these bytes, on the disk.
@@ -287,8 +317,15 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Shared {
-    fn wait_for<'a>(&self, gathered: MutexGuard<'a, Gathered>, time: Duration) -> MutexGuard<'a, Gathered> {
-        self.more.wait_timeout(gathered, time).unwrap_or_else(PoisonError::into_inner).0
+    fn wait_for<'a>(
+        &self,
+        gathered: MutexGuard<'a, Gathered>,
+        time: Duration,
+    ) -> MutexGuard<'a, Gathered> {
+        self.more
+            .wait_timeout(gathered, time)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }
 

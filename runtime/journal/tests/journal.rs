@@ -37,7 +37,10 @@ fn line(number: u64) -> Vec<u8> {
 fn put(journal: &Journal, session: SessionKey, numbers: std::ops::RangeInclusive<u64>) {
     let lines: Vec<u8> = numbers.clone().flat_map(line).collect();
     let count = u32::try_from(numbers.clone().count()).unwrap();
-    journal.put_entries(session, *numbers.start(), count, &lines).wait().unwrap();
+    journal
+        .put_entries(session, *numbers.start(), count, &lines)
+        .wait()
+        .unwrap();
 }
 
 /// All lines from a number on, and what is missing.
@@ -64,11 +67,17 @@ fn what_was_stored_is_there_after_the_next_opening() {
     assert_eq!((journal.epoch(), opened.was_closed), (1, true));
     let (one, _) = journal.create("one", b"{\"n\":1}").unwrap();
     let (two, _) = journal.create("two", b"{\"n\":2}").unwrap();
-    assert_eq!(journal.create("one", b"{}").unwrap_err(), CreateError::Exists(one));
+    assert_eq!(
+        journal.create("one", b"{}").unwrap_err(),
+        CreateError::Exists(one)
+    );
     put(&journal, one, 1..=10);
     put(&journal, two, 1..=3);
     put(&journal, one, 11..=20);
-    journal.put_facts(two, 3, b"{\"n\":3}", Settled::Yes).wait().unwrap();
+    journal
+        .put_facts(two, 3, b"{\"n\":3}", Settled::Yes)
+        .wait()
+        .unwrap();
     assert_eq!(read(&journal, one, 5), (lines(5..=20), vec![]));
     journal.close().unwrap();
 
@@ -82,7 +91,10 @@ fn what_was_stored_is_there_after_the_next_opening() {
     assert_eq!(journal.known(one).unwrap().last, 20);
     assert_eq!(read(&journal, one, 1), (lines(1..=20), vec![]));
     assert_eq!(read(&journal, one, 21), (vec![], vec![]));
-    assert_eq!(journal.create("one", b"{}").unwrap_err(), CreateError::Exists(one));
+    assert_eq!(
+        journal.create("one", b"{}").unwrap_err(),
+        CreateError::Exists(one)
+    );
     put(&journal, one, 21..=21);
     assert_eq!(read(&journal, one, 20), (lines(20..=21), vec![]));
 }
@@ -92,7 +104,9 @@ fn sessions_spread_over_many_segments() {
     let folder = folder();
     let sessions = 5;
     let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
-    let keys: Vec<_> = (0..sessions).map(|n| journal.create(&format!("s{n}"), b"{}").unwrap().0).collect();
+    let keys: Vec<_> = (0..sessions)
+        .map(|n| journal.create(&format!("s{n}"), b"{}").unwrap().0)
+        .collect();
     for number in 1..=100 {
         for key in &keys {
             put(&journal, *key, number..=number);
@@ -101,7 +115,14 @@ fn sessions_spread_over_many_segments() {
     let logs = |folder: &Path| {
         fs::read_dir(folder)
             .unwrap()
-            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|e| e == "log"))
+            .filter(|entry| {
+                entry
+                    .as_ref()
+                    .unwrap()
+                    .path()
+                    .extension()
+                    .is_some_and(|e| e == "log")
+            })
             .count()
     };
     assert!(logs(folder.path()) > 10);
@@ -116,19 +137,28 @@ fn sessions_spread_over_many_segments() {
             match (damaged, path.extension().and_then(|e| e.to_str())) {
                 ("directory", Some("dir")) => fs::write(path, b"no directory").unwrap(),
                 ("no directory", Some("dir")) => fs::remove_file(path).unwrap(),
-                ("checkpoint", None) if path.ends_with("checkpoint") => fs::write(path, b"none").unwrap(),
+                ("checkpoint", None) if path.ends_with("checkpoint") => {
+                    fs::write(path, b"none").unwrap()
+                }
                 _ => {}
             }
         }
         let (journal, opened) = Journal::open(folder.path(), small_segments()).unwrap();
         assert_eq!(opened.damaged, [], "{damaged}");
         for key in &keys {
-            assert_eq!(read(&journal, *key, 1), (lines(1..=100), vec![]), "{damaged}");
+            assert_eq!(
+                read(&journal, *key, 1),
+                (lines(1..=100), vec![]),
+                "{damaged}"
+            );
         }
         journal.close().unwrap();
     }
     let report = check(folder.path()).unwrap();
-    assert_eq!((report.sessions, report.entries, report.damaged), (5, 500, vec![]));
+    assert_eq!(
+        (report.sessions, report.entries, report.damaged),
+        (5, 500, vec![])
+    );
 
     // What was removed leaves no byte, and segments of it alone go.
     let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
@@ -142,7 +172,10 @@ fn sessions_spread_over_many_segments() {
     journal.remove(keys[0]).unwrap();
     assert!(logs(folder.path()) < before);
     assert_eq!(journal.sessions(), 0);
-    assert!(matches!(journal.create("s3", b"{}"), Err(CreateError::Exists(_))));
+    assert!(matches!(
+        journal.create("s3", b"{}"),
+        Err(CreateError::Exists(_))
+    ));
     journal.close().unwrap();
     for entry in fs::read_dir(folder.path()).unwrap() {
         let bytes = fs::read(entry.unwrap().path()).unwrap();
@@ -152,7 +185,10 @@ fn sessions_spread_over_many_segments() {
     assert_eq!((report.sessions, report.damaged), (0, vec![]));
     let (journal, opened) = Journal::open(folder.path(), small_segments()).unwrap();
     assert_eq!(opened.damaged, []);
-    assert!(matches!(journal.create("s3", b"{}"), Err(CreateError::Exists(_))));
+    assert!(matches!(
+        journal.create("s3", b"{}"),
+        Err(CreateError::Exists(_))
+    ));
 }
 
 #[test]
@@ -161,12 +197,13 @@ fn a_second_process_is_refused_with_the_first_ones_pid() {
     let (journal, _) = open(folder.path());
     let refused = Journal::open(folder.path(), Options::default()).unwrap_err();
     let own = std::process::id();
-    assert!(matches!(&refused, OpenError::InUse { pid: Some(pid), .. } if *pid == own), "{refused}");
     assert!(
-        refused
-            .to_string()
-            .ends_with(&format!("is in use by the process {own}; stop that process, or name another folder"))
+        matches!(&refused, OpenError::InUse { pid: Some(pid), .. } if *pid == own),
+        "{refused}"
     );
+    assert!(refused.to_string().ends_with(&format!(
+        "is in use by the process {own}; stop that process, or name another folder"
+    )));
     journal.close().unwrap();
     open(folder.path());
 }
@@ -174,14 +211,29 @@ fn a_second_process_is_refused_with_the_first_ones_pid() {
 #[test]
 fn a_newer_format_and_another_folder_are_refused_with_a_sentence() {
     let folder = folder();
-    fs::write(folder.path().join("format"), r#"{"format":2,"salt":"x","more":1}"#).unwrap();
-    let refused = Journal::open(folder.path(), Options::default()).unwrap_err().to_string();
-    assert!(refused.ends_with("has format 2, and this program knows formats up to 1; update the program"));
+    fs::write(
+        folder.path().join("format"),
+        r#"{"format":2,"salt":"x","more":1}"#,
+    )
+    .unwrap();
+    let refused = Journal::open(folder.path(), Options::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused
+            .ends_with("has format 2, and this program knows formats up to 1; update the program")
+    );
     fs::write(folder.path().join("format"), "not JSON").unwrap();
-    assert!(matches!(Journal::open(folder.path(), Options::default()), Err(OpenError::NoJournal { .. })));
+    assert!(matches!(
+        Journal::open(folder.path(), Options::default()),
+        Err(OpenError::NoJournal { .. })
+    ));
     fs::remove_file(folder.path().join("format")).unwrap();
     fs::write(folder.path().join("00000001.log"), "x").unwrap();
-    assert!(matches!(Journal::open(folder.path(), Options::default()), Err(OpenError::NoJournal { .. })));
+    assert!(matches!(
+        Journal::open(folder.path(), Options::default()),
+        Err(OpenError::NoJournal { .. })
+    ));
 }
 
 /// A journal with two sessions, and the path of its log.
@@ -205,24 +257,47 @@ fn a_flipped_byte_costs_what_it_is_in_and_is_named() {
     let nth = |text: &[u8], nth: usize| memchr::memmem::find_iter(&bytes, text).nth(nth).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&log).unwrap();
     // In a line of the second session.
-    file.write_all_at(b"X", nth(b"the entry 4", 1) as u64).unwrap();
+    file.write_all_at(b"X", nth(b"the entry 4", 1) as u64)
+        .unwrap();
     let report = check(folder.path()).unwrap();
-    let damage: Vec<_> = report.damaged.iter().map(|d| (d.session, d.damage)).collect();
+    let damage: Vec<_> = report
+        .damaged
+        .iter()
+        .map(|d| (d.session, d.damage))
+        .collect();
     assert_eq!(damage, [(Some(two), Damage::Entries { from: 4, to: 4 })]);
     let (journal, _) = open(folder.path());
     assert_eq!(read(&journal, one, 1), (lines(1..=9), vec![]));
-    assert_eq!(read(&journal, two, 1), ([lines(1..=3), lines(5..=9)].concat(), vec![(4, 4)]));
+    assert_eq!(
+        read(&journal, two, 1),
+        ([lines(1..=3), lines(5..=9)].concat(), vec![(4, 4)])
+    );
     journal.close().unwrap();
 
     // In the head of a block: of the first session's sixth entry, 40 bytes before it.
-    file.write_all_at(b"X", nth(b"{\"seq\":6", 0) as u64 - 40).unwrap();
+    file.write_all_at(b"X", nth(b"{\"seq\":6", 0) as u64 - 40)
+        .unwrap();
     let report = check(folder.path()).unwrap();
     assert_eq!(report.damaged.len(), 4, "{:?}", report.damaged);
-    let named: Vec<_> = report.damaged.iter().filter(|d| d.session == Some(one)).map(|d| d.damage).collect();
+    let named: Vec<_> = report
+        .damaged
+        .iter()
+        .filter(|d| d.session == Some(one))
+        .map(|d| d.damage)
+        .collect();
     assert_eq!(named, [Damage::Entries { from: 6, to: 6 }]);
     let (journal, opened) = open(folder.path());
-    assert!(matches!(opened.damaged[0].damage, Damage::Unreadable { segment: 1, .. }), "{opened:?}");
-    assert_eq!(read(&journal, one, 1), ([lines(1..=5), lines(7..=9)].concat(), vec![(6, 6)]));
+    assert!(
+        matches!(
+            opened.damaged[0].damage,
+            Damage::Unreadable { segment: 1, .. }
+        ),
+        "{opened:?}"
+    );
+    assert_eq!(
+        read(&journal, one, 1),
+        ([lines(1..=5), lines(7..=9)].concat(), vec![(6, 6)])
+    );
 }
 
 #[test]
@@ -239,7 +314,9 @@ fn an_end_that_is_cut_off_is_noticed() {
     );
     let (journal, opened) = open(folder.path());
     assert!(!opened.was_closed);
-    assert!(matches!(opened.damaged[..], [lost] if matches!(lost.damage, Damage::MissingEnd { .. })));
+    assert!(
+        matches!(opened.damaged[..], [lost] if matches!(lost.damage, Damage::MissingEnd { .. }))
+    );
     let last = journal.known(one).unwrap().last;
     assert!((7..9).contains(&last));
     put(&journal, one, last + 1..=last + 2);
@@ -264,16 +341,19 @@ fn what_is_stored_survives_sigkill() {
         // Killed after so many lines, wherever it is by then.
         for _ in 0..20 + round * 37 {
             let line = said.next().unwrap().unwrap();
-            if let Some((session, number)) =
-                line.split_once(' ').and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
+            if let Some((session, number)) = line
+                .split_once(' ')
+                .and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
             {
                 stored.insert(session, number);
             }
         }
         child.kill().unwrap();
         for line in said {
-            if let Some((session, number)) =
-                line.unwrap().split_once(' ').and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
+            if let Some((session, number)) = line
+                .unwrap()
+                .split_once(' ')
+                .and_then(|(s, n)| Some((s.parse().ok()?, n.parse().ok()?)))
             {
                 stored.insert(session, number);
             }
@@ -284,7 +364,10 @@ fn what_is_stored_survives_sigkill() {
         for (session, number) in &stored {
             let key = journal.find(&session.to_string()).unwrap();
             let last = journal.known(key).unwrap().last;
-            assert!(last >= *number, "session {session}: {number} were stored, {last} are there");
+            assert!(
+                last >= *number,
+                "session {session}: {number} were stored, {last} are there"
+            );
             assert_eq!(read(&journal, key, 1), (lines(1..=last), vec![]));
         }
         journal.close().unwrap();
@@ -296,7 +379,9 @@ fn what_is_stored_survives_sigkill() {
 /// The process that is killed: says what is stored.
 #[test]
 fn a_child_that_stores() {
-    let Some(folder) = std::env::var_os("JOURNAL_CHILD") else { return };
+    let Some(folder) = std::env::var_os("JOURNAL_CHILD") else {
+        return;
+    };
     let (journal, _) = Journal::open(Path::new(&folder), small_segments()).unwrap();
     let keys: Vec<_> = (0..8)
         .map(|n: u32| match journal.create(&n.to_string(), b"{}") {
@@ -305,7 +390,10 @@ fn a_child_that_stores() {
             Err(other) => panic!("{other}"),
         })
         .collect();
-    let mut last: Vec<_> = keys.iter().map(|key| journal.known(*key).map_or(0, |known| known.last)).collect();
+    let mut last: Vec<_> = keys
+        .iter()
+        .map(|key| journal.known(*key).map_or(0, |known| known.last))
+        .collect();
     loop {
         let tickets: Vec<_> = keys
             .iter()

@@ -135,20 +135,34 @@ impl Prices {
     ///
     /// The file cannot be read, is too large, or is not a table of prices.
     pub fn with_file(mut self, path: &Path) -> Result<Self, Error> {
-        let failed = |error| Error::Read { path: path.to_owned(), error };
+        let failed = |error| Error::Read {
+            path: path.to_owned(),
+            error,
+        };
         let mut text = Vec::new();
         let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+        file.take(MOST_BYTES + 1)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
         if text.len() as u64 > MOST_BYTES {
-            return Err(Error::TooLarge { path: path.to_owned() });
+            return Err(Error::TooLarge {
+                path: path.to_owned(),
+            });
         }
-        let table: Table =
-            serde_json::from_slice(&text).map_err(|error| Error::Form { path: path.to_owned(), error })?;
+        let table: Table = serde_json::from_slice(&text).map_err(|error| Error::Form {
+            path: path.to_owned(),
+            error,
+        })?;
         let negative = |(model, price): (&String, &Option<Price>)| {
-            price.is_some_and(|price| price.is_negative()).then(|| model.clone())
+            price
+                .is_some_and(|price| price.is_negative())
+                .then(|| model.clone())
         };
         if let Some(model) = table.models.iter().find_map(negative) {
-            return Err(Error::Negative { path: path.to_owned(), model });
+            return Err(Error::Negative {
+                path: path.to_owned(),
+                model,
+            });
         }
         self.add(table);
         Ok(self)
@@ -177,13 +191,18 @@ impl Prices {
             (output, price.output),
         ];
         #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-        let cost = parts.iter().map(|(tokens, price)| *tokens as f64 / PER * price).sum();
+        let cost = parts
+            .iter()
+            .map(|(tokens, price)| *tokens as f64 / PER * price)
+            .sum();
         Some(cost)
     }
 
     fn price(&self, model: &str) -> Option<&Price> {
         let name = key(model);
-        self.models.get(&name).or_else(|| self.models.get(without_date(&name)))
+        self.models
+            .get(&name)
+            .or_else(|| self.models.get(without_date(&name)))
     }
 
     fn add(&mut self, table: Table) {
@@ -201,7 +220,9 @@ impl Prices {
 impl Price {
     fn is_negative(&self) -> bool {
         let cached = [self.cache_read, self.cache_write].into_iter().flatten();
-        cached.chain([self.input, self.output]).any(|price| price < 0.0)
+        cached
+            .chain([self.input, self.output])
+            .any(|price| price < 0.0)
     }
 }
 
@@ -218,7 +239,11 @@ fn without_date(name: &str) -> &str {
     }
     let is_date = |end: &str| {
         let digits = end.bytes().filter(u8::is_ascii_digit).count();
-        digits == 8 && end.starts_with("-20") && end.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        digits == 8
+            && end.starts_with("-20")
+            && end
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'-')
     };
     [9, 11]
         .iter()

@@ -5,7 +5,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime};
+use criterion::{
+    BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
+};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
 use trunkline_process::{ChildSpec, Containment, containment_support, spawn};
@@ -22,17 +24,24 @@ fn bare() {
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(LINE).unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     drop(stdin);
     child.wait().unwrap();
 }
 
 async fn contained(containment: Containment) {
-    let mut child = spawn(ChildSpec::new("cat").containment(containment)).await.unwrap();
+    let mut child = spawn(ChildSpec::new("cat").containment(containment))
+        .await
+        .unwrap();
     let mut stdin = child.take_stdin().unwrap();
     stdin.write_all(LINE).await.unwrap();
     let mut line = String::new();
-    tokio::io::BufReader::new(child.take_stdout().unwrap()).read_line(&mut line).await.unwrap();
+    tokio::io::BufReader::new(child.take_stdout().unwrap())
+        .read_line(&mut line)
+        .await
+        .unwrap();
     drop(stdin);
     child.finish().await;
 }

@@ -37,7 +37,12 @@ pub struct Child {
 impl Child {
     /// Makes a started child known to the current runtime; on an error it is killed.
     pub(crate) fn new(launched: Launched, attachment: Attachment) -> io::Result<Self> {
-        let Launched { tree, stdin, stdout, stderr } = launched;
+        let Launched {
+            tree,
+            stdin,
+            stdout,
+            stderr,
+        } = launched;
         let end = EndWatch::new(tree.pidfd())?;
         let (private_dir, temp_dir) = match &tree.owned().private {
             Some(private) => (private.path().to_owned(), private.temp().to_owned()),
@@ -111,7 +116,9 @@ impl Child {
         // Readiness first: a loop that asks anew each time it wakes must not cost a system call each time.
         loop {
             // An error means that the runtime shuts down, and nothing will wake this task again. Drop does the rest.
-            let Ok(mut ended) = self.end.ended().await else { return Exit::UNKNOWN };
+            let Ok(mut ended) = self.end.ended().await else {
+                return Exit::UNKNOWN;
+            };
             if let Some(exit) = self.tree.try_reap() {
                 return exit;
             }
@@ -133,7 +140,9 @@ impl Child {
             return Poll::Ready(exit);
         }
         loop {
-            let Ok(mut ended) = ready!(self.end.poll_ended(cx)) else { return Poll::Ready(Exit::UNKNOWN) };
+            let Ok(mut ended) = ready!(self.end.poll_ended(cx)) else {
+                return Poll::Ready(Exit::UNKNOWN);
+            };
             if let Some(exit) = self.tree.try_reap() {
                 return Poll::Ready(exit);
             }

@@ -85,21 +85,32 @@ impl Support {
     pub fn choose(&self, asked: Containment, at_least: Containment) -> Result<Choice, String> {
         let choice = self.best(asked)?;
         if choice.used.strength() < at_least.strength() {
-            let why = choice.why_not_better.unwrap_or_else(|| format!("{asked} was asked for"));
-            return Err(format!("{at_least} is required, and only {} can be used: {why}", choice.used));
+            let why = choice
+                .why_not_better
+                .unwrap_or_else(|| format!("{asked} was asked for"));
+            return Err(format!(
+                "{at_least} is required, and only {} can be used: {why}",
+                choice.used
+            ));
         }
         Ok(choice)
     }
 
     fn best(&self, asked: Containment) -> Result<Choice, String> {
-        let plainly = |used| Choice { used, why_not_better: None };
+        let plainly = |used| Choice {
+            used,
+            why_not_better: None,
+        };
         match asked {
             Containment::Namespace => self.namespace.clone().map(|()| plainly(asked)),
             Containment::Reaper => self.reaper.clone().map(|()| plainly(asked)),
             Containment::Group => Ok(plainly(asked)),
             Containment::Auto => Ok(match (&self.namespace, &self.reaper) {
                 (Ok(()), _) => plainly(Containment::Namespace),
-                (Err(why), Ok(())) => Choice { used: Containment::Reaper, why_not_better: Some(why.clone()) },
+                (Err(why), Ok(())) => Choice {
+                    used: Containment::Reaper,
+                    why_not_better: Some(why.clone()),
+                },
                 (Err(why), Err(neither)) => Choice {
                     used: Containment::Group,
                     why_not_better: Some(if why == neither {
@@ -124,10 +135,14 @@ pub fn support() -> Support {
     }
     let namespace = trial::run(Keep::Namespace);
     let reaper = trial::run(Keep::Reaper);
-    let is_passing =
-        [&namespace, &reaper].iter().any(|tried| matches!(tried, Err(error) if error.is_passing));
+    let is_passing = [&namespace, &reaper]
+        .iter()
+        .any(|tried| matches!(tried, Err(error) if error.is_passing));
     let text = |tried: Result<(), trial::Refusal>| tried.map_err(|refusal| refusal.text);
-    let support = Support { namespace: text(namespace), reaper: text(reaper) };
+    let support = Support {
+        namespace: text(namespace),
+        reaper: text(reaper),
+    };
     if !is_passing {
         *found = Some(support.clone());
     }
@@ -139,7 +154,10 @@ mod tests {
     use super::*;
 
     fn support(namespace: Result<(), &str>, reaper: Result<(), &str>) -> Support {
-        Support { namespace: namespace.map_err(Into::into), reaper: reaper.map_err(Into::into) }
+        Support {
+            namespace: namespace.map_err(Into::into),
+            reaper: reaper.map_err(Into::into),
+        }
     }
 
     #[test]
@@ -161,20 +179,35 @@ mod tests {
     fn what_is_asked_for_by_name_is_used_or_refused() {
         let nothing = support(Err("n"), Err("r"));
         let any = Containment::Auto;
-        assert_eq!(nothing.choose(Containment::Namespace, any), Err("n".to_owned()));
-        assert_eq!(nothing.choose(Containment::Reaper, any), Err("r".to_owned()));
-        assert_eq!(nothing.choose(Containment::Group, any).unwrap().used, Containment::Group);
+        assert_eq!(
+            nothing.choose(Containment::Namespace, any),
+            Err("n".to_owned())
+        );
+        assert_eq!(
+            nothing.choose(Containment::Reaper, any),
+            Err("r".to_owned())
+        );
+        assert_eq!(
+            nothing.choose(Containment::Group, any).unwrap().used,
+            Containment::Group
+        );
     }
 
     #[test]
     fn what_is_too_weak_is_not_used_and_what_is_better_is() {
         use Containment::{Auto, Group, Namespace, Reaper};
-        let (all, some, nothing) =
-            (support(Ok(()), Ok(())), support(Err("n"), Ok(())), support(Err("n"), Err("r")));
+        let (all, some, nothing) = (
+            support(Ok(()), Ok(())),
+            support(Err("n"), Ok(())),
+            support(Err("n"), Err("r")),
+        );
         assert_eq!(all.choose(Auto, Reaper).unwrap().used, Namespace);
         assert_eq!(some.choose(Auto, Reaper).unwrap().used, Reaper);
         let why = nothing.choose(Auto, Reaper).unwrap_err();
-        assert!(why.contains("reaper is required") && why.contains("r"), "{why}");
+        assert!(
+            why.contains("reaper is required") && why.contains("r"),
+            "{why}"
+        );
         assert!(some.choose(Auto, Namespace).is_err());
         assert!(all.choose(Group, Reaper).is_err());
     }

@@ -29,7 +29,11 @@ impl BootInstant {
     pub fn now() -> Self {
         let now = clock_gettime(CLOCK);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-        Self(seconds.saturating_mul(NANOS).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0)))
+        Self(
+            seconds
+                .saturating_mul(NANOS)
+                .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0)),
+        )
     }
 
     /// The moment so many nanoseconds after the machine's start.
@@ -70,7 +74,10 @@ impl Add<Duration> for BootInstant {
 
     /// Later by `time`; the last moment that there is, when that is too late to be told.
     fn add(self, time: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -96,7 +103,10 @@ struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self { until: BootInstant(0), lifelines: Vec::new() }
+        Self {
+            until: BootInstant(0),
+            lifelines: Vec::new(),
+        }
     }
 }
 
@@ -104,7 +114,10 @@ impl Deadline {
     /// A deadline at a moment.
     #[must_use]
     pub fn new(until: BootInstant) -> Self {
-        Self(Arc::new(Mutex::new(State { until, ..State::default() })))
+        Self(Arc::new(Mutex::new(State {
+            until,
+            ..State::default()
+        })))
     }
 
     /// Until when children may live now.
@@ -128,7 +141,9 @@ impl Deadline {
         state.until = until;
         // An init that reads nothing has older ones before it, and kills no later than it may.
         state.lifelines.retain(|lifeline| {
-            lifeline.upgrade().is_some_and(|end| lifeline::send(&end, until.to_record()) != Sent::Gone)
+            lifeline
+                .upgrade()
+                .is_some_and(|end| lifeline::send(&end, until.to_record()) != Sent::Gone)
         });
     }
 
@@ -142,7 +157,9 @@ impl Deadline {
         let (held, own) = lifeline::pair()?;
         let own = Arc::new(own);
         lifeline::send(&own, state.until.to_record());
-        state.lifelines.retain(|lifeline| lifeline.strong_count() > 0);
+        state
+            .lifelines
+            .retain(|lifeline| lifeline.strong_count() > 0);
         state.lifelines.push(Arc::downgrade(&own));
         Ok(Some((held, own)))
     }
@@ -162,7 +179,13 @@ mod tests {
     fn read(held: &OwnedFd) -> Vec<BootInstant> {
         let mut bytes = [0; RECORD * 16];
         let length = rustix::io::read(held, &mut bytes).unwrap();
-        bytes[..length].as_chunks().0.iter().copied().map(BootInstant::from_record).collect()
+        bytes[..length]
+            .as_chunks()
+            .0
+            .iter()
+            .copied()
+            .map(BootInstant::from_record)
+            .collect()
     }
 
     #[test]
@@ -170,7 +193,10 @@ mod tests {
         assert_eq!(CLOCK as i32, libc::CLOCK_BOOTTIME);
         let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
         let before: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
-        assert!(BootInstant::now().as_nanos() as f64 / 1e9 >= before, "{uptime}");
+        assert!(
+            BootInstant::now().as_nanos() as f64 / 1e9 >= before,
+            "{uptime}"
+        );
     }
 
     #[test]
@@ -188,7 +214,10 @@ mod tests {
         let later = first + FAR;
         deadline.clone().extend(later);
         let (other, _its_own) = deadline.tie().unwrap().unwrap();
-        assert_eq!((read(&one), read(&other), deadline.until()), (vec![first, later], vec![later], later));
+        assert_eq!(
+            (read(&one), read(&other), deadline.until()),
+            (vec![first, later], vec![later], later)
+        );
         // What is not later changes nothing.
         deadline.extend(first);
         deadline.extend(later);

@@ -21,8 +21,15 @@ const DEFAULT_TERM: &str = "xterm-256color";
 
 /// Beginnings of names that load code: the loaders of Linux and macOS, functions that bash takes over, Lua's paths,
 /// .NET's profilers.
-const CODE_FAMILIES: [&[u8]; 7] =
-    [b"LD_", b"DYLD_", b"BASH_FUNC_", b"LUA_INIT", b"LUA_PATH", b"LUA_CPATH", b"CORECLR_PROFILER"];
+const CODE_FAMILIES: [&[u8]; 7] = [
+    b"LD_",
+    b"DYLD_",
+    b"BASH_FUNC_",
+    b"LUA_INIT",
+    b"LUA_PATH",
+    b"LUA_CPATH",
+    b"CORECLR_PROFILER",
+];
 
 /// Names that load code, by what reads them.
 const CODE: [&[u8]; 39] = [
@@ -125,8 +132,15 @@ pub fn child_environment(
         environment.variables.insert(name, value);
     }
     environment.variables.extend(private);
-    environment.variables.extend(declared.iter().map(|(name, value)| (name.clone(), value.clone())));
-    environment.variables.entry("TERM".into()).or_insert_with(|| DEFAULT_TERM.into());
+    environment.variables.extend(
+        declared
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
+    environment
+        .variables
+        .entry("TERM".into())
+        .or_insert_with(|| DEFAULT_TERM.into());
     environment.withheld.sort();
     environment
 }
@@ -166,7 +180,13 @@ pub fn loads_code(name: &OsStr) -> bool {
 pub fn loads_natively(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"LD_")
-        || [&b"GLIBC_TUNABLES"[..], b"GCONV_PATH", b"LOCPATH", b"NLSPATH"].contains(&name)
+        || [
+            &b"GLIBC_TUNABLES"[..],
+            b"GCONV_PATH",
+            b"LOCPATH",
+            b"NLSPATH",
+        ]
+        .contains(&name)
 }
 
 /// Under what name a variable passes through an init to its program: one that would have code loaded into the init
@@ -182,7 +202,9 @@ pub(crate) fn shielded(name: &OsStr) -> OsString {
 
 /// The name that a shielded variable has for the program.
 pub(crate) fn unshielded(name: &OsStr) -> Option<&OsStr> {
-    name.as_bytes().strip_prefix(SHIELD.as_bytes()).map(OsStr::from_bytes)
+    name.as_bytes()
+        .strip_prefix(SHIELD.as_bytes())
+        .map(OsStr::from_bytes)
 }
 
 impl std::fmt::Debug for Environment {
@@ -306,16 +328,25 @@ mod tests {
     ];
 
     fn map(pairs: Pairs) -> BTreeMap<OsString, OsString> {
-        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
     }
 
     #[test]
     fn the_environment_is_the_list_and_what_was_declared() {
         for case in CASES {
-            let made =
-                child_environment(map(case.host), case.inherit, map(case.private), &map(case.declared));
+            let made = child_environment(
+                map(case.host),
+                case.inherit,
+                map(case.private),
+                &map(case.declared),
+            );
             let mut child = map(case.child);
-            child.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
+            child
+                .entry("TERM".into())
+                .or_insert_with(|| "xterm-256color".into());
             assert_eq!(made.variables, child, "{}", case.says);
             assert_eq!(made.withheld, case.withheld, "{}", case.says);
         }

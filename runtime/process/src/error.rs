@@ -55,7 +55,10 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The system is short of processes, memory, threads or descriptors. Trying again later may work.
-    #[error("start {program:?}: out of processes, memory or descriptors; {}", after_shortage(source, limits))]
+    #[error(
+        "start {program:?}: out of processes, memory or descriptors; {}",
+        after_shortage(source, limits)
+    )]
     Resources {
         /// The program as it was asked for.
         program: OsString,
@@ -97,7 +100,9 @@ pub enum SpawnError {
         reason: String,
     },
     /// Its deadline has passed. It starts when that is [extended](crate::Deadline::extend).
-    #[error("start {program:?}: the deadline of this host's children has passed, and was not extended")]
+    #[error(
+        "start {program:?}: the deadline of this host's children has passed, and was not extended"
+    )]
     Late {
         /// The program as it was asked for.
         program: OsString,
@@ -114,16 +119,25 @@ pub enum SpawnError {
 
 /// Whether an error may pass by itself.
 pub(crate) fn is_shortage(errno: Option<Errno>) -> bool {
-    matches!(errno, Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE))
+    matches!(
+        errno,
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE)
+    )
 }
 
 /// What to do about a shortage: a limit of ours that may be its cause is named.
 fn after_shortage(source: &io::Error, limits: &Limits) -> String {
-    let processes = limits.processes.filter(|number| *number != Limits::PROCESSES);
+    let processes = limits
+        .processes
+        .filter(|number| *number != Limits::PROCESSES);
     let ours = match Errno::from_io_error(source) {
         Some(Errno::AGAIN) => processes.map(|number| format!("{number} processes")),
-        Some(Errno::NOMEM) => limits.memory.map(|bytes| format!("{} of memory", shown_size(bytes))),
-        Some(Errno::MFILE) => limits.open_files.map(|number| format!("{number} open files")),
+        Some(Errno::NOMEM) => limits
+            .memory
+            .map(|bytes| format!("{} of memory", shown_size(bytes))),
+        Some(Errno::MFILE) => limits
+            .open_files
+            .map(|number| format!("{number} open files")),
         _ => None,
     };
     match ours {
@@ -139,9 +153,13 @@ fn not_found(path: Option<&OsString>) -> String {
     match path {
         Some(path) if path.len() > SHOWN_PATH => {
             let folders = std::env::split_paths(path).count();
-            format!("not found in the {folders} folders of PATH; install it, or name it by its full path")
+            format!(
+                "not found in the {folders} folders of PATH; install it, or name it by its full path"
+            )
         }
-        Some(path) => format!("not found in PATH {path:?}; install it, or name it by its full path"),
+        Some(path) => {
+            format!("not found in PATH {path:?}; install it, or name it by its full path")
+        }
         None => "no such file; check the path".to_owned(),
     }
 }

@@ -19,7 +19,10 @@ pub struct Exit {
 
 impl Exit {
     /// The status was taken by somebody else: the embedder reaps every child (`waitpid(-1)`), or ignores SIGCHLD.
-    pub const UNKNOWN: Self = Self { code: None, signal: None };
+    pub const UNKNOWN: Self = Self {
+        code: None,
+        signal: None,
+    };
 
     /// Whether it ended by itself with code 0.
     #[must_use]
@@ -28,7 +31,10 @@ impl Exit {
     }
 
     pub(crate) fn from_wait(status: &WaitIdStatus) -> Self {
-        Self { code: status.exit_status(), signal: status.terminating_signal() }
+        Self {
+            code: status.exit_status(),
+            signal: status.terminating_signal(),
+        }
     }
 }
 
@@ -51,8 +57,20 @@ mod tests {
 
     #[test]
     fn an_exit_reads_as_a_cause() {
-        let coded = |code| Exit { code: Some(code), signal: None }.to_string();
-        let signalled = |number| Exit { code: None, signal: Some(number) }.to_string();
+        let coded = |code| {
+            Exit {
+                code: Some(code),
+                signal: None,
+            }
+            .to_string()
+        };
+        let signalled = |number| {
+            Exit {
+                code: None,
+                signal: Some(number),
+            }
+            .to_string()
+        };
         assert_eq!(coded(0), "exit status 0");
         assert_eq!(coded(3), "exit status 3");
         assert_eq!(signalled(9), "signal 9 (SIGKILL)");

@@ -23,8 +23,17 @@ impl ProcessIdentity {
     #[must_use]
     pub fn of_this() -> Option<Self> {
         let pid = std::process::id();
-        let boot = proc::boot().ok()?.chars().filter(char::is_ascii_hexdigit).collect();
-        Some(Self { boot, namespace: proc::namespace().ok()?, pid, started: started(pid)? })
+        let boot = proc::boot()
+            .ok()?
+            .chars()
+            .filter(char::is_ascii_hexdigit)
+            .collect();
+        Some(Self {
+            boot,
+            namespace: proc::namespace().ok()?,
+            pid,
+            started: started(pid)?,
+        })
     }
 
     /// Reads its text; what follows after a further dot is ignored.
@@ -44,7 +53,9 @@ impl ProcessIdentity {
     /// Whether it is certain that it runs no longer: numbers of another namespace say nothing here.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        let Some(this) = Self::of_this() else { return false };
+        let Some(this) = Self::of_this() else {
+            return false;
+        };
         self.boot != this.boot
             || (self.namespace == this.namespace && started(self.pid) != Some(self.started))
     }
@@ -52,7 +63,11 @@ impl ProcessIdentity {
 
 impl fmt::Display for ProcessIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}.{}", self.boot, self.namespace, self.pid, self.started)
+        write!(
+            f,
+            "{}.{}.{}.{}",
+            self.boot, self.namespace, self.pid, self.started
+        )
     }
 }
 
@@ -67,14 +82,29 @@ mod tests {
     #[test]
     fn only_what_certainly_runs_no_longer_is_gone() {
         let this = ProcessIdentity::of_this().unwrap();
-        assert_eq!(ProcessIdentity::parse(&format!("{this}.more")), Some(this.clone()));
+        assert_eq!(
+            ProcessIdentity::parse(&format!("{this}.more")),
+            Some(this.clone())
+        );
         assert!(!this.is_gone());
-        let before = ProcessIdentity { boot: "before".to_owned(), ..this.clone() };
+        let before = ProcessIdentity {
+            boot: "before".to_owned(),
+            ..this.clone()
+        };
         assert!(before.is_gone(), "the machine was started again");
-        let other = ProcessIdentity { started: this.started + 1, ..this.clone() };
+        let other = ProcessIdentity {
+            started: this.started + 1,
+            ..this.clone()
+        };
         assert!(other.is_gone(), "the number belongs to another process now");
-        let elsewhere = ProcessIdentity { namespace: this.namespace + 1, ..other };
-        assert!(!elsewhere.is_gone(), "numbers of another namespace say nothing");
+        let elsewhere = ProcessIdentity {
+            namespace: this.namespace + 1,
+            ..other
+        };
+        assert!(
+            !elsewhere.is_gone(),
+            "numbers of another namespace say nothing"
+        );
         for strange in ["", "x", "a.b.c.d.e", "1-2-3-4"] {
             assert_eq!(ProcessIdentity::parse(strange), None, "{strange}");
         }

@@ -134,16 +134,24 @@ struct Ties {
 impl Ties {
     /// Takes over what the host has lent. An error is the exit code.
     fn take(options: &Options) -> Result<Self, i32> {
-        let status = options.status.and_then(|number| system::inherited(number).ok());
+        let status = options
+            .status
+            .and_then(|number| system::inherited(number).ok());
         let mut report = Reporter::new(status);
         let inherited = options.lifeline.map(system::inherited).transpose();
         let lifeline = match inherited {
-            Ok(end) => end.map(|end| Lifeline::new(end, options.counts)).transpose(),
+            Ok(end) => end
+                .map(|end| Lifeline::new(end, options.counts))
+                .transpose(),
             Err(error) => return Err(report.refuse(Step::First, &error)),
         };
         let lifeline = lifeline.map_err(|error| report.refuse(Step::Deadline, &error))?;
         match system::take_signals() {
-            Ok(signals) => Ok(Self { report, lifeline, signals }),
+            Ok(signals) => Ok(Self {
+                report,
+                lifeline,
+                signals,
+            }),
             Err(error) => Err(report.refuse(Step::First, &error)),
         }
     }

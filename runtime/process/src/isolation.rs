@@ -70,7 +70,9 @@ impl Attachment {
 
 impl fmt::Debug for Attachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Attachment").field(&self.0.is_some()).finish()
+        f.debug_tuple("Attachment")
+            .field(&self.0.is_some())
+            .finish()
     }
 }
 
@@ -174,14 +176,25 @@ impl Inside<'_> {
             Descriptors::Lost => None,
         };
         let bridge = self.outlet.map(|outlet| (outlet.port, socket.to_owned()));
-        let command = std::iter::once(self.program.to_owned()).chain(self.args.iter().cloned()).collect();
-        let options = Options { status, bridge, command, ..Options::new(Keep::Plain) };
-        std::iter::once(self.init.into()).chain(options.to_args()).collect()
+        let command = std::iter::once(self.program.to_owned())
+            .chain(self.args.iter().cloned())
+            .collect();
+        let options = Options {
+            status,
+            bridge,
+            command,
+            ..Options::new(Keep::Plain)
+        };
+        std::iter::once(self.init.into())
+            .chain(options.to_args())
+            .collect()
     }
 
     /// The variable `name` of the child.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
-        self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
+        self.environment
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
     }
 }

@@ -99,7 +99,8 @@ pub use crate::isolation::{
     Attachment, Descriptors, Holder, Inside, Isolated, Isolation, IsolationError, Outlet,
 };
 pub use crate::limits::{
-    Enforcement, Enforcer, LimitSupport, Limits, raise_open_files, shown_size, support as limit_support,
+    Enforcement, Enforcer, LimitSupport, Limits, raise_open_files, shown_size,
+    support as limit_support,
 };
 pub use crate::pipe::{PipeEnd, read_held};
 pub use crate::system::proc::descends_from_this;

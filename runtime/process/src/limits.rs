@@ -47,13 +47,21 @@ impl Limits {
     pub const PROCESSES: u64 = 4096;
 
     /// No limit of ours.
-    pub const NONE: Self = Self { processes: None, open_files: None, memory: None };
+    pub const NONE: Self = Self {
+        processes: None,
+        open_files: None,
+        memory: None,
+    };
 }
 
 impl Default for Limits {
     /// [`Limits::PROCESSES`], and no other limit.
     fn default() -> Self {
-        Self { processes: Some(Self::PROCESSES), open_files: None, memory: None }
+        Self {
+            processes: Some(Self::PROCESSES),
+            open_files: None,
+            memory: None,
+        }
     }
 }
 
@@ -61,8 +69,13 @@ impl Default for Limits {
 #[must_use]
 pub fn shown_size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let whole = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
-    whole.map_or_else(|| format!("{bytes} bytes"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+    let whole = units
+        .into_iter()
+        .find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    whole.map_or_else(
+        || format!("{bytes} bytes"),
+        |(unit, shift)| format!("{}{unit}", bytes >> shift),
+    )
 }
 
 /// What makes each limit hold here.
@@ -123,18 +136,31 @@ pub fn support() -> LimitSupport {
     let backend = backend();
     // The kernel looks at the user in the outermost namespace. Root of a user namespace is not exempt, which
     // cannot be known here; it then has more than this says.
-    let without_pids = if geteuid().is_root() { Enforcer::Nothing } else { Enforcer::Rlimit };
+    let without_pids = if geteuid().is_root() {
+        Enforcer::Nothing
+    } else {
+        Enforcer::Rlimit
+    };
     LimitSupport {
         processes: enforcement(backend.processes(), without_pids),
-        open_files: Enforcement { by: Enforcer::Rlimit, not_better: None },
+        open_files: Enforcement {
+            by: Enforcer::Rlimit,
+            not_better: None,
+        },
         memory: enforcement(backend.memory(), Enforcer::Rlimit),
     }
 }
 
 fn enforcement(by_cgroup: Result<Enforcer, &str>, else_by: Enforcer) -> Enforcement {
     match by_cgroup {
-        Ok(by) => Enforcement { by, not_better: None },
-        Err(why) => Enforcement { by: else_by, not_better: Some(why.to_owned()) },
+        Ok(by) => Enforcement {
+            by,
+            not_better: None,
+        },
+        Err(why) => Enforcement {
+            by: else_by,
+            not_better: Some(why.to_owned()),
+        },
     }
 }
 
@@ -151,8 +177,9 @@ fn backend() -> &'static Backend {
 pub(crate) fn prepare(limits: &Limits) -> io::Result<(Option<Cgroup>, Confinement)> {
     let mut confinement = Confinement::default();
     let cgroup = Cgroup::create(backend(), limits);
-    let (counts_processes, counts_memory) =
-        cgroup.as_ref().map_or((false, false), |cgroup| (cgroup.limits_processes(), cgroup.limits_memory()));
+    let (counts_processes, counts_memory) = cgroup.as_ref().map_or((false, false), |cgroup| {
+        (cgroup.limits_processes(), cgroup.limits_memory())
+    });
     if let Some(cgroup) = &cgroup {
         confinement.entrances = cgroup.entrances()?;
     }
@@ -172,31 +199,55 @@ static OPEN_FILES: OnceLock<Option<u64>> = OnceLock::new();
 pub fn raise_open_files() -> io::Result<Option<u64>> {
     let limit = getrlimit(Resource::Nofile);
     OPEN_FILES.get_or_init(|| limit.current);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    )?;
     Ok(limit.maximum)
 }
 
 /// The resource limits for what no cgroup counts. A hard limit can only be lowered, so none asks for more.
-fn resource_limits(limits: &Limits, counts_processes: bool, counts_memory: bool) -> Vec<(Resource, Rlimit)> {
-    let asked_for = limits.processes.filter(|number| !counts_processes && *number != Limits::PROCESSES);
+fn resource_limits(
+    limits: &Limits,
+    counts_processes: bool,
+    counts_memory: bool,
+) -> Vec<(Resource, Rlimit)> {
+    let asked_for = limits
+        .processes
+        .filter(|number| !counts_processes && *number != Limits::PROCESSES);
     let wanted = [
         (Resource::Nofile, limits.open_files),
         (Resource::Nproc, asked_for),
         (Resource::Data, limits.memory.filter(|_| !counts_memory)),
     ];
-    let lowered = wanted
-        .into_iter()
-        .filter_map(|(resource, wanted)| Some((resource, at_most(wanted?, getrlimit(resource).maximum))));
-    let restored = OPEN_FILES.get().filter(|_| limits.open_files.is_none()).map(|before| {
-        let limit = getrlimit(Resource::Nofile);
-        (Resource::Nofile, Rlimit { current: *before, ..limit })
+    let lowered = wanted.into_iter().filter_map(|(resource, wanted)| {
+        Some((resource, at_most(wanted?, getrlimit(resource).maximum)))
     });
+    let restored = OPEN_FILES
+        .get()
+        .filter(|_| limits.open_files.is_none())
+        .map(|before| {
+            let limit = getrlimit(Resource::Nofile);
+            (
+                Resource::Nofile,
+                Rlimit {
+                    current: *before,
+                    ..limit
+                },
+            )
+        });
     lowered.chain(restored).collect()
 }
 
 fn at_most(wanted: u64, hard: Option<u64>) -> Rlimit {
     let value = hard.map_or(wanted, |hard| wanted.min(hard));
-    Rlimit { current: Some(value), maximum: Some(value) }
+    Rlimit {
+        current: Some(value),
+        maximum: Some(value),
+    }
 }
 
 #[cfg(test)]

@@ -40,7 +40,12 @@ pub(crate) struct OwnedResources {
 
 impl OwnedResources {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { cgroup, private, record, _mark: _ } = self;
+        let Self {
+            cgroup,
+            private,
+            record,
+            _mark: _,
+        } = self;
         cgroup.is_none() && private.is_none() && record.is_none()
     }
 
@@ -93,7 +98,10 @@ impl OwnedResources {
 impl Drop for OwnedResources {
     fn drop(&mut self) {
         if !self.try_clear() {
-            reaper::leave(reaper::Orphan { dying: None, owned: std::mem::take(self) });
+            reaper::leave(reaper::Orphan {
+                dying: None,
+                owned: std::mem::take(self),
+            });
         }
     }
 }

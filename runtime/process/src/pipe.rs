@@ -58,7 +58,10 @@ pub fn read_held(pipe: impl AsFd, mut on_bytes: impl FnMut(&[u8])) -> io::Result
 /// Whether a read would return at once, with bytes or with the end.
 fn is_readable(pipe: &impl AsFd) -> io::Result<bool> {
     let mut watched = [PollFd::new(pipe, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     Ok(retry_on_intr(|| poll(&mut watched, Some(&now)))? > 0)
 }
 

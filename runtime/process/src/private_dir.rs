@@ -32,11 +32,21 @@ impl PrivateDir {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(std::path::absolute(root)?)?
             .keep();
-        let mut made = Self { temp: path.join("tmp"), path, config: None, is_settled: false };
+        let mut made = Self {
+            temp: path.join("tmp"),
+            path,
+            config: None,
+            is_settled: false,
+        };
         DirBuilder::new().mode(0o700).create(&made.temp)?;
         if let Some(json) = config {
             let file = made.path.join("config.json");
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?.write_all(json)?;
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&file)?
+                .write_all(json)?;
             made.config = Some(file);
         }
         Ok(made)
@@ -62,7 +72,9 @@ impl PrivateDir {
     /// Removes the configuration file, as soon as its reader has ended; the folder may still be wanted for files
     /// that the process announced with its last bytes.
     pub(crate) fn forget_config(&mut self) {
-        let Some(file) = self.config.take() else { return };
+        let Some(file) = self.config.take() else {
+            return;
+        };
         match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(?file, %error, "could not remove a configuration file");

@@ -39,7 +39,11 @@ pub async fn query(mut spec: ChildSpec, within: Duration) -> Result<QueryOutput,
     spec.hidden.extend(spec.record_dir.take());
     let mut child = spawn(spec).await?;
     drop(child.take_stdin());
-    let (stdout, stderr, tail) = (child.take_stdout(), child.take_stderr(), StderrTail::new(TAIL));
+    let (stdout, stderr, tail) = (
+        child.take_stdout(),
+        child.take_stderr(),
+        StderrTail::new(TAIL),
+    );
     let mut said = Vec::new();
     let ended = {
         let output = async {
@@ -75,7 +79,11 @@ pub async fn query(mut spec: ChildSpec, within: Duration) -> Result<QueryOutput,
         ended
     };
     child.finish().await;
-    Ok(QueryOutput { stderr: tail.text(), exit: ended.ok(), stdout: said })
+    Ok(QueryOutput {
+        stderr: tail.text(),
+        exit: ended.ok(),
+        stdout: said,
+    })
 }
 
 /// Reads to the end, and keeps the beginning.

@@ -49,14 +49,19 @@ pub(crate) fn ensure_running() -> io::Result<()> {
     }
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let heard = bell.try_clone()?;
-    thread::Builder::new().name("trunkline-reaper".into()).spawn(move || run(&heard))?;
+    thread::Builder::new()
+        .name("trunkline-reaper".into())
+        .spawn(move || run(&heard))?;
     let _ = BELL.set(bell);
     Ok(())
 }
 
 /// Leaves a dead or dying child to the thread. Does not block, and needs no runtime.
 pub(crate) fn leave(orphan: Orphan) {
-    INBOX.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
+    INBOX
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(orphan);
     if let Some(bell) = BELL.get() {
         // Fails only when the counter is full, and then the thread has been woken often enough.
         let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
@@ -67,7 +72,11 @@ fn run(bell: &OwnedFd) {
     let mut dying: Vec<Orphan> = Vec::new();
     let mut clearing: Vec<Clearing> = Vec::new();
     loop {
-        wait_for_news(bell, &dying, clearing.iter().map(|clearing| clearing.due).min());
+        wait_for_news(
+            bell,
+            &dying,
+            clearing.iter().map(|clearing| clearing.due).min(),
+        );
         dying.append(&mut INBOX.lock().unwrap_or_else(PoisonError::into_inner));
         let now = Instant::now();
         // All are reaped before the first folder goes: a large folder must not keep zombies.
@@ -88,7 +97,12 @@ struct Clearing {
 
 impl Clearing {
     fn begin(owned: OwnedResources, now: Instant) -> Self {
-        Self { owned, since: now, due: now, wait: LOOK_AGAIN.0 }
+        Self {
+            owned,
+            since: now,
+            due: now,
+            wait: LOOK_AGAIN.0,
+        }
     }
 
     /// Looks again if it is time; whether everything is gone, or given up.

@@ -42,9 +42,16 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
             format!("{path:?} names no folder to remove"),
         ));
     };
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let parent = match openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-    {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let parent = match openat(
+        CWD,
+        parent,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
         Ok(parent) => parent,
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(failed("open", parent, error)),
@@ -60,13 +67,24 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(failed("open", name, error)),
     };
-    let mut removal = Removal { top, moved: 0, taken: 0, has_removed: false, failure: None };
+    let mut removal = Removal {
+        top,
+        moved: 0,
+        taken: 0,
+        has_removed: false,
+        failure: None,
+    };
     for left in (0..ROUNDS).rev() {
         removal.round();
         match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::NOTEMPTY | Errno::EXIST) if left > 0 && removal.is_worth_another_round() => {}
-            Err(error) => return Err(removal.failure.unwrap_or_else(|| failed("remove", name, error))),
+            Err(Errno::NOTEMPTY | Errno::EXIST) if left > 0 && removal.is_worth_another_round() => {
+            }
+            Err(error) => {
+                return Err(removal
+                    .failure
+                    .unwrap_or_else(|| failed("remove", name, error)));
+            }
         }
     }
     Ok(())
@@ -171,7 +189,10 @@ impl Removal {
     }
 }
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// Opens a folder, which its owner may read, write and search then. Fails with `NOTDIR` for a link.
 fn open_folder(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {

@@ -22,6 +22,8 @@ pub fn candidates(program: &OsStr, path: &OsStr, work_dir: &Path) -> Vec<PathBuf
     } else if is_path(program) {
         vec![work_dir.join(program)]
     } else {
-        env::split_paths(path).map(|dir| work_dir.join(dir).join(program)).collect()
+        env::split_paths(path)
+            .map(|dir| work_dir.join(dir).join(program))
+            .collect()
     }
 }

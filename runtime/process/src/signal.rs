@@ -57,5 +57,8 @@ pub(crate) fn name(number: i32) -> Option<&'static str> {
         (S::POWER, "SIGPWR"),
         (S::SYS, "SIGSYS"),
     ];
-    NAMES.iter().find(|(signal, _)| signal.as_raw() == number).map(|(_, name)| *name)
+    NAMES
+        .iter()
+        .find(|(signal, _)| signal.as_raw() == number)
+        .map(|(_, name)| *name)
 }

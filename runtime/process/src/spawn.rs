@@ -72,7 +72,12 @@ fn boxed(spec: ChildSpec) -> Pin<Box<dyn Future<Output = Result<Child, SpawnErro
 
 async fn start(spec: ChildSpec) -> Result<Child, SpawnError> {
     let program = spec.program.clone();
-    let Prepared { start, status, attachment, attempt } = blocking(&program, move || prepare(spec)).await??;
+    let Prepared {
+        start,
+        status,
+        attachment,
+        attempt,
+    } = blocking(&program, move || prepare(spec)).await??;
     let refused = match spawner::launch(start).await {
         Ok(launched) => {
             let pid = launched.tree.leader();
@@ -112,11 +117,17 @@ async fn begin(
     attachment: Attachment,
 ) -> Result<Child, Refused> {
     let mut child = Child::new(launched, attachment).map_err(Refused::Start)?;
-    let Some(status) = status else { return Ok(child) };
+    let Some(status) = status else {
+        return Ok(child);
+    };
     let mut record = [0; RECORD];
     let mut status = pipe::Receiver::from_owned_fd(status).map_err(Refused::Start)?;
     let read = timeout(START, status.read_exact(&mut record)).await;
-    let refused = match read.ok().and_then(Result::ok).and_then(|_| Report::from_bytes(record)) {
+    let refused = match read
+        .ok()
+        .and_then(Result::ok)
+        .and_then(|_| Report::from_bytes(record))
+    {
         Some(Report::Started) => return Ok(child),
         Some(Report::NotStarted(errno)) => Refused::Start(io::Error::from_raw_os_error(errno)),
         Some(Report::NotKept(step, errno)) => {
@@ -148,7 +159,11 @@ async fn last_words(child: &mut Child) -> String {
     said.truncate(MOST_WORDS);
     let said = String::from_utf8_lossy(&said);
     let said = said.trim();
-    if said.is_empty() { ended } else { format!("{ended}: {said}") }
+    if said.is_empty() {
+        ended
+    } else {
+        format!("{ended}: {said}")
+    }
 }
 
 /// What is needed to start a child, made where blocking is allowed: a directory on a dead network mount then
@@ -175,7 +190,10 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, SpawnError> {
     spawn_blocking(work)
         .await
-        .map_err(|error| SpawnError::Other { program: program.to_owned(), source: io::Error::other(error) })
+        .map_err(|error| SpawnError::Other {
+            program: program.to_owned(),
+            source: io::Error::other(error),
+        })
 }
 
 fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
@@ -188,7 +206,11 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         .map_err(|source| SpawnError::PrivateDir { root, source })?;
 
     let mut own = BTreeMap::from([(TMPDIR.into(), private.temp().into())]);
-    own.extend(private.config().map(|file| (ADAPTER_CONFIG.into(), file.into())));
+    own.extend(
+        private
+            .config()
+            .map(|file| (ADAPTER_CONFIG.into(), file.into())),
+    );
     let environment = child_environment(env::vars_os(), spec.inherit, own, &spec.env);
     if !environment.withheld.is_empty() {
         let names = &environment.withheld;
@@ -204,7 +226,11 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         "starts a child"
     );
 
-    let path = environment.variables.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
+    let path = environment
+        .variables
+        .get(OsStr::new("PATH"))
+        .cloned()
+        .unwrap_or_else(|| DEFAULT_PATH.into());
     let scene = Scene {
         spec: &spec,
         environment: environment.variables,
@@ -216,14 +242,23 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         match error {
             WrapError::Refused(reason) => SpawnError::Containment { program, reason },
             WrapError::Isolation(IsolationError::NotFound { program, path }) => {
-                SpawnError::NotFound { path: (!is_path(&program)).then_some(path), program }
+                SpawnError::NotFound {
+                    path: (!is_path(&program)).then_some(path),
+                    program,
+                }
             }
             WrapError::Isolation(IsolationError::Refused(refusal)) => {
                 SpawnError::Sandbox { program, refusal }
             }
-            WrapError::Late => SpawnError::Late { program: spec.program.clone() },
+            WrapError::Late => SpawnError::Late {
+                program: spec.program.clone(),
+            },
             WrapError::System(source) | WrapError::Isolation(IsolationError::System(source)) => {
-                SpawnError::Resources { program, limits: spec.limits, source }
+                SpawnError::Resources {
+                    program,
+                    limits: spec.limits,
+                    source,
+                }
             }
         }
     })?;
@@ -231,40 +266,69 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         Limiter::Host => spec.limits,
         Limiter::Engine => Limits::NONE,
     };
-    let (cgroup, confinement) = limits::prepare(&limits).map_err(|source| SpawnError::Resources {
-        program: spec.program.clone(),
-        limits: spec.limits,
-        source,
-    })?;
+    let (cgroup, confinement) =
+        limits::prepare(&limits).map_err(|source| SpawnError::Resources {
+            program: spec.program.clone(),
+            limits: spec.limits,
+            source,
+        })?;
     wrapped.manner.confinement = confinement;
-    let record = spec.record_dir.as_deref().and_then(|dir| record(dir, &spec, cgroup.as_ref(), &private));
+    let record = spec
+        .record_dir
+        .as_deref()
+        .and_then(|dir| record(dir, &spec, cgroup.as_ref(), &private));
     let mut command = Command::new(&wrapped.program);
     if let Some(name) = wrapped.name {
         command.arg0(name);
     }
-    command.args(&wrapped.args).env_clear().envs(&wrapped.environment);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(&wrapped.args)
+        .env_clear()
+        .envs(&wrapped.environment);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     if spec.work_dir.is_some() {
         command.current_dir(&work_dir);
     }
     Ok(Prepared {
         start: Start {
             command,
-            owned: OwnedResources { cgroup, private: Some(private), record, _mark: Some(mark) },
+            owned: OwnedResources {
+                cgroup,
+                private: Some(private),
+                record,
+                _mark: Some(mark),
+            },
             manner: wrapped.manner,
             lent: wrapped.lent,
             lifeline: wrapped.lifeline,
         },
         status: wrapped.status,
         attachment: wrapped.attachment,
-        attempt: Attempt { program: spec.program, path, work_dir, limits: spec.limits },
+        attempt: Attempt {
+            program: spec.program,
+            path,
+            work_dir,
+            limits: spec.limits,
+        },
     })
 }
 
 /// Writes the record of a tree. A child starts without one rather than not at all.
-fn record(dir: &Path, spec: &ChildSpec, cgroup: Option<&Cgroup>, private: &PrivateDir) -> Option<Record> {
+fn record(
+    dir: &Path,
+    spec: &ChildSpec,
+    cgroup: Option<&Cgroup>,
+    private: &PrivateDir,
+) -> Option<Record> {
     let written = Entry::of_this_host(spec.containment.name()).and_then(|mut entry| {
-        entry.cgroups = cgroup.iter().flat_map(|cgroup| cgroup.paths()).map(Path::to_owned).collect();
+        entry.cgroups = cgroup
+            .iter()
+            .flat_map(|cgroup| cgroup.paths())
+            .map(Path::to_owned)
+            .collect();
         entry.folder = Some((private.inode()?, private.path().to_owned()));
         Record::create(dir, &entry)
     });
@@ -278,13 +342,19 @@ fn record(dir: &Path, spec: &ChildSpec, cgroup: Option<&Cgroup>, private: &Priva
 }
 
 fn check_declared(spec: &ChildSpec) -> Result<(), SpawnError> {
-    let unfit = |name: &OsString, problem| SpawnError::Environment { name: name.clone(), problem };
+    let unfit = |name: &OsString, problem| SpawnError::Environment {
+        name: name.clone(),
+        problem,
+    };
     for (name, value) in &spec.env {
         if let Some(problem) = problem(name, value) {
             return Err(unfit(name, problem));
         }
         if name == ADAPTER_CONFIG && spec.config.is_some() {
-            return Err(unfit(name, "it names the file made from the configuration; give one of the two"));
+            return Err(unfit(
+                name,
+                "it names the file made from the configuration; give one of the two",
+            ));
         }
     }
     Ok(())
@@ -292,7 +362,10 @@ fn check_declared(spec: &ChildSpec) -> Result<(), SpawnError> {
 
 /// The directory that the child will run in, which exists and may be entered.
 fn check_work_dir(asked: Option<&Path>) -> Result<PathBuf, SpawnError> {
-    let refused = |path: &Path, source: io::Error| SpawnError::WorkDir { path: path.to_owned(), source };
+    let refused = |path: &Path, source: io::Error| SpawnError::WorkDir {
+        path: path.to_owned(),
+        source,
+    };
     let dir = match asked {
         Some(dir) => dir.to_owned(),
         None => env::current_dir().map_err(|source| refused(Path::new("."), source))?,
@@ -313,23 +386,34 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
     let program = attempt.program.clone();
     let errno = Errno::from_io_error(&source);
     match errno {
-        _ if is_shortage(errno) => SpawnError::Resources { program, limits: attempt.limits, source },
+        _ if is_shortage(errno) => SpawnError::Resources {
+            program,
+            limits: attempt.limits,
+            source,
+        },
         // A search that met one unreadable directory of PATH ends in EACCES even when there is no such program.
         Some(Errno::NOENT | Errno::ACCESS) => match (find(attempt), errno) {
             (Some(found), Some(Errno::ACCESS)) if is_path(&program) && found.is_dir() => {
                 SpawnError::Folder { program: found }
             }
-            (Some(found), Some(Errno::ACCESS)) => SpawnError::PermissionDenied { program: found, source },
+            (Some(found), Some(Errno::ACCESS)) => SpawnError::PermissionDenied {
+                program: found,
+                source,
+            },
             (Some(found), _) => SpawnError::Interpreter { program: found },
-            (None, Some(Errno::ACCESS)) if is_path(&program) => {
-                SpawnError::PermissionDenied { program: program.into(), source }
-            }
+            (None, Some(Errno::ACCESS)) if is_path(&program) => SpawnError::PermissionDenied {
+                program: program.into(),
+                source,
+            },
             (None, _) => {
                 let path = (!is_path(&program)).then(|| attempt.path.clone());
                 SpawnError::NotFound { program, path }
             }
         },
-        Some(Errno::PERM) => SpawnError::PermissionDenied { program: program.into(), source },
+        Some(Errno::PERM) => SpawnError::PermissionDenied {
+            program: program.into(),
+            source,
+        },
         _ => SpawnError::Other { program, source },
     }
 }
@@ -337,7 +421,9 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
 /// The file that the start was about, if there is one.
 fn find(attempt: &Attempt) -> Option<PathBuf> {
     let candidates = candidates(&attempt.program, &attempt.path, &attempt.work_dir);
-    candidates.into_iter().find(|file| fs::symlink_metadata(file).is_ok())
+    candidates
+        .into_iter()
+        .find(|file| fs::symlink_metadata(file).is_ok())
 }
 
 #[cfg(test)]
@@ -365,8 +451,15 @@ mod tests {
 
     #[test]
     fn a_shortage_names_the_limit_of_ours_that_may_be_its_cause() {
-        let limits = Limits { processes: Some(1), memory: Some(1 << 30), open_files: Some(3) };
-        let own = Attempt { limits, ..attempt("sh", "/bin") };
+        let limits = Limits {
+            processes: Some(1),
+            memory: Some(1 << 30),
+            open_files: Some(3),
+        };
+        let own = Attempt {
+            limits,
+            ..attempt("sh", "/bin")
+        };
         for (errno, limit) in [
             (Errno::AGAIN, "its limit of 1 processes may be"),
             (Errno::NOMEM, "its limit of 1GiB of memory may be"),
@@ -385,7 +478,13 @@ mod tests {
 
     #[test]
     fn a_search_refused_on_its_way_is_not_a_forbidden_program() {
-        let judged = classify(&attempt("no-such-program", "/root/bin:/bin"), Errno::ACCESS.into());
-        assert!(matches!(judged, SpawnError::NotFound { path: Some(_), .. }), "{judged:?}");
+        let judged = classify(
+            &attempt("no-such-program", "/root/bin:/bin"),
+            Errno::ACCESS.into(),
+        );
+        assert!(
+            matches!(judged, SpawnError::NotFound { path: Some(_), .. }),
+            "{judged:?}"
+        );
     }
 }

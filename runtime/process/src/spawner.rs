@@ -69,7 +69,9 @@ fn sender() -> io::Result<mpsc::Sender<Job>> {
     }
     reaper::ensure_running()?;
     let (sender, jobs) = mpsc::channel(QUEUE);
-    thread::Builder::new().name("trunkline-spawner".into()).spawn(move || run(jobs))?;
+    thread::Builder::new()
+        .name("trunkline-spawner".into())
+        .spawn(move || run(jobs))?;
     Ok(slot.insert(sender).clone())
 }
 
@@ -88,10 +90,21 @@ fn run(mut jobs: mpsc::Receiver<Job>) {
 }
 
 fn launch_now(start: Start) -> io::Result<Launched> {
-    let Start { mut command, owned, manner, lent, lifeline } = start;
+    let Start {
+        mut command,
+        owned,
+        manner,
+        lent,
+        lifeline,
+    } = start;
     before_exec::install(&mut command, manner);
     let mut child = command.spawn()?;
     drop(lent);
     let tree = Tree::adopt(&mut child, owned, lifeline)?;
-    Ok(Launched { tree, stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() })
+    Ok(Launched {
+        tree,
+        stdin: child.stdin.take(),
+        stdout: child.stdout.take(),
+        stderr: child.stderr.take(),
+    })
 }

@@ -235,7 +235,9 @@ impl ChildSpec {
     ///
     /// A start does so by itself. What a session [holds](SecretInputs::hold) is the session's, and not registered.
     pub fn register_secrets(&self) {
-        let mut given = SecretInputs::default().variables(&self.env).arguments(&self.args);
+        let mut given = SecretInputs::default()
+            .variables(&self.env)
+            .arguments(&self.args);
         // A configuration that is not JSON is the adapter's to complain about.
         if let Some(Ok(config)) = self.config.as_deref().map(serde_json::from_slice::<Value>) {
             given = given.json(&config);
@@ -261,7 +263,13 @@ impl fmt::Debug for ChildSpec {
             .field("work_dir", &self.work_dir)
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("inherit", &self.inherit)
-            .field("config", &self.config.as_ref().map(|json| format!("{} bytes", json.len())))
+            .field(
+                "config",
+                &self
+                    .config
+                    .as_ref()
+                    .map(|json| format!("{} bytes", json.len())),
+            )
             .field("private_root", &self.private_root)
             .field("containment", &self.containment)
             .field("at_least", &self.at_least)
@@ -286,11 +294,25 @@ mod tests {
 
     #[test]
     fn a_log_shows_options_by_name_and_no_text() {
-        let said = ["-p", "say this", "--model=m", "word", "-say this", "--api-key", "k"];
+        let said = [
+            "-p",
+            "say this",
+            "--model=m",
+            "word",
+            "-say this",
+            "--api-key",
+            "k",
+        ];
         let spec = ChildSpec::new("x").args(said);
         assert_eq!(spec.shown_arguments(), "-p _ --model _ _ --api-key _");
-        let all = spec.shown(ShownArguments::All).arg("--token=secret-0123456789").shown_arguments();
-        assert!(all.starts_with("-p say this") && !all.contains("secret-0123456789"), "{all}");
+        let all = spec
+            .shown(ShownArguments::All)
+            .arg("--token=secret-0123456789")
+            .shown_arguments();
+        assert!(
+            all.starts_with("-p say this") && !all.contains("secret-0123456789"),
+            "{all}"
+        );
     }
 
     #[test]

@@ -51,7 +51,14 @@ impl<R> StderrDrain<R> {
     pub fn new(reader: R, tail: StderrTail) -> Self {
         let chunk = vec![0; CHUNK].into_boxed_slice();
         let (redacted, lines) = (redact::Stream::default(), LineCutter::default());
-        Self { reader, chunk, redacted, tail, lines, state: State::Open }
+        Self {
+            reader,
+            chunk,
+            redacted,
+            tail,
+            lines,
+            state: State::Open,
+        }
     }
 
     /// Takes the last unfinished line, once.
@@ -154,11 +161,17 @@ mod tests {
         }
         child.write_all(b"o\nthree").await.unwrap();
         drop(child);
-        drain.run(|line| lines.push(line.text.into_owned())).await.unwrap();
+        drain
+            .run(|line| lines.push(line.text.into_owned()))
+            .await
+            .unwrap();
         assert_eq!(lines, ["one", "two", "three"]);
         assert_eq!(drain.tail.text(), "one\ntwo\nthree");
 
-        drain.run(|line| lines.push(line.text.into_owned())).await.unwrap();
+        drain
+            .run(|line| lines.push(line.text.into_owned()))
+            .await
+            .unwrap();
         assert_eq!(lines.len(), 3, "an end is an end");
     }
 
@@ -180,13 +193,20 @@ mod tests {
             }
             text.len() as u64
         });
-        drain.run(|line| lines.push(line.text.into_owned())).await.unwrap();
+        drain
+            .run(|line| lines.push(line.text.into_owned()))
+            .await
+            .unwrap();
         let written = writer.await.unwrap();
 
         assert_eq!(lines[0], "key [REDACTED:STDERR_TEST]");
         assert_eq!(lines[1], format!("{long}[REDA"));
         assert_eq!(lines[2], "[REDACTED:STDERR_TEST]");
         assert!(!drain.tail.text().contains("a-sec"));
-        assert_eq!(drain.tail.total_bytes(), written, "what the child wrote is counted, not what is shown");
+        assert_eq!(
+            drain.tail.total_bytes(),
+            written,
+            "what the child wrote is counted, not what is shown"
+        );
     }
 }

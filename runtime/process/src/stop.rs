@@ -24,8 +24,11 @@ pub struct StopSteps {
 
 impl StopSteps {
     /// 1, 5 and 3 seconds.
-    pub const DEFAULT: Self =
-        Self { close: Duration::from_secs(1), eof: Duration::from_secs(5), term: Duration::from_secs(3) };
+    pub const DEFAULT: Self = Self {
+        close: Duration::from_secs(1),
+        eof: Duration::from_secs(5),
+        term: Duration::from_secs(3),
+    };
 }
 
 impl Default for StopSteps {
@@ -95,7 +98,11 @@ impl Escalation {
     pub fn begin(&mut self, now: Instant, steps: StopSteps) -> Begun {
         match self.phase {
             Phase::Idle => {
-                self.phase = Phase::Waiting { steps, upcoming: Step::CloseSessions, due: Some(now) };
+                self.phase = Phase::Waiting {
+                    steps,
+                    upcoming: Step::CloseSessions,
+                    due: Some(now),
+                };
                 Begun::Now
             }
             Phase::Waiting { .. } | Phase::Done => Begun::Before,
@@ -113,7 +120,14 @@ impl Escalation {
 
     /// The step to take now, if one is due. Ask again until there is none: a wait of zero is over at once.
     pub fn next(&mut self, now: Instant) -> Option<Step> {
-        let Phase::Waiting { steps, upcoming, due: Some(due) } = self.phase else { return None };
+        let Phase::Waiting {
+            steps,
+            upcoming,
+            due: Some(due),
+        } = self.phase
+        else {
+            return None;
+        };
         if now < due {
             return None;
         }
@@ -126,7 +140,11 @@ impl Escalation {
                 return Some(upcoming);
             }
         };
-        self.phase = Phase::Waiting { steps, upcoming: following, due: now.checked_add(wait) };
+        self.phase = Phase::Waiting {
+            steps,
+            upcoming: following,
+            due: now.checked_add(wait),
+        };
         Some(upcoming)
     }
 
@@ -141,7 +159,12 @@ impl Escalation {
 
     /// Ends the first wait: every session has been closed, so standard input may be closed now.
     pub fn sessions_closed(&mut self, now: Instant) {
-        if let Phase::Waiting { upcoming: Step::CloseStdin, due, .. } = &mut self.phase {
+        if let Phase::Waiting {
+            upcoming: Step::CloseStdin,
+            due,
+            ..
+        } = &mut self.phase
+        {
             *due = Some(due.map_or(now, |due| due.min(now)));
         }
     }
@@ -174,7 +197,13 @@ async fn run(mut child: Child, steps: StopSteps) -> Exit {
     });
 
     let mut escalation = Escalation::new();
-    escalation.begin(Instant::now(), StopSteps { close: Duration::ZERO, ..steps });
+    escalation.begin(
+        Instant::now(),
+        StopSteps {
+            close: Duration::ZERO,
+            ..steps
+        },
+    );
     loop {
         while let Some(step) = escalation.next(Instant::now()) {
             take(&child, step);
@@ -232,20 +261,36 @@ mod tests {
     fn the_steps_come_in_order_each_once_each_at_its_time() {
         let start = Instant::now();
         let mut stop = Escalation::new();
-        assert_eq!((stop.next(start), stop.deadline(), stop.has_begun()), (None, None, false));
+        assert_eq!(
+            (stop.next(start), stop.deadline(), stop.has_begun()),
+            (None, None, false)
+        );
         assert_eq!(stop.begin(start, STEPS), Begun::Now);
 
-        for (second, step) in
-            [(0, Step::CloseSessions), (1, Step::CloseStdin), (6, Step::Terminate), (9, Step::Kill)]
-        {
+        for (second, step) in [
+            (0, Step::CloseSessions),
+            (1, Step::CloseStdin),
+            (6, Step::Terminate),
+            (9, Step::Kill),
+        ] {
             assert_eq!(stop.deadline(), Some(after(start, second)));
             if second > 0 {
-                assert_eq!(stop.next(after(start, second) - Duration::from_nanos(1)), None);
+                assert_eq!(
+                    stop.next(after(start, second) - Duration::from_nanos(1)),
+                    None
+                );
             }
             assert_eq!(stop.next(after(start, second)), Some(step));
             assert_eq!(stop.next(after(start, second)), None);
         }
-        assert_eq!((stop.next(after(start, 99)), stop.deadline(), stop.has_begun()), (None, None, true));
+        assert_eq!(
+            (
+                stop.next(after(start, 99)),
+                stop.deadline(),
+                stop.has_begun()
+            ),
+            (None, None, true)
+        );
     }
 
     #[test]
@@ -254,7 +299,11 @@ mod tests {
         let mut stop = Escalation::new();
         stop.begin(start, STEPS);
         assert_eq!(stop.next(start), Some(Step::CloseSessions));
-        let hasty = StopSteps { close: Duration::ZERO, eof: Duration::ZERO, term: Duration::ZERO };
+        let hasty = StopSteps {
+            close: Duration::ZERO,
+            eof: Duration::ZERO,
+            term: Duration::ZERO,
+        };
         assert_eq!(stop.begin(start, hasty), Begun::Before);
         assert_eq!(stop.next(start), None);
         assert_eq!(stop.deadline(), Some(after(start, 1)));
@@ -289,9 +338,19 @@ mod tests {
     fn waits_of_zero_pass_at_once_and_endless_ones_never() {
         let start = Instant::now();
         let mut stop = Escalation::new();
-        stop.begin(start, StopSteps { close: Duration::ZERO, eof: Duration::ZERO, term: Duration::MAX });
+        stop.begin(
+            start,
+            StopSteps {
+                close: Duration::ZERO,
+                eof: Duration::ZERO,
+                term: Duration::MAX,
+            },
+        );
         let taken: Vec<Step> = std::iter::from_fn(|| stop.next(start)).collect();
-        assert_eq!(taken, [Step::CloseSessions, Step::CloseStdin, Step::Terminate]);
+        assert_eq!(
+            taken,
+            [Step::CloseSessions, Step::CloseStdin, Step::Terminate]
+        );
         assert_eq!(stop.deadline(), None);
     }
 }

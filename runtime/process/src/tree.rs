@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 
 use crate::exit::Exit;
 use crate::limits::Cgroup;
@@ -190,7 +192,10 @@ impl Drop for Tree {
         }
         let owned = self.take_owned();
         if unreaped || !owned.is_empty() {
-            reaper::leave(Orphan { dying: unreaped.then(|| Arc::clone(&self.pidfd)), owned });
+            reaper::leave(Orphan {
+                dying: unreaped.then(|| Arc::clone(&self.pidfd)),
+                owned,
+            });
         }
     }
 }

@@ -85,16 +85,25 @@ pub(crate) fn wrap(scene: Scene<'_>) -> Result<Wrapped, WrapError> {
         return isolated(&**sandbox, &scene);
     }
     // Nothing is tried out for a child that asks for nothing.
-    if spec.containment == Containment::Group && spec.at_least == Containment::Auto && spec.deadline.is_none()
+    if spec.containment == Containment::Group
+        && spec.at_least == Containment::Auto
+        && spec.deadline.is_none()
     {
         return Ok(plain(scene));
     }
     let support = containment::support();
-    let choice = support.choose(spec.containment, spec.at_least).map_err(WrapError::Refused)?;
+    let choice = support
+        .choose(spec.containment, spec.at_least)
+        .map_err(WrapError::Refused)?;
     match (choice.used, init::executable()) {
-        (Containment::Namespace, Some(program)) => within(program, scene, Keep::Namespace, Manner::default()),
+        (Containment::Namespace, Some(program)) => {
+            within(program, scene, Keep::Namespace, Manner::default())
+        }
         (Containment::Reaper, Some(program)) => {
-            let manner = Manner { death: Death::AfterHost, ..Manner::default() };
+            let manner = Manner {
+                death: Death::AfterHost,
+                ..Manner::default()
+            };
             within(program, scene, Keep::Reaper, manner)
         }
         (Containment::Group | Containment::Auto, _) | (_, None) => {
@@ -110,7 +119,11 @@ pub(crate) fn wrap(scene: Scene<'_>) -> Result<Wrapped, WrapError> {
 }
 
 /// The command line itself.
-fn plain(Scene { spec, environment, .. }: Scene<'_>) -> Wrapped {
+fn plain(
+    Scene {
+        spec, environment, ..
+    }: Scene<'_>,
+) -> Wrapped {
     Wrapped {
         program: spec.program.clone(),
         name: None,
@@ -138,18 +151,33 @@ fn no_deadline(why_not_better: Option<String>) -> String {
 fn tie(spec: &ChildSpec) -> Result<(OwnedFd, Arc<OwnedFd>), WrapError> {
     match &spec.deadline {
         Some(deadline) => deadline.tie()?.ok_or(WrapError::Late),
-        None => pair().map(|(held, own)| (held, Arc::new(own))).map_err(WrapError::System),
+        None => pair()
+            .map(|(held, own)| (held, Arc::new(own)))
+            .map_err(WrapError::System),
     }
 }
 
 /// The command line of an init that runs the program.
-fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Result<Wrapped, WrapError> {
+fn within(
+    init: &Path,
+    scene: Scene<'_>,
+    keep: Keep,
+    mut manner: Manner,
+) -> Result<Wrapped, WrapError> {
     let (status, told) = pair()?;
     let (held, lifeline) = tie(scene.spec)?;
     manner.kept = vec![told.as_raw_fd(), held.as_raw_fd()];
     let counts = scene.spec.deadline.is_some();
-    let Wrapped { program, args, environment, .. } = plain(scene);
-    let environment = environment.into_iter().map(|(name, value)| (shielded(&name), value)).collect();
+    let Wrapped {
+        program,
+        args,
+        environment,
+        ..
+    } = plain(scene);
+    let environment = environment
+        .into_iter()
+        .map(|(name, value)| (shielded(&name), value))
+        .collect();
     let options = Options {
         lifeline: Some(held.as_raw_fd()),
         counts,
@@ -180,7 +208,12 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
         // A folder that is not there cannot be covered inside. One that cannot be made gets no record either.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     }
-    let hidden: Vec<_> = spec.hidden.iter().chain(&spec.record_dir).cloned().collect();
+    let hidden: Vec<_> = spec
+        .hidden
+        .iter()
+        .chain(&spec.record_dir)
+        .cloned()
+        .collect();
     let inside = Inside {
         label: &spec.label,
         program: &spec.program,
@@ -200,8 +233,13 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
         unwritable: &spec.unwritable,
         reserved: &spec.reserved,
     };
-    let Isolated { program, args, environment, holder, attachment } =
-        sandbox.isolate(&inside).map_err(WrapError::Isolation)?;
+    let Isolated {
+        program,
+        args,
+        environment,
+        holder,
+        attachment,
+    } = sandbox.isolate(&inside).map_err(WrapError::Isolation)?;
     let removal = match holder {
         Holder::Process => None,
         Holder::Engine { removal } => Some(removal),
@@ -209,7 +247,12 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
     if removal.is_none() && spec.deadline.is_none() {
         // Signals are for the program inside: by default they would end what holds the sandbox, and all with it.
         let kept = vec![told.as_raw_fd()];
-        let manner = Manner { kept, stop: StopSignals::Ignored, keys: Keys::Own, ..Manner::default() };
+        let manner = Manner {
+            kept,
+            stop: StopSignals::Ignored,
+            keys: Keys::Own,
+            ..Manner::default()
+        };
         return Ok(Wrapped {
             program,
             name: None,

@@ -1,5 +1,9 @@
 //! The tests of one child once more, each child in a PID namespace of its own.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 use trunkline_process::Containment;
 

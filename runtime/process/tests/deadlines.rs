@@ -4,7 +4,11 @@
 //! 10 ms; the end of that FIFO is the end of the last process of the tree.
 //!
 //! The scene is shared with the tests of `trunkline-sandbox`.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 mod deadlines {
     use std::ffi::OsString;
@@ -12,8 +16,8 @@ mod deadlines {
     use std::time::Duration;
 
     use trunkline_process::{
-        Attachment, ChildSpec, Containment, Holder as Isolating, Inside, Isolated, Isolation, IsolationError,
-        containment_support,
+        Attachment, ChildSpec, Containment, Holder as Isolating, Inside, Isolated, Isolation,
+        IsolationError, containment_support,
     };
     use trunkline_testing::skipped;
 
@@ -27,7 +31,9 @@ mod deadlines {
         match holder {
             "namespace" => spec.containment(Containment::Namespace),
             "reaper" => spec.containment(Containment::Reaper),
-            _ => spec.sandbox(Engine { pids: Path::new(writes).join("pids") }),
+            _ => spec.sandbox(Engine {
+                pids: Path::new(writes).join("pids"),
+            }),
         }
     }
 
@@ -45,7 +51,9 @@ mod deadlines {
                 program: inside.program.to_owned(),
                 args: inside.args.iter().cloned().chain([pids.clone()]).collect(),
                 environment: inside.environment.clone(),
-                holder: Isolating::Engine { removal: kill.into_iter().chain([pids]).collect() },
+                holder: Isolating::Engine {
+                    removal: kill.into_iter().chain([pids]).collect(),
+                },
                 attachment: Attachment::default(),
             })
         }
@@ -55,7 +63,11 @@ mod deadlines {
     fn scene(holder: &'static str) -> Option<Scene> {
         trunkline_process::init::use_program(INIT);
         let support = containment_support();
-        let works = if holder == "reaper" { support.reaper } else { support.namespace };
+        let works = if holder == "reaper" {
+            support.reaper
+        } else {
+            support.namespace
+        };
         match works {
             Ok(()) => Some(Scene::new(holder, LATE)),
             Err(why) => {
@@ -93,12 +105,16 @@ mod deadlines {
 
     #[test]
     fn an_agent_within_its_adapters_namespace_ends_with_it() {
-        scene("namespace").into_iter().for_each(|scene| scene.stop_host_of("nest"));
+        scene("namespace")
+            .into_iter()
+            .for_each(|scene| scene.stop_host_of("nest"));
     }
 
     #[test]
     fn an_agent_under_its_adapters_reaper_ends_with_it() {
-        scene("reaper").into_iter().for_each(|scene| scene.stop_host_of("nest"));
+        scene("reaper")
+            .into_iter()
+            .for_each(|scene| scene.stop_host_of("nest"));
     }
 
     mod host;

@@ -15,11 +15,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
-use trunkline_process::{Child, ChildSpec, Containment, Limits, StopSteps, containment_support, spawn, stop};
+use trunkline_process::{
+    Child, ChildSpec, Containment, Limits, StopSteps, containment_support, spawn, stop,
+};
 use trunkline_testing::skipped;
 
 #[path = "process/watch.rs"]
-#[allow(dead_code, reason = "shared with the tests of one child, which use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of one child, which use more of it"
+)]
 mod watch;
 
 /// What the shared functions contain a child by; here each child says it itself.
@@ -57,14 +62,33 @@ impl Places {
         let root = tempfile::tempdir().unwrap();
         let records = root.path().join("records");
         fs::create_dir(root.path().join("private")).unwrap();
-        let mut places = Self { containment, root, records, cgroups: Vec::new(), older: BTreeSet::new() };
+        let mut places = Self {
+            containment,
+            root,
+            records,
+            cgroups: Vec::new(),
+            older: BTreeSet::new(),
+        };
         let child = places.begin().await;
-        let record = fs::read_dir(&places.records).unwrap().next().expect("it is recorded").unwrap();
+        let record = fs::read_dir(&places.records)
+            .unwrap()
+            .next()
+            .expect("it is recorded")
+            .unwrap();
         let text = fs::read_to_string(record.path()).unwrap();
-        let cgroups: BTreeSet<_> =
-            text.lines().filter_map(|line| line.strip_prefix("cgroup ")).map(Path::new).collect();
-        places.cgroups = cgroups.iter().map(|path| path.parent().unwrap().to_owned()).collect();
-        places.older = places.own_cgroups().filter(|path| !cgroups.contains(path.as_path())).collect();
+        let cgroups: BTreeSet<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("cgroup "))
+            .map(Path::new)
+            .collect();
+        places.cgroups = cgroups
+            .iter()
+            .map(|path| path.parent().unwrap().to_owned())
+            .collect();
+        places.older = places
+            .own_cgroups()
+            .filter(|path| !cgroups.contains(path.as_path()))
+            .collect();
         watch::within("the end", child.finish()).await;
         places
     }
@@ -75,13 +99,22 @@ impl Places {
 
     fn spec(&self, program: &str) -> ChildSpec {
         // A limit of each kind, so that a cgroup of each kind is made.
-        let limits = Limits { memory: Some(1 << 30), open_files: Some(256), ..Limits::default() };
-        let spec = ChildSpec::new(program).config("{}").containment(self.containment).limits(limits);
+        let limits = Limits {
+            memory: Some(1 << 30),
+            open_files: Some(256),
+            ..Limits::default()
+        };
+        let spec = ChildSpec::new(program)
+            .config("{}")
+            .containment(self.containment)
+            .limits(limits);
         spec.private_root(self.private()).record_dir(&self.records)
     }
 
     async fn begin(&self) -> Child {
-        let mut child = watch::within("the start", spawn(self.spec("cat"))).await.unwrap();
+        let mut child = watch::within("the start", spawn(self.spec("cat")))
+            .await
+            .unwrap();
         let mut stdin = child.take_stdin().unwrap();
         stdin.write_all(b"hello\n").await.unwrap();
         child
@@ -94,7 +127,10 @@ impl Places {
             threads: count(Path::new("/proc/self/task")),
             descendants: descendants(),
             folders: count(&self.private()),
-            cgroups: self.own_cgroups().filter(|path| !self.older.contains(path)).count(),
+            cgroups: self
+                .own_cgroups()
+                .filter(|path| !self.older.contains(path))
+                .count(),
             records: count(&self.records),
         }
     }
@@ -102,9 +138,17 @@ impl Places {
     /// Those that have this program's process number in their name.
     fn own_cgroups(&self) -> impl Iterator<Item = PathBuf> {
         let own = format!("trunkline-{}-", std::process::id());
-        let all = self.cgroups.iter().flat_map(|place| fs::read_dir(place).unwrap().flatten());
-        all.filter(move |entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&own)))
-            .map(|entry| entry.path())
+        let all = self
+            .cgroups
+            .iter()
+            .flat_map(|place| fs::read_dir(place).unwrap().flatten());
+        all.filter(move |entry| {
+            entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with(&own))
+        })
+        .map(|entry| entry.path())
     }
 
     /// One of each way to end.
@@ -117,7 +161,11 @@ impl Places {
                 watch::within("the end", child.wait()).await;
             }
             _ => {
-                let hasty = StopSteps { close: Duration::ZERO, eof: Duration::ZERO, term: Duration::ZERO };
+                let hasty = StopSteps {
+                    close: Duration::ZERO,
+                    eof: Duration::ZERO,
+                    term: Duration::ZERO,
+                };
                 watch::within("the stop", stop(child, hasty)).await;
                 assert!(spawn(self.spec("no-such-adapter")).await.is_err());
                 drop(self.begin().await);
@@ -134,14 +182,23 @@ fn descendants() -> BTreeSet<u32> {
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            let parent = stat.rsplit(')').next()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
+            let parent = stat
+                .rsplit(')')
+                .next()?
+                .split_ascii_whitespace()
+                .nth(1)?
+                .parse()
+                .ok()?;
             Some((pid, parent))
         })
         .collect();
     let mut found = BTreeSet::new();
     let mut next = vec![std::process::id()];
     while let Some(above) = next.pop() {
-        let below = parents.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid);
+        let below = parents
+            .iter()
+            .filter(|(_, parent)| *parent == above)
+            .map(|(pid, _)| *pid);
         next.extend(below.filter(|pid| found.insert(*pid)));
     }
     found
@@ -159,7 +216,11 @@ fn many_starts_and_stops_leave_nothing() {
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        for containment in [Containment::Group, Containment::Reaper, Containment::Namespace] {
+        for containment in [
+            Containment::Group,
+            Containment::Reaper,
+            Containment::Namespace,
+        ] {
             match support.choose(containment, Containment::Auto) {
                 Ok(_) => leave_nothing(containment, cycles).await,
                 Err(why) => skipped(&format!("no {}: {why}", watch::missing(containment))),
@@ -190,5 +251,7 @@ async fn leave_nothing(containment: Containment, cycles: usize) {
         after == before
     })
     .await;
-    println!("{containment}: {cycles} cycles took {took:?}, and hold what was held before: {after:?}");
+    println!(
+        "{containment}: {cycles} cycles took {took:?}, and hold what was held before: {after:?}"
+    );
 }

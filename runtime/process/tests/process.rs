@@ -1,5 +1,9 @@
 //! Real children: start, stop, death of either side.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 use trunkline_process::Containment;
 

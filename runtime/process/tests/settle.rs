@@ -14,7 +14,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn what_was_dropped_with_its_runtime_is_gone() {
     let root = tempfile::tempdir().unwrap();
     let spec = || ChildSpec::new("cat").private_root(root.path());
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let child = runtime.block_on(spawn(spec())).unwrap();
     assert!(!settle(Duration::ZERO), "it is held");
     for _ in 0..8 {

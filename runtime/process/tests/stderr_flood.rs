@@ -1,5 +1,9 @@
 //! 64 MiB of standard error pass through flat memory. Alone in its file: it measures the whole program.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 use std::fs;
 
@@ -8,7 +12,10 @@ use trunkline_process::{ChildSpec, STDERR_TAIL, StderrDrain, StderrTail};
 const CONTAINMENT: trunkline_process::Containment = trunkline_process::Containment::Group;
 
 #[path = "process/watch.rs"]
-#[allow(dead_code, reason = "shared with the tests of one child, which use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of one child, which use more of it"
+)]
 mod watch;
 
 const FLOOD: u64 = 64 * 1024 * 1024;
@@ -18,8 +25,15 @@ const GROWTH: u64 = 4 * 1024;
 
 fn status_kib(field: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
-    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .unwrap();
+    line.trim_start_matches(':')
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap()
 }
 
 async fn drain(script: &str) -> (StderrTail, u64) {
@@ -28,7 +42,9 @@ async fn drain(script: &str) -> (StderrTail, u64) {
     let tail = StderrTail::default();
     let mut drain = StderrDrain::new(child.take_stderr().unwrap(), tail.clone());
     let mut lines = 0;
-    watch::within("the flood", drain.run(|_| lines += 1)).await.unwrap();
+    watch::within("the flood", drain.run(|_| lines += 1))
+        .await
+        .unwrap();
     assert!(watch::within("the end", child.finish()).await.success());
     (tail, lines)
 }
@@ -38,7 +54,8 @@ async fn a_flood_is_drained_in_flat_memory() {
     drain("echo warm up >&2").await;
     let before = status_kib("VmHWM");
 
-    let script = format!("yes a line of a stack trace | head -c {FLOOD} >&2; echo >&2; echo the cause >&2");
+    let script =
+        format!("yes a line of a stack trace | head -c {FLOOD} >&2; echo >&2; echo the cause >&2");
     let (tail, lines) = drain(&script).await;
     let whole_lines = FLOOD / "a line of a stack trace\n".len() as u64;
     assert_eq!(lines, whole_lines + 2);

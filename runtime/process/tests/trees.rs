@@ -5,7 +5,12 @@
 //! `/proc` is searched. Without PID namespaces there is no chamber, and the tests say so and do nothing.
 //!
 //! Cell, chamber and host are shared with the tests of `trunkline-sandbox`, whose holder is a sandbox.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "these are tests"
+)]
 
 mod trees {
     use trunkline_process::ChildSpec;

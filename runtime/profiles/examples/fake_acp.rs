@@ -10,7 +10,11 @@
 //! `--commands after` (the session's id), `--commands late` (with the first prompt).
 
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a program for tests"
+)]
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
@@ -83,7 +87,9 @@ fn main() {
         let needs_login = value("--auth").is_some() && !state.lock().unwrap().logged_in;
         match message["method"].as_str() {
             None => {
-                let waiting = id.as_u64().and_then(|id| state.lock().unwrap().answers.remove(&id));
+                let waiting = id
+                    .as_u64()
+                    .and_then(|id| state.lock().unwrap().answers.remove(&id));
                 if let Some(waiting) = waiting {
                     // Who asked may have given up.
                     let _ = waiting.send(message);
@@ -129,7 +135,9 @@ fn main() {
                     update(&session, &commands());
                 }
             }
-            Some("session/load") if has("--busy") && state.lock().unwrap().cancels.contains_key(&session) => {
+            Some("session/load")
+                if has("--busy") && state.lock().unwrap().cancels.contains_key(&session) =>
+            {
                 fail(id, -32603, "A turn is running")
             }
             Some("session/load") if state.lock().unwrap().forgotten.remove(&session) => {
@@ -173,7 +181,11 @@ fn main() {
                     update(&session, &commands());
                 }
                 let (sender, cancelled) = sync_channel(8);
-                state.lock().unwrap().cancels.insert(session.clone(), sender);
+                state
+                    .lock()
+                    .unwrap()
+                    .cancels
+                    .insert(session.clone(), sender);
                 let (state, id, prompt) = (state.clone(), id.clone(), params["prompt"].clone());
                 thread::spawn(move || turn(&state, &session, &id, &prompt, &cancelled));
             }
@@ -195,8 +207,13 @@ fn main() {
 /// What tells this process from others, which may have its id in namespaces of their own.
 fn own_name() -> String {
     static NAME: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    let time = || std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    NAME.get_or_init(|| format!("{:x}", time().as_nanos())).clone()
+    let time = || {
+        std::time::SystemTime::now()
+            .duration_since(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap()
+    };
+    NAME.get_or_init(|| format!("{:x}", time().as_nanos()))
+        .clone()
 }
 
 fn commands() -> Value {
@@ -212,23 +229,36 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
     let text = prompt[0]["text"].as_str().unwrap_or_default();
     let Ok(Value::Array(steps)) = serde_json::from_str::<Value>(text) else {
         say(session, text);
-        let more: Vec<&str> =
-            prompt.as_array().unwrap().iter().skip(1).filter_map(|block| block["type"].as_str()).collect();
+        let more: Vec<&str> = prompt
+            .as_array()
+            .unwrap()
+            .iter()
+            .skip(1)
+            .filter_map(|block| block["type"].as_str())
+            .collect();
         if !more.is_empty() {
             say(session, &format!(" + {}", more.join(" ")));
         }
         return answer(id, &json!({ "stopReason": "end_turn" }));
     };
     for step in &steps {
-        let Some((verb, what)) = step.as_object().and_then(|step| step.iter().next()) else { continue };
+        let Some((verb, what)) = step.as_object().and_then(|step| step.iter().next()) else {
+            continue;
+        };
         match verb.as_str() {
             "say" => say(session, what.as_str().unwrap_or_default()),
-            "variable" => say(session, &std::env::var(what.as_str().unwrap()).unwrap_or_default()),
+            "variable" => say(
+                session,
+                &std::env::var(what.as_str().unwrap()).unwrap_or_default(),
+            ),
             "forget" => {
                 state.lock().unwrap().forgotten.insert(session.to_owned());
             }
             "self" => say(session, &own_name()),
-            "client" => say(session, &state.lock().unwrap().client[what.as_str().unwrap()].to_string()),
+            "client" => say(
+                session,
+                &state.lock().unwrap().client[what.as_str().unwrap()].to_string(),
+            ),
             "update" => update(session, what),
             "ask" => ask(state, session, what),
             "line" => {
@@ -262,7 +292,10 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
                         session,
                         &json!({ "sessionUpdate": "agent_message_chunk", "messageId": name, "content": { "type": "text", "text": "partial " } }),
                     );
-                    if cancelled.recv_timeout(std::time::Duration::from_millis(5)).is_ok() {
+                    if cancelled
+                        .recv_timeout(std::time::Duration::from_millis(5))
+                        .is_ok()
+                    {
                         return answer(id, &json!({ "stopReason": "cancelled" }));
                     }
                 }
@@ -274,7 +307,13 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
                 eprintln!("it falls");
                 std::process::exit(i32::try_from(what.as_i64().unwrap()).unwrap());
             }
-            "fail" => return fail(id, what["code"].as_i64().unwrap(), what["message"].as_str().unwrap()),
+            "fail" => {
+                return fail(
+                    id,
+                    what["code"].as_i64().unwrap(),
+                    what["message"].as_str().unwrap(),
+                );
+            }
             "end" => return answer(id, what),
             _ => {}
         }
@@ -300,8 +339,14 @@ fn ask(state: &Shared, session: &str, requests: &Value) {
         waiting.push(answered);
     }
     for answered in waiting {
-        let Ok(answered) = answered.recv() else { return };
-        let said = if answered["error"].is_null() { &answered["result"] } else { &answered["error"]["code"] };
+        let Ok(answered) = answered.recv() else {
+            return;
+        };
+        let said = if answered["error"].is_null() {
+            &answered["result"]
+        } else {
+            &answered["error"]["code"]
+        };
         say(session, &format!("{said}\n"));
     }
 }

@@ -63,26 +63,46 @@ fn run() -> Result<i32, String> {
             return Ok(rpc::serve(&words, &events));
         }
         let resumed = option(&words, &["--resume"]);
-        if let Some(unknown) = resumed.filter(|id| !is_uuid(id)).and_then(|_| Recording::refused(&folder)) {
+        if let Some(unknown) = resumed
+            .filter(|id| !is_uuid(id))
+            .and_then(|_| Recording::refused(&folder))
+        {
             return Ok(Player::new(unknown, &words, events, Report::to(None)).play());
         }
         return Ok(Server::new(&folder, &words)?.serve(&events));
     }
-    let path = PathBuf::from(std::env::var_os("FAKE_CLI_RECORDING").ok_or("FAKE_CLI_RECORDING is not set")?);
-    let (folder, name) =
-        path.parent().zip(path.file_name().and_then(|name| name.to_str())).ok_or("no recording")?;
+    let path = PathBuf::from(
+        std::env::var_os("FAKE_CLI_RECORDING").ok_or("FAKE_CLI_RECORDING is not set")?,
+    );
+    let (folder, name) = path
+        .parent()
+        .zip(path.file_name().and_then(|name| name.to_str()))
+        .ok_or("no recording")?;
     let mut recording = Recording::read(folder, name)?;
-    let mut report = Report::to(std::env::var_os("FAKE_CLI_REPORT").map(PathBuf::from).as_deref());
+    let mut report = Report::to(
+        std::env::var_os("FAKE_CLI_REPORT")
+            .map(PathBuf::from)
+            .as_deref(),
+    );
     report.tell(&json!({"start": words}));
     if Mode::of_arguments(&words) == Mode::Query {
         return Ok(query::answer(&recording, &words));
     }
     // A session that is not resumed, where the recorded one could not be: the peer began afresh.
-    if recording.resumes().is_some() && !words.iter().any(|word| recording.resumes() == Some(own(word))) {
-        recording = recording.begun_afresh().ok_or("nothing is recorded of a session begun afresh")?;
+    if recording.resumes().is_some()
+        && !words
+            .iter()
+            .any(|word| recording.resumes() == Some(own(word)))
+    {
+        recording = recording
+            .begun_afresh()
+            .ok_or("nothing is recorded of a session begun afresh")?;
     }
     if !takes(&recording, &words) {
-        return Err(format!("error: unrecognized arguments {words:?} (recorded: {:?})", recording.argv));
+        return Err(format!(
+            "error: unrecognized arguments {words:?} (recorded: {:?})",
+            recording.argv
+        ));
     }
     let events = events::watch().map_err(|error| error.to_string())?;
     Ok(Player::new(recording, &words, events, report).play())

@@ -39,7 +39,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{SessionEntry, SessionUpdate, SessionsList};
-use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn};
+use trunkline_sdk::{
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn,
+};
 
 use self::conversation::Conversation;
 use self::process::{Link, Pool};
@@ -59,8 +61,14 @@ pub(crate) use self::shared::Shared;
 const MOST_LISTED: usize = 200;
 
 /// The options of `session.start` that every such agent honours.
-const HONOURED: [&str; 6] =
-    ["add_dirs", "reasoning_effort", "mode", "permission_mode", "mcp_servers", "resume"];
+const HONOURED: [&str; 6] = [
+    "add_dirs",
+    "reasoning_effort",
+    "mode",
+    "permission_mode",
+    "mcp_servers",
+    "resume",
+];
 
 /// The adapter of an agent that speaks ACP.
 #[derive(Clone)]
@@ -86,8 +94,12 @@ impl Acp {
 
     /// Whether the installed version speaks ACP. One whose version is not known does.
     pub(crate) async fn is_spoken(&self) -> bool {
-        let Some(since) = self.facts().since else { return true };
-        version::of(self.common()).await.is_none_or(|version| version >= since)
+        let Some(since) = self.facts().since else {
+            return true;
+        };
+        version::of(self.common())
+            .await
+            .is_none_or(|version| version >= since)
     }
 
     fn kind(&self) -> &dyn Kind {
@@ -104,22 +116,24 @@ impl Acp {
 
     /// How long the agent may say nothing at all in a turn, where it hangs without credentials and none are found.
     fn first_word(&self, options: &Options) -> Option<std::time::Duration> {
-        let accepted =
-            credentials::of(self.facts().profile).filter(|_| self.facts().hangs_without_credentials)?;
+        let accepted = credentials::of(self.facts().profile)
+            .filter(|_| self.facts().hangs_without_credentials)?;
         let value = |name: &str| variable(options, name);
-        let is_found =
-            !accepted.found(value).is_empty() || accepted.file(value).is_some_and(|file| file.is_file());
+        let is_found = !accepted.found(value).is_empty()
+            || accepted.file(value).is_some_and(|file| file.is_file());
         options.deadlines.start.filter(|_| !is_found)
     }
 
     /// What to do without credentials, where the profile knows better than the agent says.
     fn login_hint(&self) -> Option<String> {
-        credentials::of(self.facts().profile).map(|known| known.hint(|name| std::env::var(name).ok()))
+        credentials::of(self.facts().profile)
+            .map(|known| known.hint(|name| std::env::var(name).ok()))
     }
 
     /// The agent's own word for a model that is asked for.
     fn model(&self, asked: &str) -> String {
-        self.kind().model(&model::resolve(asked, &self.common().model_aliases))
+        self.kind()
+            .model(&model::resolve(asked, &self.common().model_aliases))
     }
 
     /// How the agent of a session is started. Its process works where the configuration says, since it serves sessions
@@ -142,7 +156,14 @@ impl Acp {
     }
 
     async fn link(&self, launch: &Launch) -> Result<Arc<Link>, Error> {
-        self.0.pool.link(launch, self.facts().client_files, self.common().deadlines.start).await
+        self.0
+            .pool
+            .link(
+                launch,
+                self.facts().client_files,
+                self.common().deadlines.start,
+            )
+            .await
     }
 }
 
@@ -187,10 +208,18 @@ impl Adapter for Acp {
         let mut cursor = None;
         while entries.len() < most {
             let request = request::list_sessions(asked.cwd.as_deref(), cursor.take().as_deref());
-            let answer = link.peer.call::<_, Value>("session/list", &request, options.deadlines.start).await;
+            let answer = link
+                .peer
+                .call::<_, Value>("session/list", &request, options.deadlines.start)
+                .await;
             let answer = answer.map_err(|error| {
                 let what = format!("{called} did not list its sessions");
-                process::failure(&error, &what, &link.initialized, self.login_hint().as_deref())
+                process::failure(
+                    &error,
+                    &what,
+                    &link.initialized,
+                    self.login_hint().as_deref(),
+                )
             })?;
             let before = entries.len();
             entries.extend(list(&answer, "sessions").iter().filter_map(entry));
@@ -204,9 +233,17 @@ impl Adapter for Acp {
     }
 
     fn describe(&self) -> Description {
-        let Facts { profile, use_when: [use_when, avoid_when], honours, .. } = self.facts();
-        let description = describe::wrapped(profile, "interactive", None).use_when(use_when, avoid_when);
-        description.honours(HONOURED).honours(honours.iter().copied())
+        let Facts {
+            profile,
+            use_when: [use_when, avoid_when],
+            honours,
+            ..
+        } = self.facts();
+        let description =
+            describe::wrapped(profile, "interactive", None).use_when(use_when, avoid_when);
+        description
+            .honours(HONOURED)
+            .honours(honours.iter().copied())
     }
 
     async fn diagnose(&self) -> Vec<Check> {

@@ -35,7 +35,8 @@ use std::time::Duration;
 
 use trunkline_sdk::protocol::{Mode, Model, SessionEntry, SessionsList};
 use trunkline_sdk::{
-    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Turn,
 };
 
 pub(crate) use self::config::ClaudeCode as Settings;
@@ -83,7 +84,9 @@ pub(crate) struct ClaudeCode {
 
 impl ClaudeCode {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings) }
+        Self {
+            settings: Arc::new(settings),
+        }
     }
 
     /// Whether a session may have MCP servers.
@@ -95,7 +98,11 @@ impl ClaudeCode {
     /// Whether a session reaches no other domains than it names: by Claude's sandbox, which MCP servers are not in, and
     /// which a settings file could open.
     fn holds_domains(&self, start: &SessionStart) -> bool {
-        let is_closed = self.settings.setting_sources.as_ref().is_some_and(Vec::is_empty);
+        let is_closed = self
+            .settings
+            .setting_sources
+            .as_ref()
+            .is_some_and(Vec::is_empty);
         let is_within = |domain: &String| self.settings.allowed_domains.contains(domain);
         self.settings.sandbox
             && is_closed
@@ -109,7 +116,9 @@ impl Adapter for ClaudeCode {
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let options = Options::of(&self.settings.common(), start)?;
-        Conversation::open(session, self.settings.clone(), options).await.map(Some)
+        Conversation::open(session, self.settings.clone(), options)
+            .await
+            .map(Some)
     }
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
@@ -135,18 +144,25 @@ impl Adapter for ClaudeCode {
     async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
         let options = Options::configured(&self.settings.common());
         let home = sessions::home(|name| variable(&options, name)).ok_or_else(|| {
-            Error::other("where Claude keeps its conversations is not known: set HOME or CLAUDE_CONFIG_DIR")
+            Error::other(
+                "where Claude keeps its conversations is not known: set HOME or CLAUDE_CONFIG_DIR",
+            )
         })?;
         let read = move || sessions::list(&home, list.cwd.as_deref(), list.limit);
         let entries = tokio::task::spawn_blocking(read).await;
-        entries.map_err(|_| Error::other("the conversations that Claude has kept could not be read"))
+        entries
+            .map_err(|_| Error::other("the conversations that Claude has kept could not be read"))
     }
 
     fn describe(&self) -> Description {
-        let models =
-            MODELS.iter().map(|(id, label)| Model { id: (*id).to_owned(), label: Some((*label).to_owned()) });
-        let modes =
-            MODES.iter().map(|(id, name)| Mode { id: (*id).to_owned(), name: Some((*name).to_owned()) });
+        let models = MODELS.iter().map(|(id, label)| Model {
+            id: (*id).to_owned(),
+            label: Some((*label).to_owned()),
+        });
+        let modes = MODES.iter().map(|(id, name)| Mode {
+            id: (*id).to_owned(),
+            name: Some((*name).to_owned()),
+        });
         describe::wrapped("claude-code", "interactive", Some(true))
             .use_when(
                 "code is read, changed and run in a folder, with tools, permissions and a memory of the conversation",
@@ -165,7 +181,10 @@ impl Adapter for ClaudeCode {
             // A list of patterns bounds what is asked for, and not what runs unasked.
             "allowed_tools" => start.allowed_tools.as_ref().is_none_or(|tools| {
                 let servers = self.has_servers(start);
-                tools.iter().all(|tool| !tool.contains(['(', ',']) && !tool.starts_with("mcp__")) && !servers
+                tools
+                    .iter()
+                    .all(|tool| !tool.contains(['(', ',']) && !tool.starts_with("mcp__"))
+                    && !servers
             }),
             "allowed_domains" => self.holds_domains(start),
             _ => true,
@@ -176,7 +195,10 @@ impl Adapter for ClaudeCode {
             .filter(|name| asked.get(**name).is_some_and(|value| !value.is_null()));
         SessionInfo {
             options_applied: Some(
-                applied.filter(|name| holds(name)).map(|name| (*name).to_owned()).collect(),
+                applied
+                    .filter(|name| holds(name))
+                    .map(|name| (*name).to_owned())
+                    .collect(),
             ),
             ..SessionInfo::default()
         }

@@ -33,7 +33,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trunkline_sdk::protocol::{SessionEntry, SessionsList};
 use trunkline_sdk::{
-    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Turn,
 };
 
 use self::command_line::Way;
@@ -116,7 +117,10 @@ enum Kept {
 
 impl Codex {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings), pool: Pool::default() }
+        Self {
+            settings: Arc::new(settings),
+            pool: Pool::default(),
+        }
     }
 
     /// What a session asks for, not yet begun.
@@ -132,29 +136,50 @@ impl Codex {
         let stay = if own { Stay::Kept } else { Stay::WithSessions };
         let mut warnings = Vec::new();
         if policy.bypasses() {
-            warnings
-                .push("codex runs anything, unasked and without a sandbox: dangerous_full_access".to_owned());
+            warnings.push(
+                "codex runs anything, unasked and without a sandbox: dangerous_full_access"
+                    .to_owned(),
+            );
         }
         let prompt = Prompt::new(&options, &mut warnings);
         if let Some(commands) = prompt.commands() {
-            session.info(SessionInfo { commands: Some(commands), ..SessionInfo::default() });
+            session.info(SessionInfo {
+                commands: Some(commands),
+                ..SessionInfo::default()
+            });
         }
         // A program that is not there is the turn's failure.
         let version = version::probe(&options.launch()).await.ok();
         if Way::of(version, &self.settings) == Way::Exec {
-            let exec = Exec::new(self.settings.clone(), options, version, policy, prompt, warnings)?;
+            let exec = Exec::new(
+                self.settings.clone(),
+                options,
+                version,
+                policy,
+                prompt,
+                warnings,
+            )?;
             return Ok(Kept::Exec(Box::new(exec)));
         }
         let (mcp_servers, wrong) = conversation::mcp_servers(&options.mcp_servers);
         warnings.extend(wrong);
-        let cwd = options.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
+        let cwd = options
+            .cwd
+            .as_ref()
+            .map(|cwd| cwd.to_string_lossy().into_owned());
         let (base, developer) = match options.replaces_system_prompt {
             true => (options.system_prompt.clone(), None),
             false => (None, options.system_prompt.clone()),
         };
         let thread = ThreadOptions {
             cwd,
-            add_dirs: self.settings.additional_dirs.iter().chain(&options.add_dirs).cloned().collect(),
+            add_dirs: self
+                .settings
+                .additional_dirs
+                .iter()
+                .chain(&options.add_dirs)
+                .cloned()
+                .collect(),
             model: options.model.clone(),
             effort: options.reasoning_effort.clone(),
             policy,
@@ -163,7 +188,15 @@ impl Codex {
             tool_env,
             mcp_servers,
         };
-        let thread = Thread::new(self.settings.clone(), options, launch, stay, thread, prompt, warnings);
+        let thread = Thread::new(
+            self.settings.clone(),
+            options,
+            launch,
+            stay,
+            thread,
+            prompt,
+            warnings,
+        );
         Ok(Kept::Thread(Box::new(thread), None))
     }
 }
@@ -175,7 +208,9 @@ impl Adapter for Codex {
         let mut state = self.session(session, options).await?;
         match &mut state {
             // Its failure is the first turn's, and the one after that tries again.
-            Kept::Thread(thread, failure) => *failure = thread.connect(&self.pool, session).await.err(),
+            Kept::Thread(thread, failure) => {
+                *failure = thread.connect(&self.pool, session).await.err()
+            }
             Kept::Exec(exec) => session.info(exec.info()),
             Kept::None => {}
         }
@@ -230,7 +265,10 @@ impl Adapter for Codex {
     async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
         let options = Options::configured(&self.settings.common());
         let (launch, _) = command_line::app_server(&options, &options.env, &Default::default());
-        let server = self.pool.server(&launch, Stay::Kept, options.deadlines.start).await?;
+        let server = self
+            .pool
+            .server(&launch, Stay::Kept, options.deadlines.start)
+            .await?;
         let mut params =
             json!({ "limit": list.limit.unwrap_or(100).min(MOST_LISTED), "sortKey": "updated_at" });
         if let Some(cwd) = &list.cwd {
@@ -265,7 +303,12 @@ impl Adapter for Codex {
 
 /// A thread as a session that can be resumed.
 fn entry(thread: &Value) -> Option<SessionEntry> {
-    let text = |key: &str| thread.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text = |key: &str| {
+        thread
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
     let time = |key: &str| {
         let seconds = thread.get(key)?.as_u64()?.min(253_402_300_799);
         let time = std::time::UNIX_EPOCH + Duration::from_secs(seconds);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_sdk::{
-    Adapter, Category, Description, Error, Input, Permission, PlanEntry, PlanStatus, ToolCallId, ToolOutcome,
-    Turn, file_type_of, protocol::Command as Offered,
+    Adapter, Category, Description, Error, Input, Permission, PlanEntry, PlanStatus, ToolCallId,
+    ToolOutcome, Turn, file_type_of, protocol::Command as Offered,
 };
 
 use self::command::Command;
@@ -53,8 +53,10 @@ impl Adapter for Echo {
                     status: Some(PlanStatus::Pending),
                     ..PlanEntry::default()
                 };
-                turn.plan(entries.iter().copied().map(entry).collect()).await;
-                turn.output(format!("planned {} steps", entries.len())).await;
+                turn.plan(entries.iter().copied().map(entry).collect())
+                    .await;
+                turn.output(format!("planned {} steps", entries.len()))
+                    .await;
             }
         }
         Ok(())
@@ -87,7 +89,8 @@ async fn tool(turn: &Turn, name: &str, calls: &mut u64) -> Result<(), Error> {
         return Ok(());
     }
     turn.tool_start(&call, name, None).await;
-    turn.tool_end(&call, format!("{name} did nothing"), ToolOutcome::Succeeded).await;
+    turn.tool_end(&call, format!("{name} did nothing"), ToolOutcome::Succeeded)
+        .await;
     turn.output(format!("ran {name}")).await;
     Ok(())
 }

@@ -75,18 +75,32 @@ impl Kind for Gemini {
         version: Option<Version>,
         shared: &Shared,
     ) -> Result<Prepared, Error> {
-        let acp = if SINCE.has("--acp", version) { "--acp" } else { "--experimental-acp" };
-        let launch = options.launch().arg(acp).option("-m", options.model.as_deref());
+        let acp = if SINCE.has("--acp", version) {
+            "--acp"
+        } else {
+            "--experimental-acp"
+        };
+        let launch = options
+            .launch()
+            .arg(acp)
+            .option("-m", options.model.as_deref());
         let mut prepared = Prepared::new(self.confined(launch, options), options);
-        if let Some(prompt) = options.system_prompt.as_deref().filter(|_| options.replaces_system_prompt) {
+        if let Some(prompt) = options
+            .system_prompt
+            .as_deref()
+            .filter(|_| options.replaces_system_prompt)
+        {
             let file = shared.prompt(prompt)?;
             prepared.launch = prepared.launch.env("GEMINI_SYSTEM_MD", file.path());
             prepared.kept.push(Box::new(file));
             prepared.preface = None;
         } else if !self.system_prompt_file.is_empty() {
-            prepared.launch = prepared.launch.env("GEMINI_SYSTEM_MD", &self.system_prompt_file);
+            prepared.launch = prepared
+                .launch
+                .env("GEMINI_SYSTEM_MD", &self.system_prompt_file);
         }
-        let home = home_folder(options, "GEMINI_CLI_HOME", "").map(|home| home.join(".gemini/skills"));
+        let home =
+            home_folder(options, "GEMINI_CLI_HOME", "").map(|home| home.join(".gemini/skills"));
         prepared.install_skills(options, home.as_deref());
         Ok(prepared)
     }
@@ -96,7 +110,11 @@ impl Kind for Gemini {
     }
 
     fn mode(&self, asked: &str) -> String {
-        if asked == "auto_edit" { "autoEdit".to_owned() } else { asked.to_owned() }
+        if asked == "auto_edit" {
+            "autoEdit".to_owned()
+        } else {
+            asked.to_owned()
+        }
     }
 
     /// The agent keeps a session in a file named by the minute in which it was begun or resumed, and begins that file
@@ -105,8 +123,13 @@ impl Kind for Gemini {
         let folders = home_folder(options, "GEMINI_CLI_HOME", "")?.join(".gemini/tmp");
         let now = SystemTime::now();
         let file = kept_in(id, now);
-        let folders = std::fs::read_dir(folders).ok()?.take(MOST_PROJECTS).filter_map(Result::ok);
-        let is_there = folders.into_iter().any(|folder| folder.path().join("chats").join(&file).exists());
+        let folders = std::fs::read_dir(folders)
+            .ok()?
+            .take(MOST_PROJECTS)
+            .filter_map(Result::ok);
+        let is_there = folders
+            .into_iter()
+            .any(|folder| folder.path().join("chats").join(&file).exists());
         let into = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs() % 60;
         is_there.then(|| Duration::from_secs(61 - into))
     }
@@ -115,16 +138,27 @@ impl Kind for Gemini {
 impl Gemini {
     /// Says where the agent works, however it is spoken to.
     fn confined(&self, launch: Launch, options: &Options) -> Launch {
-        let launch = if self.sandbox { launch.arg("--sandbox") } else { launch };
+        let launch = if self.sandbox {
+            launch.arg("--sandbox")
+        } else {
+            launch
+        };
         let folders = self.include_directories.iter().chain(&options.add_dirs);
-        folders.fold(launch, |launch, folder| launch.arg("--include-directories").arg(folder))
+        folders.fold(launch, |launch, folder| {
+            launch.arg("--include-directories").arg(folder)
+        })
     }
 }
 
 /// The name of the file in which the agent keeps a session that it begins now.
 fn kept_in(id: &str, now: SystemTime) -> String {
-    let time = humantime::format_rfc3339_seconds(now).to_string().replace(':', "-");
-    let (minute, id) = (&time[..time.floor_char_boundary(16)], &id[..id.floor_char_boundary(8)]);
+    let time = humantime::format_rfc3339_seconds(now)
+        .to_string()
+        .replace(':', "-");
+    let (minute, id) = (
+        &time[..time.floor_char_boundary(16)],
+        &id[..id.floor_char_boundary(8)],
+    );
     format!("session-{minute}-{id}.jsonl")
 }
 
@@ -135,7 +169,10 @@ mod tests {
     #[test]
     fn a_session_is_kept_by_its_minute() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_291_402);
-        assert_eq!(kept_in("f379b062-75a9-492d", time), "session-2026-11-21T20-03-f379b062.jsonl");
+        assert_eq!(
+            kept_in("f379b062-75a9-492d", time),
+            "session-2026-11-21T20-03-f379b062.jsonl"
+        );
         assert_eq!(kept_in("", time), "session-2026-11-21T20-03-.jsonl");
     }
 
@@ -146,7 +183,10 @@ mod tests {
         std::fs::create_dir_all(&chats).unwrap();
         let gemini = Gemini::default();
         let mut options = Options::configured(&gemini.common());
-        options.env.insert("GEMINI_CLI_HOME".to_owned(), home.path().to_string_lossy().into_owned());
+        options.env.insert(
+            "GEMINI_CLI_HOME".to_owned(),
+            home.path().to_string_lossy().into_owned(),
+        );
         assert_eq!(gemini.wait_to_resume(&options, "f379b062-75a9"), None);
         let now = SystemTime::now();
         for time in [now, now + Duration::from_secs(60)] {

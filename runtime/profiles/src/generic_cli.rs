@@ -17,8 +17,8 @@ use tokio::{
 };
 use trunkline_process::Signal;
 use trunkline_sdk::{
-    Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Status,
-    Turn, TurnComplete,
+    Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionInfo,
+    SessionStart, Status, Turn, TurnComplete,
     protocol::{Context, Failure},
 };
 
@@ -69,11 +69,22 @@ pub(crate) struct Conversation {
 impl GenericCli {
     pub(crate) fn new(config: CliConfig, own: Own) -> Self {
         let endings = config.endings();
-        Self { config, endings, own, shared: Arc::default() }
+        Self {
+            config,
+            endings,
+            own,
+            shared: Arc::default(),
+        }
     }
 
     fn launch(&self, options: &Options) -> Result<Launch, Error> {
-        let CliConfig { command, args, work_dir, env, .. } = &self.config;
+        let CliConfig {
+            command,
+            args,
+            work_dir,
+            env,
+            ..
+        } = &self.config;
         if command.is_empty() {
             return Err(no_command());
         }
@@ -89,8 +100,13 @@ impl GenericCli {
         let Some(program) = find(command, path, launch.cwd.as_deref()) else {
             return Err(not_installed(command));
         };
-        let launch = Launch { program: program.into(), ..launch };
-        Ok(self.own.on_terminal(launch, self.config.columns, self.config.rows)?)
+        let launch = Launch {
+            program: program.into(),
+            ..launch
+        };
+        Ok(self
+            .own
+            .on_terminal(launch, self.config.columns, self.config.rows)?)
     }
 
     /// The process to speak with, started if there is none. A session whose process is not the one that it knew gets a message.
@@ -103,27 +119,50 @@ impl GenericCli {
     ) -> Result<&'a mut Running, Error> {
         slot.wake().await;
         if slot.running.is_none() {
-            let mut process = RawProcess::start(&self.launch(options)?, &self.config.command).await?;
+            let mut process =
+                RawProcess::start(&self.launch(options)?, &self.config.command).await?;
             // Given up before its first prompt, it ends: its greeting would be taken for an answer.
             self.greet(turn, &mut process).await?;
             slot.start(process);
         }
         let number = slot.number;
         if *spoke_with != number && *spoke_with != 0 {
-            turn.session().info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+            turn.session().info(SessionInfo {
+                context: Some(Context::Lost),
+                ..SessionInfo::default()
+            });
         }
         *spoke_with = number;
-        slot.running.as_mut().ok_or_else(|| Error::other("the program has ended"))
+        slot.running
+            .as_mut()
+            .ok_or_else(|| Error::other("the program has ended"))
     }
 
     /// Waits for the first prompt of a program that has prompts. What it says until then belongs to no turn.
     async fn greet(&self, turn: &Turn, process: &mut RawProcess) -> Result<(), Error> {
-        let Endings { prompt: prompt @ Some(_), .. } = &self.endings else { return Ok(()) };
-        let first = Endings { prompt: prompt.clone(), first_output: None, ..Endings::default() };
-        let deadline = self.config.start_timeout.0.map(|wait| Instant::now() + wait);
+        let Endings {
+            prompt: prompt @ Some(_),
+            ..
+        } = &self.endings
+        else {
+            return Ok(());
+        };
+        let first = Endings {
+            prompt: prompt.clone(),
+            first_output: None,
+            ..Endings::default()
+        };
+        let deadline = self
+            .config
+            .start_timeout
+            .0
+            .map(|wait| Instant::now() + wait);
         let mut greeting = Answer::new(&first, Instant::now());
         loop {
-            let due = [greeting.due().map(|(at, _)| at), deadline].into_iter().flatten().min();
+            let due = [greeting.due().map(|(at, _)| at), deadline]
+                .into_iter()
+                .flatten()
+                .min();
             let until = tokio::time::Instant::from_std(due.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
@@ -147,8 +186,18 @@ impl GenericCli {
     }
 
     /// One input and its answer.
-    async fn converse(&self, turn: &Turn, slot: &mut Slot, input: &str) -> Result<TurnComplete, Error> {
-        let Some(Running { process, stdin, cut }) = slot.running.as_mut() else {
+    async fn converse(
+        &self,
+        turn: &Turn,
+        slot: &mut Slot,
+        input: &str,
+    ) -> Result<TurnComplete, Error> {
+        let Some(Running {
+            process,
+            stdin,
+            cut,
+        }) = slot.running.as_mut()
+        else {
             return Err(Error::other("the program has ended"));
         };
         let mut line = self.config.line(input);
@@ -250,7 +299,11 @@ impl GenericCli {
         } else if deaf.is_some() {
             slot.end(TERM).await;
         }
-        if stopping.is_some() { Err(Error::stopped()) } else { Ok(end) }
+        if stopping.is_some() {
+            Err(Error::stopped())
+        } else {
+            Ok(end)
+        }
     }
 }
 
@@ -267,17 +320,28 @@ impl Adapter for GenericCli {
 
     async fn start(&self, session: &Session, options: SessionStart) -> Result<Conversation, Error> {
         if options.resume.is_some() {
-            session.info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+            session.info(SessionInfo {
+                context: Some(Context::Lost),
+                ..SessionInfo::default()
+            });
         }
         let slot = match self.config.spawn_policy {
             SpawnPolicy::PerSession => Arc::default(),
             SpawnPolicy::Persistent => Arc::clone(&self.shared),
         };
-        Ok(Conversation { options: Options::of(options)?, slot, spoke_with: 0 })
+        Ok(Conversation {
+            options: Options::of(options)?,
+            slot,
+            spoke_with: 0,
+        })
     }
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Conversation) -> Result<(), Error> {
-        let Conversation { options, slot, spoke_with } = state;
+        let Conversation {
+            options,
+            slot,
+            spoke_with,
+        } = state;
         let mut slot = mine(&turn, slot).await?;
         tokio::select! {
             biased;
@@ -303,7 +367,10 @@ impl Adapter for GenericCli {
             applied.extend(options.cwd.is_some().then(|| "cwd".to_owned()));
             applied.extend(options.env.is_some().then(|| "env".to_owned()));
         }
-        SessionInfo { options_applied: Some(applied), ..SessionInfo::default() }
+        SessionInfo {
+            options_applied: Some(applied),
+            ..SessionInfo::default()
+        }
     }
 
     fn describe(&self) -> Description {

@@ -22,8 +22,8 @@ use serde::de::IgnoredAny;
 use tokio::{net::TcpStream, time::timeout};
 use trunkline_redact as redact;
 use trunkline_sdk::{
-    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
-    Status, Turn, TurnComplete,
+    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart,
+    SessionUpdate, Status, Turn, TurnComplete,
 };
 
 use self::{
@@ -64,44 +64,75 @@ pub(crate) struct Options {
 impl GenericHttp {
     pub(crate) fn new(config: HttpConfig) -> Self {
         hide_credentials(&config);
-        Self { config, client: OnceLock::new() }
+        Self {
+            config,
+            client: OnceLock::new(),
+        }
     }
 
     fn client(&self) -> Result<&Client, String> {
-        self.client.get_or_init(|| client(&self.config)).as_ref().map_err(Clone::clone)
+        self.client
+            .get_or_init(|| client(&self.config))
+            .as_ref()
+            .map_err(Clone::clone)
     }
 
     /// The request of an input.
     fn prepare(&self, values: &Values<'_>) -> Result<Prepared, String> {
         let config = &self.config;
-        let url = config.base_url.render(values).map_err(|why| format!("`base_url` makes {why}"))?;
+        let url = config
+            .base_url
+            .render(values)
+            .map_err(|why| format!("`base_url` makes {why}"))?;
         let mut headers = HeaderMap::new();
         for (name, header) in &config.headers.0 {
-            let value = header.value(values).map_err(|why| format!("the header {name}: {why}"))?;
-            headers.insert(HeaderName::try_from(name).map_err(|error| error.to_string())?, value);
+            let value = header
+                .value(values)
+                .map_err(|why| format!("the header {name}: {why}"))?;
+            headers.insert(
+                HeaderName::try_from(name).map_err(|error| error.to_string())?,
+                value,
+            );
         }
         let body = self.body(values, &mut headers)?;
-        Ok(Prepared { method: config.method.0.clone(), url, headers, body })
+        Ok(Prepared {
+            method: config.method.0.clone(),
+            url,
+            headers,
+            body,
+        })
     }
 
     fn body(&self, values: &Values<'_>, headers: &mut HeaderMap) -> Result<Option<Bytes>, String> {
         let config = &self.config;
         let usual = match &config.body {
             Body::Text(template) if template.is_json() => "application/json",
-            Body::Input if matches!(config.method.0, Method::GET | Method::HEAD) => return Ok(None),
+            Body::Input if matches!(config.method.0, Method::GET | Method::HEAD) => {
+                return Ok(None);
+            }
             Body::Input | Body::Text(_) => "text/plain; charset=utf-8",
             Body::Json(_) => "application/json",
         };
         if !headers.contains_key(CONTENT_TYPE) {
-            let named = Some(config.content_type.trim()).filter(|named| !named.is_empty()).unwrap_or(usual);
-            let value =
-                HeaderValue::from_str(named).map_err(|_| "`content_type` is not a media type".to_owned())?;
+            let named = Some(config.content_type.trim())
+                .filter(|named| !named.is_empty())
+                .unwrap_or(usual);
+            let value = HeaderValue::from_str(named)
+                .map_err(|_| "`content_type` is not a media type".to_owned())?;
             headers.insert(CONTENT_TYPE, value);
         }
-        let is_json = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|named| {
-            let essence = named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            essence == "application/json" || essence.ends_with("+json")
-        });
+        let is_json = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .is_some_and(|named| {
+                let essence = named
+                    .split(';')
+                    .next()
+                    .unwrap_or_default()
+                    .trim()
+                    .to_ascii_lowercase();
+                essence == "application/json" || essence.ends_with("+json")
+            });
         Ok(Some(match &config.body {
             Body::Input => values.input.to_owned().into(),
             Body::Text(template) if is_json => {
@@ -126,12 +157,18 @@ impl GenericHttp {
     /// Passes on the answer as it comes.
     async fn answer(&self, turn: &Turn, mut response: Response) -> Result<TurnComplete, Error> {
         let url = response.url().clone();
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
         let mut answer = Answer::of(content_type, &self.config)?;
         let mut left = self.config.max_response_bytes;
         let mut cut = false;
         loop {
-            let Some(mut piece) = while_working(turn, self.piece(&url, &mut response)).await? else { break };
+            let Some(mut piece) = while_working(turn, self.piece(&url, &mut response)).await?
+            else {
+                break;
+            };
             let room = usize::try_from(left).unwrap_or(usize::MAX);
             if piece.len() > room {
                 cut = true;
@@ -145,7 +182,10 @@ impl GenericHttp {
             }
             failed?;
             if read.over {
-                return Ok(TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() });
+                return Ok(TurnComplete {
+                    status: Some(Status::Completed),
+                    ..TurnComplete::default()
+                });
             }
             if cut {
                 break;
@@ -156,11 +196,18 @@ impl GenericHttp {
             Rest::Output(rest) => turn.output(rest).await,
             Rest::File { bytes, .. } if bytes.is_empty() => {}
             Rest::File { mime, bytes } => {
-                let name = url.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
-                turn.new_file(if name.is_empty() { "answer" } else { name }, mime, bytes).await?;
+                let name = url
+                    .path_segments()
+                    .and_then(|mut parts| parts.next_back())
+                    .unwrap_or_default();
+                turn.new_file(if name.is_empty() { "answer" } else { name }, mime, bytes)
+                    .await?;
             }
         }
-        let mut end = TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() };
+        let mut end = TurnComplete {
+            status: Some(Status::Completed),
+            ..TurnComplete::default()
+        };
         if cut {
             let said = format!(
                 "the answer is larger than {} bytes (`max_response_bytes`); the rest was left out",
@@ -177,11 +224,17 @@ impl GenericHttp {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(error)) => {
                 let why = innermost(&error.without_url());
-                Err(Error::other(redact::text(&format!("the answer of {} broke off: {why}", shown(url)))))
+                Err(Error::other(redact::text(&format!(
+                    "the answer of {} broke off: {why}",
+                    shown(url)
+                ))))
             }
             Err(longest) => Err(Error::new(
                 Category::Timeout,
-                format!("the answer of {} has paused for {longest} (`timeout`)", shown(url)),
+                format!(
+                    "the answer of {} has paused for {longest} (`timeout`)",
+                    shown(url)
+                ),
             )),
         }
     }
@@ -192,7 +245,9 @@ impl GenericHttp {
             Header::Text(template) => Some(template),
             Header::FromEnv { .. } => None,
         });
-        headers.chain([config.base_url.template()]).chain(config.body.templates())
+        headers
+            .chain([config.base_url.template()])
+            .chain(config.body.templates())
     }
 
     /// The options of a session that requests hold.
@@ -206,7 +261,8 @@ impl GenericHttp {
     /// Whether what the user says is part of requests.
     fn sends_input(&self) -> bool {
         let config = &self.config;
-        let is_body = config.body == Body::Input && !matches!(config.method.0, Method::GET | Method::HEAD);
+        let is_body =
+            config.body == Body::Input && !matches!(config.method.0, Method::GET | Method::HEAD);
         is_body || self.templates().any(Template::holds_input)
     }
 }
@@ -215,20 +271,54 @@ impl Adapter for GenericHttp {
     type State = Options;
 
     async fn start(&self, _: &Session, options: SessionStart) -> Result<Options, Error> {
-        let SessionStart { agent_id, user_id, task_id, run_id, role, model, system_prompt, .. } = options;
+        let SessionStart {
+            agent_id,
+            user_id,
+            task_id,
+            run_id,
+            role,
+            model,
+            system_prompt,
+            ..
+        } = options;
         let iteration = options.iteration.map(|iteration| iteration.to_string());
-        let temperature = options.temperature.map(|temperature| temperature.to_string());
-        let given = [agent_id, user_id, task_id, run_id, role, iteration, model, temperature, system_prompt];
+        let temperature = options
+            .temperature
+            .map(|temperature| temperature.to_string());
+        let given = [
+            agent_id,
+            user_id,
+            task_id,
+            run_id,
+            role,
+            iteration,
+            model,
+            temperature,
+            system_prompt,
+        ];
         let given = OPTIONS.into_iter().zip(given);
-        let named = given.filter_map(|(name, value)| Some((name, value?))).collect();
-        Ok(Options { named, variables: options.variables.unwrap_or_default() })
+        let named = given
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect();
+        Ok(Options {
+            named,
+            variables: options.variables.unwrap_or_default(),
+        })
     }
 
     async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {
-        let paths: Vec<_> = input.files.iter().map(|file| file.file_path.as_str()).collect();
+        let paths: Vec<_> = input
+            .files
+            .iter()
+            .map(|file| file.file_path.as_str())
+            .collect();
         let paths = paths.join("\n");
         // Where no template has a place for files, the input tells of them.
-        let files = if self.templates().any(Template::holds_files) { Vec::new() } else { input.files };
+        let files = if self.templates().any(Template::holds_files) {
+            Vec::new()
+        } else {
+            input.files
+        };
         let content = told(input.content, files).await;
         let values = Values {
             input: &content,
@@ -238,11 +328,16 @@ impl Adapter for GenericHttp {
             named: &options.named,
             variables: &options.variables,
         };
-        let request = self.prepare(&values).map_err(|why| Error::other(redact::text(&why)))?;
+        let request = self
+            .prepare(&values)
+            .map_err(|why| Error::other(redact::text(&why)))?;
         let exchange = async {
             let limited = within(self.config.max_runtime.0, self.exchange(&turn, &request));
             limited.await.unwrap_or_else(|longest| {
-                let text = format!("{} took longer than {longest} (`max_runtime`)", shown(&request.url));
+                let text = format!(
+                    "{} took longer than {longest} (`max_runtime`)",
+                    shown(&request.url)
+                );
                 Err(Error::new(Category::Timeout, text))
             })
         };
@@ -262,10 +357,16 @@ impl Adapter for GenericHttp {
         update: SessionUpdate,
         options: &mut Options,
     ) -> Result<SessionInfo, Error> {
-        if let Some(model) = update.model.filter(|_| self.used_options().contains(&"model")) {
+        if let Some(model) = update
+            .model
+            .filter(|_| self.used_options().contains(&"model"))
+        {
             options.named.insert("model", model);
         }
-        Ok(SessionInfo { model: options.named.get("model").cloned(), ..SessionInfo::default() })
+        Ok(SessionInfo {
+            model: options.named.get("model").cloned(),
+            ..SessionInfo::default()
+        })
     }
 
     fn describe(&self) -> Description {
@@ -319,8 +420,14 @@ async fn reach(url: &Url) -> Check {
     let host = host.trim_matches(['[', ']']).to_owned();
     match timeout(REACH, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Check::info("http.reachable", format!("{at} takes connections")),
-        Ok(Err(error)) => Check::error("http.reachable", format!("{at} takes no connection: {error}")),
-        Err(_) => Check::error("http.reachable", format!("{at} did not answer within {} s", REACH.as_secs())),
+        Ok(Err(error)) => Check::error(
+            "http.reachable",
+            format!("{at} takes no connection: {error}"),
+        ),
+        Err(_) => Check::error(
+            "http.reachable",
+            format!("{at} did not answer within {} s", REACH.as_secs()),
+        ),
     }
 }
 
@@ -348,11 +455,17 @@ fn client(config: &HttpConfig) -> Result<Client, String> {
             None => builder,
         };
         let certificates = certificates.clone();
-        if only_own { builder.tls_certs_only(certificates) } else { builder.tls_certs_merge(certificates) }
-            .build()
+        if only_own {
+            builder.tls_certs_only(certificates)
+        } else {
+            builder.tls_certs_merge(certificates)
+        }
+        .build()
     };
     // Where the system trusts no one, what needs no trust still works.
-    build(false).or_else(|_| build(true)).map_err(|error| format!("no HTTP client: {}", innermost(&error)))
+    build(false)
+        .or_else(|_| build(true))
+        .map_err(|error| format!("no HTTP client: {}", innermost(&error)))
 }
 
 /// Makes what may be secret in headers and in the address known, so that no error shows it when a server echoes it.
@@ -364,12 +477,21 @@ fn hide_credentials(config: &HttpConfig) {
             Header::FromEnv { .. } => true,
             Header::Text(text) => text.is_fixed() && is_credential(name),
         };
-        let Some(value) = header.value(&values).ok().filter(|_| secret) else { continue };
+        let Some(value) = header.value(&values).ok().filter(|_| secret) else {
+            continue;
+        };
         let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
         let bare = value.split_once(' ').map(|(_, bare)| bare.to_owned());
-        redact::register_all([Some(value), bare].into_iter().flatten().map(|value| (name.as_str(), value)));
+        redact::register_all(
+            [Some(value), bare]
+                .into_iter()
+                .flatten()
+                .map(|value| (name.as_str(), value)),
+        );
     }
-    let Some((url, fields)) = config.base_url.fixed() else { return };
+    let Some((url, fields)) = config.base_url.fixed() else {
+        return;
+    };
     let plain = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
     let (user, password) = (plain(url.username()), url.password().map(plain));
     // A token may stand alone, as the user.
@@ -385,5 +507,7 @@ fn hide_credentials(config: &HttpConfig) {
 
 fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
+    ["auth", "key", "token", "secret", "cookie", "password"]
+        .iter()
+        .any(|word| name.contains(word))
 }

@@ -10,8 +10,8 @@ use tokio::{io::AsyncWriteExt, time::sleep};
 use trunkline_process::Exit;
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::{
-    Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionStart, Status, Turn,
-    TurnComplete, protocol::Failure,
+    Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionStart, Status,
+    Turn, TurnComplete, protocol::Failure,
 };
 
 pub(crate) use self::{answer::estimated, config::JobConfig};
@@ -48,7 +48,11 @@ impl Options {
     pub(crate) fn of(options: SessionStart) -> Result<Self, Error> {
         let _secrets = secrets::hold(&options)?;
         let cwd = options.cwd.filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
-        Ok(Self { cwd, env: options.env.unwrap_or_default(), _secrets })
+        Ok(Self {
+            cwd,
+            env: options.env.unwrap_or_default(),
+            _secrets,
+        })
     }
 
     /// A program in the session's directory, else the configured one, with the session's variables over its own.
@@ -60,7 +64,11 @@ impl Options {
         env: &BTreeMap<String, String>,
     ) -> Launch {
         let configured = (!work_dir.is_empty()).then(|| PathBuf::from(work_dir));
-        Launch::new(command).args(args).envs(env).envs(&self.env).cwd(self.cwd.clone().or(configured))
+        Launch::new(command)
+            .args(args)
+            .envs(env)
+            .envs(&self.env)
+            .cwd(self.cwd.clone().or(configured))
     }
 }
 
@@ -78,14 +86,22 @@ impl Adapter for GenericJob {
     }
 
     async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {
-        let Keys { command, args, work_dir, env, max_runtime, .. } = &self.config;
+        let Keys {
+            command,
+            args,
+            work_dir,
+            env,
+            max_runtime,
+            ..
+        } = &self.config;
         if command.is_empty() {
             return Err(no_command());
         }
         let content = told(input.content, input.files).await;
         let input_bytes = content.len() as u64;
         let Given { args, stdin, file } = self.config.input.give(args, content)?;
-        let mut process = RawProcess::start(&options.launch(command, &args, work_dir, env), command).await?;
+        let mut process =
+            RawProcess::start(&options.launch(command, &args, work_dir, env), command).await?;
         let mut output = Output::new(AnswerReader::new(&self.config.answer, process.name()));
         let expired = async {
             match max_runtime.0 {
@@ -117,7 +133,11 @@ impl Adapter for GenericJob {
         // Gone before the turn's end says that the run is over.
         drop(file);
         let (output_bytes, ending) = output.finish(&turn).await;
-        let estimate = || self.config.estimate_usage.then(|| estimated(input_bytes, output_bytes));
+        let estimate = || {
+            self.config
+                .estimate_usage
+                .then(|| estimated(input_bytes, output_bytes))
+        };
         // A turn that is cut short has an end of its own, so that what was read goes before it.
         let mut end = ending.over(ran.as_ref().cloned().unwrap_or_default());
         end.usage = end.usage.or_else(estimate);
@@ -139,10 +159,14 @@ impl Adapter for GenericJob {
 
     async fn diagnose(&self) -> Vec<Check> {
         let mut checks = diagnose(&self.config.command, &self.config.work_dir);
-        let holds_input =
-            self.config.args.iter().any(|arg| arg.contains("{{input}}") || arg.contains("{{input_file}}"));
+        let holds_input = self
+            .config
+            .args
+            .iter()
+            .any(|arg| arg.contains("{{input}}") || arg.contains("{{input_file}}"));
         if self.config.input == InputMode::Stdin && holds_input {
-            let text = "an argument holds `{{input}}`, which stays as it is: the input goes to stdin";
+            let text =
+                "an argument holds `{{input}}`, which stays as it is: the input goes to stdin";
             checks.push(Check::warn("input", text).hint("set `input` to `argument` or `file`"));
         }
         checks
@@ -173,7 +197,11 @@ impl<'a> Output<'a> {
     }
 
     async fn take(&mut self, turn: &Turn, channel: Channel, text: String) {
-        let text = if channel == Channel::Stdout { self.reader.push(text) } else { text };
+        let text = if channel == Channel::Stdout {
+            self.reader.push(text)
+        } else {
+            text
+        };
         self.show(turn, channel, text).await;
     }
 
@@ -196,14 +224,23 @@ impl<'a> Output<'a> {
             turn.output_on(Channel::Stdout, rest).await;
         }
         for (key, why) in std::mem::take(&mut ending.left_out) {
-            turn.error(Category::Other, format!("`answer` leaves out `{key}`: {why}")).await;
+            turn.error(
+                Category::Other,
+                format!("`answer` leaves out `{key}`: {why}"),
+            )
+            .await;
         }
         (all, ending)
     }
 }
 
 /// Gives a program its input and passes on its output until it ends.
-async fn run(turn: &Turn, process: &mut RawProcess, input: String, output: &mut Output<'_>) -> Exit {
+async fn run(
+    turn: &Turn,
+    process: &mut RawProcess,
+    input: String,
+    output: &mut Output<'_>,
+) -> Exit {
     let stdin = process.take_stdin();
     let write = async move {
         if let Some(mut stdin) = stdin {
@@ -234,7 +271,10 @@ pub(crate) fn end_of(exit: Exit, name: &str, last_words: &str) -> TurnComplete {
         (Status::Completed, None)
     } else {
         let text = format!("{name} ended: {exit}{last_words}");
-        (Status::Failed, Some(Failure::new(Category::ProcessExit, text)))
+        (
+            Status::Failed,
+            Some(Failure::new(Category::ProcessExit, text)),
+        )
     };
     TurnComplete {
         status: Some(status),
@@ -252,10 +292,19 @@ mod tests {
     #[test]
     fn an_end_says_how_the_program_ended() {
         let of = |code, signal| end_of(Exit { code, signal }, "job", ": boom");
-        assert_eq!((of(Some(0), None).status, of(Some(0), None).error), (Some(Status::Completed), None));
+        assert_eq!(
+            (of(Some(0), None).status, of(Some(0), None).error),
+            (Some(Status::Completed), None)
+        );
         let failed = of(Some(3), None);
-        assert_eq!(failed.error.unwrap().message.as_deref(), Some("job ended: exit status 3: boom"));
+        assert_eq!(
+            failed.error.unwrap().message.as_deref(),
+            Some("job ended: exit status 3: boom")
+        );
         let killed = of(None, Some(9));
-        assert_eq!((killed.status, killed.signal), (Some(Status::Failed), Some(9)));
+        assert_eq!(
+            (killed.status, killed.signal),
+            (Some(Status::Failed), Some(9))
+        );
     }
 }

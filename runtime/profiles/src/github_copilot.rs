@@ -81,7 +81,9 @@ impl Kind for Copilot {
         if let Err(why) = effort
             && options.reasoning_effort.is_some()
         {
-            prepared.warnings.push(format!("`reasoning_effort` is left out: {why}"));
+            prepared
+                .warnings
+                .push(format!("`reasoning_effort` is left out: {why}"));
         }
         if let Some(prompt) = &options.system_prompt {
             let folder = shared.instructions(prompt)?;
@@ -107,7 +109,11 @@ impl Kind for Copilot {
 
 impl Copilot {
     /// Gives MCP servers by a file, since over ACP the agent drops those that are programs, without a word.
-    fn give_servers(options: &Options, shared: &Shared, prepared: &mut Prepared) -> Result<(), Error> {
+    fn give_servers(
+        options: &Options,
+        shared: &Shared,
+        prepared: &mut Prepared,
+    ) -> Result<(), Error> {
         let (servers, warnings) = mcp::parse(&options.mcp_servers);
         prepared.warnings.extend(warnings);
         prepared.has_servers = true;
@@ -118,8 +124,14 @@ impl Copilot {
         let file = shared.servers(&config)?;
         let mut at = OsString::from("@");
         at.push(file.path());
-        let launch = prepared.launch.clone().arg("--additional-mcp-config").arg(at);
-        prepared.launch = variables.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        let launch = prepared
+            .launch
+            .clone()
+            .arg("--additional-mcp-config")
+            .arg(at);
+        prepared.launch = variables
+            .iter()
+            .fold(launch, |launch, (name, value)| launch.env(name, value));
         prepared.kept.push(Box::new(file));
         Ok(())
     }
@@ -127,21 +139,34 @@ impl Copilot {
     /// Gives effort, autopilot, tools and folders, however the agent is spoken to.
     fn permitted(&self, launch: Launch, options: &Options, version: Option<Version>) -> Launch {
         let has = |option| SINCE.has(option, version);
-        let effort = options.reasoning_effort.as_deref().filter(|_| has("--reasoning-effort"));
+        let effort = options
+            .reasoning_effort
+            .as_deref()
+            .filter(|_| has("--reasoning-effort"));
         let mut launch = launch.option("--reasoning-effort", effort);
         if self.max_autopilot_continues > 0 && has("--max-autopilot-continues") {
-            launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
+            launch = launch
+                .arg("--max-autopilot-continues")
+                .arg(self.max_autopilot_continues.to_string());
         }
         for tool in self.unasked(options) {
             launch = launch.arg(format!("--allow-tool={tool}"));
         }
-        for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
+        for tool in self
+            .denied_tools
+            .iter()
+            .chain(options.denied_tools.iter().flatten())
+        {
             launch = launch.arg(format!("--deny-tool={tool}"));
         }
         for folder in &options.add_dirs {
             launch = launch.arg("--add-dir").arg(folder);
         }
-        if self.allows_all(options) { launch } else { launch.without("COPILOT_ALLOW_ALL") }
+        if self.allows_all(options) {
+            launch
+        } else {
+            launch.without("COPILOT_ALLOW_ALL")
+        }
     }
 
     /// Whether every tool runs unasked.
@@ -177,11 +202,22 @@ mod tests {
             vec![json!({"notes": {"command": "notes", "env": {"A_TOKEN": "a$b"}}, "bad name": {}})];
         let (one, two) = (prepare(&options), prepare(&options));
         assert!(one.launch == two.launch && one.warnings.len() == 1);
-        let args: Vec<_> = one.launch.args.iter().map(|arg| arg.to_string_lossy()).collect();
-        let at = args.iter().position(|arg| arg == "--additional-mcp-config").unwrap();
+        let args: Vec<_> = one
+            .launch
+            .args
+            .iter()
+            .map(|arg| arg.to_string_lossy())
+            .collect();
+        let at = args
+            .iter()
+            .position(|arg| arg == "--additional-mcp-config")
+            .unwrap();
         let path = args[at + 1].strip_prefix('@').unwrap().to_owned();
         let config = std::fs::read_to_string(&path).unwrap();
-        assert!(config.contains(r#""command":"notes""#) && !config.contains("a$b"), "{config}");
+        assert!(
+            config.contains(r#""command":"notes""#) && !config.contains("a$b"),
+            "{config}"
+        );
         assert!(one.launch.env.values().any(|value| value == "a$b"));
         drop((one, two));
         assert!(!std::path::Path::new(&path).exists());

@@ -37,7 +37,10 @@ pub(crate) fn family(mut settings: Kilo) -> Family {
         configuration: "KILO_CONFIG_CONTENT",
         since: SINCE,
         use_when: "one agent is to work with many providers",
-        common: Common { takes_temperature: true, ..settings.common() },
+        common: Common {
+            takes_temperature: true,
+            ..settings.common()
+        },
         default_mode: "code",
         transport: settings.transport,
         dangerous: settings.dangerous,

@@ -11,7 +11,10 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     trunkline_process::init::hook();
     let mut arguments = std::env::args_os().skip(1);
-    let name = arguments.next().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = arguments
+        .next()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     trunkline_profiles::run(&name, arguments).unwrap_or_else(|| {
         let names: Vec<_> = trunkline_profiles::PROFILES.iter().map(|profile| profile.name).collect();
         // No one is left to be told where stderr is closed.

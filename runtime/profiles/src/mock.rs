@@ -7,8 +7,8 @@ use std::{collections::VecDeque, path::Path, time::Duration};
 use serde_json::Value;
 use tokio::time::sleep;
 use trunkline_sdk::{
-    Adapter, Category, Channel, Description, Error, Input, Json, Permission, Session, SessionStart, Status,
-    ToolCallId, ToolOutcome, Turn, TurnComplete, file_type_of,
+    Adapter, Category, Channel, Description, Error, Input, Json, Permission, Session, SessionStart,
+    Status, ToolCallId, ToolOutcome, Turn, TurnComplete, file_type_of,
     protocol::{Failure, Usage, UsageScope},
 };
 
@@ -46,8 +46,11 @@ impl Mock {
         let mut end = exit(config.exit_code.unwrap_or(0));
         end.exit_code = config.exit_code;
         if let Some(total) = config.tokens {
-            end.usage =
-                Some(Usage { total_tokens: Some(total), scope: Some(UsageScope::Turn), ..Usage::default() });
+            end.usage = Some(Usage {
+                total_tokens: Some(total),
+                scope: Some(UsageScope::Turn),
+                ..Usage::default()
+            });
         }
         if !config.failure.is_empty() {
             end.status = Some(Status::Failed);
@@ -68,7 +71,11 @@ impl Adapter for Mock {
         let end = match self.config.next(progress, &input.content) {
             Next::Turn(script) => perform(&turn, script, &input.content).await?,
             Next::Uncovered => self.uncovered(&turn, &input.content).await?,
-            Next::Over => return Err(Error::other("the script is over: all of its turns were played")),
+            Next::Over => {
+                return Err(Error::other(
+                    "the script is over: all of its turns were played",
+                ));
+            }
         };
         turn.finish(end);
         Ok(())
@@ -94,23 +101,45 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
         match step {
             Step::Output(said) => turn.output(text(said)).await,
             Step::Stderr(said) => turn.output_on(Channel::Stderr, text(said)).await,
-            Step::On { channel, content } => turn.output_on(Channel::named(channel), text(content)).await,
+            Step::On { channel, content } => {
+                turn.output_on(Channel::named(channel), text(content)).await
+            }
             Step::Thinking(thought) => turn.thinking(text(thought)).await,
             Step::Delay(wait) => rest(turn, wait.0.unwrap_or_default()).await?,
             Step::UntilStop => rest(turn, Duration::MAX).await?,
-            Step::Tool { tool, input, content, is_error, delay } => {
+            Step::Tool {
+                tool,
+                input,
+                content,
+                is_error,
+                delay,
+            } => {
                 calls += 1;
                 let call = ToolCallId::new(format!("call-{calls}"))?;
                 let input = input.as_ref().and_then(|input| Json::of(input).ok());
                 turn.tool_start(&call, text(tool), input).await;
                 rest(turn, delay.0.unwrap_or_default()).await?;
-                let outcome = if *is_error { ToolOutcome::Failed } else { ToolOutcome::Succeeded };
+                let outcome = if *is_error {
+                    ToolOutcome::Failed
+                } else {
+                    ToolOutcome::Succeeded
+                };
                 turn.tool_end(&call, text(content), outcome).await;
             }
-            Step::Permission { tool, description, resource, approved, denied } => {
+            Step::Permission {
+                tool,
+                description,
+                resource,
+                approved,
+                denied,
+            } => {
                 let request = Permission::new(text(tool), text(description), text(resource));
                 let decision = turn.ask_permission(request).await;
-                let then = if decision.is_approved() { approved } else { denied };
+                let then = if decision.is_approved() {
+                    approved
+                } else {
+                    denied
+                };
                 then.iter().rev().for_each(|step| steps.push_front(step));
             }
             Step::File { name, content } => {
@@ -124,8 +153,17 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
                 Played::Said | Played::Decided(_) | Played::Answered => {}
             },
             Step::Usage(usage) => turn.emit(usage.0.clone()).await,
-            Step::Fail { category, message, code, retry_at } => {
-                let message = if message.is_empty() { "the script fails".to_owned() } else { text(message) };
+            Step::Fail {
+                category,
+                message,
+                code,
+                retry_at,
+            } => {
+                let message = if message.is_empty() {
+                    "the script fails".to_owned()
+                } else {
+                    text(message)
+                };
                 let mut error = Error::new(category.0, message);
                 if let Some(code) = code {
                     error = error.code(code);
@@ -142,7 +180,10 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
             }
         }
     }
-    Ok(TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() })
+    Ok(TurnComplete {
+        status: Some(Status::Completed),
+        ..TurnComplete::default()
+    })
 }
 
 /// Waits, unless the turn is stopped first.
@@ -164,16 +205,34 @@ async fn rest(turn: &Turn, time: Duration) -> Result<(), Error> {
 
 /// The end of a turn that has an exit code.
 fn exit(code: i32) -> TurnComplete {
-    let error = (code != 0).then(|| Failure::new(Category::ProcessExit, format!("exit status {code}")));
-    let status = if error.is_some() { Status::Failed } else { Status::Completed };
-    TurnComplete { status: Some(status), error, exit_code: Some(code), ..TurnComplete::default() }
+    let error =
+        (code != 0).then(|| Failure::new(Category::ProcessExit, format!("exit status {code}")));
+    let status = if error.is_some() {
+        Status::Failed
+    } else {
+        Status::Completed
+    };
+    TurnComplete {
+        status: Some(status),
+        error,
+        exit_code: Some(code),
+        ..TurnComplete::default()
+    }
 }
 
 /// Creates a file that is not there yet, and follows no link to where one is.
 async fn touch(path: &Path) -> Result<(), Error> {
     if !is_plain(path) {
-        return Err(Error::other(format!("{} is not a plain absolute path", path.display())));
+        return Err(Error::other(format!(
+            "{} is not a plain absolute path",
+            path.display()
+        )));
     }
-    let made = tokio::fs::OpenOptions::new().write(true).create_new(true).open(path).await;
-    made.map(drop).map_err(|error| Error::other(format!("cannot create {}: {error}", path.display())))
+    let made = tokio::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .await;
+    made.map(drop)
+        .map_err(|error| Error::other(format!("cannot create {}: {error}", path.display())))
 }

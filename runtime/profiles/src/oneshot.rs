@@ -134,7 +134,11 @@ impl<K: Runs> Conversation<K> {
     ///
     /// # Errors
     /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
-    pub(crate) async fn new(profile: K, session: &Session, mut options: Options) -> Result<Self, Error> {
+    pub(crate) async fn new(
+        profile: K,
+        session: &Session,
+        mut options: Options,
+    ) -> Result<Self, Error> {
         let resumed = resume::settle(session, &mut options, |id| profile.is_id(id)).await;
         let version = version::of(&profile.common()).await;
         profile.check(&options, version)?;
@@ -144,15 +148,37 @@ impl<K: Runs> Conversation<K> {
             Some(resumed) => Native::Known(resumed.native_session_id),
             None => fresh(&profile, version),
         };
-        let (native_session_id, commands) = (native.id().map(str::to_owned), given.skills.commands());
-        let info = SessionInfo { native_session_id, commands, ..SessionInfo::default() };
+        let (native_session_id, commands) =
+            (native.id().map(str::to_owned), given.skills.commands());
+        let info = SessionInfo {
+            native_session_id,
+            commands,
+            ..SessionInfo::default()
+        };
         if info != SessionInfo::default() {
             session.info(info);
         }
         let report = Report::new(options.tool_loop);
-        let spent = if unproven { RunningTotal::default() } else { RunningTotal::nothing() };
-        let memory = Memory { native, unproven, spent, instructed: unproven, instructing: false };
-        Ok(Self { profile, version, options, memory, report, given })
+        let spent = if unproven {
+            RunningTotal::default()
+        } else {
+            RunningTotal::nothing()
+        };
+        let memory = Memory {
+            native,
+            unproven,
+            spent,
+            instructed: unproven,
+            instructing: false,
+        };
+        Ok(Self {
+            profile,
+            version,
+            options,
+            memory,
+            report,
+            given,
+        })
     }
 
     /// Changes options from the next run on, those that the agent honours.
@@ -165,7 +191,10 @@ impl<K: Runs> Conversation<K> {
         if let Some(name) = update.model {
             options.model = Some(model::resolve(&name, &self.profile.common().model_aliases));
         }
-        let mut info = SessionInfo { model: options.model.clone(), ..SessionInfo::default() };
+        let mut info = SessionInfo {
+            model: options.model.clone(),
+            ..SessionInfo::default()
+        };
         if honours("reasoning_effort") {
             options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort);
             info.reasoning_effort.clone_from(&options.reasoning_effort);
@@ -194,12 +223,19 @@ impl<K: Runs> Conversation<K> {
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, mut input: Input) -> Result<(), Error> {
         let inline = self.given.skills.resolve(&input.content);
-        let is_call =
-            matches!(inline.text, Cow::Borrowed(text) if trunkline_sdk::skill::called(text).is_some());
+        let is_call = matches!(inline.text, Cow::Borrowed(text) if trunkline_sdk::skill::called(text).is_some());
         let (content, note) = (inline.text.into_owned(), inline.note);
         input.content = content;
-        for content in std::mem::take(&mut self.given.warnings).into_iter().chain(note) {
-            turn.emit(Log { stream: Some(LogStream::Meta), content, ..Log::default() }).await;
+        for content in std::mem::take(&mut self.given.warnings)
+            .into_iter()
+            .chain(note)
+        {
+            turn.emit(Log {
+                stream: Some(LogStream::Meta),
+                content,
+                ..Log::default()
+            })
+            .await;
         }
         let prompt = self.prompt(&turn, &input, is_call).await?;
         let mut run = self.run(&turn, &prompt).await;
@@ -234,14 +270,23 @@ impl<K: Runs> Conversation<K> {
             }
         }
         end.native_session_id = self.memory.native.id().map(str::to_owned);
-        end.session_params = self.memory.native.id().and_then(|id| self.options.session_params(id).to_json());
-        self.report.finish(turn, end, self.options.model.as_deref()).await;
+        end.session_params = self
+            .memory
+            .native
+            .id()
+            .and_then(|id| self.options.session_params(id).to_json());
+        self.report
+            .finish(turn, end, self.options.model.as_deref())
+            .await;
         Ok(())
     }
 
     fn tell_native(&self, session: &Session) {
         let native_session_id = self.memory.native.id().map(str::to_owned);
-        session.info(SessionInfo { native_session_id, ..SessionInfo::default() });
+        session.info(SessionInfo {
+            native_session_id,
+            ..SessionInfo::default()
+        });
     }
 
     /// What the agent is sent: the input through the template, with its files by their paths; before the first one the
@@ -254,7 +299,11 @@ impl<K: Runs> Conversation<K> {
             return Err(Error::other("the input is empty; the agent needs a prompt"));
         }
         // None of these agents has a better channel for instructions.
-        let preface = self.given.preface.as_deref().filter(|_| !self.memory.instructed && !is_call);
+        let preface = self
+            .given
+            .preface
+            .as_deref()
+            .filter(|_| !self.memory.instructed && !is_call);
         self.memory.instructing = preface.is_some();
         Ok(match preface {
             Some(preface) => system_prompt::before(preface, &text),
@@ -264,17 +313,37 @@ impl<K: Runs> Conversation<K> {
 
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
         let reader = self.profile.reader(self.version);
-        let launch = self.profile.launch(&self.options, self.version, &self.memory.native, &reader);
-        let launch = launch.args(self.given.args.clone()).envs(self.given.env.clone());
+        let launch = self
+            .profile
+            .launch(&self.options, self.version, &self.memory.native, &reader);
+        let launch = launch
+            .args(self.given.args.clone())
+            .envs(self.given.env.clone());
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
-            Err(error) => return Run { end: Err(error), told: false, stopped: false },
+            Err(error) => {
+                return Run {
+                    end: Err(error),
+                    told: false,
+                    stopped: false,
+                };
+            }
         };
         agent.write_input(prompt.to_owned()).await;
-        let running = Running { reader, events: Vec::new(), has_events: false, memory: &mut self.memory };
+        let running = Running {
+            reader,
+            events: Vec::new(),
+            has_events: false,
+            memory: &mut self.memory,
+        };
         let engine = Engine::new(running, Watch::starting(self.options.deadlines));
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
-        let Running { reader, mut events, has_events, memory } = running;
+        let Running {
+            reader,
+            mut events,
+            has_events,
+            memory,
+        } = running;
         let said = agent.stderr();
         let is_closed = finish.why.is_none() && finish.how == How::Closed;
         let eof = if is_closed { EXIT } else { Duration::ZERO };
@@ -328,7 +397,11 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
 
     /// After a stop what it has written is still read: whether it has made the conversation that we chose, for one.
     fn interrupt(&mut self, why: &Error, _: &mut Out<LineOut>) -> Grace {
-        if why.status() == Status::Stopped { Grace::For(ON_THEIR_WAY) } else { Grace::None }
+        if why.status() == Status::Stopped {
+            Grace::For(ON_THEIR_WAY)
+        } else {
+            Grace::None
+        }
     }
 }
 
@@ -348,14 +421,27 @@ impl Memory {
                     });
                 }
                 RunEvent::Model(model) => {
-                    out.info(SessionInfo { model: Some(model), ..SessionInfo::default() });
+                    out.info(SessionInfo {
+                        model: Some(model),
+                        ..SessionInfo::default()
+                    });
                 }
                 RunEvent::Session(id) => {
                     let is_known = self.native.id() == Some(&id);
-                    self.prove(if is_known { Context::Kept } else { Context::Lost }, out);
+                    self.prove(
+                        if is_known {
+                            Context::Kept
+                        } else {
+                            Context::Lost
+                        },
+                        out,
+                    );
                     if !is_known {
                         let native_session_id = Some(id.clone());
-                        out.info(SessionInfo { native_session_id, ..SessionInfo::default() });
+                        out.info(SessionInfo {
+                            native_session_id,
+                            ..SessionInfo::default()
+                        });
                     }
                     self.native = Native::Known(id);
                 }
@@ -367,7 +453,10 @@ impl Memory {
     /// Says whether the agent knows the conversation that was resumed, before anything else of it.
     fn prove(&mut self, context: Context, out: &mut Out<LineOut>) {
         if std::mem::take(&mut self.unproven) {
-            out.info(SessionInfo { context: Some(context), ..SessionInfo::default() });
+            out.info(SessionInfo {
+                context: Some(context),
+                ..SessionInfo::default()
+            });
         }
     }
 }

@@ -46,7 +46,10 @@ pub(crate) fn family(settings: Opencode) -> Family {
         configuration: "OPENCODE_CONFIG_CONTENT",
         since: SINCE,
         use_when: "one agent is to work with many providers, with agents and commands of one's own",
-        common: Common { takes_temperature: true, ..settings.common() },
+        common: Common {
+            takes_temperature: true,
+            ..settings.common()
+        },
         default_mode: "build",
         transport: settings.transport,
         dangerous: settings.dangerous,
@@ -78,7 +81,11 @@ impl Family {
     /// The temperature that a session asks for, and the mode that it is for.
     pub(crate) fn temperature<'a>(&'a self, options: &'a Options) -> Option<(&'a str, f64)> {
         let configured = Some(self.mode.as_str()).filter(|mode| !mode.is_empty());
-        let mode = options.mode.as_deref().or(configured).unwrap_or(self.default_mode);
+        let mode = options
+            .mode
+            .as_deref()
+            .or(configured)
+            .unwrap_or(self.default_mode);
         Some((mode, options.temperature?))
     }
 
@@ -118,12 +125,25 @@ impl Kind for Family {
 
     /// What asks, skills and instructions go by the variable that holds configuration, which the agent's own files do
     /// not lose anything to, but for what they allow unasked.
-    fn prepare(&self, options: &Options, _: Option<Version>, shared: &Shared) -> Result<Prepared, Error> {
+    fn prepare(
+        &self,
+        options: &Options,
+        _: Option<Version>,
+        shared: &Shared,
+    ) -> Result<Prepared, Error> {
         let mut prepared = Prepared::new(options.launch().arg("acp"), options);
         let (skills, warnings) = skills::parse(&options.skills);
         prepared.warnings.extend(warnings);
-        let skills = if skills.is_empty() { None } else { Some(shared.skills(&skills)?) };
-        let prompt = options.system_prompt.as_deref().map(|prompt| shared.prompt(prompt)).transpose()?;
+        let skills = if skills.is_empty() {
+            None
+        } else {
+            Some(shared.skills(&skills)?)
+        };
+        let prompt = options
+            .system_prompt
+            .as_deref()
+            .map(|prompt| shared.prompt(prompt))
+            .transpose()?;
         let configured = variable(options, self.configuration);
         let asked = self.unallowed(Unallowed::Asked);
         let temperature = self.temperature(options);
@@ -161,23 +181,37 @@ mod tests {
     fn configured(family: &Family) -> Option<serde_json::Value> {
         let options = Options::configured(&family.common);
         let prepared = family.prepare(&options, None, &Shared::default()).unwrap();
-        let content = prepared.launch.env.get(std::ffi::OsStr::new(family.configuration))?;
+        let content = prepared
+            .launch
+            .env
+            .get(std::ffi::OsStr::new(family.configuration))?;
         serde_json::from_str(content.to_str().unwrap()).unwrap()
     }
 
     #[test]
     fn by_default_whatever_acts_asks() {
-        for mut family in [family(Opencode::default()), kilo_code::family(Default::default())] {
+        for mut family in [
+            family(Opencode::default()),
+            kilo_code::family(Default::default()),
+        ] {
             let config = configured(&family).unwrap();
             for tool in ["*", "bash", "edit", "webfetch", "external_directory"] {
-                assert_eq!(config["permission"][tool], "ask", "{} {tool}", family.profile);
+                assert_eq!(
+                    config["permission"][tool], "ask",
+                    "{} {tool}",
+                    family.profile
+                );
             }
             family.dangerous = true;
             assert_eq!(configured(&family), None);
             family.dangerous = false;
-            family.common.env = [(family.configuration.to_owned(), "// mine\n{}".to_owned())].into();
+            family.common.env =
+                [(family.configuration.to_owned(), "// mine\n{}".to_owned())].into();
             let options = Options::configured(&family.common);
-            assert!(family.prepare(&options, None, &Shared::default()).is_err(), "it cannot be made to ask");
+            assert!(
+                family.prepare(&options, None, &Shared::default()).is_err(),
+                "it cannot be made to ask"
+            );
         }
     }
 
@@ -188,9 +222,10 @@ mod tests {
             mode: mode.map(str::to_owned),
             ..Default::default()
         };
-        for (mut family, mode) in
-            [(family(Opencode::default()), "build"), (kilo_code::family(Default::default()), "code")]
-        {
+        for (mut family, mode) in [
+            (family(Opencode::default()), "build"),
+            (kilo_code::family(Default::default()), "code"),
+        ] {
             let of = |family: &Family, mode| {
                 let options = Options::of(&family.common, start(mode)).unwrap();
                 let prepared = family.prepare(&options, None, &Shared::default()).unwrap();
@@ -205,6 +240,11 @@ mod tests {
         let claude = crate::claude_code::Settings::default().common();
         let refused = Options::of(&claude, start(None)).err().unwrap();
         assert_eq!(refused.status(), trunkline_sdk::Status::Refused);
-        assert!(refused.to_string().contains("`temperature`: claude takes none"), "{refused}");
+        assert!(
+            refused
+                .to_string()
+                .contains("`temperature`: claude takes none"),
+            "{refused}"
+        );
     }
 }

@@ -10,7 +10,8 @@ mod translate;
 mod turn;
 
 use trunkline_sdk::{
-    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Turn,
 };
 
 use self::conversation::Conversation;
@@ -73,9 +74,12 @@ impl Adapter for PiAdapter {
         let aliases = &self.settings.model_aliases;
         let info = started(state)?
             .change(|options| {
-                options.model =
-                    update.model.map(|name| model::resolve(&name, aliases)).or(options.model.take());
-                options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort.take());
+                options.model = update
+                    .model
+                    .map(|name| model::resolve(&name, aliases))
+                    .or(options.model.take());
+                options.reasoning_effort =
+                    update.reasoning_effort.or(options.reasoning_effort.take());
                 options.allowed_tools = update.allowed_tools.or(options.allowed_tools.take());
             })
             .await;
@@ -94,7 +98,12 @@ impl Adapter for PiAdapter {
                 "a small coding agent with few tools is wanted, whose turns take steers",
                 "a person must be asked before tools run: pi asks no one",
             )
-            .honours(["reasoning_effort", "system_prompt_mode", "allowed_tools", "skills"])
+            .honours([
+                "reasoning_effort",
+                "system_prompt_mode",
+                "allowed_tools",
+                "skills",
+            ])
             .steerable()
     }
 

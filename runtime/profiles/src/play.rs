@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use trunkline_sdk::{
     Category, Decision, Permission, Question, Turn,
-    protocol::{AdapterBody, FileOutput, InputRequest, PermissionRequest, SessionInfo, TurnComplete},
+    protocol::{
+        AdapterBody, FileOutput, InputRequest, PermissionRequest, SessionInfo, TurnComplete,
+    },
 };
 
 /// What saying it came to.
@@ -40,7 +42,9 @@ pub(crate) async fn play(turn: &Turn, body: AdapterBody, withdrawn: Option<Durat
         AdapterBody::SessionInfo(info) => turn.session().info(*info),
         AdapterBody::SessionReady(ready) => turn.session().info(learnt(ready.info)),
         AdapterBody::SessionClosed(closed) => {
-            let reason = closed.reason.unwrap_or(trunkline_sdk::ClosedReason::Finished);
+            let reason = closed
+                .reason
+                .unwrap_or(trunkline_sdk::ClosedReason::Finished);
             turn.session().end(reason, closed.error);
         }
         // Each of these answers or takes back something of its own time.
@@ -64,16 +68,30 @@ async fn limited<T>(longest: Option<Duration>, work: impl Future<Output = T>) ->
 /// A file that is gone is reported: what a recording names need not be there any more.
 async fn send_file(turn: &Turn, file: FileOutput) {
     let path = file.file_path;
-    let name = file.file_name.unwrap_or_else(|| path.rsplit('/').next().unwrap_or_default().to_owned());
-    let mime = file.file_mime_type.unwrap_or_else(|| trunkline_sdk::file_type_of(&name).to_owned());
+    let name = file
+        .file_name
+        .unwrap_or_else(|| path.rsplit('/').next().unwrap_or_default().to_owned());
+    let mime = file
+        .file_mime_type
+        .unwrap_or_else(|| trunkline_sdk::file_type_of(&name).to_owned());
     if let Err(error) = turn.file_as(&path, name, mime).await {
-        turn.error(Category::FileRefused, format!("the file {path} is not there any more: {error}")).await;
+        turn.error(
+            Category::FileRefused,
+            format!("the file {path} is not there any more: {error}"),
+        )
+        .await;
     }
 }
 
 /// What an earlier `session.ready` tells of the agent; what it tells of the adapter was true of another one.
 pub(crate) fn learnt(info: SessionInfo) -> SessionInfo {
-    SessionInfo { adapter: None, capabilities: None, input_modes: None, options_applied: None, ..info }
+    SessionInfo {
+        adapter: None,
+        capabilities: None,
+        input_modes: None,
+        options_applied: None,
+        ..info
+    }
 }
 
 fn permission(request: PermissionRequest) -> Permission {
@@ -107,5 +125,9 @@ fn permission(request: PermissionRequest) -> Permission {
 
 fn question(request: InputRequest) -> Question {
     let question = Question::new(request.prompt);
-    request.fields.unwrap_or_default().into_iter().fold(question, Question::field)
+    request
+        .fields
+        .unwrap_or_default()
+        .into_iter()
+        .fold(question, Question::field)
 }

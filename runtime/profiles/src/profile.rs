@@ -9,8 +9,8 @@ use trunkline_sdk::{Adapter, Program};
 use crate::agent::credentials::{self, Credentials};
 use crate::agent::model;
 use crate::{
-    Echo, acp, claude_code, codex, gemini_cli, generic_cli, generic_http, generic_job, github_copilot,
-    kilo_code, mock, oneshot, opencode, pi, replay,
+    Echo, acp, claude_code, codex, gemini_cli, generic_cli, generic_http, generic_job,
+    github_copilot, kilo_code, mock, oneshot, opencode, pi, replay,
 };
 
 /// How long what an ended adapter has dropped may take to be gone. What is left of the 5 s of [process.1] is its host's.
@@ -43,13 +43,17 @@ impl Profile {
 
     /// The variables that its agent may take for a credential, the one that it prefers first.
     pub fn credential_variables(&self) -> impl Iterator<Item = &'static str> {
-        credentials::of(self.name).into_iter().flat_map(Credentials::all_variables)
+        credentials::of(self.name)
+            .into_iter()
+            .flat_map(Credentials::all_variables)
     }
 
     /// The variables of an environment that its agent needs for its credentials: of those for which `is_set` holds, each
     /// that is a credential or that one of them is of no use without.
     pub fn credentials(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
-        credentials::of(self.name).map(|accepted| accepted.passed(is_set)).unwrap_or_default()
+        credentials::of(self.name)
+            .map(|accepted| accepted.passed(is_set))
+            .unwrap_or_default()
     }
 
     /// The variables that choose its agent's model, where neither session nor configuration names one.
@@ -164,7 +168,10 @@ pub static PROFILES: &[Profile] = &[
 /// when there is no such profile.
 ///
 /// The arguments are those after the profile's name: `--describe` and `--diagnose` are answered.
-pub fn run<S: Into<OsString>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Option<ExitCode> {
+pub fn run<S: Into<OsString>>(
+    name: &str,
+    arguments: impl IntoIterator<Item = S>,
+) -> Option<ExitCode> {
     let profile = PROFILES.iter().find(|profile| profile.name == name)?;
     let code = (profile.run)(arguments.into_iter().map(Into::into).collect());
     if !trunkline_process::settle(SETTLE) {
@@ -191,25 +198,44 @@ mod tests {
         for Profile { name, schema, .. } in PROFILES {
             let Some(schema) = schema else { continue };
             let now = serde_json::to_string_pretty(&(schema.of_type)().to_value()).unwrap() + "\n";
-            let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("schema/{name}.schema.json"));
+            let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+                .join(format!("schema/{name}.schema.json"));
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 fs::write(&file, now).unwrap();
                 continue;
             }
-            assert!(schema.is == now, "{} has drifted; UPDATE_GOLDEN=1 rewrites it", file.display());
+            assert!(
+                schema.is == now,
+                "{} has drifted; UPDATE_GOLDEN=1 rewrites it",
+                file.display()
+            );
         }
     }
 
     #[test]
     fn a_configuration_is_checked_as_the_adapter_reads_it() {
         let check = |name: &str, config: Value| {
-            let profile = PROFILES.iter().find(|profile| profile.name == name).unwrap();
-            profile.check(&config).map_err(|refused| (refused.path().to_string(), refused.to_string()))
+            let profile = PROFILES
+                .iter()
+                .find(|profile| profile.name == name)
+                .unwrap();
+            profile
+                .check(&config)
+                .map_err(|refused| (refused.path().to_string(), refused.to_string()))
         };
         assert!(check("codex", serde_json::json!({ "model": "m" })).is_ok());
-        let (path, why) = check("mock", serde_json::json!({ "turns": [{ "stps": [] }] })).unwrap_err();
-        assert!(path == "turns[0].stps" && why.contains("unknown field `stps`"), "{path}: {why}");
-        assert!(check("acp", serde_json::json!({})).unwrap_err().1.contains("`command` is missing"));
+        let (path, why) =
+            check("mock", serde_json::json!({ "turns": [{ "stps": [] }] })).unwrap_err();
+        assert!(
+            path == "turns[0].stps" && why.contains("unknown field `stps`"),
+            "{path}: {why}"
+        );
+        assert!(
+            check("acp", serde_json::json!({}))
+                .unwrap_err()
+                .1
+                .contains("`command` is missing")
+        );
         assert!(check("echo", serde_json::json!({ "any": 1 })).is_ok());
     }
 }

@@ -64,10 +64,15 @@ impl RawProcess {
     /// `not_installed` where there is no such program, else why it did not start.
     pub(crate) async fn start(launch: &Launch, program: &str) -> Result<Self, Error> {
         let name = program.rsplit('/').next().unwrap_or(program).to_owned();
-        let mut child = spawn(launch.spec()).await.map_err(|error| not_started(&error))?;
-        let (stdin, stdout, stderr) = (child.take_stdin(), child.take_stdout(), child.take_stderr());
+        let mut child = spawn(launch.spec())
+            .await
+            .map_err(|error| not_started(&error))?;
+        let (stdin, stdout, stderr) =
+            (child.take_stdin(), child.take_stdout(), child.take_stderr());
         let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
-            return Err(Error::other(format!("{name} was started without its pipes")));
+            return Err(Error::other(format!(
+                "{name} was started without its pipes"
+            )));
         };
         Ok(Self {
             child,
@@ -131,8 +136,10 @@ impl RawProcess {
     pub(crate) async fn end(mut self, term: Duration) -> Exit {
         self.stdin = None;
         self.signal(Signal::Terminate);
-        let ended =
-            timeout(term, async { while !matches!(self.next().await, ProcessEvent::Ended(_)) {} }).await;
+        let ended = timeout(term, async {
+            while !matches!(self.next().await, ProcessEvent::Ended(_)) {}
+        })
+        .await;
         if ended.is_err() {
             self.signal(Signal::Kill);
         }
@@ -147,7 +154,11 @@ impl RawProcess {
     /// The last line that it wrote on stderr, if any.
     pub(crate) fn last_words(&self) -> String {
         let line = self.last_line.get();
-        if line.is_empty() { String::new() } else { format!(": {line}") }
+        if line.is_empty() {
+            String::new()
+        } else {
+            format!(": {line}")
+        }
     }
 
     /// Its name without its folder.
@@ -172,7 +183,15 @@ impl<R: AsyncRead + Unpin> Stream<R> {
     fn new(reader: R) -> Self {
         let chunk = vec![0; GATHERED].into_boxed_slice();
         let (text, gathered) = (Decoder::default(), String::new());
-        Self { reader, chunk, text, gathered, first: None, latest: None, ended: false }
+        Self {
+            reader,
+            chunk,
+            text,
+            gathered,
+            first: None,
+            latest: None,
+            ended: false,
+        }
     }
 
     async fn read(&mut self) {
@@ -239,19 +258,35 @@ impl LastLine {
 
     fn get(&self) -> &str {
         let open = self.open.trim();
-        if open.is_empty() { self.whole.trim() } else { open }
+        if open.is_empty() {
+            self.whole.trim()
+        } else {
+            open
+        }
     }
 }
 
 /// The file that a start of a program runs, in the folders of `path`, else in those of this process.
-pub(crate) fn find(program: &str, path: Option<&OsStr>, work_dir: Option<&Path>) -> Option<PathBuf> {
-    let path = path.map(OsStr::to_owned).or_else(|| std::env::var_os("PATH"));
+pub(crate) fn find(
+    program: &str,
+    path: Option<&OsStr>,
+    work_dir: Option<&Path>,
+) -> Option<PathBuf> {
+    let path = path
+        .map(OsStr::to_owned)
+        .or_else(|| std::env::var_os("PATH"));
     let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
-    let here = work_dir.map_or_else(|| std::env::current_dir().unwrap_or_default(), Path::to_owned);
+    let here = work_dir.map_or_else(
+        || std::env::current_dir().unwrap_or_default(),
+        Path::to_owned,
+    );
     let runs = |file: &PathBuf| {
-        std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(file)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
-    program_candidates(OsStr::new(program), &path, &here).into_iter().find(runs)
+    program_candidates(OsStr::new(program), &path, &here)
+        .into_iter()
+        .find(runs)
 }
 
 /// What `--diagnose` says of a program and of the directory that it runs in.
@@ -265,9 +300,8 @@ pub(crate) fn diagnose(program: &str, work_dir: &str) -> Vec<Check> {
         checks.push(Check::error("work_dir", text).hint("set `work_dir` to one that is"));
     }
     checks.push(match find(program, None, folder) {
-        Some(found) => {
-            Check::info("program", format!("{program} is installed")).detail(found.to_string_lossy())
-        }
+        Some(found) => Check::info("program", format!("{program} is installed"))
+            .detail(found.to_string_lossy()),
         None => Check::error("program", format!("there is no program {program}"))
             .hint("install it, or name its path in `command`"),
     });
@@ -282,7 +316,10 @@ pub(crate) fn not_installed(program: &str) -> Error {
 
 /// The failure of a turn that names no program.
 pub(crate) fn no_command() -> Error {
-    Error::new(Category::NotInstalled, "`command` is empty: it names the program to run")
+    Error::new(
+        Category::NotInstalled,
+        "`command` is empty: it names the program to run",
+    )
 }
 
 #[cfg(test)]
@@ -318,7 +355,10 @@ mod tests {
     #[tokio::test]
     async fn all_that_a_program_wrote_comes_before_its_end() {
         let (out, err, exit) = heard("printf 'a\\nb'; printf 'x' >&2; exit 3").await;
-        assert_eq!((out.as_str(), err.as_str(), exit.code), ("a\nb", "x", Some(3)));
+        assert_eq!(
+            (out.as_str(), err.as_str(), exit.code),
+            ("a\nb", "x", Some(3))
+        );
         let (out, _, exit) = heard("head -c 300000 /dev/zero | tr '\\0' y").await;
         assert_eq!((out.len(), exit.code), (300_000, Some(0)));
     }

@@ -46,7 +46,11 @@ fn as_it_was() -> f64 {
 
 fn forwards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let speed = f64::deserialize(deserializer)?;
-    if speed >= 0.0 { Ok(speed) } else { Err(de::Error::custom("a speed is 0 or more")) }
+    if speed >= 0.0 {
+        Ok(speed)
+    } else {
+        Err(de::Error::custom("a speed is 0 or more"))
+    }
 }
 
 /// Plays a recording back.
@@ -69,11 +73,17 @@ pub(crate) struct Playing {
 impl Replay {
     pub(crate) fn new(config: ReplayConfig) -> Self {
         let recording = load(&config.file, &config.session);
-        Self { config, recording, opened: AtomicUsize::new(0) }
+        Self {
+            config,
+            recording,
+            opened: AtomicUsize::new(0),
+        }
     }
 
     fn recording(&self) -> Result<&Recording, Error> {
-        self.recording.as_ref().map_err(|why| Error::other(why.clone()))
+        self.recording
+            .as_ref()
+            .map_err(|why| Error::other(why.clone()))
     }
 
     /// The recorded session of the next session.
@@ -81,8 +91,9 @@ impl Replay {
         let sessions = &recording.sessions;
         let wanted = |session: &Recorded| session.id == self.config.session;
         sessions.iter().position(wanted).unwrap_or_else(|| {
-            let with_turns: Vec<_> =
-                (0..sessions.len()).filter(|at| !sessions[*at].turns.is_empty()).collect();
+            let with_turns: Vec<_> = (0..sessions.len())
+                .filter(|at| !sessions[*at].turns.is_empty())
+                .collect();
             with_turns[self.opened.fetch_add(1, Ordering::Relaxed) % with_turns.len()]
         })
     }
@@ -98,12 +109,24 @@ impl Replay {
     }
 
     async fn play(&self, turn: Turn, recorded: &RecordedTurn) -> Result<(), Error> {
-        for Step { after, body, approved, withdrawn } in &recorded.steps {
+        for Step {
+            after,
+            body,
+            approved,
+            withdrawn,
+        } in &recorded.steps
+        {
             self.wait(&turn, *after).await;
             if turn.is_stopped() {
                 return Err(Error::stopped());
             }
-            match play(&turn, body.clone(), withdrawn.map(|after| self.pause(after))).await {
+            match play(
+                &turn,
+                body.clone(),
+                withdrawn.map(|after| self.pause(after)),
+            )
+            .await
+            {
                 Played::Decided(decision) if !turn.is_stopped() => {
                     if let Some(then) = approved.filter(|then| *then != decision.is_approved()) {
                         let word = |approved| if approved { "approved" } else { "denied" };
@@ -154,7 +177,10 @@ impl Adapter for Replay {
         for step in &recording.sessions[chosen].greeting {
             say(session, step.body.clone()).await;
         }
-        Ok(Playing { session: chosen, played: 0 })
+        Ok(Playing {
+            session: chosen,
+            played: 0,
+        })
     }
 
     async fn turn(&self, turn: Turn, _: Input, playing: &mut Playing) -> Result<(), Error> {
@@ -177,9 +203,15 @@ impl Adapter for Replay {
 
     async fn diagnose(&self) -> Vec<Check> {
         match &self.recording {
-            Err(why) => vec![Check::error("replay.recording", why).hint("set `file` to a recording")],
+            Err(why) => {
+                vec![Check::error("replay.recording", why).hint("set `file` to a recording")]
+            }
             Ok(recording) => {
-                let turns: usize = recording.sessions.iter().map(|session| session.turns.len()).sum();
+                let turns: usize = recording
+                    .sessions
+                    .iter()
+                    .map(|session| session.turns.len())
+                    .sum();
                 let text = format!(
                     "{} holds {} sessions with {turns} turns",
                     self.config.file.display(),
@@ -217,7 +249,12 @@ async fn say(session: &Session, body: AdapterBody) {
         }
         AdapterBody::SessionInfo(info) => session.info(*info),
         AdapterBody::SessionClosed(closed) => {
-            session.end(closed.reason.unwrap_or(trunkline_sdk::ClosedReason::Finished), closed.error);
+            session.end(
+                closed
+                    .reason
+                    .unwrap_or(trunkline_sdk::ClosedReason::Finished),
+                closed.error,
+            );
         }
         body => session.emit(body).await,
     }
@@ -230,16 +267,25 @@ fn load(file: &Path, session: &str) -> Result<Recording, String> {
     // A relative path leads from where the adapter runs: the message says where that is.
     let shown = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let told = |why: String| format!("the recording {} {why}", shown.display());
-    let is_file =
-        std::fs::metadata(file).map_err(|error| told(format!("cannot be read: {error}")))?.is_file();
+    let is_file = std::fs::metadata(file)
+        .map_err(|error| told(format!("cannot be read: {error}")))?
+        .is_file();
     if !is_file {
         return Err(told("is not a regular file".to_owned()));
     }
     let opened = File::open(file).map_err(|error| told(format!("cannot be read: {error}")))?;
     let recording = Recording::read(BufReader::new(opened)).map_err(told)?;
     if !session.is_empty() && !recording.sessions.iter().any(|known| known.id == session) {
-        let known: Vec<_> = recording.sessions.iter().take(20).map(|known| known.id.as_str()).collect();
-        return Err(told(format!("has no session {session:?}; there are {}", known.join(", "))));
+        let known: Vec<_> = recording
+            .sessions
+            .iter()
+            .take(20)
+            .map(|known| known.id.as_str())
+            .collect();
+        return Err(told(format!(
+            "has no session {session:?}; there are {}",
+            known.join(", ")
+        )));
     }
     Ok(recording)
 }

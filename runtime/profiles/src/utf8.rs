@@ -34,7 +34,13 @@ impl Decoder {
 /// How many bytes at the end begin a character and do not end it.
 fn unfinished(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(3)..];
-    let Some(back) = tail.iter().rev().position(|byte| byte & 0b1100_0000 != 0b1000_0000) else { return 0 };
+    let Some(back) = tail
+        .iter()
+        .rev()
+        .position(|byte| byte & 0b1100_0000 != 0b1000_0000)
+    else {
+        return 0;
+    };
     let start = &tail[tail.len() - 1 - back..];
     match std::str::from_utf8(start) {
         Err(error) if error.valid_up_to() == 0 && error.error_len().is_none() => start.len(),
@@ -50,7 +56,10 @@ mod tests {
 
     fn in_pieces(bytes: &[u8], size: usize) -> Vec<String> {
         let mut decoder = Decoder::default();
-        let mut pieces: Vec<String> = bytes.chunks(size).map(|piece| decoder.push(piece)).collect();
+        let mut pieces: Vec<String> = bytes
+            .chunks(size)
+            .map(|piece| decoder.push(piece))
+            .collect();
         pieces.push(decoder.finish());
         pieces
     }
@@ -58,10 +67,20 @@ mod tests {
     #[test]
     fn a_cut_character_waits_for_its_rest() {
         assert_eq!(in_pieces("aé".as_bytes(), 2), ["a", "é", ""]);
-        assert_eq!(in_pieces("\u{1F600}!".as_bytes(), 1), ["", "", "", "\u{1F600}", "!", ""]);
-        assert_eq!(in_pieces(b"a\xF0\x9F", 8), ["a", "\u{FFFD}"], "a rest that never comes");
+        assert_eq!(
+            in_pieces("\u{1F600}!".as_bytes(), 1),
+            ["", "", "", "\u{1F600}", "!", ""]
+        );
+        assert_eq!(
+            in_pieces(b"a\xF0\x9F", 8),
+            ["a", "\u{FFFD}"],
+            "a rest that never comes"
+        );
         assert_eq!(in_pieces(b"\xFFa", 1), ["\u{FFFD}", "a", ""]);
-        assert_eq!(in_pieces(b"\x80\x80\x80\x80", 4).concat(), "\u{FFFD}".repeat(4));
+        assert_eq!(
+            in_pieces(b"\x80\x80\x80\x80", 4).concat(),
+            "\u{FFFD}".repeat(4)
+        );
     }
 
     proptest! {

@@ -33,20 +33,31 @@ fn steps(steps: &Value) -> String {
 }
 
 fn of<'t>(turn: &'t Turn, kind: &str) -> Vec<&'t Value> {
-    turn.messages.iter().filter(|message| message["type"] == kind).collect()
+    turn.messages
+        .iter()
+        .filter(|message| message["type"] == kind)
+        .collect()
 }
 
 /// Processes with this word among their arguments.
 fn running(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    lines.filter(|line| line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())).count()
+    lines
+        .filter(|line| {
+            line.split(|byte| *byte == 0)
+                .any(|argument| argument == word.as_bytes())
+        })
+        .count()
 }
 
 fn all_gone(word: &str) {
     let until = std::time::Instant::now() + adapter::LIMIT;
     while running(word) > 0 {
-        assert!(std::time::Instant::now() < until, "a process of {word} is left behind");
+        assert!(
+            std::time::Instant::now() < until,
+            "a process of {word} is left behind"
+        );
         std::thread::yield_now();
     }
 }
@@ -73,11 +84,27 @@ fn permission(call: &str) -> Value {
 fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
     let (mut adapter, _folder) = started(&config(&[]));
     let turn = adapter.send("s", "hello");
-    assert_eq!((turn.text().as_str(), turn.status()), ("hello", "completed"));
+    assert_eq!(
+        (turn.text().as_str(), turn.status()),
+        ("hello", "completed")
+    );
     let infos = of(&turn, "session.info");
-    let native = infos.iter().find_map(|info| info["native_session_id"].as_str()).unwrap().to_owned();
-    assert!(infos.iter().any(|info| info["modes"].as_array().is_some_and(|modes| modes.len() == 4)));
-    assert!(infos.iter().any(|info| info["commands"][0]["text"] == "/plan"), "{infos:?}");
+    let native = infos
+        .iter()
+        .find_map(|info| info["native_session_id"].as_str())
+        .unwrap()
+        .to_owned();
+    assert!(infos.iter().any(|info| {
+        info["modes"]
+            .as_array()
+            .is_some_and(|modes| modes.len() == 4)
+    }));
+    assert!(
+        infos
+            .iter()
+            .any(|info| info["commands"][0]["text"] == "/plan"),
+        "{infos:?}"
+    );
     assert_eq!(turn.end["native_session_id"], native);
     let turn = adapter.send("s", &steps(&json!([
         { "line": "no message" },
@@ -88,7 +115,10 @@ fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
         { "say": "done" },
         { "end": { "stopReason": "max_turn_requests", "usage": { "inputTokens": 3, "outputTokens": 4, "totalTokens": 7 } } },
     ])));
-    assert_eq!((turn.text().as_str(), turn.status(), turn.category()), ("done", "limit", "max_turns"));
+    assert_eq!(
+        (turn.text().as_str(), turn.status(), turn.category()),
+        ("done", "limit", "max_turns")
+    );
     assert_eq!(turn.end["usage"]["output_tokens"], 4);
     assert_eq!(of(&turn, "thinking")[0]["content"], "hm");
     assert_eq!(of(&turn, "plan")[0]["entries"].as_array().unwrap().len(), 1);
@@ -98,36 +128,59 @@ fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
 #[test]
 fn several_permissions_are_asked_at_once_and_each_gets_its_own_answer() {
     let (mut adapter, _folder) = started(&config(&[]));
-    adapter.begin("s", &steps(&json!([{ "ask": [permission("a"), permission("b"), permission("c")] }])));
-    let requests: Vec<Value> = (0..3).map(|_| adapter.wait_for("s", "permission.request")).collect();
+    adapter.begin(
+        "s",
+        &steps(&json!([{ "ask": [permission("a"), permission("b"), permission("c")] }])),
+    );
+    let requests: Vec<Value> = (0..3)
+        .map(|_| adapter.wait_for("s", "permission.request"))
+        .collect();
     assert_eq!(requests[0]["resource"], "touch a");
     let mut answer = |request: &Value, answer: Value| {
-        let mut message =
-            json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"] });
-        message.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        let mut message = json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"] });
+        message
+            .as_object_mut()
+            .unwrap()
+            .extend(answer.as_object().unwrap().clone());
         adapter.say(&message);
     };
-    answer(&requests[2], json!({ "approved": true, "option_id": "always" }));
-    answer(&requests[0], json!({ "approved": false, "option_id": "once" }));
+    answer(
+        &requests[2],
+        json!({ "approved": true, "option_id": "always" }),
+    );
+    answer(
+        &requests[0],
+        json!({ "approved": false, "option_id": "once" }),
+    );
     answer(&requests[1], json!({ "approved": true }));
     let turn = adapter.finish("s");
     let chosen: Vec<String> = turn
         .text()
         .lines()
         .map(|line| {
-            serde_json::from_str::<Value>(line).unwrap()["outcome"]["optionId"].as_str().unwrap().to_owned()
+            serde_json::from_str::<Value>(line).unwrap()["outcome"]["optionId"]
+                .as_str()
+                .unwrap()
+                .to_owned()
         })
         .collect();
     assert_eq!(chosen, ["no", "once", "always"]);
     let ends = of(&turn, "tool.end");
-    assert!(ends.iter().any(|end| end["tool_call_id"] == "a" && end["is_error"] == true), "{ends:?}");
+    assert!(
+        ends.iter()
+            .any(|end| end["tool_call_id"] == "a" && end["is_error"] == true),
+        "{ends:?}"
+    );
     adapter.end();
 }
 
 #[test]
 fn a_stop_withdraws_what_is_asked_and_the_session_goes_on() {
     let (mut adapter, _folder) = started(&config(&[]));
-    adapter.begin("s", &steps(&json!([{ "ask": [permission("a")] }, { "wait": "cancel" }])));
+    adapter.begin(
+        "s",
+        &steps(&json!([{ "ask": [permission("a")] }, { "wait": "cancel" }])),
+    );
     adapter.wait_for("s", "permission.request");
     adapter.stop("s");
     let turn = adapter.finish("s");
@@ -157,8 +210,17 @@ fn a_session_that_the_agent_has_lost_is_loaded_again() {
     let lost = json!([{ "forget": true }, { "fail": { "code": -32603, "message": "its process has died" } }]);
     assert_eq!(adapter.send("s", &steps(&lost)).status(), "failed");
     let turn = adapter.send("s", "hello");
-    assert_eq!((turn.text().as_str(), turn.status()), ("hello", "completed"));
-    assert!(turn.messages.iter().all(|message| message["context"] != "lost"), "{:?}", turn.messages);
+    assert_eq!(
+        (turn.text().as_str(), turn.status()),
+        ("hello", "completed")
+    );
+    assert!(
+        turn.messages
+            .iter()
+            .all(|message| message["context"] != "lost"),
+        "{:?}",
+        turn.messages
+    );
     adapter.end();
 }
 
@@ -175,7 +237,11 @@ fn files_are_offered_and_served_only_where_the_configuration_says_so() {
                 { "ask": [["fs/read_text_file", { "path": file }]] },
             ])),
         );
-        let answers = if offered { "{}\n{\"content\":\"one\"}\n" } else { "-32601\n-32601\n" };
+        let answers = if offered {
+            "{}\n{\"content\":\"one\"}\n"
+        } else {
+            "-32601\n-32601\n"
+        };
         let capability = format!("{{\"readTextFile\":{offered},\"writeTextFile\":{offered}}}");
         assert_eq!(turn.text(), capability + answers);
         assert_eq!(file.exists(), offered);
@@ -198,7 +264,10 @@ fn files_are_confined_and_terminals_run_only_with_permission() {
             { "ask": [["terminal/output", { "terminalId": "none" }]] },
         ])),
     );
-    assert_eq!(turn.text(), "{}\n{\"content\":\"two\\n\"}\n-32602\n-32602\n-32601\n-32602\n");
+    assert_eq!(
+        turn.text(),
+        "{}\n{\"content\":\"two\\n\"}\n-32602\n-32602\n-32601\n-32602\n"
+    );
     assert!(!folder.path().parent().unwrap().join("outside").exists());
     let run = json!({ "command": "sh", "args": ["-c", "echo out; exit 5"], "cwd": folder.path() });
     let script = steps(&json!([
@@ -211,19 +280,32 @@ fn files_are_confined_and_terminals_run_only_with_permission() {
     for approved in [false, true] {
         adapter.begin("s", &script);
         let request = adapter.wait_for("s", "permission.request");
-        assert!(request["resource"].as_str().unwrap().contains("echo out"), "{request}");
+        assert!(
+            request["resource"].as_str().unwrap().contains("echo out"),
+            "{request}"
+        );
         adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": approved }));
         let turn = adapter.finish("s");
         if approved {
-            assert!(turn.text().contains("{\"exitCode\":5,\"signal\":null}"), "{}", turn.text());
+            assert!(
+                turn.text().contains("{\"exitCode\":5,\"signal\":null}"),
+                "{}",
+                turn.text()
+            );
             assert_eq!(of(&turn, "tool.end")[0]["content"], "out\n");
         } else {
             assert!(turn.text().starts_with("-32603\n"), "{}", turn.text());
         }
     }
     let outside = json!({ "command": "true", "cwd": "/" });
-    let turn = adapter.send("s", &steps(&json!([{ "ask": [["terminal/create", outside]] }])));
-    assert_eq!((turn.text().as_str(), of(&turn, "permission.request").len()), ("-32602\n", 0));
+    let turn = adapter.send(
+        "s",
+        &steps(&json!([{ "ask": [["terminal/create", outside]] }])),
+    );
+    assert_eq!(
+        (turn.text().as_str(), of(&turn, "permission.request").len()),
+        ("-32602\n", 0)
+    );
     adapter.end();
 }
 
@@ -233,12 +315,18 @@ fn one_process_serves_the_sessions_that_are_started_alike() {
     let (mut adapter, folder) = started(&config(&[&word]));
     adapter.open_with("t", json!({ "cwd": folder.path() }));
     adapter.open_with("other", json!({ "env": { "WHO": "me" } }));
-    adapter.begin("s", &steps(&json!([{ "self": true }, { "ask": [permission("a")] }])));
+    adapter.begin(
+        "s",
+        &steps(&json!([{ "self": true }, { "ask": [permission("a")] }])),
+    );
     let first = adapter.wait_for("s", "output")["content"].clone();
     let request = adapter.wait_for("s", "permission.request");
     let second = adapter.send("t", &steps(&json!([{ "self": true }]))).text();
     let other = adapter
-        .send("other", &steps(&json!([{ "self": true }, { "say": " " }, { "variable": "WHO" }])))
+        .send(
+            "other",
+            &steps(&json!([{ "self": true }, { "say": " " }, { "variable": "WHO" }])),
+        )
         .text();
     adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": true }));
     assert_eq!(adapter.finish("s").status(), "completed");
@@ -259,11 +347,24 @@ fn an_agent_that_falls_fails_its_turns_and_the_next_one_starts_it_again() {
     adapter.wait_for("t", "permission.request");
     let turn = adapter.send("s", &steps(&json!([{ "exit": 7 }])));
     assert_eq!((turn.status(), turn.category()), ("failed", "process_exit"));
-    assert!(turn.error().contains("exit status 7") && turn.error().contains("it falls"), "{}", turn.error());
+    assert!(
+        turn.error().contains("exit status 7") && turn.error().contains("it falls"),
+        "{}",
+        turn.error()
+    );
     assert_eq!(adapter.finish("t").category(), "process_exit");
     let turn = adapter.send("s", "again");
-    assert_eq!((turn.text().as_str(), turn.status()), ("again", "completed"));
-    assert!(of(&turn, "session.info").iter().any(|info| info["context"] == "lost"), "{:?}", turn.messages);
+    assert_eq!(
+        (turn.text().as_str(), turn.status()),
+        ("again", "completed")
+    );
+    assert!(
+        of(&turn, "session.info")
+            .iter()
+            .any(|info| info["context"] == "lost"),
+        "{:?}",
+        turn.messages
+    );
     adapter.end();
 }
 
@@ -272,12 +373,26 @@ fn a_flood_ends_its_own_turn_and_no_other() {
     let (mut adapter, _folder) = started(&config(&[]));
     adapter.open("t");
     adapter.say(&json!({ "type": "flow.pause", "session_id": "s" }));
-    adapter.begin("s", &steps(&json!([{ "flood": 560 }, { "wait": "cancel" }])));
-    let turn = adapter.send("t", &steps(&json!([{ "after": "flood" }, { "say": "undisturbed" }])));
-    assert_eq!((turn.text().as_str(), turn.status()), ("undisturbed", "completed"));
+    adapter.begin(
+        "s",
+        &steps(&json!([{ "flood": 560 }, { "wait": "cancel" }])),
+    );
+    let turn = adapter.send(
+        "t",
+        &steps(&json!([{ "after": "flood" }, { "say": "undisturbed" }])),
+    );
+    assert_eq!(
+        (turn.text().as_str(), turn.status()),
+        ("undisturbed", "completed")
+    );
     adapter.say(&json!({ "type": "flow.resume", "session_id": "s" }));
     let turn = adapter.finish("s");
-    assert_eq!((turn.status(), turn.category()), ("failed", "oversize"), "{}", turn.error());
+    assert_eq!(
+        (turn.status(), turn.category()),
+        ("failed", "oversize"),
+        "{}",
+        turn.error()
+    );
     assert_eq!(adapter.send("t", "still").text(), "still");
     adapter.end();
 }
@@ -287,21 +402,43 @@ fn errors_have_their_categories() {
     let (mut adapter, _folder) = started(&config(&[]));
     for (error, category) in [
         (json!({ "code": 429, "message": "slow down" }), "rate_limit"),
-        (json!({ "code": 401, "message": "{\"error\":{\"code\":401}}" }), "auth"),
-        (json!({ "code": -32000, "message": "Authentication required" }), "auth"),
+        (
+            json!({ "code": 401, "message": "{\"error\":{\"code\":401}}" }),
+            "auth",
+        ),
+        (
+            json!({ "code": -32000, "message": "Authentication required" }),
+            "auth",
+        ),
         (json!({ "code": 503, "message": "boom" }), "overloaded"),
-        (json!({ "code": -32603, "message": "Internal error" }), "other"),
+        (
+            json!({ "code": -32603, "message": "Internal error" }),
+            "other",
+        ),
     ] {
         let turn = adapter.send("s", &steps(&json!([{ "fail": error }])));
-        assert_eq!((turn.status(), turn.category()), ("failed", category), "{error}");
+        assert_eq!(
+            (turn.status(), turn.category()),
+            ("failed", category),
+            "{error}"
+        );
     }
     // Ordinary text is not an error, whatever it says.
-    let turn = adapter.send("s", &steps(&json!([{ "say": "Error: 429 too many requests" }])));
-    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "Error: 429 too many requests"));
+    let turn = adapter.send(
+        "s",
+        &steps(&json!([{ "say": "Error: 429 too many requests" }])),
+    );
+    assert_eq!(
+        (turn.status(), turn.text().as_str()),
+        ("completed", "Error: 429 too many requests")
+    );
     adapter.end();
     let (mut adapter, _folder) = started(&config(&["--name", "Copilot"]));
     let turn = adapter.send("s", &steps(&json!([{ "say": "Error: 429 slow down" }])));
-    assert_eq!((turn.status(), turn.category(), turn.text().as_str()), ("failed", "rate_limit", ""));
+    assert_eq!(
+        (turn.status(), turn.category(), turn.text().as_str()),
+        ("failed", "rate_limit", "")
+    );
     adapter.end();
 }
 
@@ -309,11 +446,18 @@ fn errors_have_their_categories() {
 fn a_turn_without_a_word_has_failed_where_the_agent_tells_failures_so() {
     for (name, status) in [("unknown", "completed"), ("Kimi Code CLI", "failed")] {
         let (mut adapter, _folder) = started(&config(&["--name", name]));
-        assert_eq!(adapter.send("s", &steps(&json!([]))).status(), status, "{name}");
-        let tool =
-            json!({ "sessionUpdate": "tool_call", "toolCallId": "c", "title": "run", "status": "completed" });
+        assert_eq!(
+            adapter.send("s", &steps(&json!([]))).status(),
+            status,
+            "{name}"
+        );
+        let tool = json!({ "sessionUpdate": "tool_call", "toolCallId": "c", "title": "run", "status": "completed" });
         for spoken in [json!([{ "say": "x" }]), json!([{ "update": tool }])] {
-            assert_eq!(adapter.send("s", &steps(&spoken)).status(), "completed", "{name}");
+            assert_eq!(
+                adapter.send("s", &steps(&spoken)).status(),
+                "completed",
+                "{name}"
+            );
         }
         adapter.end();
     }
@@ -324,7 +468,10 @@ fn an_agent_that_tells_failures_by_text_and_asks_by_other_ids_is_understood() {
     let (mut adapter, _folder) = started(&config(&["--name", "hermes-agent"]));
     let well = json!({ "end": { "stopReason": "end_turn", "usage": { "inputTokens": 9, "outputTokens": 3, "totalTokens": 12 } } });
     let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "tc-1", "title": "terminal: touch it", "kind": "execute" });
-    adapter.begin("s", &steps(&json!([{ "update": call }, { "ask": [permission("perm-check-1")] }, well])));
+    adapter.begin(
+        "s",
+        &steps(&json!([{ "update": call }, { "ask": [permission("perm-check-1")] }, well])),
+    );
     let request = adapter.wait_for("s", "permission.request");
     assert_eq!(
         (&request["resource"], &request["tool_call_id"]),
@@ -336,19 +483,36 @@ fn an_agent_that_tells_failures_by_text_and_asks_by_other_ids_is_understood() {
         .iter()
         .map(|end| (end["tool_call_id"].clone(), end["is_error"].clone()))
         .collect();
-    assert_eq!(ends, [(json!("tc-1"), Value::Null)], "no one knows how it ended");
+    assert_eq!(
+        ends,
+        [(json!("tc-1"), Value::Null)],
+        "no one knows how it ended"
+    );
     for (text, category) in [
         ("HTTP 401: no such key", "auth"),
-        ("API call failed after 3 retries: HTTP 429: slow down", "rate_limit"),
+        (
+            "API call failed after 3 retries: HTTP 429: slow down",
+            "rate_limit",
+        ),
         // Counted before, it counts nothing for an answer that broke off.
         ("partial", "overloaded"),
     ] {
         let turn = adapter.send("s", &steps(&json!([{ "say": text }])));
-        assert_eq!((turn.status(), turn.category()), ("failed", category), "{text}");
+        assert_eq!(
+            (turn.status(), turn.category()),
+            ("failed", category),
+            "{text}"
+        );
     }
     let so_far = json!({ "end": { "stopReason": "end_turn", "usage": { "inputTokens": 18, "outputTokens": 6, "totalTokens": 24 } } });
-    let turn = adapter.send("s", &steps(&json!([{ "say": "HTTP 401: what that means" }, so_far])));
-    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "HTTP 401: what that means"));
+    let turn = adapter.send(
+        "s",
+        &steps(&json!([{ "say": "HTTP 401: what that means" }, so_far])),
+    );
+    assert_eq!(
+        (turn.status(), turn.text().as_str()),
+        ("completed", "HTTP 401: what that means")
+    );
     adapter.end();
 }
 
@@ -374,7 +538,12 @@ fn a_silent_agent_is_given_up_in_time() {
     let late = json!({ "command": "sh", "args": ["-c", "cat >/dev/null"], "start_timeout": 0.3 });
     let (mut adapter, _folder) = started(&late);
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.status(), turn.category()), ("failed", "timeout"), "{}", turn.error());
+    assert_eq!(
+        (turn.status(), turn.category()),
+        ("failed", "timeout"),
+        "{}",
+        turn.error()
+    );
     adapter.end();
 }
 
@@ -382,7 +551,11 @@ fn a_silent_agent_is_given_up_in_time() {
 fn an_answer_that_breaks_off_for_ever_ends_the_turn_and_not_the_conversation() {
     // Only the second one is ended by the agent's silence.
     for (messages, silence, told) in [
-        (json!(["1", "2", "3", "4", "5", "6"]), 60, "4 times in a row"),
+        (
+            json!(["1", "2", "3", "4", "5", "6"]),
+            60,
+            "4 times in a row",
+        ),
         (json!(["1"]), 3, "breaks off, and each time"),
     ] {
         let mut config = config(&["--name", "opencode"]);
@@ -390,15 +563,25 @@ fn an_answer_that_breaks_off_for_ever_ends_the_turn_and_not_the_conversation() {
         let (mut adapter, _folder) = started(&config);
         let whole = |text: &str| {
             let usage = json!({ "inputTokens": 3, "outputTokens": 4, "totalTokens": 7 });
-            steps(&json!([{ "say": text }, { "end": { "stopReason": "end_turn", "usage": usage } }]))
+            steps(
+                &json!([{ "say": text }, { "end": { "stopReason": "end_turn", "usage": usage } }]),
+            )
         };
         let native = adapter.send("s", &whole("first")).end["native_session_id"].clone();
         assert!(native.is_string(), "{native}");
         let turn = adapter.send("s", &steps(&json!([{ "again": messages }])));
-        assert_eq!((turn.status(), turn.category()), ("failed", "overloaded"), "{}", turn.error());
+        assert_eq!(
+            (turn.status(), turn.category()),
+            ("failed", "overloaded"),
+            "{}",
+            turn.error()
+        );
         assert!(turn.error().contains(told), "{}", turn.error());
         let next = adapter.send("s", &whole("and on"));
-        assert_eq!((next.text().as_str(), next.status()), ("and on", "completed"));
+        assert_eq!(
+            (next.text().as_str(), next.status()),
+            ("and on", "completed")
+        );
         assert_eq!(next.end["native_session_id"], native);
         adapter.end();
     }
@@ -408,7 +591,10 @@ fn an_answer_that_breaks_off_for_ever_ends_the_turn_and_not_the_conversation() {
 fn what_cannot_be_started_is_said() {
     let (mut adapter, _folder) = started(&json!({ "command": "no-such-agent" }));
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.status(), turn.category()), ("failed", "not_installed"));
+    assert_eq!(
+        (turn.status(), turn.category()),
+        ("failed", "not_installed")
+    );
     adapter.end();
     let (mut adapter, _folder) =
         started(&json!({ "command": "sh", "args": ["-c", "echo unhappy >&2; exit 3"] }));
@@ -418,7 +604,10 @@ fn what_cannot_be_started_is_said() {
     adapter.end();
     let (command, _folder) = program("acp", &json!({}));
     let (said, code) = printed(command);
-    assert!(said.contains("`command` is missing") && code == Some(2), "{said}");
+    assert!(
+        said.contains("`command` is missing") && code == Some(2),
+        "{said}"
+    );
 }
 
 #[test]
@@ -429,14 +618,23 @@ fn a_session_is_resumed_and_its_history_told_only_if_that_is_asked() {
         (false, &["--known", "old", "--late"]),
     ] {
         let mut adapter = Adapter::start("acp", &config(arguments));
-        adapter.open_with("s", json!({ "resume": { "native_session_id": "old", "history": history } }));
+        adapter.open_with(
+            "s",
+            json!({ "resume": { "native_session_id": "old", "history": history } }),
+        );
         let turn = adapter.send("s", "now");
         assert!(
-            of(&turn, "session.info").iter().any(|info| info["context"] == "kept"),
+            of(&turn, "session.info")
+                .iter()
+                .any(|info| info["context"] == "kept"),
             "{:?}",
             turn.messages
         );
-        let told: Vec<_> = turn.messages.iter().filter(|message| message["history"] == true).collect();
+        let told: Vec<_> = turn
+            .messages
+            .iter()
+            .filter(|message| message["history"] == true)
+            .collect();
         assert_eq!(told.len(), if history { 2 } else { 0 }, "{told:?}");
         let now: String = of(&turn, "output")
             .iter()
@@ -451,8 +649,16 @@ fn a_session_is_resumed_and_its_history_told_only_if_that_is_asked() {
         adapter.open_with("s", json!({ "resume": { "native_session_id": "never" } }));
         let turn = adapter.send("s", "now");
         assert_eq!((turn.text().as_str(), turn.status()), ("now", "completed"));
-        assert!(of(&turn, "session.info").iter().any(|info| info["context"] == "lost"));
-        assert!(of(&turn, "error").iter().any(|error| error["category"] == "session_not_found"));
+        assert!(
+            of(&turn, "session.info")
+                .iter()
+                .any(|info| info["context"] == "lost")
+        );
+        assert!(
+            of(&turn, "error")
+                .iter()
+                .any(|error| error["category"] == "session_not_found")
+        );
         assert_eq!(turn.end["clear_session"], true);
         adapter.end();
     }
@@ -475,14 +681,22 @@ fn a_login_by_a_variable_is_made_where_it_is_set() {
 #[test]
 fn modes_are_chosen_and_dangerous_ones_only_where_the_configuration_says_so() {
     let mut config = config(&[]);
-    for (dangerous, mode, works) in
-        [(false, "plan", true), (false, "yolo", false), (true, "yolo", true), (true, "none", false)]
-    {
+    for (dangerous, mode, works) in [
+        (false, "plan", true),
+        (false, "yolo", false),
+        (true, "yolo", true),
+        (true, "none", false),
+    ] {
         config["dangerous"] = json!(dangerous);
         let mut adapter = Adapter::start("acp", &config);
         adapter.open_with("s", json!({ "mode": mode }));
         let turn = adapter.send("s", "x");
-        assert_eq!(turn.status() == "completed", works, "{mode}: {}", turn.error());
+        assert_eq!(
+            turn.status() == "completed",
+            works,
+            "{mode}: {}",
+            turn.error()
+        );
         adapter.end();
     }
     let (mut adapter, _folder) = started(&config);
@@ -494,7 +708,11 @@ fn modes_are_chosen_and_dangerous_ones_only_where_the_configuration_says_so() {
     for (name, works) in [("unknown", true), ("Kimi Code CLI", false)] {
         let mut adapter = Adapter::start("acp", &self::config(&["--name", name]));
         adapter.open_with("s", json!({ "mode": "auto" }));
-        assert_eq!(adapter.send("s", "x").status() == "completed", works, "{name}");
+        assert_eq!(
+            adapter.send("s", "x").status() == "completed",
+            works,
+            "{name}"
+        );
         adapter.end();
     }
 }
@@ -504,8 +722,12 @@ fn a_request_that_names_its_call_alone_is_asked_with_what_was_told_of_it() {
     let (mut adapter, folder) = started(&config(&[]));
     let bare = |call: &str| json!([PERMISSION, { "toolCall": { "toolCallId": call }, "options": permission(call)[1]["options"] }]);
     let told = |call: &str, further: Value| {
-        let mut update = json!({ "sessionUpdate": "tool_call", "toolCallId": call, "status": "in_progress" });
-        update.as_object_mut().unwrap().extend(further.as_object().unwrap().clone());
+        let mut update =
+            json!({ "sessionUpdate": "tool_call", "toolCallId": call, "status": "in_progress" });
+        update
+            .as_object_mut()
+            .unwrap()
+            .extend(further.as_object().unwrap().clone());
         json!({ "update": update })
     };
     let diff = json!({ "type": "diff", "path": "/it.txt", "newText": "new" });
@@ -525,7 +747,10 @@ fn a_request_that_names_its_call_alone_is_asked_with_what_was_told_of_it() {
         ("touch it", "bash: touch it", "/input/command", "touch it"),
     ] {
         let request = adapter.wait_for("s", "permission.request");
-        assert_eq!((&request["resource"], &request["title"]), (&json!(resource), &json!(title)));
+        assert_eq!(
+            (&request["resource"], &request["title"]),
+            (&json!(resource), &json!(title))
+        );
         assert_eq!(request.pointer(shown), Some(&json!(value)), "{request}");
         adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": true }));
     }
@@ -574,9 +799,15 @@ fn a_policy_decides_without_the_host() {
 fn instructions_go_before_the_first_prompt_and_files_with_their_own() {
     let mut adapter = Adapter::start("acp", &config(&[]));
     let folder = tempfile::tempdir().unwrap();
-    adapter.open_with("s", json!({ "cwd": folder.path(), "system_prompt": "Be brief." }));
+    adapter.open_with(
+        "s",
+        json!({ "cwd": folder.path(), "system_prompt": "Be brief." }),
+    );
     assert_eq!(adapter.send("s", "hello").text(), "Be brief.\n\nhello");
-    let (inside, outside) = (folder.path().join("data.bin"), tempfile::NamedTempFile::new().unwrap());
+    let (inside, outside) = (
+        folder.path().join("data.bin"),
+        tempfile::NamedTempFile::new().unwrap(),
+    );
     std::fs::write(&inside, [0, 1, 2]).unwrap();
     std::fs::write(outside.path(), [0, 1, 2]).unwrap();
     for path in [inside.as_path(), outside.path()] {
@@ -597,11 +828,12 @@ fn what_an_agent_draws_is_a_file_and_what_cannot_be_one_is_text() {
     std::fs::write(outside.path(), "secret").unwrap();
     std::fs::write(folder.path().join("report.txt"), "a report").unwrap();
     std::os::unix::fs::symlink(outside.path(), folder.path().join("soft.txt")).unwrap();
-    let chunk =
-        |content: Value| json!({ "update": { "sessionUpdate": "agent_message_chunk", "content": content } });
+    let chunk = |content: Value| json!({ "update": { "sessionUpdate": "agent_message_chunk", "content": content } });
     let image = |mime: &str, data: &str| json!({ "type": "image", "mimeType": mime, "data": data });
     let link = |path: &Path| {
-        chunk(json!({ "type": "resource_link", "name": "n", "uri": format!("file://{}", path.display()) }))
+        chunk(
+            json!({ "type": "resource_link", "name": "n", "uri": format!("file://{}", path.display()) }),
+        )
     };
     let turn = adapter.send("s", &steps(&json!([
         { "say": "look: " },
@@ -617,11 +849,18 @@ fn what_an_agent_draws_is_a_file_and_what_cannot_be_one_is_text() {
         .map(|file| {
             let path = Path::new(file["file_path"].as_str().unwrap());
             assert!(
-                path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir),
+                path.is_absolute()
+                    && path
+                        .components()
+                        .all(|part| part != std::path::Component::ParentDir),
                 "{file}"
             );
             let member = |name: &str| file[name].as_str().unwrap().to_owned();
-            (member("file_name"), member("file_mime_type"), std::fs::read_to_string(path).unwrap())
+            (
+                member("file_name"),
+                member("file_mime_type"),
+                std::fs::read_to_string(path).unwrap(),
+            )
         })
         .collect();
     let expected = [
@@ -633,9 +872,16 @@ fn what_an_agent_draws_is_a_file_and_what_cannot_be_one_is_text() {
     ];
     assert_eq!(
         files,
-        expected.map(|(name, mime, content)| (name.to_owned(), mime.to_owned(), content.to_owned()))
+        expected.map(|(name, mime, content)| (
+            name.to_owned(),
+            mime.to_owned(),
+            content.to_owned()
+        ))
     );
-    assert_eq!((turn.text().as_str(), turn.status()), ("look: seen", "completed"));
+    assert_eq!(
+        (turn.text().as_str(), turn.status()),
+        ("look: seen", "completed")
+    );
     let turn = adapter.send(
         "s",
         &steps(&json!([
@@ -651,8 +897,18 @@ fn what_an_agent_draws_is_a_file_and_what_cannot_be_one_is_text() {
         ])),
     );
     assert_eq!(of(&turn, "file.output").len(), 0);
-    assert_eq!(turn.text().matches("[n](file://").count(), 4, "{}", turn.text());
-    assert!(turn.text().ends_with("[image: image/png][image: image/png]still here"), "{}", turn.text());
+    assert_eq!(
+        turn.text().matches("[n](file://").count(),
+        4,
+        "{}",
+        turn.text()
+    );
+    assert!(
+        turn.text()
+            .ends_with("[image: image/png][image: image/png]still here"),
+        "{}",
+        turn.text()
+    );
     assert_eq!(turn.status(), "completed");
     adapter.end();
 }
@@ -670,7 +926,9 @@ fn an_agent_that_outlives_its_input_is_ended() {
 #[test]
 fn sessions_are_listed() {
     let (mut adapter, _folder) = started(&config(&[]));
-    adapter.say(&json!({ "type": "sessions.list", "session_id": "", "request_id": "l", "cwd": "/work" }));
+    adapter.say(
+        &json!({ "type": "sessions.list", "session_id": "", "request_id": "l", "cwd": "/work" }),
+    );
     let list = adapter.wait_for("", "sessions.list.result");
     assert_eq!(
         list["entries"],
@@ -698,22 +956,45 @@ fn skills() -> tempfile::TempDir {
 fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
     let skills = skills();
     let mut adapter = Adapter::start("acp", &config(&[]));
-    let paths = json!([skills.path().join("review"), skills.path().join("plan"), "/no/such/skill"]);
+    let paths = json!([
+        skills.path().join("review"),
+        skills.path().join("plan"),
+        "/no/such/skill"
+    ]);
     let ready = adapter.open_with("s", json!({ "cwd": skills.path(), "skills": paths }));
-    assert!(ready["options_applied"].as_array().unwrap().contains(&json!("skills")), "{ready}");
-    let logs =
-        |turn: &Turn| of(turn, "log").into_iter().map(|log| log["content"].clone()).collect::<Vec<_>>();
+    assert!(
+        ready["options_applied"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("skills")),
+        "{ready}"
+    );
+    let logs = |turn: &Turn| {
+        of(turn, "log")
+            .into_iter()
+            .map(|log| log["content"].clone())
+            .collect::<Vec<_>>()
+    };
     // A command of the agent's own goes alone, and before a skill of its name.
     let turn = adapter.send("s", "/plan it");
     assert_eq!((turn.text().as_str(), logs(&turn).len()), ("/plan it", 0));
-    let told: Vec<_> =
-        of(&turn, "session.info").into_iter().filter(|info| info["commands"].is_array()).collect();
-    let texts: Vec<_> =
-        told.last().unwrap()["commands"].as_array().unwrap().iter().map(|one| &one["text"]).collect();
+    let told: Vec<_> = of(&turn, "session.info")
+        .into_iter()
+        .filter(|info| info["commands"].is_array())
+        .collect();
+    let texts: Vec<_> = told.last().unwrap()["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["text"])
+        .collect();
     assert_eq!(texts, ["/plan", "/review"]);
-    assert!(
-        of(&turn, "error").iter().any(|error| error["message"].as_str().unwrap().contains("/no/such/skill"))
-    );
+    assert!(of(&turn, "error").iter().any(|error| {
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("/no/such/skill")
+    }));
     // What is neither is reported, and goes as it is with what still is to go before it.
     let turn = adapter.send("s", "/nope it");
     assert!(
@@ -724,8 +1005,17 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
     assert!(turn.text().contains("- review: Says review."));
     assert!(logs(&turn)[0].as_str().unwrap().contains("nope"));
     let turn = adapter.send("s", "/review it");
-    assert_eq!(turn.text(), "---\ndescription: Says review.\n---\n\n---\n\nUser request: it");
-    assert_eq!((adapter.send("s", "see /review").text().as_str(), logs(&turn).len()), ("see /review", 0));
+    assert_eq!(
+        turn.text(),
+        "---\ndescription: Says review.\n---\n\n---\n\nUser request: it"
+    );
+    assert_eq!(
+        (
+            adapter.send("s", "see /review").text().as_str(),
+            logs(&turn).len()
+        ),
+        ("see /review", 0)
+    );
     adapter.end();
 }
 
@@ -733,9 +1023,15 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
 fn a_command_of_the_agent_is_none_of_the_skills_in_the_first_input_either() {
     let skills = skills();
     let mut adapter = Adapter::start("acp", &config(&["--commands", "after"]));
-    adapter.open_with("s", json!({ "cwd": skills.path(), "skills": [skills.path().join("plan")] }));
+    adapter.open_with(
+        "s",
+        json!({ "cwd": skills.path(), "skills": [skills.path().join("plan")] }),
+    );
     let turn = adapter.send("s", "/plan it");
-    assert_eq!((turn.text().as_str(), of(&turn, "log").len()), ("/plan it", 0));
+    assert_eq!(
+        (turn.text().as_str(), of(&turn, "log").len()),
+        ("/plan it", 0)
+    );
     adapter.end();
 }
 
@@ -747,8 +1043,16 @@ fn commands_of_an_agent_that_tells_them_late_pass_too() {
     for (session, input, is_told) in [("s", "/plan it", false), ("t", "/nope it", true)] {
         adapter.open_with(session, asked());
         let turn = adapter.send(session, input);
-        assert_eq!((turn.text().as_str(), !of(&turn, "log").is_empty()), (input, is_told));
-        assert!(adapter.send(session, "hello").text().starts_with("Be brief.\n\nThe user may call"));
+        assert_eq!(
+            (turn.text().as_str(), !of(&turn, "log").is_empty()),
+            (input, is_told)
+        );
+        assert!(
+            adapter
+                .send(session, "hello")
+                .text()
+                .starts_with("Be brief.\n\nThe user may call")
+        );
     }
     adapter.end();
 }
@@ -759,13 +1063,25 @@ fn a_conversation_that_another_session_resumes_is_that_ones_and_the_first_is_tol
     let resumed = json!({ "cwd": folder.path(), "resume": { "native_session_id": "old" } });
     adapter.open_with("a", resumed.clone());
     assert_eq!(adapter.send("a", "hello").text(), "hello");
-    adapter.begin("a", &steps(&json!([{ "say": "mine" }, { "wait": "cancel" }])));
+    adapter.begin(
+        "a",
+        &steps(&json!([{ "say": "mine" }, { "wait": "cancel" }])),
+    );
     adapter.wait_for("a", "output");
     adapter.open_with("b", resumed);
     let turn = adapter.finish("a");
-    assert_eq!((turn.status(), turn.category()), ("failed", "busy"), "{}", turn.error());
+    assert_eq!(
+        (turn.status(), turn.category()),
+        ("failed", "busy"),
+        "{}",
+        turn.error()
+    );
     for session in ["b", "a", "b"] {
-        assert_eq!(adapter.send(session, "and on").text(), "and on", "{session}");
+        assert_eq!(
+            adapter.send(session, "and on").text(),
+            "and on",
+            "{session}"
+        );
     }
     // Who lost it has nothing to take away with its end.
     adapter.say(&json!({ "type": "session.close", "session_id": "a" }));
@@ -778,14 +1094,30 @@ fn a_conversation_that_the_agent_does_not_hand_over_stays_with_its_session() {
     let (mut adapter, folder) = started(&config(&["--known", "old", "--busy"]));
     let resumed = json!({ "cwd": folder.path(), "resume": { "native_session_id": "old" } });
     adapter.open_with("a", resumed.clone());
-    adapter.begin("a", &steps(&json!([{ "say": "one" }, { "after": "flood" }, { "say": " two" }])));
+    adapter.begin(
+        "a",
+        &steps(&json!([{ "say": "one" }, { "after": "flood" }, { "say": " two" }])),
+    );
     adapter.wait_for("a", "output");
     adapter.open_with("b", resumed);
     let turn = adapter.send("b", &steps(&json!([{ "flood": 1 }])));
-    assert!(turn.text().starts_with("0 x") && !turn.text().contains("two"), "{}", turn.error());
-    assert!(of(&turn, "session.info").iter().any(|info| info["context"] == "lost"));
+    assert!(
+        turn.text().starts_with("0 x") && !turn.text().contains("two"),
+        "{}",
+        turn.error()
+    );
+    assert!(
+        of(&turn, "session.info")
+            .iter()
+            .any(|info| info["context"] == "lost")
+    );
     let turn = adapter.finish("a");
-    assert_eq!((turn.status(), turn.text().as_str()), ("completed", " two"), "{}", turn.error());
+    assert_eq!(
+        (turn.status(), turn.text().as_str()),
+        ("completed", " two"),
+        "{}",
+        turn.error()
+    );
     assert_eq!(adapter.send("b", "still").text(), "still");
     adapter.end();
 }
@@ -793,14 +1125,20 @@ fn a_conversation_that_the_agent_does_not_hand_over_stays_with_its_session() {
 #[test]
 fn a_title_of_the_agent_goes_with_its_conversation() {
     let (mut adapter, folder) = started(&config(&["--known", "old"]));
-    let titled = json!([{ "update": { "sessionUpdate": "session_info_update", "title": "Parser work" } }]);
+    let titled =
+        json!([{ "update": { "sessionUpdate": "session_info_update", "title": "Parser work" } }]);
     let params = adapter.send("s", &steps(&titled)).end["session_params"].clone();
     assert_eq!(params["display_id"], "Parser work");
     // The agent does not say it again.
-    let resume = json!({ "params": { "native_session_id": "old", "display_id": params["display_id"] } });
+    let resume =
+        json!({ "params": { "native_session_id": "old", "display_id": params["display_id"] } });
     adapter.open_with("t", json!({ "cwd": folder.path(), "resume": resume }));
     let turn = adapter.send("t", "hello");
-    assert!(of(&turn, "session.info").iter().any(|info| info["display_id"] == "Parser work"));
+    assert!(
+        of(&turn, "session.info")
+            .iter()
+            .any(|info| info["display_id"] == "Parser work")
+    );
     assert_eq!(turn.end["session_params"]["display_id"], "Parser work");
     adapter.end();
 }

@@ -1,6 +1,9 @@
 //! The profile `codex` against an app server of its own: what one process for many sessions must stand.
 
-#![allow(clippy::unwrap_used, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "these are tests, their helper functions too"
+)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +38,10 @@ impl Hub {
         let mut config = json!({ "command": fake, "env": { "FAKE_DIR": folder.path() } });
         for (key, value) in more.as_object().unwrap() {
             match key.as_str() {
-                "env" => config["env"].as_object_mut().unwrap().extend(value.as_object().unwrap().clone()),
+                "env" => config["env"]
+                    .as_object_mut()
+                    .unwrap()
+                    .extend(value.as_object().unwrap().clone()),
                 _ => config[key] = value.clone(),
             }
         }
@@ -61,7 +67,12 @@ impl Hub {
             }
         });
         let input = adapter.stdin.take();
-        Self { adapter, input, output, folder }
+        Self {
+            adapter,
+            input,
+            output,
+            folder,
+        }
     }
 
     fn send(&mut self, message: &Value) {
@@ -73,7 +84,10 @@ impl Hub {
             "type": "session.start", "session_id": session, "protocol": 1,
             "extensions": ["turns", "events", "control", "questions", "usage", "options", "resume"],
         });
-        start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        start
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         self.send(&start);
     }
 
@@ -102,7 +116,9 @@ impl Hub {
 
     /// A session's messages to the end of its turn.
     fn end(&mut self, session: &str) -> Turn {
-        let is_end = |message: &Value| message["type"] == "turn.complete" && message["session_id"] == session;
+        let is_end = |message: &Value| {
+            message["type"] == "turn.complete" && message["session_id"] == session
+        };
         let mut messages = self.until(is_end);
         messages.retain(|message| message["session_id"] == session);
         Turn(messages)
@@ -145,7 +161,9 @@ impl Drop for Hub {
         drop(self.adapter.kill());
         drop(self.adapter.wait());
         if !std::thread::panicking() {
-            let left: Vec<_> = std::fs::read_dir(self.folder.path().join("tmp")).unwrap().collect();
+            let left: Vec<_> = std::fs::read_dir(self.folder.path().join("tmp"))
+                .unwrap()
+                .collect();
             assert!(left.is_empty(), "left behind: {left:?}");
         }
     }
@@ -156,7 +174,9 @@ struct Turn(Vec<Value>);
 impl Turn {
     fn text(&self) -> String {
         let outputs = self.0.iter().filter(|message| message["type"] == "output");
-        outputs.filter_map(|output| output["content"].as_str()).collect()
+        outputs
+            .filter_map(|output| output["content"].as_str())
+            .collect()
     }
 
     fn last(&self) -> &Value {
@@ -168,11 +188,16 @@ impl Turn {
     }
 
     fn category(&self) -> &str {
-        self.last()["error"]["category"].as_str().unwrap_or_default()
+        self.last()["error"]["category"]
+            .as_str()
+            .unwrap_or_default()
     }
 
     fn of(&self, kind: &str) -> Vec<&Value> {
-        self.0.iter().filter(|message| message["type"] == kind).collect()
+        self.0
+            .iter()
+            .filter(|message| message["type"] == kind)
+            .collect()
     }
 }
 
@@ -186,7 +211,10 @@ fn all_sessions_share_one_app_server_and_hear_their_own_thread() {
     for session in ["a", "b", "c", "a"] {
         let turn = hub.turn(session, "hello");
         assert_eq!(turn.status(), "completed");
-        let thread = turn.last()["native_session_id"].as_str().unwrap().to_owned();
+        let thread = turn.last()["native_session_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         assert_eq!(turn.text(), format!("{thread} heard hello"));
         threads.push(thread);
     }
@@ -221,15 +249,24 @@ fn an_app_server_that_dies_fails_the_running_turns_and_the_next_input_resumes() 
     let mut ended = Vec::new();
     while ended.len() < 2 {
         let end = hub.kind("turn.complete");
-        assert_eq!((&end["status"], &end["error"]["category"]), (&json!("failed"), &json!("process_exit")));
+        assert_eq!(
+            (&end["status"], &end["error"]["category"]),
+            (&json!("failed"), &json!("process_exit"))
+        );
         ended.push(end["session_id"].clone());
     }
     ended.sort_by_key(Value::to_string);
     assert_eq!(ended, ["a", "b"]);
     let next = hub.turn("a", "again");
-    assert_eq!((next.status(), &next.last()["native_session_id"]), ("completed", &thread));
+    assert_eq!(
+        (next.status(), &next.last()["native_session_id"]),
+        ("completed", &thread)
+    );
     assert_eq!(hub.turn("b", "again").status(), "completed");
-    assert_eq!((hub.starts(), hub.told().matches("thread/resume").count()), (2, 2));
+    assert_eq!(
+        (hub.starts(), hub.told().matches("thread/resume").count()),
+        (2, 2)
+    );
 }
 
 #[test]
@@ -241,7 +278,12 @@ fn a_thread_that_another_session_resumes_is_read_by_that_one_and_the_first_is_to
     hub.kind("tool.start");
     hub.open("b", &json!({"resume": {"native_session_id": thread}}));
     let turn = hub.end("a");
-    assert_eq!((turn.status(), turn.category()), ("failed", "busy"), "{:?}", turn.0);
+    assert_eq!(
+        (turn.status(), turn.category()),
+        ("failed", "busy"),
+        "{:?}",
+        turn.0
+    );
     let heard = format!("{} heard hello", thread.as_str().unwrap());
     for session in ["b", "a", "b"] {
         assert_eq!(hub.turn(session, "hello").text(), heard, "{session}");
@@ -265,8 +307,14 @@ fn a_stop_interrupts_closes_what_is_open_and_keeps_the_thread() {
     assert_eq!(stopped.status(), "stopped");
     assert_eq!(stopped.of("tool.end")[0]["is_error"], true);
     let next = hub.turn("a", "more");
-    assert_eq!((next.status(), next.text().as_str()), ("completed", "thread-1 heard more"));
-    assert_eq!((hub.starts(), hub.told().matches("turn/interrupt").count()), (1, 1));
+    assert_eq!(
+        (next.status(), next.text().as_str()),
+        ("completed", "thread-1 heard more")
+    );
+    assert_eq!(
+        (hub.starts(), hub.told().matches("turn/interrupt").count()),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -280,26 +328,42 @@ fn a_steer_joins_the_running_turn() {
     }));
     let turn = hub.end("a");
     assert_eq!(turn.of("steer.result")[0]["delivered"], true);
-    assert!(hub.told().contains(r#""expectedTurnId":"turn-1""#), "{}", hub.told());
+    assert!(
+        hub.told().contains(r#""expectedTurnId":"turn-1""#),
+        "{}",
+        hub.told()
+    );
 }
 
 #[test]
 fn every_decision_reaches_codex_as_its_own_word() {
     for (answer, word) in [
         (json!({"approved": true}), r#"{"decision":"accept"}"#),
-        (json!({"approved": true, "always_allow": true}), r#"{"decision":"acceptForSession"}"#),
+        (
+            json!({"approved": true, "always_allow": true}),
+            r#"{"decision":"acceptForSession"}"#,
+        ),
         (json!({"approved": false}), r#"{"decision":"decline"}"#),
-        (json!({"approved": false, "end_turn": true}), r#"{"decision":"cancel"}"#),
+        (
+            json!({"approved": false, "end_turn": true}),
+            r#"{"decision":"cancel"}"#,
+        ),
     ] {
         let mut hub = Hub::start();
         hub.open("a", &json!({}));
         hub.say("a", "ask");
         let asked = hub.kind("permission.request");
-        assert_eq!((&asked["tool"], &asked["resource"]), (&json!("bash"), &json!("ls")));
+        assert_eq!(
+            (&asked["tool"], &asked["resource"]),
+            (&json!("bash"), &json!("ls"))
+        );
         let mut response = json!({
             "type": "permission.response", "session_id": "a", "request_id": asked["request_id"],
         });
-        response.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        response
+            .as_object_mut()
+            .unwrap()
+            .extend(answer.as_object().unwrap().clone());
         hub.send(&response);
         hub.end("a");
         assert!(hub.told().contains(word), "{word}: {}", hub.told());
@@ -311,11 +375,20 @@ fn a_withdrawn_request_is_cancelled_and_an_unknown_one_refused() {
     let mut hub = Hub::start();
     hub.open("a", &json!({}));
     let turn = hub.turn("a", "withdraw");
-    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "withdrawn"));
-    let (asked, cancelled) = (turn.of("permission.request").len(), turn.of("permission.cancel").len());
+    assert_eq!(
+        (turn.status(), turn.text().as_str()),
+        ("completed", "withdrawn")
+    );
+    let (asked, cancelled) = (
+        turn.of("permission.request").len(),
+        turn.of("permission.cancel").len(),
+    );
     assert_eq!(asked, cancelled, "{:?}", turn.0);
     let turn = hub.turn("a", "odd");
-    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "answered"));
+    assert_eq!(
+        (turn.status(), turn.text().as_str()),
+        ("completed", "answered")
+    );
     assert!(hub.told().contains("-32601"), "{}", hub.told());
 }
 
@@ -326,7 +399,10 @@ fn an_unknown_thread_is_begun_afresh_and_a_known_one_is_kept() {
         hub.open(thread, &json!({"resume": {"native_session_id": thread}}));
         let turn = hub.turn(thread, "hello");
         assert_eq!(turn.status(), "completed");
-        let told = turn.of("session.info").iter().any(|info| info["context"] == context);
+        let told = turn
+            .of("session.info")
+            .iter()
+            .any(|info| info["context"] == context);
         assert!(told, "{context}: {:?}", turn.0);
         assert_eq!(turn.last()["clear_session"] == true, context == "lost");
     }
@@ -346,7 +422,13 @@ fn a_program_that_exits_at_once_says_why_and_one_that_is_not_there_too() {
     hub.open("a", &json!({}));
     let turn = hub.turn("a", "hello");
     assert_eq!((turn.status(), turn.category()), ("failed", "process_exit"));
-    assert!(turn.last().to_string().contains("the configuration is broken"), "{:?}", turn.last());
+    assert!(
+        turn.last()
+            .to_string()
+            .contains("the configuration is broken"),
+        "{:?}",
+        turn.last()
+    );
     let mut hub = Hub::with(&json!({"command": "/nonexistent/codex"}));
     hub.open("a", &json!({}));
     assert_eq!(hub.turn("a", "hello").category(), "not_installed");
@@ -363,7 +445,10 @@ fn models_are_asked_for_once_and_told_to_every_session() {
             .unwrap();
         assert_eq!(
             (&told["type"], &told["models"]),
-            (&json!("session.info"), &json!([{ "id": "one", "label": "One" }]))
+            (
+                &json!("session.info"),
+                &json!([{ "id": "one", "label": "One" }])
+            )
         );
     }
     assert_eq!(hub.told().matches("model/list").count(), 1);
@@ -372,7 +457,9 @@ fn models_are_asked_for_once_and_told_to_every_session() {
         let mut hub = Hub::with(&json!({ "env": { "FAKE_MODELS": models } }));
         hub.open("a", &json!({}));
         assert_eq!(hub.turn("a", "one").text(), "thread-1 heard one");
-        wait_until("the models were asked for", || hub.told().matches("model/list").count() == asked);
+        wait_until("the models were asked for", || {
+            hub.told().matches("model/list").count() == asked
+        });
     }
 }
 
@@ -391,13 +478,17 @@ fn a_version_that_cannot_be_driven_says_which_can() {
     hub.open("a", &json!({}));
     hub.say("a", "hello");
     let closed = hub.kind("session.closed").to_string();
-    assert!(closed.contains("codex 0.42.0 is too old") && closed.contains("version 0.44.0"), "{closed}");
+    assert!(
+        closed.contains("codex 0.42.0 is too old") && closed.contains("version 0.44.0"),
+        "{closed}"
+    );
 }
 
 #[test]
 fn exec_that_only_tries_again_without_a_login_fails_at_once() {
     for (login, category) in [("1", "auth"), ("0", "timeout")] {
-        let env = json!({"FAKE_VERSION": "0.65.0", "FAKE_LOGIN": login, "CODEX_HOME": "/nonexistent"});
+        let env =
+            json!({"FAKE_VERSION": "0.65.0", "FAKE_LOGIN": login, "CODEX_HOME": "/nonexistent"});
         let mut hub = Hub::with(&json!({"env": env, "retry_timeout": "1s"}));
         hub.open("a", &json!({}));
         let turn = hub.turn("a", "retries");
@@ -411,18 +502,33 @@ fn a_version_without_an_app_server_is_driven_by_exec() {
     let mut hub = Hub::with(&json!({"env": {"FAKE_VERSION": "0.65.0"}}));
     hub.open("a", &json!({}));
     let turn = hub.turn("a", "hello");
-    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "exec said hello"));
+    assert_eq!(
+        (turn.status(), turn.text().as_str()),
+        ("completed", "exec said hello")
+    );
     assert_eq!(turn.last()["usage"]["total_tokens"], 7);
     hub.say("a", "hang");
-    wait_until("the second process runs", || hub.told().matches("exec exec").count() == 2);
+    wait_until("the second process runs", || {
+        hub.told().matches("exec exec").count() == 2
+    });
     hub.send(&json!({"type": "stop", "session_id": "a"}));
     assert_eq!(hub.end("a").status(), "stopped");
     assert_eq!(hub.turn("a", "more").text(), "exec said more");
-    assert!(hub.told().contains("resume exec-thread -"), "{}", hub.told());
+    assert!(
+        hub.told().contains("resume exec-thread -"),
+        "{}",
+        hub.told()
+    );
     hub.open("b", &json!({"resume": {"native_session_id": "unknown"}}));
     let turn = hub.turn("b", "hello");
     assert_eq!(turn.status(), "completed");
-    assert!(turn.of("session.info").iter().any(|info| info["context"] == "lost"), "{:?}", turn.0);
+    assert!(
+        turn.of("session.info")
+            .iter()
+            .any(|info| info["context"] == "lost"),
+        "{:?}",
+        turn.0
+    );
     assert_eq!(turn.last()["clear_session"], true);
 }
 
@@ -433,7 +539,10 @@ fn a_turn_tells_what_resumes_its_thread_and_where_it_worked() {
         hub.open("a", &json!({"cwd": "/tmp"}));
         let turn = hub.turn("a", "hello");
         let params = &turn.last()["session_params"];
-        assert_eq!(params, &json!({"native_session_id": turn.last()["native_session_id"], "cwd": "/tmp"}));
+        assert_eq!(
+            params,
+            &json!({"native_session_id": turn.last()["native_session_id"], "cwd": "/tmp"})
+        );
         assert!(params["native_session_id"].is_string());
     }
 }

@@ -51,9 +51,21 @@ struct Profile {
     process: Process,
 }
 
-const CLAUDE_CODE: Profile = Profile { name: "claude-code", dialect: "claude", process: Process::Each };
-const CODEX: Profile = Profile { name: "codex", dialect: "codex", process: Process::One };
-const ACP: Profile = Profile { name: "acp", dialect: "acp", process: Process::One };
+const CLAUDE_CODE: Profile = Profile {
+    name: "claude-code",
+    dialect: "claude",
+    process: Process::Each,
+};
+const CODEX: Profile = Profile {
+    name: "codex",
+    dialect: "codex",
+    process: Process::One,
+};
+const ACP: Profile = Profile {
+    name: "acp",
+    dialect: "acp",
+    process: Process::One,
+};
 
 /// How `b` waits.
 #[derive(Debug, Clone, Copy)]
@@ -86,12 +98,20 @@ impl Stage {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/agent.py");
         let agent = folder.path().join("agent");
         let dialect = profile.dialect;
-        fs::write(&agent, format!("#!/bin/sh\nexec python3 '{script}' {dialect} \"$@\"\n")).unwrap();
+        fs::write(
+            &agent,
+            format!("#!/bin/sh\nexec python3 '{script}' {dialect} \"$@\"\n"),
+        )
+        .unwrap();
         fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-        let configuration =
-            json!({"command": agent, "start_timeout": 5, "silence_timeout": silence, "turn_timeout": turn});
+        let configuration = json!({"command": agent, "start_timeout": 5, "silence_timeout": silence, "turn_timeout": turn});
         let hub = start(&folder, profile, &configuration);
-        let mut stage = Self { folder, profile, hub, waiting: String::new() };
+        let mut stage = Self {
+            folder,
+            profile,
+            hub,
+            waiting: String::new(),
+        };
         stage.open("a");
         stage.open("b");
         stage.b_begins(waits);
@@ -114,7 +134,10 @@ impl Stage {
                         break;
                     }
                     kind => {
-                        assert!(kind != "output" || message["content"] == "waiting", "{message}");
+                        assert!(
+                            kind != "output" || message["content"] == "waiting",
+                            "{message}"
+                        );
                         if kind == last {
                             return;
                         }
@@ -125,7 +148,9 @@ impl Stage {
     }
 
     fn open(&mut self, session: &str) {
-        self.hub.open(session, &json!({"cwd": self.folder.path().join(session)})).unwrap();
+        self.hub
+            .open(session, &json!({"cwd": self.folder.path().join(session)}))
+            .unwrap();
     }
 
     fn turn(&mut self, content: &str) -> Turn {
@@ -137,22 +162,35 @@ impl Stage {
         let all = orphans::of(self.folder.path());
         let folder = self.folder.path().join(session);
         let here = |number: &u32| match self.profile.process {
-            Process::Each => fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|cwd| cwd == folder),
+            Process::Each => {
+                fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|cwd| cwd == folder)
+            }
             Process::One => true,
         };
-        let agents = all.into_iter().filter(|(_, line)| line.contains("agent.py")).map(|(number, _)| number);
+        let agents = all
+            .into_iter()
+            .filter(|(_, line)| line.contains("agent.py"))
+            .map(|(number, _)| number);
         agents.filter(here).collect()
     }
 
     /// `b` ends its answer, which what `a` did has not touched.
     fn b_goes_on(&mut self) {
         fs::write(self.folder.path().join("b/go"), "").unwrap();
-        self.hub.follow("b", &self.waiting, |_| false).unwrap().is("completed").unwrap();
+        self.hub
+            .follow("b", &self.waiting, |_| false)
+            .unwrap()
+            .is("completed")
+            .unwrap();
     }
 
     /// `b`, whose agent is gone with that of `a`, learns so once.
     fn b_is_told(&mut self) {
-        self.hub.follow("b", &self.waiting, |_| false).unwrap().failed(&["process_exit"]).unwrap();
+        self.hub
+            .follow("b", &self.waiting, |_| false)
+            .unwrap()
+            .failed(&["process_exit"])
+            .unwrap();
     }
 
     /// `b` has the same deadline as `a`, unless a process that they share goes before.
@@ -172,7 +210,11 @@ impl Stage {
     /// Both sessions take a further turn, no turn has had a second end, and the end of the adapter leaves nothing.
     fn and_on(mut self) {
         for session in ["a", "b"] {
-            self.hub.turn(session, "say more").unwrap().says("heard more").unwrap();
+            self.hub
+                .turn(session, "say more")
+                .unwrap()
+                .says("heard more")
+                .unwrap();
         }
         self.each_turn_has_ended_once();
         self.nothing_is_left();
@@ -195,7 +237,11 @@ impl Stage {
                 }
                 turn.failed(&stuck).unwrap();
                 tried += 1;
-                assert!(tried < 4, "{session} finds no working agent: {}", turn.told());
+                assert!(
+                    tried < 4,
+                    "{session} finds no working agent: {}",
+                    turn.told()
+                );
             }
         }
         self.each_turn_has_ended_once();
@@ -203,10 +249,15 @@ impl Stage {
     }
 
     fn each_turn_has_ended_once(&mut self) {
-        self.hub.send(&json!({"type": "ping", "session_id": "", "nonce": "n"})).unwrap();
+        self.hub
+            .send(&json!({"type": "ping", "session_id": "", "nonce": "n"}))
+            .unwrap();
         self.hub.until("", "pong").unwrap();
         for session in ["a", "b"] {
-            assert!(!self.hub.holds(session, "turn.complete"), "a second end in {session}");
+            assert!(
+                !self.hub.holds(session, "turn.complete"),
+                "a second end in {session}"
+            );
         }
     }
 
@@ -231,17 +282,25 @@ fn start(folder: &TempDir, profile: Profile, configuration: &Value) -> Hub {
     let file = folder.path().join("configuration.json");
     fs::write(&file, configuration.to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline-adapter"));
-    command.arg(profile.name).current_dir(folder.path()).env_clear();
+    command
+        .arg(profile.name)
+        .current_dir(folder.path())
+        .env_clear();
     let path: PathBuf = std::env::var_os("PATH").unwrap_or_default().into();
     command.env("PATH", path).env("ADAPTER_CONFIG", file);
-    command.env("HOME", folder.path().join("home")).env("TMPDIR", folder.path().join("tmp"));
+    command
+        .env("HOME", folder.path().join("home"))
+        .env("TMPDIR", folder.path().join("tmp"));
     Hub::start(&mut command, Instant::now() + LIMIT).unwrap()
 }
 
 /// The most memory that a process has had, in KiB.
 fn memory(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let most = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
     most.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -250,7 +309,10 @@ fn exit_in_mid_turn(profile: Profile) {
     let turn = stage.turn("exit");
     turn.failed(&["process_exit"]).unwrap();
     let message = turn.end["error"]["message"].as_str().unwrap();
-    assert!(message.contains('7') && message.contains("the agent has had enough"), "{message}");
+    assert!(
+        message.contains('7') && message.contains("the agent has had enough"),
+        "{message}"
+    );
     stage.b_goes_on_where_its_process_does();
     stage.and_on();
 }
@@ -265,7 +327,12 @@ fn signal(profile: Profile, signal: Signal) {
         // Of two, one may go with the other.
         let _ = kill(Pid::from_raw(agent.try_into().unwrap()), signal);
     }
-    stage.hub.follow("a", &turn, |_| false).unwrap().failed(&["process_exit"]).unwrap();
+    stage
+        .hub
+        .follow("a", &turn, |_| false)
+        .unwrap()
+        .failed(&["process_exit"])
+        .unwrap();
     stage.b_goes_on_where_its_process_does();
     stage.and_on();
 }
@@ -277,19 +344,31 @@ fn exit_at_once(profile: Profile) {
         fs::create_dir(folder.path().join(part)).unwrap();
     }
     let agent = folder.path().join("agent");
-    fs::write(&agent, "#!/bin/sh\necho 'fatal: the agent does not start' >&2\nexit 1\n").unwrap();
+    fs::write(
+        &agent,
+        "#!/bin/sh\necho 'fatal: the agent does not start' >&2\nexit 1\n",
+    )
+    .unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
     for (command, category, says) in [
         (agent.as_path(), "process_exit", "does not start"),
         ("no-such-agent".as_ref(), "not_installed", "no-such-agent"),
     ] {
         let mut hub = start(&folder, profile, &json!({ "command": command }));
-        hub.open("a", &json!({"cwd": folder.path().join("a")})).unwrap();
+        hub.open("a", &json!({"cwd": folder.path().join("a")}))
+            .unwrap();
         // The second one shows that the session bears the first.
         for _ in 0..2 {
             let turn = hub.turn("a", "say hello").unwrap();
             turn.failed(&[category]).unwrap();
-            assert!(turn.end["error"]["message"].as_str().unwrap().contains(says), "{}", turn.told());
+            assert!(
+                turn.end["error"]["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains(says),
+                "{}",
+                turn.told()
+            );
         }
         assert!(hub.end().unwrap().success());
         orphans::none_of(folder.path()).unwrap();
@@ -314,10 +393,22 @@ fn freeze(profile: Profile) {
 fn stopped_while_it_hangs(profile: Profile) {
     let mut stage = Stage::set(profile, LONG, LONG);
     let turn = stage.hub.input("a", "hang").unwrap();
-    stage.hub.send(&json!({"type": "stop", "session_id": "a", "turn_id": turn})).unwrap();
+    stage
+        .hub
+        .send(&json!({"type": "stop", "session_id": "a", "turn_id": turn}))
+        .unwrap();
     let asked = Instant::now();
-    stage.hub.follow("a", &turn, |_| false).unwrap().is("stopped").unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(10), "a host gives up after 10 s: {:?}", asked.elapsed());
+    stage
+        .hub
+        .follow("a", &turn, |_| false)
+        .unwrap()
+        .is("stopped")
+        .unwrap();
+    assert!(
+        asked.elapsed() < Duration::from_secs(10),
+        "a host gives up after 10 s: {:?}",
+        asked.elapsed()
+    );
     stage.b_goes_on();
     stage.and_on_elsewhere();
 }
@@ -334,8 +425,16 @@ fn noise(profile: Profile) {
     let turn = stage.hub.input("a", "noise").unwrap();
     // It is in the middle of it when `b` ends its answer, wherever that comes from.
     stage.b_goes_on();
-    stage.hub.send(&json!({"type": "stop", "session_id": "a", "turn_id": turn})).unwrap();
-    stage.hub.follow("a", &turn, |_| false).unwrap().is("stopped").unwrap();
+    stage
+        .hub
+        .send(&json!({"type": "stop", "session_id": "a", "turn_id": turn}))
+        .unwrap();
+    stage
+        .hub
+        .follow("a", &turn, |_| false)
+        .unwrap()
+        .is("stopped")
+        .unwrap();
     stage.and_on_elsewhere();
 }
 

@@ -1,6 +1,9 @@
 //! What agents of older systems were given, and where a host gives it here: each input has a home, or is refused by name.
 
-#![allow(clippy::unwrap_used, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "these are tests, their helper functions too"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -29,32 +32,96 @@ use Home::{Agent, Answer, Message, Profile, Sandbox, Start};
 /// The inputs of a run in a batch.
 const BATCH: [(&str, &[Home]); 23] = [
     ("Adapter", &[Agent("profile")]),
-    ("Persona", &[Profile("claude-code", "agent"), Start("variables")]),
-    ("WorkspacePath", &[Start("cwd"), Profile("codex", "work_dir")]),
+    (
+        "Persona",
+        &[Profile("claude-code", "agent"), Start("variables")],
+    ),
+    (
+        "WorkspacePath",
+        &[Start("cwd"), Profile("codex", "work_dir")],
+    ),
     ("Prompt", &[Message("user.input", "content")]),
-    ("SystemPrompt", &[Start("system_prompt"), Profile("gemini-cli", "system_prompt")]),
-    ("Timeout", &[Profile("claude-code", "turn_timeout"), Profile("generic-job", "max_runtime")]),
+    (
+        "SystemPrompt",
+        &[
+            Start("system_prompt"),
+            Profile("gemini-cli", "system_prompt"),
+        ],
+    ),
+    (
+        "Timeout",
+        &[
+            Profile("claude-code", "turn_timeout"),
+            Profile("generic-job", "max_runtime"),
+        ],
+    ),
     ("Env", &[Start("env"), Agent("env")]),
     // Of those that take none each refuses it; opencode, kilo and a server's template have it.
-    ("Temperature", &[Start("temperature"), Profile("generic-http", "body")]),
-    ("AllowedTools", &[Start("allowed_tools"), Profile("claude-code", "allowed_tools")]),
-    ("DenyTools", &[Start("denied_tools"), Profile("claude-code", "disallowed_tools")]),
-    ("OutputFormat", &[Profile("gemini-cli", "transport"), Profile("generic-job", "answer")]),
+    (
+        "Temperature",
+        &[Start("temperature"), Profile("generic-http", "body")],
+    ),
+    (
+        "AllowedTools",
+        &[
+            Start("allowed_tools"),
+            Profile("claude-code", "allowed_tools"),
+        ],
+    ),
+    (
+        "DenyTools",
+        &[
+            Start("denied_tools"),
+            Profile("claude-code", "disallowed_tools"),
+        ],
+    ),
+    (
+        "OutputFormat",
+        &[
+            Profile("gemini-cli", "transport"),
+            Profile("generic-job", "answer"),
+        ],
+    ),
     ("Debug", &[Start("extra_args"), Answer("log", "stream")]),
     ("Model", &[Start("model"), Profile("pi", "model")]),
-    ("SandboxEnabled", &[Agent("sandbox"), Profile("claude-code", "sandbox")]),
+    (
+        "SandboxEnabled",
+        &[Agent("sandbox"), Profile("claude-code", "sandbox")],
+    ),
     (
         "AllowedDomains",
-        &[Start("allowed_domains"), Agent("allowed_domains"), Profile("claude-code", "allowed_domains")],
+        &[
+            Start("allowed_domains"),
+            Agent("allowed_domains"),
+            Profile("claude-code", "allowed_domains"),
+        ],
     ),
     ("EnvPassthrough", &[Agent("env_passthrough")]),
     ("SandboxBackend", &[Sandbox("backend")]),
     ("DockerImage", &[Sandbox("image")]),
-    ("SkillCommandsDir", &[Profile("claude-code", "commands_dir")]),
-    ("ResolvedSkills", &[Start("skills"), Profile("kilo-code", "skills")]),
-    ("MaxConcurrentAgents", &[Start("variables"), Profile("claude-code", "prompt_template")]),
-    ("ContractPrompt", &[Start("variables"), Profile("codex", "prompt_template")]),
-    ("OnStreamEvent", &[Start("extensions"), Answer("tool.start", "tool")]),
+    (
+        "SkillCommandsDir",
+        &[Profile("claude-code", "commands_dir")],
+    ),
+    (
+        "ResolvedSkills",
+        &[Start("skills"), Profile("kilo-code", "skills")],
+    ),
+    (
+        "MaxConcurrentAgents",
+        &[
+            Start("variables"),
+            Profile("claude-code", "prompt_template"),
+        ],
+    ),
+    (
+        "ContractPrompt",
+        &[Start("variables"), Profile("codex", "prompt_template")],
+    ),
+    (
+        "OnStreamEvent",
+        &[Start("extensions"), Answer("tool.start", "tool")],
+    ),
 ];
 
 /// The inputs of an agent that is woken.
@@ -63,14 +130,32 @@ const WAKE: [(&str, &[Home]); 13] = [
     ("agent.id", &[Start("agent_id")]),
     ("agent.companyId, agent.name", &[Start("variables")]),
     ("agent.adapterType", &[Agent("profile")]),
-    ("agent.adapterConfig", &[Agent("claude_code"), Agent("codex")]),
-    ("runtime.sessionId", &[Message("Resume", "native_session_id")]),
-    ("runtime.sessionParams", &[Message("Resume", "params"), Answer("turn.complete", "session_params")]),
-    ("runtime.sessionDisplayId", &[Answer("session.info", "display_id")]),
+    (
+        "agent.adapterConfig",
+        &[Agent("claude_code"), Agent("codex")],
+    ),
+    (
+        "runtime.sessionId",
+        &[Message("Resume", "native_session_id")],
+    ),
+    (
+        "runtime.sessionParams",
+        &[
+            Message("Resume", "params"),
+            Answer("turn.complete", "session_params"),
+        ],
+    ),
+    (
+        "runtime.sessionDisplayId",
+        &[Answer("session.info", "display_id")],
+    ),
     ("runtime.taskKey", &[Start("task_id")]),
     ("config", &[Agent("claude_code")]),
     ("context", &[Start("variables")]),
-    ("onLog, onMeta", &[Answer("log", "stream"), Answer("log", "content")]),
+    (
+        "onLog, onMeta",
+        &[Answer("log", "stream"), Answer("log", "content")],
+    ),
     ("authToken", &[Start("env"), Agent("env_passthrough")]),
 ];
 
@@ -124,5 +209,7 @@ fn every_input_has_a_home() {
 fn has(schema: &Value, name: &str, member: &str) -> bool {
     let mut messages = schema["oneOf"].as_array().into_iter().flatten();
     let message = messages.find(|message| message["properties"]["type"]["const"] == name);
-    message.unwrap_or(&schema["$defs"][name])["properties"].get(member).is_some()
+    message.unwrap_or(&schema["$defs"][name])["properties"]
+        .get(member)
+        .is_some()
 }

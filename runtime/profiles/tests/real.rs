@@ -63,8 +63,12 @@ fn every_agent_does_what_the_matrix_says() {
         Some(program) => try_all(&program),
         None => {
             real::agents::installation();
-            let status = namespace::enter("every_agent_does_what_the_matrix_says", &program::build());
-            assert!(status.success(), "the run in the namespace ended with {status}; what failed is above");
+            let status =
+                namespace::enter("every_agent_does_what_the_matrix_says", &program::build());
+            assert!(
+                status.success(),
+                "the run in the namespace ended with {status}; what failed is above"
+            );
         }
     }
 }
@@ -72,11 +76,21 @@ fn every_agent_does_what_the_matrix_says() {
 fn try_all(program: &Path) {
     let rows: VecDeque<_> = chosen(ROWS, AGENTS, |agent| agent.name).collect();
     let tables = [SCENARIOS, FURTHER].into_iter();
-    let columns: Vec<_> = tables.flat_map(|table| chosen(COLUMNS, table, |scenario| scenario.name)).collect();
-    assert!(!rows.is_empty() && !columns.is_empty(), "no agent or no scenario has such a name");
-    let is_written = [ROWS, COLUMNS].iter().all(|choice| std::env::var_os(choice).is_none())
+    let columns: Vec<_> = tables
+        .flat_map(|table| chosen(COLUMNS, table, |scenario| scenario.name))
+        .collect();
+    assert!(
+        !rows.is_empty() && !columns.is_empty(),
+        "no agent or no scenario has such a name"
+    );
+    let is_written = [ROWS, COLUMNS]
+        .iter()
+        .all(|choice| std::env::var_os(choice).is_none())
         || std::env::var_os(WRITE).is_some();
-    let jobs = std::env::var("TRUNKLINE_REAL_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS);
+    let jobs = std::env::var("TRUNKLINE_REAL_JOBS")
+        .ok()
+        .and_then(|jobs| jobs.parse().ok())
+        .unwrap_or(JOBS);
     let (rows, tried) = (Mutex::new(rows), Mutex::new(matrix::Cells::new()));
     thread::scope(|scope| {
         for _ in 0..jobs {
@@ -95,22 +109,38 @@ fn try_all(program: &Path) {
         }
     });
     let tried = tried.into_inner().expect("no job panics");
-    let failed = tried.iter().filter_map(|((agent, scenario), cell)| match cell {
-        Cell::Fail(why) => Some(format!("{agent}, {scenario}: {why}")),
-        Cell::Pass | Cell::Cli(_) => None,
-    });
+    let failed = tried
+        .iter()
+        .filter_map(|((agent, scenario), cell)| match cell {
+            Cell::Fail(why) => Some(format!("{agent}, {scenario}: {why}")),
+            Cell::Pass | Cell::Cli(_) => None,
+        });
     let failed: Vec<_> = failed.collect();
     let left = orphans::strangers();
     assert!(left.is_empty(), "processes are left behind: {left:?}");
-    assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} cells failed:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
 }
 
 /// Those that a variable names, or all.
-fn chosen<T>(variable: &str, all: &'static [T], name: fn(&T) -> &str) -> impl Iterator<Item = &'static T> {
+fn chosen<T>(
+    variable: &str,
+    all: &'static [T],
+    name: fn(&T) -> &str,
+) -> impl Iterator<Item = &'static T> {
     let named = std::env::var(variable).unwrap_or_default();
-    let named: Vec<_> =
-        named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    all.iter().filter(move |one| named.is_empty() || named.iter().any(|named| named == name(one)))
+    let named: Vec<_> = named
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    all.iter()
+        .filter(move |one| named.is_empty() || named.iter().any(|named| named == name(one)))
 }
 
 fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
@@ -140,8 +170,10 @@ fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
 /// What a cell says of how a scenario went: a failure is the agent's own where the facts say so, and it looks so.
 fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
     let Err(why) = came else { return Cell::Pass };
-    let known =
-        agent.cannot.iter().find(|cannot| cannot.scenario == scenario.name && why.contains(cannot.shows));
+    let known = agent
+        .cannot
+        .iter()
+        .find(|cannot| cannot.scenario == scenario.name && why.contains(cannot.shows));
     known.map_or(Cell::Fail(why), |cannot| Cell::Cli(cannot.line.to_owned()))
 }
 
@@ -149,17 +181,36 @@ fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
 const FACTS: &str = include_str!("clis/README.md");
 
 /// What no agent may be unable to do, whose profile is one of the two.
-const REQUIRED: [&str; 10] =
-    ["memory", "allow", "deny", "stop", "resume", "2 MB", "401", "429", "cut", "two sessions"];
+const REQUIRED: [&str; 10] = [
+    "memory",
+    "allow",
+    "deny",
+    "stop",
+    "resume",
+    "2 MB",
+    "401",
+    "429",
+    "cut",
+    "two sessions",
+];
 
 #[test]
 fn the_page_of_acp_has_each_agent_in_the_version_that_was_tried() {
     let page = include_str!("../../../docs/profiles/acp.md");
     for agent in AGENTS.iter().filter(|agent| agent.profile == "acp") {
         let version = matrix::read_version(agent).expect("the matrix has its version");
-        let (command, version) = (format!("\"command\": \"{}\"", agent.cli), format!("| {version} |"));
-        let is_told = page.lines().any(|line| line.contains(&command) && line.contains(&version));
-        assert!(is_told, "{}: no row with {command} and {version}", agent.name);
+        let (command, version) = (
+            format!("\"command\": \"{}\"", agent.cli),
+            format!("| {version} |"),
+        );
+        let is_told = page
+            .lines()
+            .any(|line| line.contains(&command) && line.contains(&version));
+        assert!(
+            is_told,
+            "{}: no row with {command} and {version}",
+            agent.name
+        );
     }
 }
 
@@ -177,8 +228,12 @@ fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {
                 Some(Cell::Cli(line)) => {
                     assert!(!required, "{at}: must be passed");
                     let known = agent.cannot.iter().any(|cannot| cannot.line == line);
-                    let described = FACTS.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
-                    assert!(known && described, "{at}: {line:?} is not a line of the facts");
+                    let described =
+                        FACTS.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
+                    assert!(
+                        known && described,
+                        "{at}: {line:?} is not a line of the facts"
+                    );
                 }
                 _ => panic!("{at}: neither passed nor explained"),
             }

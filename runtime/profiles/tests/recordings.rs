@@ -2,7 +2,11 @@
 //!
 //! The recordings are in `tests/clis`, whose `README.md` says where they come from.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 #[path = "../examples/fake_cli/mode.rs"]
 mod mode;
@@ -49,12 +53,17 @@ fn main() -> ExitCode {
         let table = Arc::clone(&table);
         Trial::test(name.clone(), move || {
             let (verdict, failure) = judged(&recording);
-            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(name, verdict);
+            table
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .insert(name, verdict);
             failure.map_or(Ok(()), |failure| Err(Failed::from(failure)))
         })
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    let table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let table = table
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     if table.len() < count {
         return conclusion.exit_code();
     }

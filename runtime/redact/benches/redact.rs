@@ -18,7 +18,13 @@ fn clean_line() -> String {
         "reading src/parser/mod.rs:214, 38 of 57 files are done; compiling took longer than usual. ",
         "GET https://registry.example.org/packages/list?page=3&size=50 200 OK, 18231 bytes; retrying in 250 ms. ",
     ];
-    parts.concat().chars().cycle().take(1023).chain(['\n']).collect()
+    parts
+        .concat()
+        .chars()
+        .cycle()
+        .take(1023)
+        .chain(['\n'])
+        .collect()
 }
 
 fn redactor(count: usize) -> Redactor {
@@ -31,7 +37,9 @@ fn redactor(count: usize) -> Redactor {
             state
         };
         let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-        (0..40).map(|_| letters[(next() % 64) as usize] as char).collect()
+        (0..40)
+            .map(|_| letters[(next() % 64) as usize] as char)
+            .collect()
     };
     Redactor::new((0..count).map(|n| (format!("SECRET_{n}"), secret())))
 }
@@ -43,16 +51,23 @@ fn lines(c: &mut Criterion) {
     for count in [0, 10, 200] {
         let redactor = redactor(count);
         assert_eq!(redactor.text(&clean), clean);
-        group.bench_with_input(BenchmarkId::new("clean, values", count), &redactor, |b, redactor| {
-            b.iter(|| redactor.text(black_box(&clean)).len());
-        });
+        group.bench_with_input(
+            BenchmarkId::new("clean, values", count),
+            &redactor,
+            |b, redactor| {
+                b.iter(|| redactor.text(black_box(&clean)).len());
+            },
+        );
     }
     let redactor = Redactor::new([("KNOWN_TOKEN", "correct-horse-battery-staple")]);
     for (name, dirt) in [
         ("dirty, value", "correct-horse-battery-staple"),
         ("dirty, token", "ghp_0123456789abcdefghij0123456789"),
         ("dirty, field", "{\"password\":\"hunter2 and more\"}"),
-        ("clean, words", "input_tokens: 1200, the author of the key is not authenticated"),
+        (
+            "clean, words",
+            "input_tokens: 1200, the author of the key is not authenticated",
+        ),
     ] {
         let mut line = clean.clone();
         line.replace_range(500..500 + dirt.len(), dirt);
@@ -82,7 +97,9 @@ fn streams(c: &mut Criterion) {
 }
 
 fn building(c: &mut Criterion) {
-    c.bench_function("make a redactor of 200 values", |b| b.iter(|| redactor(black_box(200))));
+    c.bench_function("make a redactor of 200 values", |b| {
+        b.iter(|| redactor(black_box(200)))
+    });
 }
 
 criterion_group! {

@@ -83,10 +83,17 @@ struct Searcher {
 }
 
 static SEARCHER: LazyLock<Searcher> = LazyLock::new(|| {
-    let anchors = ANCHORS.iter().flat_map(|(lead, texts)| texts.iter().map(move |text| (*lead, *text)));
+    let anchors = ANCHORS
+        .iter()
+        .flat_map(|(lead, texts)| texts.iter().map(move |text| (*lead, *text)));
     let (leads, texts): (Vec<_>, Vec<_>) = anchors.unzip();
-    let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);
-    Searcher { automaton: automaton.expect("few and short anchors make a small automaton"), leads }
+    let automaton = AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostLongest)
+        .build(texts);
+    Searcher {
+        automaton: automaton.expect("few and short anchors make a small automaton"),
+        leads,
+    }
 });
 
 /// Finds what looks like a secret in `text`, in time that grows with its length alone.
@@ -108,7 +115,11 @@ pub(super) fn find(text: &[u8], spans: &mut Vec<Span>) {
                 Lead::Url => url::find(text, at.end, spans),
             };
             if read > READS * text.len() + ALLOWANCE {
-                spans.push(Span { from, hidden: from..text.len(), label: Label::Shape("unread") });
+                spans.push(Span {
+                    from,
+                    hidden: from..text.len(),
+                    label: Label::Shape("unread"),
+                });
                 return;
             }
         }

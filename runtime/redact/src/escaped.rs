@@ -37,10 +37,12 @@ impl View {
         let before = self.escapes.partition_point(|escape| escape.end <= at);
         match self.escapes.get(before) {
             Some(escape) if escape.end - usize::from(escape.length) < at => Err(escape),
-            _ => Ok(match before.checked_sub(1).map(|last| &self.escapes[last]) {
-                Some(last) => last.original_end + at - last.end,
-                None => at,
-            }),
+            _ => Ok(
+                match before.checked_sub(1).map(|last| &self.escapes[last]) {
+                    Some(last) => last.original_end + at - last.end,
+                    None => at,
+                },
+            ),
         }
     }
 }
@@ -63,7 +65,10 @@ pub(super) fn percents(text: &[u8]) -> Option<View> {
 type Read = (([u8; 4], u8), u8);
 
 fn read(text: &[u8], mark: u8, escape: impl Fn(&[u8]) -> Option<Read>) -> View {
-    let mut view = View { text: Vec::with_capacity(text.len()), escapes: Vec::new() };
+    let mut view = View {
+        text: Vec::with_capacity(text.len()),
+        escapes: Vec::new(),
+    };
     let mut at = 0;
     while at < text.len() {
         let plain = memchr::memchr(mark, &text[at..]).unwrap_or(text.len() - at);
@@ -75,7 +80,12 @@ fn read(text: &[u8], mark: u8, escape: impl Fn(&[u8]) -> Option<Read>) -> View {
         if let Some(((bytes, length), original_length)) = escape(&text[at..]) {
             view.text.extend_from_slice(&bytes[..usize::from(length)]);
             at += usize::from(original_length);
-            view.escapes.push(Escape { end: view.text.len(), original_end: at, length, original_length });
+            view.escapes.push(Escape {
+                end: view.text.len(),
+                original_end: at,
+                length,
+                original_length,
+            });
         } else {
             view.text.push(mark);
             at += 1;
@@ -146,7 +156,10 @@ mod tests {
             (r"\u{1F600}\ud83d\ude00\U0001F600", "😀😀😀"),
             (r#"\x41\/\"\\\n\t\'"#, "A/\"\\\n\t'"),
             (r"\\u0041", r"\u0041"),
-            (r"\ud83d\u0041 \udc00 \u12 \u{110000} \q \x4", r"\ud83dA \udc00 \u12 \u{110000} \q \x4"),
+            (
+                r"\ud83d\u0041 \udc00 \u12 \u{110000} \q \x4",
+                r"\ud83dA \udc00 \u12 \u{110000} \q \x4",
+            ),
             (r"\", r"\"),
         ] {
             let view = read(text.as_bytes(), b'\\', backslash);
@@ -155,7 +168,11 @@ mod tests {
         }
         let view = backslashes(r"x\n\u00e9y\u0041z".as_bytes()).unwrap();
         assert_eq!(view.text, "x\néyAz".as_bytes());
-        assert_eq!(view.original(1..3), 1..9, "a part of a letter is the whole escape");
+        assert_eq!(
+            view.original(1..3),
+            1..9,
+            "a part of a letter is the whole escape"
+        );
         assert_eq!(view.original(3..5), 3..10);
         assert_eq!(view.original(5..6), 10..16);
         assert_eq!(view.original(6..7), 16..17);

@@ -36,26 +36,48 @@ impl Join {
 
 /// Takes the value of the name around `anchor`, if it is a secret's and has one. Returns how many bytes were read.
 pub(super) fn find(text: &[u8], anchor: Range<usize>, spans: &mut Vec<Span>) -> usize {
-    let Some(name) = name_around(text, anchor) else { return 0 };
-    let Some((join, at)) = join(text, &name) else { return 0 };
-    let Some(meaning) = meaning(&text[name.clone()]) else { return 0 };
+    let Some(name) = name_around(text, anchor) else {
+        return 0;
+    };
+    let Some((join, at)) = join(text, &name) else {
+        return 0;
+    };
+    let Some(meaning) = meaning(&text[name.clone()]) else {
+        return 0;
+    };
     if join == Join::Bearer && meaning != Meaning::Bearer {
         return 0;
     }
-    let Some(hidden) = hidden(text, at, join, meaning) else { return 0 };
+    let Some(hidden) = hidden(text, at, join, meaning) else {
+        return 0;
+    };
     let read = hidden.len();
-    spans.push(Span { from: name.start, hidden, label: Label::Shape(join.label()) });
+    spans.push(Span {
+        from: name.start,
+        hidden,
+        label: Label::Shape(join.label()),
+    });
     read
 }
 
 /// The whole name that an anchor is part of; `None` where it is too long for one, or a path in code.
 fn name_around(text: &[u8], anchor: Range<usize>) -> Option<Range<usize>> {
     let part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
-    let before = text[..anchor.start].iter().rev().take(LONGEST).take_while(part).count();
-    let after = text[anchor.end..].iter().take(LONGEST).take_while(part).count();
+    let before = text[..anchor.start]
+        .iter()
+        .rev()
+        .take(LONGEST)
+        .take_while(part)
+        .count();
+    let after = text[anchor.end..]
+        .iter()
+        .take(LONGEST)
+        .take_while(part)
+        .count();
     let (mut start, end) = (anchor.start - before, anchor.end + after);
     // The letter of a JSON escape is not part of the name.
-    if matches!(text[..start], [.., b'\\']) && b"nrt".contains(&text[start]) && start < anchor.start {
+    if matches!(text[..start], [.., b'\\']) && b"nrt".contains(&text[start]) && start < anchor.start
+    {
         start += 1;
     }
     (end - start <= LONGEST && !text[..start].ends_with(b"::")).then_some(start..end)
@@ -72,7 +94,11 @@ fn join(text: &[u8], name: &Range<usize>) -> Option<(Join, usize)> {
         [b'=', ..] if text[name.start] == b'-' => Some((Join::Option, blank(text, at + 1))),
         [b'=', ..] => Some((Join::Assignment, blank(text, at + 1))),
         [b':', ..] => {
-            let join = if closing.is_some() { Join::Field } else { Join::Header };
+            let join = if closing.is_some() {
+                Join::Field
+            } else {
+                Join::Header
+            };
             Some((join, blank(text, at + 1)))
         }
         [b',', ..] if text[name.start] == b'-' && closing.is_some() => {
@@ -115,14 +141,23 @@ fn hidden(text: &[u8], at: usize, join: Join, meaning: Meaning) -> Option<Range<
         Meaning::Secret | Meaning::Authorization | Meaning::Cookie => true,
     };
     // A word after a space may be the next word of a sentence.
-    let is_short = join == Join::Option && quoted.is_none() && text[at - 1] != b'=' && value.len() < 4;
+    let is_short =
+        join == Join::Option && quoted.is_none() && text[at - 1] != b'=' && value.len() < 4;
     (is_secret && !is_short && !is_hidden(value) && !value::is_nothing(value)).then_some(range)
 }
 
 /// Credentials without the word for their scheme, which is kept.
 fn credentials(text: &[u8], range: Range<usize>, quoted: Option<Quote>) -> Range<usize> {
     /// Schemes with one word behind them.
-    const PLAIN: [&[u8]; 7] = [b"bearer", b"basic", b"token", b"apikey", b"key", b"negotiate", b"ntlm"];
+    const PLAIN: [&[u8]; 7] = [
+        b"bearer",
+        b"basic",
+        b"token",
+        b"apikey",
+        b"key",
+        b"negotiate",
+        b"ntlm",
+    ];
     let line = quoted.map_or_else(|| value::rest_of_line(text, range.start), |_| range.end);
     let word = text[range.start..line]
         .iter()

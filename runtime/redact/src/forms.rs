@@ -25,8 +25,14 @@ pub(super) fn parts(value: &[u8]) -> Vec<&[u8]> {
     let value = value.trim_ascii();
     let mut parts: Vec<&[u8]> = pieces(value);
     for separator in [b',', b'\n'] {
-        let split = value.split(|byte| *byte == separator).map(<[u8]>::trim_ascii);
-        parts.extend(split.filter(|part| part.len() < value.len() && is_key(part)).flat_map(pieces));
+        let split = value
+            .split(|byte| *byte == separator)
+            .map(<[u8]>::trim_ascii);
+        parts.extend(
+            split
+                .filter(|part| part.len() < value.len() && is_key(part))
+                .flat_map(pieces),
+        );
     }
     parts.retain(|part| part.len() >= SHORTEST);
     parts
@@ -34,7 +40,9 @@ pub(super) fn parts(value: &[u8]) -> Vec<&[u8]> {
 
 /// Whether a part of a value is secret by itself: not prose, not JSON, not the first or last line of a PEM text.
 fn is_key(part: &[u8]) -> bool {
-    !part.iter().any(|byte| byte.is_ascii_whitespace() || b"\"'{}[]".contains(byte))
+    !part
+        .iter()
+        .any(|byte| byte.is_ascii_whitespace() || b"\"'{}[]".contains(byte))
         && !part.starts_with(b"-----")
 }
 
@@ -66,7 +74,12 @@ pub(super) fn forms(part: &[u8]) -> Vec<(Form, Vec<u8>)> {
     // As in the name of a host.
     add(Form::Plain, part.to_ascii_lowercase());
     // As in a form that is sent; the rest of it is escaped by percents.
-    add(Form::Plain, part.iter().map(|byte| if *byte == b' ' { b'+' } else { *byte }).collect());
+    add(
+        Form::Plain,
+        part.iter()
+            .map(|byte| if *byte == b' ' { b'+' } else { *byte })
+            .collect(),
+    );
     // Whatever stands before it, the value begins at the first, second or third byte of a group of three.
     for skipped in 0..3 {
         let whole = &part[skipped.min(part.len())..];
@@ -75,7 +88,10 @@ pub(super) fn forms(part: &[u8]) -> Vec<(Form, Vec<u8>)> {
             // The last character has bits of what stands behind the value.
             encoded.truncate(whole.len() * 8 / 6);
             // Of one whose first characters stand on the line before.
-            add(Form::Base64, encoded.get(HEAD..).unwrap_or_default().to_vec());
+            add(
+                Form::Base64,
+                encoded.get(HEAD..).unwrap_or_default().to_vec(),
+            );
             add(Form::Base64, encoded);
         }
     }
@@ -102,7 +118,10 @@ mod tests {
     use super::*;
 
     fn texts(parts: &[&[u8]]) -> Vec<String> {
-        parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+        parts
+            .iter()
+            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .collect()
     }
 
     #[test]
@@ -113,7 +132,11 @@ mod tests {
             (" twelve-chars\n", &["twelve-chars"]),
             (
                 "key-number-one, key-number-two,short",
-                &["key-number-one, key-number-two,short", "key-number-one", "key-number-two"],
+                &[
+                    "key-number-one, key-number-two,short",
+                    "key-number-one",
+                    "key-number-two",
+                ],
             ),
             (
                 "-----BEGIN KEY-----\nAAAAAAAAAAAAAAAA\nBBBBBBBBBBBBBBBB\nCC==",
@@ -123,7 +146,10 @@ mod tests {
                     "BBBBBBBBBBBBBBBB",
                 ],
             ),
-            (r#"{"type":"service_account","id":1}"#, &[r#"{"type":"service_account","id":1}"#]),
+            (
+                r#"{"type":"service_account","id":1}"#,
+                &[r#"{"type":"service_account","id":1}"#],
+            ),
         ] {
             assert_eq!(texts(&parts(value.as_bytes())), known);
         }
@@ -134,7 +160,11 @@ mod tests {
         let long = vec![b'x'; 10 * PIECE + 7];
         let pieces = parts(&long);
         assert_eq!(pieces.concat(), long);
-        assert!(pieces.iter().all(|piece| (PIECE..2 * PIECE).contains(&piece.len())));
+        assert!(
+            pieces
+                .iter()
+                .all(|piece| (PIECE..2 * PIECE).contains(&piece.len()))
+        );
     }
 
     #[test]

@@ -49,13 +49,17 @@ impl Grams {
             }
         }
         // Stale bits make nothing wrong, only slow: with so many, the table is made anew.
-        if self.bits.len() * 64 > FEWEST_BITS && self.bits.len() * 64 > self.counts.len() * BITS_FOR_ONE * 4 {
+        if self.bits.len() * 64 > FEWEST_BITS
+            && self.bits.len() * 64 > self.counts.len() * BITS_FOR_ONE * 4
+        {
             self.resize();
         }
     }
 
     fn resize(&mut self) {
-        let size = (self.counts.len() * BITS_FOR_ONE * 2).next_power_of_two().clamp(FEWEST_BITS, MOST_BITS);
+        let size = (self.counts.len() * BITS_FOR_ONE * 2)
+            .next_power_of_two()
+            .clamp(FEWEST_BITS, MOST_BITS);
         self.bits = vec![0; size / 64].into();
         self.shift = u64::BITS - size.ilog2();
         let known: Vec<u64> = self.counts.keys().copied().collect();
@@ -69,7 +73,11 @@ impl Grams {
 
     /// Where in `text` a value may begin, or have begun up to [`STEP`] - 1 bytes before.
     pub(super) fn hits(&self, text: &[u8]) -> impl Iterator<Item = usize> {
-        let end = if self.counts.is_empty() { 0 } else { text.len().saturating_sub(GRAM - 1) };
+        let end = if self.counts.is_empty() {
+            0
+        } else {
+            text.len().saturating_sub(GRAM - 1)
+        };
         (0..end).step_by(STEP).filter(move |at| {
             let gram = number(&text[*at..at + GRAM]);
             let (word, bit) = place(gram, self.shift);
@@ -104,7 +112,9 @@ mod tests {
 
     #[test]
     fn a_value_is_seen_at_every_place() {
-        let values: Vec<Vec<u8>> = (0..300).map(|n| format!("value-{n:06}").into_bytes()).collect();
+        let values: Vec<Vec<u8>> = (0..300)
+            .map(|n| format!("value-{n:06}").into_bytes())
+            .collect();
         let mut grams = Grams::default();
         values.iter().for_each(|value| grams.add(value));
         for value in &values {
@@ -113,7 +123,10 @@ mod tests {
                 text.extend_from_slice(value);
                 assert!(may_be_in(&grams, &text), "after {before} bytes");
                 text.extend_from_slice(b".......");
-                assert!(may_be_in(&grams, &text), "after {before} bytes, and more behind");
+                assert!(
+                    may_be_in(&grams, &text),
+                    "after {before} bytes, and more behind"
+                );
             }
         }
         assert!(!may_be_in(&grams, &[b'x'; 4096]));
@@ -122,7 +135,9 @@ mod tests {
 
     #[test]
     fn what_is_removed_is_seen_no_more_and_its_room_given_back() {
-        let values: Vec<Vec<u8>> = (0..3000).map(|n| format!("{n:06}-value").into_bytes()).collect();
+        let values: Vec<Vec<u8>> = (0..3000)
+            .map(|n| format!("{n:06}-value").into_bytes())
+            .collect();
         let mut grams = Grams::default();
         grams.add(b"another-value");
         values.iter().for_each(|value| grams.add(value));

@@ -18,16 +18,35 @@ const SENSITIVE: [&[u8]; 10] = [
 ];
 
 /// What it ends in.
-const SENSITIVE_ENDS: [&[u8]; 7] =
-    [b"_pat", b"_pwd", b"_dsn", b"_jwt", b"_webhook_url", b"_otlp_headers", b"connection_string"];
+const SENSITIVE_ENDS: [&[u8]; 7] = [
+    b"_pat",
+    b"_pwd",
+    b"_dsn",
+    b"_jwt",
+    b"_webhook_url",
+    b"_otlp_headers",
+    b"connection_string",
+];
 
 /// Further names of sensitive variables.
-const SENSITIVE_NAMES: [&[u8]; 5] =
-    [b"database_url", b"redis_url", b"mongodb_uri", b"turso_database_url", b"connectionstring"];
+const SENSITIVE_NAMES: [&[u8]; 5] = [
+    b"database_url",
+    b"redis_url",
+    b"mongodb_uri",
+    b"turso_database_url",
+    b"connectionstring",
+];
 
 /// Names that contain one of those words and hold no secret.
-const HARMLESS: [&[u8]; 7] =
-    [b"keyboard", b"keymap", b"keyring", b"keytimeout", b"keybind", b"tokenizer", b"askpass"];
+const HARMLESS: [&[u8]; 7] = [
+    b"keyboard",
+    b"keymap",
+    b"keyring",
+    b"keytimeout",
+    b"keybind",
+    b"tokenizer",
+    b"askpass",
+];
 
 /// The last word of names that contain one of those words and say where a secret is: a path, a variable, an address.
 const PLACES: [&[u8]; 6] = [b"path", b"file", b"dir", b"env", b"name", b"url"];
@@ -92,7 +111,11 @@ const SECRETS: [&[u8]; 10] = [
 pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
     let mut flat = [0; LONGEST];
     let mut length = 0;
-    for byte in name.iter().filter(|byte| !b"-_.".contains(byte)).take(LONGEST) {
+    for byte in name
+        .iter()
+        .filter(|byte| !b"-_.".contains(byte))
+        .take(LONGEST)
+    {
         flat[length] = byte.to_ascii_lowercase();
         length += 1;
     }
@@ -108,7 +131,9 @@ pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
         Some(Meaning::Secret)
     } else if flat == b"bearer" {
         Some(Meaning::Bearer)
-    } else if contains(flat, b"token") && !contains_any(flat, &[b"tokeniz", b"tokenis", b"tokentype"]) {
+    } else if contains(flat, b"token")
+        && !contains_any(flat, &[b"tokeniz", b"tokenis", b"tokentype"])
+    {
         Some(Meaning::Token)
     } else if is_variable(name) && is_sensitive(OsStr::from_bytes(name)) {
         Some(Meaning::Secret)
@@ -119,7 +144,8 @@ pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
 
 /// Whether a name is written as those of variables are.
 fn is_variable(name: &[u8]) -> bool {
-    name.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+    name.iter()
+        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
 }
 
 fn contains(name: &[u8], word: &[u8]) -> bool {
@@ -137,7 +163,8 @@ fn has_word(name: &[u8], word: &[u8]) -> bool {
         let after = name.get(at + word.len());
         window.eq_ignore_ascii_case(word)
             && before.is_none_or(|byte| {
-                !byte.is_ascii_alphabetic() || (byte.is_ascii_lowercase() && window[0].is_ascii_uppercase())
+                !byte.is_ascii_alphabetic()
+                    || (byte.is_ascii_lowercase() && window[0].is_ascii_uppercase())
             })
             && after.is_none_or(|byte| {
                 !byte.is_ascii_alphabetic()

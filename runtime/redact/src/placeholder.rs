@@ -10,13 +10,26 @@ const LONGEST_NAME: usize = 64;
 
 /// A name as it stands in one.
 pub(super) fn clean_name(name: &str) -> Arc<str> {
-    let clean = |letter: char| if letter.is_ascii() && is_name(letter as u8) { letter } else { '_' };
-    name.chars().take(LONGEST_NAME).map(clean).collect::<String>().into()
+    let clean = |letter: char| {
+        if letter.is_ascii() && is_name(letter as u8) {
+            letter
+        } else {
+            '_'
+        }
+    };
+    name.chars()
+        .take(LONGEST_NAME)
+        .map(clean)
+        .collect::<String>()
+        .into()
 }
 
 /// Whether a value is one hidden part and nothing else.
 pub(super) fn is_hidden(value: &[u8]) -> bool {
-    let Some(name) = value.strip_prefix(PLACEHOLDER).and_then(|rest| rest.strip_suffix(b"]")) else {
+    let Some(name) = value
+        .strip_prefix(PLACEHOLDER)
+        .and_then(|rest| rest.strip_suffix(b"]"))
+    else {
         return false;
     };
     name.len() <= LONGEST_NAME && name.iter().all(|byte| is_name(*byte))

@@ -20,7 +20,9 @@ pub struct Redactor {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("values", &self.values().count()).finish_non_exhaustive()
+        f.debug_struct("Redactor")
+            .field("values", &self.values().count())
+            .finish_non_exhaustive()
     }
 }
 
@@ -33,7 +35,10 @@ impl Redactor {
             for (name, value) in secrets {
                 let name = clean_name(name.as_ref());
                 for part in parts(value.as_ref()) {
-                    values.add(&Secret { name: name.clone(), part: part.into() });
+                    values.add(&Secret {
+                        name: name.clone(),
+                        part: part.into(),
+                    });
                 }
             }
         });
@@ -85,14 +90,19 @@ impl Redactor {
 
     /// Where the last lines begin that are better shown with the next: a value may go on there.
     pub(super) fn complete(&self, lines: &[u8]) -> usize {
-        let Some(mut open) = self.values().open_from(lines) else { return lines.len() };
+        let Some(mut open) = self.values().open_from(lines) else {
+            return lines.len();
+        };
         // What is shown now must not end within another value.
         for span in self.spans(lines).iter().rev() {
             if span.hidden.end > open {
                 open = open.min(span.from);
             }
         }
-        lines[..open].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+        lines[..open]
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1)
     }
 }
 

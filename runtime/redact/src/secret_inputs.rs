@@ -16,7 +16,9 @@ pub struct SecretInputs(Vec<(String, Vec<u8>)>);
 /// Shows no values.
 impl std::fmt::Debug for SecretInputs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        f.debug_list()
+            .entries(self.0.iter().map(|(name, _)| name))
+            .finish()
     }
 }
 
@@ -44,11 +46,16 @@ impl SecretInputs {
             let argument = argument.as_ref().as_bytes();
             let (name, value) = match argument.iter().position(|byte| *byte == b'=') {
                 Some(at) => (&argument[..at], Some(&argument[at + 1..])),
-                None => (argument, arguments.peek().map(|next| next.as_ref().as_bytes())),
+                None => (
+                    argument,
+                    arguments.peek().map(|next| next.as_ref().as_bytes()),
+                ),
             };
-            if let (Some(value), true) = (value, name.starts_with(b"-") && meaning(name).is_some()) {
-                let name =
-                    String::from_utf8_lossy(name.trim_ascii_start()).trim_start_matches('-').to_owned();
+            if let (Some(value), true) = (value, name.starts_with(b"-") && meaning(name).is_some())
+            {
+                let name = String::from_utf8_lossy(name.trim_ascii_start())
+                    .trim_start_matches('-')
+                    .to_owned();
                 self.0.push((name, value.to_vec()));
             }
         }

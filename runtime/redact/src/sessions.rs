@@ -40,7 +40,9 @@ impl HeldSecrets {
         if secrets.is_empty() {
             return Ok(Self::default());
         }
-        Ok(Self { parts: shared::hold(secrets)? })
+        Ok(Self {
+            parts: shared::hold(secrets)?,
+        })
     }
 }
 
@@ -69,7 +71,9 @@ struct Holding {
 impl Sessions {
     /// Whether a session holds this part of a secret.
     pub(super) fn holds(&self, part: &[u8]) -> bool {
-        self.held.get(part).is_some_and(|holding| holding.sessions > 0)
+        self.held
+            .get(part)
+            .is_some_and(|holding| holding.sessions > 0)
     }
 
     /// Takes the parts of one session's secrets, each once: all, or none.
@@ -80,7 +84,9 @@ impl Sessions {
     ) -> Result<Vec<Arc<[u8]>>, TooManySecrets> {
         let bytes: usize = secrets.iter().map(|secret| secret.part.len()).sum();
         if secrets.len() > MAX_HELD || bytes > MAX_BYTES {
-            return Err(TooManySecrets { what: "512 parts or 128 KiB for one session" });
+            return Err(TooManySecrets {
+                what: "512 parts or 128 KiB for one session",
+            });
         }
         let mut parts = Vec::with_capacity(secrets.len());
         for secret in secrets {
@@ -90,7 +96,13 @@ impl Sessions {
                 None => {
                     values.add(&secret);
                     self.bytes += secret.part.len();
-                    self.held.insert(secret.part.clone(), Holding { secret, sessions: 1 });
+                    self.held.insert(
+                        secret.part.clone(),
+                        Holding {
+                            secret,
+                            sessions: 1,
+                        },
+                    );
                 }
             }
         }
@@ -99,13 +111,17 @@ impl Sessions {
         }
         self.release(&parts, values);
         self.make_room(values);
-        Err(TooManySecrets { what: "16384 parts or 4 MiB for all sessions" })
+        Err(TooManySecrets {
+            what: "16384 parts or 4 MiB for all sessions",
+        })
     }
 
     /// Gives back what [`Sessions::hold`] returned.
     pub(super) fn release(&mut self, parts: &[Arc<[u8]>], values: &mut Values) {
         for part in parts {
-            let Some(holding) = self.held.get_mut(part) else { continue };
+            let Some(holding) = self.held.get_mut(part) else {
+                continue;
+            };
             holding.sessions -= 1;
             if holding.sessions == 0 {
                 self.released.push_back(part.clone());
@@ -118,15 +134,18 @@ impl Sessions {
 
     /// Keeps the bounds, as far as forgetting what was released does.
     fn make_room(&mut self, values: &mut Values) -> bool {
-        let is_within =
-            |sessions: &Self| sessions.held.len() <= MAX_HELD_BY_ALL && sessions.bytes <= MAX_BYTES_OF_ALL;
+        let is_within = |sessions: &Self| {
+            sessions.held.len() <= MAX_HELD_BY_ALL && sessions.bytes <= MAX_BYTES_OF_ALL
+        };
         while !is_within(self) && self.forget_oldest(values) {}
         is_within(self)
     }
 
     /// Forgets what was released first. Whether anything was.
     fn forget_oldest(&mut self, values: &mut Values) -> bool {
-        let Some(part) = self.released.pop_front() else { return false };
+        let Some(part) = self.released.pop_front() else {
+            return false;
+        };
         if !self.holds(&part)
             && let Some(holding) = self.held.remove(&part)
         {
@@ -147,7 +166,14 @@ mod tests {
     }
 
     fn secrets(session: usize, count: usize) -> Vec<(String, String)> {
-        (0..count).map(|n| (format!("S{session}"), format!("session-{session:05}-{n:05}"))).collect()
+        (0..count)
+            .map(|n| {
+                (
+                    format!("S{session}"),
+                    format!("session-{session:05}-{n:05}"),
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -163,7 +189,11 @@ mod tests {
         shared.release(&many);
         assert_eq!(shared.snapshot().text(text), hidden);
         shared.release(&other);
-        assert_eq!(shared.snapshot().text(text), hidden, "what is on its way is hidden as well");
+        assert_eq!(
+            shared.snapshot().text(text),
+            hidden,
+            "what is on its way is hidden as well"
+        );
         let many = shared.hold(secrets(3, MAX_RELEASED)).unwrap();
         shared.release(&many);
         assert_eq!(shared.snapshot().text(text), text);
@@ -173,16 +203,28 @@ mod tests {
     fn sessions_take_no_room_from_the_operator_and_none_is_taken_from_them() {
         let shared = shared();
         shared.register([("KEPT", "the-operators-secret")]);
-        let held: Vec<_> =
-            (0..MAX_HELD_BY_ALL / MAX_HELD).map(|n| shared.hold(secrets(n, MAX_HELD)).unwrap()).collect();
-        shared.register((0..crate::MAX_VALUES - 1).map(|n| (format!("N{n}"), format!("registered-{n:06}"))));
+        let held: Vec<_> = (0..MAX_HELD_BY_ALL / MAX_HELD)
+            .map(|n| shared.hold(secrets(n, MAX_HELD)).unwrap())
+            .collect();
+        shared.register(
+            (0..crate::MAX_VALUES - 1).map(|n| (format!("N{n}"), format!("registered-{n:06}"))),
+        );
         let text = "own-variable-0 the-operators-secret session-00000-00000 session-00031-00511";
         let shown = "[REDACTED:OWN] [REDACTED:KEPT] [REDACTED:S0] [REDACTED:S31]";
         assert_eq!(shared.snapshot().text(text), shown);
 
         // All is full: a session with one more is refused, and changes nothing.
-        assert!(shared.hold(secrets(99, 1)).unwrap_err().to_string().contains("all sessions"));
-        assert_eq!(shared.snapshot().text("session-00099-00000"), "session-00099-00000");
+        assert!(
+            shared
+                .hold(secrets(99, 1))
+                .unwrap_err()
+                .to_string()
+                .contains("all sessions")
+        );
+        assert_eq!(
+            shared.snapshot().text("session-00099-00000"),
+            "session-00099-00000"
+        );
         assert_eq!(shared.snapshot().text(text), shown);
         shared.hold(secrets(0, MAX_HELD)).unwrap();
         shared.release(&held[1]);
@@ -194,25 +236,45 @@ mod tests {
     fn what_one_session_may_hold_is_bounded() {
         let shared = shared();
         assert!(shared.hold(secrets(1, MAX_HELD)).is_ok());
-        assert!(shared.hold(secrets(2, MAX_HELD + 1)).unwrap_err().to_string().contains("one session"));
         assert!(
             shared
-                .hold([("LONG", (0..MAX_BYTES / 4).map(|n| format!("{n:05}")).collect::<String>())])
+                .hold(secrets(2, MAX_HELD + 1))
+                .unwrap_err()
+                .to_string()
+                .contains("one session")
+        );
+        assert!(
+            shared
+                .hold([(
+                    "LONG",
+                    (0..MAX_BYTES / 4)
+                        .map(|n| format!("{n:05}"))
+                        .collect::<String>()
+                )])
                 .is_err()
         );
         // Twice the same is once.
-        assert!(shared.hold(secrets(3, MAX_HELD).into_iter().chain(secrets(3, MAX_HELD))).is_ok());
+        assert!(
+            shared
+                .hold(secrets(3, MAX_HELD).into_iter().chain(secrets(3, MAX_HELD)))
+                .is_ok()
+        );
     }
 
     #[test]
     fn the_operators_and_a_sessions_secret_may_be_the_same() {
         let shared = shared();
-        let held = shared.hold([("SESSION", "one-and-the-same"), ("AGAIN", "own-variable-0")]).unwrap();
+        let held = shared
+            .hold([("SESSION", "one-and-the-same"), ("AGAIN", "own-variable-0")])
+            .unwrap();
         shared.register([("OPERATOR", "one-and-the-same")]);
         shared.release(&held);
         let many = shared.hold(secrets(3, MAX_RELEASED)).unwrap();
         shared.release(&many);
-        let shown = shared.snapshot().text("one-and-the-same own-variable-0").into_owned();
+        let shown = shared
+            .snapshot()
+            .text("one-and-the-same own-variable-0")
+            .into_owned();
         assert_eq!(shown.matches("[REDACTED:").count(), 2, "{shown}");
     }
 }

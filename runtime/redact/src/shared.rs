@@ -19,7 +19,12 @@ pub const MAX_VALUES: usize = 2048;
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
     let sensitive = env::vars_os().filter(|(name, _)| is_sensitive(name));
-    let own = sensitive.map(|(name, value)| (name.to_string_lossy().into_owned(), value.as_bytes().to_vec()));
+    let own = sensitive.map(|(name, value)| {
+        (
+            name.to_string_lossy().into_owned(),
+            value.as_bytes().to_vec(),
+        )
+    });
     Shared::new(own)
 });
 
@@ -91,26 +96,41 @@ enum Skip {
 }
 
 impl Shared {
-    pub(super) fn new<N: AsRef<str>, V: AsRef<[u8]>>(own: impl IntoIterator<Item = (N, V)>) -> Self {
+    pub(super) fn new<N: AsRef<str>, V: AsRef<[u8]>>(
+        own: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
         let mut known = Known::default();
         let redactor = Arc::<Redactor>::default();
         redactor.change(|values| {
             for (name, value) in own {
-                known.new_of(name.as_ref(), value.as_ref()).iter().for_each(|secret| values.add(secret));
+                known
+                    .new_of(name.as_ref(), value.as_ref())
+                    .iter()
+                    .for_each(|secret| values.add(secret));
             }
         });
-        Self { known: Mutex::new(known), redactor }
+        Self {
+            known: Mutex::new(known),
+            redactor,
+        }
     }
 
     pub(super) fn snapshot(&self) -> Arc<Redactor> {
         self.redactor.clone()
     }
 
-    pub(super) fn register<N: AsRef<str>, V: AsRef<[u8]>>(&self, secrets: impl IntoIterator<Item = (N, V)>) {
+    pub(super) fn register<N: AsRef<str>, V: AsRef<[u8]>>(
+        &self,
+        secrets: impl IntoIterator<Item = (N, V)>,
+    ) {
         self.add(secrets, Skip::Nothing);
     }
 
-    fn add<N: AsRef<str>, V: AsRef<[u8]>>(&self, secrets: impl IntoIterator<Item = (N, V)>, skip: Skip) {
+    fn add<N: AsRef<str>, V: AsRef<[u8]>>(
+        &self,
+        secrets: impl IntoIterator<Item = (N, V)>,
+        skip: Skip,
+    ) {
         let mut known = self.known();
         for (name, value) in secrets {
             let mut new = known.new_of(name.as_ref(), value.as_ref());
@@ -142,17 +162,22 @@ impl Shared {
             for part in parts(value.as_ref()) {
                 let part: Arc<[u8]> = part.into();
                 if seen.insert(part.clone()) {
-                    asked.push(Secret { name: name.clone(), part });
+                    asked.push(Secret {
+                        name: name.clone(),
+                        part,
+                    });
                 }
             }
         }
         let mut known = self.known();
-        self.redactor.change(|values| known.sessions.hold(asked, values))
+        self.redactor
+            .change(|values| known.sessions.hold(asked, values))
     }
 
     pub(super) fn release(&self, parts: &[Arc<[u8]>]) {
         let mut known = self.known();
-        self.redactor.change(|values| known.sessions.release(parts, values));
+        self.redactor
+            .change(|values| known.sessions.release(parts, values));
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -168,7 +193,10 @@ impl Known {
             if !self.parts.contains(part) {
                 let part: Arc<[u8]> = part.into();
                 self.parts.insert(part.clone());
-                new.push(Secret { name: clean_name(name), part });
+                new.push(Secret {
+                    name: clean_name(name),
+                    part,
+                });
             }
         }
         new

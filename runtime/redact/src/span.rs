@@ -65,7 +65,11 @@ mod tests {
     use super::*;
 
     fn span(hidden: Range<usize>, label: Label) -> Span {
-        Span { from: hidden.start, hidden, label }
+        Span {
+            from: hidden.start,
+            hidden,
+            label,
+        }
     }
 
     #[test]
@@ -83,8 +87,16 @@ mod tests {
         ];
         spans[0].from = 22;
         merge(&mut spans);
-        let whole: Vec<_> = spans.iter().map(|span| (span.hidden.clone(), span.label.clone())).collect();
-        let expected = [(0..25, value("2")), (30..40, shape.clone()), (40..45, shape), (50..70, value("1"))];
+        let whole: Vec<_> = spans
+            .iter()
+            .map(|span| (span.hidden.clone(), span.label.clone()))
+            .collect();
+        let expected = [
+            (0..25, value("2")),
+            (30..40, shape.clone()),
+            (40..45, shape),
+            (50..70, value("1")),
+        ];
         assert_eq!(whole, expected);
         assert_eq!(spans[1].from, 22);
     }

@@ -37,7 +37,10 @@ impl Stream {
     /// Hides by this redactor instead of the [`shared`] one.
     #[must_use]
     pub fn with(redactor: Arc<Redactor>) -> Self {
-        Self { redactor: Some(redactor), ..Self::default() }
+        Self {
+            redactor: Some(redactor),
+            ..Self::default()
+        }
     }
 
     /// Takes a chunk; `shown` gets what can be shown by now, in one piece or several.
@@ -49,7 +52,9 @@ impl Stream {
 
     fn push_part(&mut self, mut part: &[u8], shown: &mut impl FnMut(&[u8])) {
         if self.state == State::Hiding {
-            let Some(end) = part.iter().position(|byte| *byte == b'\n') else { return };
+            let Some(end) = part.iter().position(|byte| *byte == b'\n') else {
+                return;
+            };
             part = &part[end..];
             self.state = State::Line;
         }
@@ -80,7 +85,9 @@ impl Stream {
     }
 
     fn redactor(&self) -> Cow<'_, Arc<Redactor>> {
-        self.redactor.as_ref().map_or_else(|| Cow::Owned(shared()), Cow::Borrowed)
+        self.redactor
+            .as_ref()
+            .map_or_else(|| Cow::Owned(shared()), Cow::Borrowed)
     }
 
     /// Shows whole lines, but for those at their end that the next may go on with. Returns where these begin.
@@ -112,8 +119,15 @@ impl Stream {
             }
         }
         // One secret fills it all: what is behind it is hidden as well, or what begins there would be cut.
-        let giant = spans.iter().filter(|_| cut < TAIL).max_by_key(|span| span.hidden.len());
-        let state = if giant.is_some() { State::Hiding } else { State::Line };
+        let giant = spans
+            .iter()
+            .filter(|_| cut < TAIL)
+            .max_by_key(|span| span.hidden.len());
+        let state = if giant.is_some() {
+            State::Hiding
+        } else {
+            State::Line
+        };
         cut = giant.map_or(cut, |span| span.hidden.end);
         let before = spans.partition_point(|span| span.hidden.end <= cut);
         let mut out = Vec::with_capacity(cut);

@@ -57,7 +57,10 @@ fn tokens_are_known_by_their_form() {
         ("google_api_key", format!("AIza{A20}_{}", "x".repeat(14))),
         ("jwt", "eyJhbGciOi.eyJzdWIiOi.SflKxwRJSM".to_owned()),
         ("jwe", "eyJhbGciOi..abc.def.ghi".to_owned()),
-        ("signoz_ingestion_key", format!("signoz-ingestion-key={A20}")),
+        (
+            "signoz_ingestion_key",
+            format!("signoz-ingestion-key={A20}"),
+        ),
         ("linear_oauth", "lin_oauth_0123456789".to_owned()),
         ("linear_api", "lin_api_0123456789".to_owned()),
         ("npm_token", format!("npm_{A20}")),
@@ -76,7 +79,11 @@ fn tokens_are_known_by_their_form() {
             ("é", "é"),
         ] {
             let text = format!("{before}{token}{after}");
-            assert_eq!(redactor.text(&text), format!("{before}{hidden}{after}"), "of {text}");
+            assert_eq!(
+                redactor.text(&text),
+                format!("{before}{hidden}{after}"),
+                "of {text}"
+            );
         }
         // Right after a letter, and shorter by one, it is none.
         let inside = format!("x{token}");
@@ -117,23 +124,53 @@ fn what_is_almost_a_token_is_shown() {
 fn values_beside_a_secret_name_are_hidden() {
     check(&[
         // Options.
-        ("run --api-key abcd --fast", "run --api-key [REDACTED:option] --fast"),
+        (
+            "run --api-key abcd --fast",
+            "run --api-key [REDACTED:option] --fast",
+        ),
         ("run -token=abcd x", "run -token=[REDACTED:option] x"),
-        ("run --password 'a b' x", "run --password '[REDACTED:option]' x"),
-        (r#"["--api-key", "abc", "x"]"#, r#"["--api-key", "[REDACTED:option]", "x"]"#),
-        (r#"\"--secret\",\"abc\""#, r#"\"--secret\",\"[REDACTED:option]\""#),
+        (
+            "run --password 'a b' x",
+            "run --password '[REDACTED:option]' x",
+        ),
+        (
+            r#"["--api-key", "abc", "x"]"#,
+            r#"["--api-key", "[REDACTED:option]", "x"]"#,
+        ),
+        (
+            r#"\"--secret\",\"abc\""#,
+            r#"\"--secret\",\"[REDACTED:option]\""#,
+        ),
         // Assignments.
         ("API_KEY=abc", "API_KEY=[REDACTED:assignment]"),
-        ("export MY_TOKEN=\"a b\" x", "export MY_TOKEN=\"[REDACTED:assignment]\" x"),
-        ("SIGNING_KEY='a \"b' y", "SIGNING_KEY='[REDACTED:assignment]' y"),
+        (
+            "export MY_TOKEN=\"a b\" x",
+            "export MY_TOKEN=\"[REDACTED:assignment]\" x",
+        ),
+        (
+            "SIGNING_KEY='a \"b' y",
+            "SIGNING_KEY='[REDACTED:assignment]' y",
+        ),
         ("SESSION_KEY=abc", "SESSION_KEY=[REDACTED:assignment]"),
         ("db.password = abc", "db.password = [REDACTED:assignment]"),
-        ("?access_token=abc&x=1 HTTP", "?access_token=[REDACTED:assignment] HTTP"),
-        ("Server=x;Password=a;b", "Server=x;Password=[REDACTED:assignment]"),
+        (
+            "?access_token=abc&x=1 HTTP",
+            "?access_token=[REDACTED:assignment] HTTP",
+        ),
+        (
+            "Server=x;Password=a;b",
+            "Server=x;Password=[REDACTED:assignment]",
+        ),
         (r"a\nTOKEN=abc\nb", r"a\nTOKEN=[REDACTED:assignment]\nb"),
-        (r#""env":"TOKEN=abc","b":1"#, r#""env":"TOKEN=[REDACTED:assignment]","b":1"#),
+        (
+            r#""env":"TOKEN=abc","b":1"#,
+            r#""env":"TOKEN=[REDACTED:assignment]","b":1"#,
+        ),
         ("token=b'abc' x", "token=b'[REDACTED:assignment]' x"),
-        ("Auth { token: Some(\"a b\"), n: 1 }", "Auth { token: Some(\"[REDACTED:header]\"), n: 1 }"),
+        (
+            "Auth { token: Some(\"a b\"), n: 1 }",
+            "Auth { token: Some(\"[REDACTED:header]\"), n: 1 }",
+        ),
         (
             "\x1b[3mtoken\x1b[0m\x1b[2m=\x1b[0mabc\x1b[0m x",
             "\x1b[3mtoken\x1b[0m\x1b[2m=\x1b[0m[REDACTED:assignment]\x1b[0m x",
@@ -141,31 +178,73 @@ fn values_beside_a_secret_name_are_hidden() {
         // Headers.
         ("x-api-key: abc", "x-api-key: [REDACTED:header]"),
         ("password: hunter2", "password: [REDACTED:header]"),
-        ("Authorization: Bearer abc", "Authorization: Bearer [REDACTED:header]"),
-        ("authorization: Basic dTpw\nnext", "authorization: Basic [REDACTED:header]\nnext"),
-        ("-H 'Authorization: Bearer abc' u", "-H 'Authorization: Bearer [REDACTED:header]' u"),
+        (
+            "Authorization: Bearer abc",
+            "Authorization: Bearer [REDACTED:header]",
+        ),
+        (
+            "authorization: Basic dTpw\nnext",
+            "authorization: Basic [REDACTED:header]\nnext",
+        ),
+        (
+            "-H 'Authorization: Bearer abc' u",
+            "-H 'Authorization: Bearer [REDACTED:header]' u",
+        ),
         (
             "Proxy-Authorization: Digest username=\"u\", response=\"6629\"",
             "Proxy-Authorization: Digest [REDACTED:header]",
         ),
-        ("Authorization: Odd 0123456789 x", "Authorization: [REDACTED:header] x"),
+        (
+            "Authorization: Odd 0123456789 x",
+            "Authorization: [REDACTED:header] x",
+        ),
         ("Authorization: abcdef", "Authorization: [REDACTED:header]"),
         ("x-auth: abc", "x-auth: [REDACTED:header]"),
         ("Cookie: a=b; c=d", "Cookie: [REDACTED:header]"),
-        ("'Set-Cookie: a=b; c=d' x", "'Set-Cookie: [REDACTED:header]' x"),
+        (
+            "'Set-Cookie: a=b; c=d' x",
+            "'Set-Cookie: [REDACTED:header]' x",
+        ),
         // Fields.
-        (r#"{"password":"a\"b","n":1}"#, r#"{"password":"[REDACTED:json_field]","n":1}"#),
-        (r#"{\"apiKey\": \"a\\\"b\", \"n\":1}"#, r#"{\"apiKey\": \"[REDACTED:json_field]\", \"n\":1}"#),
-        (r#"{\\\"secret\\\":\\\"ab\\\"}"#, r#"{\\\"secret\\\":\\\"[REDACTED:json_field]\\\"}"#),
-        ("{'client_secret': 'abc'}", "{'client_secret': '[REDACTED:json_field]'}"),
-        (r#"{"authorization":"Bearer abc"}"#, r#"{"authorization":"Bearer [REDACTED:json_field]"}"#),
-        (r#"{"api_keys":["a","b"],"n":1}"#, r#"{"api_keys":[REDACTED:json_field],"n":1}"#),
-        (r#"{"credentials":{"password":"x"}}"#, r#"{"credentials":{"password":"[REDACTED:json_field]"}}"#),
+        (
+            r#"{"password":"a\"b","n":1}"#,
+            r#"{"password":"[REDACTED:json_field]","n":1}"#,
+        ),
+        (
+            r#"{\"apiKey\": \"a\\\"b\", \"n\":1}"#,
+            r#"{\"apiKey\": \"[REDACTED:json_field]\", \"n\":1}"#,
+        ),
+        (
+            r#"{\\\"secret\\\":\\\"ab\\\"}"#,
+            r#"{\\\"secret\\\":\\\"[REDACTED:json_field]\\\"}"#,
+        ),
+        (
+            "{'client_secret': 'abc'}",
+            "{'client_secret': '[REDACTED:json_field]'}",
+        ),
+        (
+            r#"{"authorization":"Bearer abc"}"#,
+            r#"{"authorization":"Bearer [REDACTED:json_field]"}"#,
+        ),
+        (
+            r#"{"api_keys":["a","b"],"n":1}"#,
+            r#"{"api_keys":[REDACTED:json_field],"n":1}"#,
+        ),
+        (
+            r#"{"credentials":{"password":"x"}}"#,
+            r#"{"credentials":{"password":"[REDACTED:json_field]"}}"#,
+        ),
         ("{\"token\":\"cut off", "{\"token\":\"[REDACTED:json_field]"),
         // Bearers and URLs.
         ("sent Bearer abcdefg1", "sent Bearer [REDACTED:bearer]"),
-        ("postgres://user:pa:ss@host/db", "postgres://user:[REDACTED:url_password]@host/db"),
-        ("http://:p@proxy:3128", "http://:[REDACTED:url_password]@proxy:3128"),
+        (
+            "postgres://user:pa:ss@host/db",
+            "postgres://user:[REDACTED:url_password]@host/db",
+        ),
+        (
+            "http://:p@proxy:3128",
+            "http://:[REDACTED:url_password]@proxy:3128",
+        ),
     ]);
 }
 
@@ -205,7 +284,10 @@ fn a_registered_value_is_hidden_in_every_form() {
     ] {
         let text = format!("before {text} after");
         let shown = redactor.text(&text).into_owned();
-        assert!(shown.starts_with("before ") && shown.ends_with(" after"), "{shown}");
+        assert!(
+            shown.starts_with("before ") && shown.ends_with(" after"),
+            "{shown}"
+        );
         assert!(shown.contains("[REDACTED:DB_PASS]"), "{shown}");
         assert!(shown.len() < text.len() + 12, "{shown}");
         assert!(!shown.contains("with"), "{shown}");
@@ -218,17 +300,35 @@ fn a_registered_value_is_hidden_behind_escapes() {
     let redactor = knows(&[("DB_PASS", value)]);
     let every = |form: fn(char) -> String| value.chars().map(form).collect::<String>();
     let units = |letter: char| -> String {
-        letter.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+        letter
+            .encode_utf16(&mut [0; 2])
+            .iter()
+            .map(|unit| format!("\\u{unit:04x}"))
+            .collect()
     };
     let ascii: String = value
         .chars()
-        .map(|letter| if letter.is_ascii() { letter.to_string() } else { units(letter) })
+        .map(|letter| {
+            if letter.is_ascii() {
+                letter.to_string()
+            } else {
+                units(letter)
+            }
+        })
         .collect();
-    let percent: fn(char) -> String =
-        |letter| letter.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let percent: fn(char) -> String = |letter| {
+        letter
+            .encode_utf8(&mut [0; 4])
+            .bytes()
+            .map(|byte| format!("%{byte:02x}"))
+            .collect()
+    };
     for form in [
         ascii.replace('"', "\\\""),
-        ascii.replace('"', r"\u0022").replace('+', r"\u002B").replace('/', r"\/"),
+        ascii
+            .replace('"', r"\u0022")
+            .replace('+', r"\u002B")
+            .replace('/', r"\/"),
         ascii.replace('\\', r"\\").replace('"', r#"\\\""#),
         value.chars().map(units).collect(),
         every(|letter| format!("\\u{{{:X}}}", u32::from(letter))),
@@ -240,7 +340,11 @@ fn a_registered_value_is_hidden_behind_escapes() {
         "pa%22ss%20w%C3%B6rd%2Fwith%2bmore%F0%9F%98%80".to_owned(),
     ] {
         let text = format!("50% \\u00e9 before {form} after");
-        assert_eq!(redactor.text(&text), "50% \\u00e9 before [REDACTED:DB_PASS] after", "of {form}");
+        assert_eq!(
+            redactor.text(&text),
+            "50% \\u00e9 before [REDACTED:DB_PASS] after",
+            "of {form}"
+        );
         let chunks = text.as_bytes().chunks(7);
         assert_eq!(
             streamed(&Arc::new(knows(&[("DB_PASS", value)])), chunks),
@@ -253,17 +357,31 @@ fn a_registered_value_is_hidden_behind_escapes() {
 #[test]
 fn base64_of_a_value_is_hidden_over_any_lines() {
     use base64::Engine;
-    let value: String = (0..100).map(|n: u32| char::from(b'!' + (n * n * 37 % 90) as u8)).collect();
+    let value: String = (0..100)
+        .map(|n: u32| char::from(b'!' + (n * n * 37 % 90) as u8))
+        .collect();
     let redactor = Arc::new(knows(&[("KEY", &value)]));
     let engine = base64::engine::general_purpose::STANDARD;
-    for (before, behind) in [("", ""), ("u", "x"), ("us", "xy"), ("user:", ":password of no one at all")] {
+    for (before, behind) in [
+        ("", ""),
+        ("u", "x"),
+        ("us", "xy"),
+        ("user:", ":password of no one at all"),
+    ] {
         let encoded = engine.encode(format!("{before}{value}{behind}"));
         for width in [8, 11, 19, 57, 60, 64, 76, 100] {
             for end in ["\n", "\r\n", "\n    ", "\\n"] {
-                let lines: Vec<_> = encoded.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
+                let lines: Vec<_> = encoded
+                    .as_bytes()
+                    .chunks(width)
+                    .map(String::from_utf8_lossy)
+                    .collect();
                 let text = format!("cert: {}{end}and more, too\n", lines.join(end));
                 let whole = redactor.text(&text).into_owned();
-                let parts = streamed(&redactor, text.as_bytes().split_inclusive(|byte| *byte == b'\n'));
+                let parts = streamed(
+                    &redactor,
+                    text.as_bytes().split_inclusive(|byte| *byte == b'\n'),
+                );
                 for shown in [whole, String::from_utf8(parts).unwrap()] {
                     // What stands beside the value makes a few characters.
                     let left = shown.len() - " [REDACTED:KEY] and more, too".len();
@@ -286,7 +404,10 @@ fn a_line_waits_for_the_next_only_within_a_value() {
     use base64::Engine;
     let engine = base64::engine::general_purpose::STANDARD;
     let encoded = engine.encode("a-secret-of-thirty-bytes-or-so");
-    let mut stream = Stream::with(Arc::new(knows(&[("KEY", "a-secret-of-thirty-bytes-or-so")])));
+    let mut stream = Stream::with(Arc::new(knows(&[(
+        "KEY",
+        "a-secret-of-thirty-bytes-or-so",
+    )])));
     let mut shown = Vec::new();
     let mut push = |chunk: &str| {
         shown.clear();
@@ -294,11 +415,17 @@ fn a_line_waits_for_the_next_only_within_a_value() {
         String::from_utf8(shown.clone()).unwrap()
     };
     let (one, other) = encoded.split_at(18);
-    assert_eq!(push("some/longer+word\nand one\n"), "some/longer+word\nand one\n");
+    assert_eq!(
+        push("some/longer+word\nand one\n"),
+        "some/longer+word\nand one\n"
+    );
     assert_eq!(push(&format!("key: {one}\n")), "");
     assert_eq!(push(&format!("{other}\n")), "key: [REDACTED:KEY]\n");
     assert_eq!(push(&format!("one\nkey: {one}\n")), "one\n");
-    assert_eq!(push("something else\n"), format!("key: {one}\nsomething else\n"));
+    assert_eq!(
+        push("something else\n"),
+        format!("key: {one}\nsomething else\n")
+    );
 }
 
 #[test]
@@ -306,8 +433,8 @@ fn characters_of_base64_beside_a_value_are_hidden_with_it() {
     use base64::Engine;
     let redactor = knows(&[("KEY", "a-value-of-18-chars")]);
     for before in ["use", "user", "user:"] {
-        let encoded =
-            base64::engine::general_purpose::STANDARD.encode(format!("{before}a-value-of-18-chars:x"));
+        let encoded = base64::engine::general_purpose::STANDARD
+            .encode(format!("{before}a-value-of-18-chars:x"));
         let shown = redactor.text(&encoded).into_owned();
         let (left, right) = shown.split_once("[REDACTED:KEY]").unwrap();
         // Four characters hold what stands before the value alone, and four what stands behind it.
@@ -317,25 +444,45 @@ fn characters_of_base64_beside_a_value_are_hidden_with_it() {
 
 #[test]
 fn the_longest_value_gives_its_name_and_overlapping_ones_are_hidden_whole() {
-    let redactor =
-        knows(&[("SHORT", "abcdef-123456"), ("LONG", "abcdef-123456-ghijkl"), ("NEXT", "ghijkl-999999")]);
+    let redactor = knows(&[
+        ("SHORT", "abcdef-123456"),
+        ("LONG", "abcdef-123456-ghijkl"),
+        ("NEXT", "ghijkl-999999"),
+    ]);
     assert_eq!(redactor.text("x abcdef-123456 y"), "x [REDACTED:SHORT] y");
-    assert_eq!(redactor.text("x abcdef-123456-ghijkl y"), "x [REDACTED:LONG] y");
-    assert_eq!(redactor.text("x abcdef-123456-ghijkl-999999 y"), "x [REDACTED:LONG] y");
-    assert_eq!(redactor.text("API_KEY=pre-abcdef-123456-post x"), "API_KEY=[REDACTED:SHORT] x");
+    assert_eq!(
+        redactor.text("x abcdef-123456-ghijkl y"),
+        "x [REDACTED:LONG] y"
+    );
+    assert_eq!(
+        redactor.text("x abcdef-123456-ghijkl-999999 y"),
+        "x [REDACTED:LONG] y"
+    );
+    assert_eq!(
+        redactor.text("API_KEY=pre-abcdef-123456-post x"),
+        "API_KEY=[REDACTED:SHORT] x"
+    );
 }
 
 #[test]
 fn eleven_bytes_are_no_secret_and_a_pool_is_split() {
-    let redactor = knows(&[("SMALL", "elevenchars"), ("POOL", "first-in-pool,second-in-pool,tiny")]);
+    let redactor = knows(&[
+        ("SMALL", "elevenchars"),
+        ("POOL", "first-in-pool,second-in-pool,tiny"),
+    ]);
     let text = "elevenchars tiny";
     assert_eq!(redactor.text(text), text);
-    assert_eq!(redactor.text("use second-in-pool now"), "use [REDACTED:POOL] now");
+    assert_eq!(
+        redactor.text("use second-in-pool now"),
+        "use [REDACTED:POOL] now"
+    );
 }
 
 #[test]
 fn a_very_long_value_is_one_hidden_part() {
-    let value: String = (0..4000).map(|n| char::from(b'a' + (n * n % 23) as u8)).collect();
+    let value: String = (0..4000)
+        .map(|n| char::from(b'a' + (n * n % 23) as u8))
+        .collect();
     let redactor = knows(&[("PEM", &value)]);
     assert_eq!(redactor.text(&format!("<{value}>")), "<[REDACTED:PEM]>");
 }
@@ -343,7 +490,10 @@ fn a_very_long_value_is_one_hidden_part() {
 #[test]
 fn what_is_no_text_is_hidden_too() {
     let redactor = Redactor::new([("RAW", b"\xff\xfe-a-secret-\x80".as_slice())]);
-    assert_eq!(redactor.bytes(b"a\xff\xfe-a-secret-\x80b").as_ref(), b"a[REDACTED:RAW]b");
+    assert_eq!(
+        redactor.bytes(b"a\xff\xfe-a-secret-\x80b").as_ref(),
+        b"a[REDACTED:RAW]b"
+    );
 }
 
 #[test]
@@ -363,9 +513,16 @@ fn a_text_made_to_be_slow_is_hidden() {
     let shown = nothing_known().text(&text).into_owned();
     assert!(shown.len() < 1000);
     assert!(began.elapsed().as_secs() < 5);
-    for hostile in
-        ["cookie:", "sk-proj-", "eyJ-", "://:", "\"token\":[", "auth: digest ", "Bearer ", "token=\\\""]
-    {
+    for hostile in [
+        "cookie:",
+        "sk-proj-",
+        "eyJ-",
+        "://:",
+        "\"token\":[",
+        "auth: digest ",
+        "Bearer ",
+        "token=\\\"",
+    ] {
         let text = hostile.repeat(60_000);
         let began = std::time::Instant::now();
         let _ = nothing_known().text(&text);
@@ -387,12 +544,16 @@ fn values_are_known_once_and_the_oldest_are_forgotten() {
 
     shared.register((0..=MAX_VALUES).map(|n| (format!("N{n}"), format!("registered-{n:06}"))));
     let redactor = shared.snapshot();
-    let text = format!("own-variable-0 registered-000000 registered-000001 registered-{MAX_VALUES:06}");
+    let text =
+        format!("own-variable-0 registered-000000 registered-000001 registered-{MAX_VALUES:06}");
     let shown = format!("[REDACTED:OWN] registered-000000 [REDACTED:N1] [REDACTED:N{MAX_VALUES}]");
     assert_eq!(redactor.text(&text), shown);
 
     shared.register([("BACK", "registered-000000")]);
-    assert_eq!(shared.snapshot().text("registered-000000"), "[REDACTED:BACK]");
+    assert_eq!(
+        shared.snapshot().text("registered-000000"),
+        "[REDACTED:BACK]"
+    );
 }
 
 #[test]
@@ -441,13 +602,22 @@ fn a_secret_on_an_endless_line_is_hidden_wherever_it_stands() {
     let secret = "a-secret-value-that-must-not-show";
     let redactor = Arc::new(knows(&[("KEY", secret)]));
     for before in (MAX_PENDING - 9000..MAX_PENDING + 200).step_by(811) {
-        for (kind, secret) in
-            [("", secret), ("password=", "hunter2hunter2"), ("", "ghp_0123456789abcdefghij")]
-        {
-            let text = format!("{}{kind}{secret} {}", ". ".repeat(before / 2), "- ".repeat(MAX_PENDING));
+        for (kind, secret) in [
+            ("", secret),
+            ("password=", "hunter2hunter2"),
+            ("", "ghp_0123456789abcdefghij"),
+        ] {
+            let text = format!(
+                "{}{kind}{secret} {}",
+                ". ".repeat(before / 2),
+                "- ".repeat(MAX_PENDING)
+            );
             let shown = streamed(&redactor, text.as_bytes().chunks(4096));
             let shown = String::from_utf8(shown).unwrap();
-            assert!(!shown.contains(secret) && shown.contains("[REDACTED:"), "{kind} after {before}");
+            assert!(
+                !shown.contains(secret) && shown.contains("[REDACTED:"),
+                "{kind} after {before}"
+            );
             assert!(shown.len() > text.len() - 100, "the rest is shown");
         }
     }
@@ -460,7 +630,10 @@ fn a_secret_as_long_as_what_is_kept_is_hidden_to_the_end_of_its_line() {
     let text = format!("token={giant} a-secret-value-that-must-not-show\nnext\n");
     for size in [7, 4096, MAX_PENDING, text.len()] {
         let shown = String::from_utf8(streamed(&redactor, text.as_bytes().chunks(size))).unwrap();
-        assert!(shown.starts_with("token=[REDACTED:") && shown.ends_with("\nnext\n"), "in chunks of {size}");
+        assert!(
+            shown.starts_with("token=[REDACTED:") && shown.ends_with("\nnext\n"),
+            "in chunks of {size}"
+        );
         assert!(shown.len() < 100, "{size}: {} bytes", shown.len());
     }
 }
@@ -473,17 +646,31 @@ fn a_writer_writes_whole_lines_and_the_rest_when_dropped() {
         let mut writer = Writer::new(&mut written);
         write!(writer, "one writer-secret").unwrap();
         writer.flush().unwrap();
-        writer.write_all(b"-value\ntwo writer-secret-value").unwrap();
+        writer
+            .write_all(b"-value\ntwo writer-secret-value")
+            .unwrap();
     }
-    assert_eq!(String::from_utf8(written).unwrap(), "one [REDACTED:WRITER_TEST]\ntwo [REDACTED:WRITER_TEST]");
+    assert_eq!(
+        String::from_utf8(written).unwrap(),
+        "one [REDACTED:WRITER_TEST]\ntwo [REDACTED:WRITER_TEST]"
+    );
 }
 
 fn secrets() -> impl Strategy<Value = String> {
-    prop_oneof!["[a-zA-Z0-9_-]{12,60}", "[ -~]{12,40}", "[a-b]{12,16}", "\\PC{12,20}"]
-        .prop_map(|secret| secret.trim_matches(|letter: char| letter.is_ascii_whitespace()).to_owned())
-        .prop_filter("not made of a placeholder", |secret| {
-            secret.len() >= 12 && !"[REDACTED:SECRET]".contains(secret.as_str())
-        })
+    prop_oneof![
+        "[a-zA-Z0-9_-]{12,60}",
+        "[ -~]{12,40}",
+        "[a-b]{12,16}",
+        "\\PC{12,20}"
+    ]
+    .prop_map(|secret| {
+        secret
+            .trim_matches(|letter: char| letter.is_ascii_whitespace())
+            .to_owned()
+    })
+    .prop_filter("not made of a placeholder", |secret| {
+        secret.len() >= 12 && !"[REDACTED:SECRET]".contains(secret.as_str())
+    })
 }
 
 proptest! {

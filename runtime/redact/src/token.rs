@@ -12,14 +12,23 @@ const TOKENS: [(&str, &str); 18] = [
     ("github_token", "gh[pousr]_[A-Za-z0-9]{20,}"),
     ("gitlab_pat", "glpat-[A-Za-z0-9_-]{20,}"),
     ("anthropic_key", "sk-ant-[A-Za-z0-9_-]{20,}"),
-    ("openai_proj_key", "sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}"),
+    (
+        "openai_proj_key",
+        "sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}",
+    ),
     ("openrouter_key", "sk-or-(?:v1-)?[A-Za-z0-9_-]{20,}"),
     ("sk_key", "sk-[A-Za-z0-9]{12,}"),
     ("slack_token", "xox[baprseo]-[A-Za-z0-9-]{10,}"),
     ("aws_access_key", "AKIA[0-9A-Z]{16}"),
     ("google_api_key", "AIza[A-Za-z0-9_-]{35}"),
-    ("jwt", r"eyJ[A-Za-z0-9_-]{7,}\.eyJ[A-Za-z0-9_-]{7,}(?:\.[A-Za-z0-9_-]{10,}){1,2}"),
-    ("signoz_ingestion_key", "signoz-ingestion-key=[A-Za-z0-9_-]{20,}"),
+    (
+        "jwt",
+        r"eyJ[A-Za-z0-9_-]{7,}\.eyJ[A-Za-z0-9_-]{7,}(?:\.[A-Za-z0-9_-]{10,}){1,2}",
+    ),
+    (
+        "signoz_ingestion_key",
+        "signoz-ingestion-key=[A-Za-z0-9_-]{20,}",
+    ),
     ("linear_oauth", "lin_oauth_[A-Za-z0-9_-]{10,}"),
     ("linear_api", "lin_api_[A-Za-z0-9_-]{10,}"),
     ("npm_token", "npm_[A-Za-z0-9]{20,}"),
@@ -48,8 +57,16 @@ pub(super) fn find(text: &[u8], at: usize, spans: &mut Vec<Span>) -> usize {
     if let Some(found) = FORM.captures(looked_at) {
         for (index, (name, _)) in TOKENS.iter().enumerate() {
             if let Some(token) = found.get(index + 1) {
-                let end = if token.end() >= LONGEST { at + run } else { at + token.end() };
-                spans.push(Span { from: at, hidden: at..end, label: Label::Shape(name) });
+                let end = if token.end() >= LONGEST {
+                    at + run
+                } else {
+                    at + token.end()
+                };
+                spans.push(Span {
+                    from: at,
+                    hidden: at..end,
+                    label: Label::Shape(name),
+                });
             }
         }
     }
@@ -69,7 +86,12 @@ fn begins(text: &[u8], at: usize) -> bool {
         [.., b'%', a, b] if [a, b].iter().all(u8::is_ascii_hexdigit) => true,
         // The end of a terminal's colour.
         [.., b'm'] => {
-            text[..at - 1].iter().rev().take(12).find(|byte| !b"0123456789;".contains(byte)) == Some(&b'[')
+            text[..at - 1]
+                .iter()
+                .rev()
+                .take(12)
+                .find(|byte| !b"0123456789;".contains(byte))
+                == Some(&b'[')
         }
         [.., before] => !word(before),
         [] => true,

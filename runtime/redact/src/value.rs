@@ -18,17 +18,31 @@ pub(super) struct Quote {
 
 /// The quote at `at`, with the backslashes before it.
 pub(super) fn quote(text: &[u8], at: usize) -> Option<Quote> {
-    let backslashes = text[at..].iter().take(16).take_while(|byte| **byte == b'\\').count();
+    let backslashes = text[at..]
+        .iter()
+        .take(16)
+        .take_while(|byte| **byte == b'\\')
+        .count();
     let mark = *text.get(at + backslashes)?;
-    is_quote(mark).then_some(Quote { mark, backslashes, end: at + backslashes + 1 })
+    is_quote(mark).then_some(Quote {
+        mark,
+        backslashes,
+        end: at + backslashes + 1,
+    })
 }
 
 /// The quote that opens the value at `at`; as in `b'…'` and `Some("…")`, a prefix or a wrapper may come before it.
 pub(super) fn opening(text: &[u8], at: usize) -> Option<Quote> {
-    let length = text[at..].iter().take(16).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let length = text[at..]
+        .iter()
+        .take(16)
+        .take_while(|byte| byte.is_ascii_alphanumeric())
+        .count();
     let word = &text[at..at + length];
     match text.get(at + length) {
-        Some(b'(') if word.first().is_some_and(u8::is_ascii_uppercase) => quote(text, at + length + 1),
+        Some(b'(') if word.first().is_some_and(u8::is_ascii_uppercase) => {
+            quote(text, at + length + 1)
+        }
         _ if [b"".as_slice(), b"b", b"r", b"u", b"f", b"br", b"rb"].contains(&word) => {
             quote(text, at + length)
         }
@@ -47,7 +61,11 @@ pub(super) fn blank(text: &[u8], from: usize) -> usize {
         match &text[at..] {
             [b' ' | b'\t', ..] => at += 1,
             [0x1b, b'[', rest @ ..] => {
-                match rest.iter().take(16).position(|byte| !b"0123456789;".contains(byte)) {
+                match rest
+                    .iter()
+                    .take(16)
+                    .position(|byte| !b"0123456789;".contains(byte))
+                {
                     Some(length) => at += length + 3,
                     None => return at,
                 }
@@ -68,7 +86,9 @@ pub(super) fn closing(text: &[u8], quote: Quote) -> usize {
             b'\n' => return at,
             b'\\' => backslashes += 1,
             mark => {
-                if mark == quote.mark && backslashes % (2 * (quote.backslashes + 1)) == quote.backslashes {
+                if mark == quote.mark
+                    && backslashes % (2 * (quote.backslashes + 1)) == quote.backslashes
+                {
                     return at - quote.backslashes;
                 }
                 backslashes = 0;
@@ -106,8 +126,12 @@ pub(super) fn bare(text: &[u8], from: usize) -> usize {
 
 /// Where a list ends: behind its bracket, at the end of the line, or of all.
 pub(super) fn list(text: &[u8], from: usize) -> Range<usize> {
-    let end = text[from..].iter().position(|byte| matches!(byte, b']' | b'\n'));
-    from..end.map_or(text.len(), |length| from + length + usize::from(text[from + length] == b']'))
+    let end = text[from..]
+        .iter()
+        .position(|byte| matches!(byte, b']' | b'\n'));
+    from..end.map_or(text.len(), |length| {
+        from + length + usize::from(text[from + length] == b']')
+    })
 }
 
 /// Where the line ends, or the quote that the line stands in.
@@ -127,27 +151,43 @@ pub(super) fn rest_of_line(text: &[u8], from: usize) -> usize {
 
 /// Where the line ends, whatever is in it.
 pub(super) fn line_end(text: &[u8], from: usize) -> usize {
-    text[from..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |length| from + length)
+    text[from..]
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(text.len(), |length| from + length)
 }
 
 /// Whether a text begins with what stands for a hidden list, and goes on as after one.
 pub(super) fn is_hidden_list(text: &[u8]) -> bool {
     let end = list(text, 0).end;
-    is_hidden(&text[..end]) && text.get(end).is_none_or(|byte| b",}] \\\r\n".contains(byte))
+    is_hidden(&text[..end])
+        && text
+            .get(end)
+            .is_none_or(|byte| b",}] \\\r\n".contains(byte))
 }
 
 /// Whether there is nothing in a value.
 pub(super) fn is_nothing(value: &[u8]) -> bool {
     let plain = value.strip_suffix(b",").unwrap_or(value);
     plain.iter().all(|byte| *byte == b'*')
-        || [b"true".as_slice(), b"false", b"null", b"none", b"nil", b"undefined"]
-            .iter()
-            .any(|word| plain.eq_ignore_ascii_case(word))
+        || [
+            b"true".as_slice(),
+            b"false",
+            b"null",
+            b"none",
+            b"nil",
+            b"undefined",
+        ]
+        .iter()
+        .any(|word| plain.eq_ignore_ascii_case(word))
 }
 
 /// Whether a value counts something.
 pub(super) fn is_count(value: &[u8]) -> bool {
-    value.len() <= 24 && value.iter().all(|byte| byte.is_ascii_digit() || b"_.,/%()~kKM}]".contains(byte))
+    value.len() <= 24
+        && value
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || b"_.,/%()~kKM}]".contains(byte))
 }
 
 /// Whether a word is not a word of a language.
@@ -173,7 +213,11 @@ mod tests {
             ("\"line\nnext\"", "line"),
         ] {
             let opened = quote(text.as_bytes(), 0).unwrap();
-            assert_eq!(&text[opened.end..closing(text.as_bytes(), opened)], inside, "{text}");
+            assert_eq!(
+                &text[opened.end..closing(text.as_bytes(), opened)],
+                inside,
+                "{text}"
+            );
         }
     }
 

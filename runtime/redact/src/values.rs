@@ -63,7 +63,11 @@ impl Values {
             if form == Form::Base64 {
                 self.heads.add(&text);
             }
-            let pattern = Pattern { name: secret.name.clone(), form, holders: 1 };
+            let pattern = Pattern {
+                name: secret.name.clone(),
+                form,
+                holders: 1,
+            };
             self.patterns.insert(text.into(), pattern);
         }
     }
@@ -72,7 +76,9 @@ impl Values {
     pub(super) fn remove(&mut self, secret: &Secret) {
         self.secrets = self.secrets.saturating_sub(1);
         for (_, text) in forms(&secret.part) {
-            let Some(known) = self.patterns.get_mut(text.as_slice()) else { continue };
+            let Some(known) = self.patterns.get_mut(text.as_slice()) else {
+                continue;
+            };
             known.holders -= 1;
             if known.holders == 0 {
                 let form = known.form;
@@ -95,14 +101,18 @@ impl Values {
     fn find_to(&self, depth: usize, text: &[u8], spans: &mut Vec<Span>) {
         self.find_plain(text, spans);
         let longest = |joined: &[u8]| {
-            self.longest(joined).map(|(length, pattern)| (length, Label::Value(pattern.name.clone())))
+            self.longest(joined)
+                .map(|(length, pattern)| (length, Label::Value(pattern.name.clone())))
         };
         self.heads.find(text, longest, spans);
         if depth == 0 {
             return;
         }
         let mut found = Vec::new();
-        for view in [escaped::backslashes(text), escaped::percents(text)].into_iter().flatten() {
+        for view in [escaped::backslashes(text), escaped::percents(text)]
+            .into_iter()
+            .flatten()
+        {
             self.find_to(depth - 1, &view.text, &mut found);
             spans.extend(found.drain(..).map(|span| in_original(&view, span)));
         }
@@ -112,18 +122,25 @@ impl Values {
         for at in self.grams.hits(text) {
             // It may be any of the grams that a value begins with.
             for start in (at + 1).saturating_sub(STEP)..=at {
-                let Some((length, pattern)) = self.longest(&text[start..]) else { continue };
+                let Some((length, pattern)) = self.longest(&text[start..]) else {
+                    continue;
+                };
                 let found = start..start + length;
                 let hidden = match pattern.form {
                     Form::Plain => found,
                     Form::Base64 => whole_run(text, found),
                 };
-                let span = Span { from: hidden.start, hidden, label: Label::Value(pattern.name.clone()) };
+                let span = Span {
+                    from: hidden.start,
+                    hidden,
+                    label: Label::Value(pattern.name.clone()),
+                };
                 // A run of one letter matches a value of that letter at every place.
                 match spans.last_mut() {
                     Some(last)
                         if last.label == span.label
-                            && (last.hidden.start..=last.hidden.end).contains(&span.hidden.start) =>
+                            && (last.hidden.start..=last.hidden.end)
+                                .contains(&span.hidden.start) =>
                     {
                         last.hidden.end = last.hidden.end.max(span.hidden.end);
                     }
@@ -141,7 +158,11 @@ impl Values {
             // Those differ from it somewhere, and no pattern that is longer than up to there can match.
             let before = (Unbounded, Included(&text[..most]));
             let (pattern, of) = self.patterns.range::<[u8], _>(before).next_back()?;
-            let common = pattern.iter().zip(text).take_while(|(one, other)| one == other).count();
+            let common = pattern
+                .iter()
+                .zip(text)
+                .take_while(|(one, other)| one == other)
+                .count();
             if common == pattern.len() {
                 return Some((common, of));
             }
@@ -162,12 +183,25 @@ impl Values {
 
 fn in_original(view: &View, span: Span) -> Span {
     let hidden = view.original(span.hidden);
-    Span { from: view.original(span.from..span.from).start.min(hidden.start), hidden, label: span.label }
+    Span {
+        from: view.original(span.from..span.from).start.min(hidden.start),
+        hidden,
+        label: span.label,
+    }
 }
 
 /// The characters of base64 around a match: those next to it carry bits of the value.
 fn whole_run(text: &[u8], found: Range<usize>) -> Range<usize> {
-    let before = text[..found.start].iter().rev().take(EDGE).take_while(|byte| is_base64(**byte)).count();
-    let after = text[found.end..].iter().take(EDGE).take_while(|byte| is_base64(**byte)).count();
+    let before = text[..found.start]
+        .iter()
+        .rev()
+        .take(EDGE)
+        .take_while(|byte| is_base64(**byte))
+        .count();
+    let after = text[found.end..]
+        .iter()
+        .take(EDGE)
+        .take_while(|byte| is_base64(**byte))
+        .count();
     found.start - before..found.end + after
 }

@@ -26,20 +26,27 @@ pub(super) struct Heads {
 
 impl Default for Heads {
     fn default() -> Self {
-        Self { counts: HashMap::new(), bits: vec![0; BITS / 64].into() }
+        Self {
+            counts: HashMap::new(),
+            bits: vec![0; BITS / 64].into(),
+        }
     }
 }
 
 impl Heads {
     pub(super) fn add(&mut self, pattern: &[u8]) {
-        let Some(head) = pattern.first_chunk::<HEAD>() else { return };
+        let Some(head) = pattern.first_chunk::<HEAD>() else {
+            return;
+        };
         *self.counts.entry(*head).or_default() += 1;
         let (word, bit) = place(*head);
         self.bits[word] |= bit;
     }
 
     pub(super) fn remove(&mut self, pattern: &[u8]) {
-        let Some(head) = pattern.first_chunk::<HEAD>() else { return };
+        let Some(head) = pattern.first_chunk::<HEAD>() else {
+            return;
+        };
         if let Some(count) = self.counts.get_mut(head) {
             *count -= 1;
             if *count == 0 {
@@ -70,11 +77,18 @@ impl Heads {
             return;
         }
         for at in memchr::memchr3_iter(b'\r', b'\n', b'\\', text) {
-            let run = text[..at].iter().rev().take(LONGEST).take_while(|byte| is_base64(**byte)).count();
+            let run = text[..at]
+                .iter()
+                .rev()
+                .take(LONGEST)
+                .take_while(|byte| is_base64(**byte))
+                .count();
             if run < HEAD || !(HEAD..=run).any(|length| self.begins(&text[at - length..at])) {
                 continue;
             }
-            let Some(joined) = Joined::from(text, at - run, at) else { continue };
+            let Some(joined) = Joined::from(text, at - run, at) else {
+                continue;
+            };
             for start in 0..=run - HEAD {
                 if !self.begins(&joined.text[start..]) {
                     continue;
@@ -85,7 +99,11 @@ impl Heads {
                 {
                     let from = at - run + start.saturating_sub(EDGE);
                     let end = joined.end_of((start + length + EDGE).min(joined.text.len()));
-                    spans.push(Span { from, hidden: from..end, label });
+                    spans.push(Span {
+                        from,
+                        hidden: from..end,
+                        label,
+                    });
                     break;
                 }
             }
@@ -100,8 +118,9 @@ impl Heads {
         }
         // The characters up to the end, backwards, and where each stands.
         let (mut text, mut places): (Vec<u8>, Vec<usize>) = (Vec::new(), Vec::new());
-        let mut rest =
-            lines.strip_suffix(b"\n").map_or(lines, |line| line.strip_suffix(b"\r").unwrap_or(line));
+        let mut rest = lines
+            .strip_suffix(b"\n")
+            .map_or(lines, |line| line.strip_suffix(b"\r").unwrap_or(line));
         while text.len() < LONGEST {
             match rest {
                 [before @ .., byte] if is_base64(*byte) => {
@@ -110,7 +129,9 @@ impl Heads {
                     rest = before;
                 }
                 _ => match before_break(rest).filter(|_| !text.is_empty()) {
-                    Some(before) if before.last().is_some_and(|byte| is_base64(*byte)) => rest = before,
+                    Some(before) if before.last().is_some_and(|byte| is_base64(*byte)) => {
+                        rest = before
+                    }
                     _ => break,
                 },
             }
@@ -132,11 +153,20 @@ struct Joined {
 impl Joined {
     /// What begins at `from` and breaks at `at`; `None` where the next line does not go on with it.
     fn from(text: &[u8], from: usize, at: usize) -> Option<Self> {
-        let mut joined = Self { text: text[from..at].to_vec(), lines: vec![(0, from)] };
+        let mut joined = Self {
+            text: text[from..at].to_vec(),
+            lines: vec![(0, from)],
+        };
         let mut at = at;
         while joined.text.len() < 2 * LONGEST {
-            let Some(next) = break_at(text, at) else { break };
-            let run = text[next..].iter().take(LONGEST).take_while(|byte| is_base64(**byte)).count();
+            let Some(next) = break_at(text, at) else {
+                break;
+            };
+            let run = text[next..]
+                .iter()
+                .take(LONGEST)
+                .take_while(|byte| is_base64(**byte))
+                .count();
             if run == 0 {
                 break;
             }
@@ -149,7 +179,10 @@ impl Joined {
 
     /// Where in the original the first `length` characters end.
     fn end_of(&self, length: usize) -> usize {
-        let line = self.lines.partition_point(|(begin, _)| *begin < length).saturating_sub(1);
+        let line = self
+            .lines
+            .partition_point(|(begin, _)| *begin < length)
+            .saturating_sub(1);
         let (begin, original) = self.lines[line];
         original + length - begin
     }
@@ -160,19 +193,34 @@ fn break_at(text: &[u8], at: usize) -> Option<usize> {
     let after = |from: usize, plain: u8, letter: u8| match text.get(from)? {
         byte if *byte == plain => Some(from + 1),
         b'\\' => {
-            let slashes = text[from..].iter().take(8).take_while(|byte| **byte == b'\\').count();
+            let slashes = text[from..]
+                .iter()
+                .take(8)
+                .take_while(|byte| **byte == b'\\')
+                .count();
             (text.get(from + slashes) == Some(&letter)).then_some(from + slashes + 1)
         }
         _ => None,
     };
     let feed = after(at, b'\r', b'r').unwrap_or(at);
     let next = after(feed, b'\n', b'n')?;
-    Some(next + text[next..].iter().take(64).take_while(|byte| b" \t".contains(byte)).count())
+    Some(
+        next + text[next..]
+            .iter()
+            .take(64)
+            .take_while(|byte| b" \t".contains(byte))
+            .count(),
+    )
 }
 
 /// What stands before the end of the line whose text begins behind `text`.
 fn before_break(text: &[u8]) -> Option<&[u8]> {
-    let indent = text.iter().rev().take(64).take_while(|byte| b" \t".contains(byte)).count();
+    let indent = text
+        .iter()
+        .rev()
+        .take(64)
+        .take_while(|byte| b" \t".contains(byte))
+        .count();
     let line = text[..text.len() - indent].strip_suffix(b"\n")?;
     Some(line.strip_suffix(b"\r").unwrap_or(line))
 }
@@ -197,8 +245,11 @@ mod tests {
         let mut heads = Heads::default();
         heads.add(pattern);
         let mut spans = Vec::new();
-        let longest =
-            |joined: &[u8]| joined.starts_with(pattern).then_some((pattern.len(), Label::Shape("value")));
+        let longest = |joined: &[u8]| {
+            joined
+                .starts_with(pattern)
+                .then_some((pattern.len(), Label::Shape("value")))
+        };
         heads.find(text.as_bytes(), longest, &mut spans);
         spans.into_iter().map(|span| span.hidden).collect()
     }
@@ -208,13 +259,20 @@ mod tests {
         for end in ["\n", "\r\n", "\n\t  ", r"\n", r"\r\n", r"\\n"] {
             let text = format!("x: abcdefgh{end}ijklmnop{end}qrst, and more");
             let whole = 3..text.find(',').unwrap();
-            assert_eq!(found(b"abcdefghijklmnopqrst", &text), std::slice::from_ref(&whole), "{text:?}");
+            assert_eq!(
+                found(b"abcdefghijklmnopqrst", &text),
+                std::slice::from_ref(&whole),
+                "{text:?}"
+            );
             // The characters beside it belong to it.
             assert_eq!(found(b"bcdefghijklmnopqrs", &text), [whole], "{text:?}");
         }
-        for apart in
-            ["abcdefgh\n\nijklmnop", "abcdefgh \nijklmnop", "abcdefgh\n> ijklmnop", "abc\ndefghijklmnop"]
-        {
+        for apart in [
+            "abcdefgh\n\nijklmnop",
+            "abcdefgh \nijklmnop",
+            "abcdefgh\n> ijklmnop",
+            "abc\ndefghijklmnop",
+        ] {
             assert!(found(b"abcdefghijklmnop", apart).is_empty(), "{apart:?}");
         }
     }
@@ -225,13 +283,20 @@ mod tests {
         let mut heads = Heads::default();
         heads.add(pattern);
         let open = |text: &str| {
-            heads
-                .open_from(text.as_bytes(), |begun| begun.len() < pattern.len() && pattern.starts_with(begun))
+            heads.open_from(text.as_bytes(), |begun| {
+                begun.len() < pattern.len() && pattern.starts_with(begun)
+            })
         };
         assert_eq!(open("one abcdef\n"), Some(4));
         assert_eq!(open("one abcdef\r\n ghijkl\r\n"), Some(4));
-        for closed in ["one abcdef\ntwo\n", "one abc\n", "abcdefghijklmnopqrst\n", "", "\n", "one abcdef\n\n"]
-        {
+        for closed in [
+            "one abcdef\ntwo\n",
+            "one abc\n",
+            "abcdefghijklmnopqrst\n",
+            "",
+            "\n",
+            "one abcdef\n\n",
+        ] {
             assert_eq!(open(closed), None, "{closed:?}");
         }
         heads.remove(pattern);

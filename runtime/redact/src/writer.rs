@@ -17,7 +17,10 @@ pub struct Writer<W: Write> {
 impl<W: Write> Writer<W> {
     /// Writes to `inner`.
     pub fn new(inner: W) -> Self {
-        Self { inner, stream: Stream::default() }
+        Self {
+            inner,
+            stream: Stream::default(),
+        }
     }
 }
 

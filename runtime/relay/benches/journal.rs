@@ -38,11 +38,19 @@ const HISTORY: usize = 100_000;
 const STORED: usize = 1_000_000;
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
     if args.first().map(String::as_str) == Some("counterpart") {
         return counterpart();
     }
-    let rows: [(&str, fn()); 4] = [("turns", turns), ("stream", stream), ("attach", attach), ("list", list)];
+    let rows: [(&str, fn()); 4] = [
+        ("turns", turns),
+        ("stream", stream),
+        ("attach", attach),
+        ("list", list),
+    ];
     for (name, measure) in rows {
         if args.is_empty() || args.iter().any(|arg| name.contains(arg.as_str())) {
             measure();
@@ -78,8 +86,11 @@ fn counterpart() {
                     out.clear();
                 }
             }
-            writeln!(out, r#"{{"type":"turn.complete","session_id":"{session}","turn_id":"{turn}"}}"#)
-                .unwrap();
+            writeln!(
+                out,
+                r#"{{"type":"turn.complete","session_id":"{session}","turn_id":"{turn}"}}"#
+            )
+            .unwrap();
         }
         if stdin.buffer().is_empty() {
             stdout.write_all(&out).unwrap();
@@ -100,19 +111,34 @@ struct World {
 impl World {
     fn new(journal: Option<&Path>) -> Self {
         let program = std::env::current_exe().unwrap();
-        let agent = AgentConfig::external("fast", Command::new(program.to_str().unwrap()).arg("counterpart"));
+        let agent = AgentConfig::external(
+            "fast",
+            Command::new(program.to_str().unwrap()).arg("counterpart"),
+        );
         let host = Host::builder().agent(agent).build().unwrap();
         let mut options = RelayOptions::default();
         if let Some(folder) = journal {
-            options = options.sessions(Sessions::open(host.clone(), folder, Options::default()).unwrap().0);
+            options = options.sessions(
+                Sessions::open(host.clone(), folder, Options::default())
+                    .unwrap()
+                    .0,
+            );
         }
         let (above, below) = tokio::io::duplex(1024 * 1024);
         let (input, output) = tokio::io::split(below);
         let relay = tokio::spawn(serve(host, input, output, options));
         let (output, input) = tokio::io::split(above);
-        let extensions =
-            if journal.is_some() { r#""turns","events","journal""# } else { r#""turns","events""# };
-        Self { input, output: BufReader::with_capacity(256 * 1024, output), relay, extensions }
+        let extensions = if journal.is_some() {
+            r#""turns","events","journal""#
+        } else {
+            r#""turns","events""#
+        };
+        Self {
+            input,
+            output: BufReader::with_capacity(256 * 1024, output),
+            relay,
+            extensions,
+        }
     }
 
     async fn say(&mut self, line: &str) {
@@ -151,7 +177,12 @@ impl World {
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
 }
 
 /// Seconds for turns at 64 in flight, one in each of 64 sessions.
@@ -295,7 +326,9 @@ fn list() {
         let facts = format!(
             "{{\"id\":\"session-{number}\",\"agent\":\"coder\",\"start\":\"\",\"created\":\"2026-03-01T12:00:00Z\"}}"
         );
-        let (_, ticket) = journal.create(&format!("session-{number}"), facts.as_bytes()).unwrap();
+        let (_, ticket) = journal
+            .create(&format!("session-{number}"), facts.as_bytes())
+            .unwrap();
         if number % 10_000 == 0 || number + 1 == STORED {
             ticket.wait().unwrap();
         }
@@ -303,8 +336,10 @@ fn list() {
     journal.close().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
     let request = |text: Option<&str>| {
-        let asked = json!({"type": "sessions.list", "session_id": "", "request_id": "r", "text": text});
-        let HostBody::SessionsList(asked) = HostMessage::parse(&asked.to_string()).unwrap().body else {
+        let asked =
+            json!({"type": "sessions.list", "session_id": "", "request_id": "r", "text": text});
+        let HostBody::SessionsList(asked) = HostMessage::parse(&asked.to_string()).unwrap().body
+        else {
             unreachable!("it is what was written")
         };
         let begun = Instant::now();

@@ -4,9 +4,12 @@ mod health;
 
 use std::cmp::Reverse;
 
-use trunkline_host::{AgentHealth, AgentStatus, Host, SessionState, SessionStatus, config::Profile};
+use trunkline_host::{
+    AgentHealth, AgentStatus, Host, SessionState, SessionStatus, config::Profile,
+};
 use trunkline_protocol::{
-    AdapterMessage, AgentEntry, AgentsList, AgentsListResult, MIN_MAX_LINE, Model, OpenSession, SessionId,
+    AdapterMessage, AgentEntry, AgentsList, AgentsListResult, MIN_MAX_LINE, Model, OpenSession,
+    SessionId,
 };
 
 /// How many open sessions an answer has at most. Each takes some 250 bytes of the line.
@@ -23,7 +26,9 @@ impl Figures {
     /// Asks every link.
     pub(crate) async fn of(host: &Host) -> Self {
         let (agents, mut sessions) = (host.health().await, host.sessions().await);
-        let runs = |one: &SessionStatus| matches!(one.state, SessionState::Running | SessionState::Stopping);
+        let runs = |one: &SessionStatus| {
+            matches!(one.state, SessionState::Running | SessionState::Stopping)
+        };
         sessions.sort_by_key(|one| (!runs(one), Reverse(one.turn_age), one.age));
         Self { agents, sessions }
     }
@@ -43,12 +48,16 @@ pub(crate) fn answer(
         add_health(&mut agents, &figures.agents);
     }
     let most = list.sessions.map_or(0, |most| SESSIONS.min(most as usize));
-    let listed = figures.filter(|_| most > 0).map(|figures| &figures.sessions);
+    let listed = figures
+        .filter(|_| most > 0)
+        .map(|figures| &figures.sessions);
     let mut sessions: Option<Vec<OpenSession>> =
         listed.map(|listed| listed.iter().take(most).map(health::open_session).collect());
     loop {
         let line = result(list, agents.clone(), sessions.clone());
-        let Some(mut excess) = line.len().checked_sub(MIN_MAX_LINE + 1) else { return line };
+        let Some(mut excess) = line.len().checked_sub(MIN_MAX_LINE + 1) else {
+            return line;
+        };
         if let Some(sessions) = sessions.as_mut().filter(|sessions| !sessions.is_empty()) {
             sessions.truncate(sessions.len() / 2);
             continue;
@@ -60,10 +69,9 @@ pub(crate) fn answer(
                 None => break,
             }
         }
-        if agents
-            .iter()
-            .all(|agent| agent.models.is_none() && agent.description.is_none() && stderr_of(agent).is_none())
-        {
+        if agents.iter().all(|agent| {
+            agent.models.is_none() && agent.description.is_none() && stderr_of(agent).is_none()
+        }) {
             return result(list, agents, sessions);
         }
     }
@@ -79,7 +87,10 @@ pub async fn list_agents(host: &Host) -> Vec<AgentEntry> {
 
 fn add_health(agents: &mut [AgentEntry], known: &[AgentHealth]) {
     for agent in agents {
-        agent.health = known.iter().find(|health| health.agent == agent.id).map(health::entry);
+        agent.health = known
+            .iter()
+            .find(|health| health.agent == agent.id)
+            .map(health::entry);
     }
 }
 
@@ -104,8 +115,16 @@ fn agents(host: &Host) -> Vec<AgentEntry> {
     host.agents().into_iter().map(entry).collect()
 }
 
-fn result(list: &AgentsList, agents: Vec<AgentEntry>, sessions: Option<Vec<OpenSession>>) -> Vec<u8> {
-    let result = AgentsListResult { request_id: list.request_id.clone(), agents, sessions };
+fn result(
+    list: &AgentsList,
+    agents: Vec<AgentEntry>,
+    sessions: Option<Vec<OpenSession>>,
+) -> Vec<u8> {
+    let result = AgentsListResult {
+        request_id: list.request_id.clone(),
+        agents,
+        sessions,
+    };
     AdapterMessage::new(SessionId::none(), result).to_line()
 }
 
@@ -116,15 +135,24 @@ fn stderr_of(agent: &AgentEntry) -> Option<&String> {
 /// Leaves out the longest `stderr`, where there is none the longest list of models, and then the longest description.
 /// Says about how long it was.
 fn leave_out_longest(agents: &mut [AgentEntry]) -> Option<usize> {
-    let longest = agents.iter_mut().max_by_key(|agent| stderr_of(agent).map(String::len))?;
-    if let Some(stderr) = longest.health.as_mut().and_then(|health| health.stderr.take()) {
+    let longest = agents
+        .iter_mut()
+        .max_by_key(|agent| stderr_of(agent).map(String::len))?;
+    if let Some(stderr) = longest
+        .health
+        .as_mut()
+        .and_then(|health| health.stderr.take())
+    {
         return Some(stderr.len());
     }
     let models = |agent: &AgentEntry| {
         // With the members' names; what has to be escaped is longer.
         let label = |model: &Model| model.label.as_ref().map_or(0, |label| 11 + label.len());
         let length = |model: &Model| 10 + model.id.len() + label(model);
-        agent.models.as_ref().map(|models| models.iter().map(length).sum::<usize>())
+        agent
+            .models
+            .as_ref()
+            .map(|models| models.iter().map(length).sum::<usize>())
     };
     let longest = agents.iter_mut().max_by_key(|agent| models(agent))?;
     if let Some(bytes) = models(longest) {
@@ -133,7 +161,10 @@ fn leave_out_longest(agents: &mut [AgentEntry]) -> Option<usize> {
     }
     let length = |agent: &AgentEntry| agent.description.as_ref().map(String::len);
     let longest = agents.iter_mut().max_by_key(|agent| length(agent))?;
-    longest.description.take().map(|description| description.len())
+    longest
+        .description
+        .take()
+        .map(|description| description.len())
 }
 
 #[cfg(test)]
@@ -145,14 +176,20 @@ mod tests {
 
     fn asked(health: bool, sessions: u32) -> AgentsList {
         let request_id = RequestId::new("q").unwrap();
-        AgentsList { request_id, health: Some(health), sessions: Some(sessions) }
+        AgentsList {
+            request_id,
+            health: Some(health),
+            sessions: Some(sessions),
+        }
     }
 
     fn answered(host: &Host, list: &AgentsList, figures: &Figures) -> AgentsListResult {
         let line = answer(host, list, Some(figures), |_| true);
         assert!(line.len() <= MIN_MAX_LINE + 1, "{}", line.len());
         let message = AdapterMessage::parse(String::from_utf8(line).unwrap().trim_end()).unwrap();
-        let AdapterBody::AgentsListResult(result) = message.body else { panic!("another message") };
+        let AdapterBody::AgentsListResult(result) = message.body else {
+            panic!("another message")
+        };
         result
     }
 
@@ -165,23 +202,46 @@ mod tests {
             peers.send(peer).unwrap();
             tokio::io::split(host)
         };
-        let host = Host::builder().agent_over(AgentConfig::external("a", "none"), streams).build().unwrap();
+        let host = Host::builder()
+            .agent_over(AgentConfig::external("a", "none"), streams)
+            .build()
+            .unwrap();
         let open = |number: usize| {
             let id = SessionId::new(format!("{number:-<256}")).unwrap();
-            host.open("a", SessionOptions { id: Some(id), ..SessionOptions::default() }).unwrap()
+            host.open(
+                "a",
+                SessionOptions {
+                    id: Some(id),
+                    ..SessionOptions::default()
+                },
+            )
+            .unwrap()
         };
         let _open: Vec<_> = (0..3000).map(open).collect();
         let figures = Figures::of(&host).await;
         let all = answered(&host, &asked(true, 3000), &figures);
         let listed = all.sessions.unwrap();
-        assert!((1024..=SESSIONS).contains(&listed.len()), "{}", listed.len());
+        assert!(
+            (1024..=SESSIONS).contains(&listed.len()),
+            "{}",
+            listed.len()
+        );
         assert_eq!(listed[0].agent_id, "a");
         let of = all.agents[0].health.as_ref().unwrap();
         assert_eq!(of.sessions, Some(3000));
-        assert!(of.verdict.as_ref().unwrap().starts_with("it does not read its stdin"), "{of:?}");
+        assert!(
+            of.verdict
+                .as_ref()
+                .unwrap()
+                .starts_with("it does not read its stdin"),
+            "{of:?}"
+        );
 
         let few = answered(&host, &asked(false, 2), &figures);
-        assert_eq!((few.sessions.unwrap().len(), &few.agents[0].health), (2, &None));
+        assert_eq!(
+            (few.sessions.unwrap().len(), &few.agents[0].health),
+            (2, &None)
+        );
         let none = answered(&host, &asked(true, 0), &figures);
         assert!(none.sessions.is_none() && none.agents[0].health.is_some());
     }

@@ -13,13 +13,15 @@ use tokio::{
     task::{JoinError, JoinSet},
     time::{Instant, timeout},
 };
-use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact};
+use trunkline_host::{
+    EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact,
+};
 use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, AgentsList, AttachRefusal, Capabilities, Category,
-    ClosedReason, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage, InputMode,
-    Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RelayBody, RelayMessage, SessionClosed, SessionId, SessionInfo,
-    SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
+    ClosedReason, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage,
+    InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RelayBody, RelayMessage, SessionClosed,
+    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
@@ -93,8 +95,14 @@ struct Link {
 
 impl Dispatch {
     pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
-        let common = Common { tools: options.tools_as_output, counters: LiveCounters::default() };
-        let journaled = options.sessions.clone().map(|sessions| Journaled::new(sessions, upstream.clone()));
+        let common = Common {
+            tools: options.tools_as_output,
+            counters: LiveCounters::default(),
+        };
+        let journaled = options
+            .sessions
+            .clone()
+            .map(|sessions| Journaled::new(sessions, upstream.clone()));
         Self {
             host,
             options,
@@ -130,7 +138,13 @@ impl Dispatch {
     /// Answers what waits, closes the inboxes of the sessions, which then finish, and hands their tasks over.
     pub(crate) fn close(mut self) -> (Sessions, Listeners, Arc<Common>) {
         self.answer_lists(None);
-        (self.sessions, self.journaled.map(Journaled::into_listeners).unwrap_or_default(), self.common)
+        (
+            self.sessions,
+            self.journaled
+                .map(Journaled::into_listeners)
+                .unwrap_or_default(),
+            self.common,
+        )
     }
 
     /// Takes what was found in the hub's bytes. What cannot be understood is counted and never answered ([msg.4]).
@@ -144,8 +158,11 @@ impl Dispatch {
                     if matches!(unread, Unread::UnknownType { .. })
                         && let Ok(message) = HubMessage::parse(line)
                     {
-                        if let Err(why) =
-                            self.options.judge.as_ref().map_or(Ok(()), |judge| judge.hear_hub(&message))
+                        if let Err(why) = self
+                            .options
+                            .judge
+                            .as_ref()
+                            .map_or(Ok(()), |judge| judge.hear_hub(&message))
                         {
                             return self.forbid_hub(&message, why);
                         }
@@ -177,11 +194,19 @@ impl Dispatch {
 
     /// Whether the hub may say a message.
     async fn judge(&self, message: &HostMessage) -> Result<(), String> {
-        let Some(judge) = &self.options.judge else { return Ok(()) };
+        let Some(judge) = &self.options.judge else {
+            return Ok(());
+        };
         let agent = match &message.body {
-            HostBody::SessionStart(start) => start.agent_id.clone().or_else(|| self.host.default_agent()),
+            HostBody::SessionStart(start) => {
+                start.agent_id.clone().or_else(|| self.host.default_agent())
+            }
             HostBody::SessionUpdate(_) => {
-                match self.journaled.as_ref().filter(|own| own.has(&message.session_id)) {
+                match self
+                    .journaled
+                    .as_ref()
+                    .filter(|own| own.has(&message.session_id))
+                {
                     Some(journaled) => journaled.agent(&message.session_id).await,
                     None => self
                         .links
@@ -197,14 +222,21 @@ impl Dispatch {
     /// Answers what the hub may not say: by the end of what it would have begun, else by an `error`.
     fn forbid(&self, message: HostMessage, why: String) {
         count(&self.counters().forbidden);
-        let HostMessage { session_id, turn_id, body, .. } = message;
+        let HostMessage {
+            session_id,
+            turn_id,
+            body,
+            ..
+        } = message;
         let failure = Failure::new(Category::PermissionDenied, why);
         // The values stay: each update has its answer.
         let unchanged = matches!(body, HostBody::SessionUpdate(_)).then(SessionInfo::default);
         let body: AdapterBody = match body {
-            HostBody::SessionStart(_) => {
-                SessionClosed { reason: Some(ClosedReason::Refused), error: Some(failure) }.into()
+            HostBody::SessionStart(_) => SessionClosed {
+                reason: Some(ClosedReason::Refused),
+                error: Some(failure),
             }
+            .into(),
             HostBody::UserInput(input) if input.mode != Some(InputMode::Steer) => {
                 ends::forbidden(failure).into()
             }
@@ -216,7 +248,10 @@ impl Dispatch {
             }
             .into(),
         };
-        let agreed = self.links.get(&session_id).map_or(Extensions::all(), |link| link.agreed);
+        let agreed = self
+            .links
+            .get(&session_id)
+            .map_or(Extensions::all(), |link| link.agreed);
         let mut answer = AdapterMessage::new(session_id.clone(), body);
         answer.turn_id = turn_id;
         self.put(answer, agreed);
@@ -235,7 +270,10 @@ impl Dispatch {
     /// Reports a line over the limit to the session that its first bytes name ([frame.5]).
     fn report_too_long(&self, first: &[u8], bytes: u64) {
         count(&self.counters().too_long);
-        tracing::debug!(bytes, "a line of the hub was over the limit and was skipped");
+        tracing::debug!(
+            bytes,
+            "a line of the hub was over the limit and was skipped"
+        );
         let named = session_named_in(first).and_then(|id| self.links.get_key_value(&id));
         if let Some((id, link)) = named.filter(|(_, link)| !link.gate.is_ended()) {
             let event = ErrorEvent {
@@ -244,7 +282,10 @@ impl Dispatch {
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
-            self.put(AdapterMessage::new(id.clone(), AdapterBody::from(event)), link.agreed);
+            self.put(
+                AdapterMessage::new(id.clone(), AdapterBody::from(event)),
+                link.agreed,
+            );
         }
     }
 
@@ -258,7 +299,10 @@ impl Dispatch {
     /// Takes what only a hub of a journal says.
     async fn take_journal(&mut self, message: HubMessage) {
         count(&self.counters().messages);
-        let is_other = self.links.get(&message.session_id).is_some_and(|link| !link.gate.is_ended());
+        let is_other = self
+            .links
+            .get(&message.session_id)
+            .is_some_and(|link| !link.gate.is_ended());
         match &mut self.journaled {
             Some(journaled) if !is_other => journaled.take(message).await,
             _ => Journaled::refuse(&self.upstream, &message),
@@ -267,13 +311,19 @@ impl Dispatch {
 
     async fn handle(&mut self, message: HostMessage) {
         if !message.body.kind().is_of_pipe()
-            && let Some(journaled) = self.journaled.as_mut().filter(|own| own.has(&message.session_id))
+            && let Some(journaled) = self
+                .journaled
+                .as_mut()
+                .filter(|own| own.has(&message.session_id))
         {
             count(&self.common.counters.messages);
             return journaled.said(message).await;
         }
         let kind = message.body.kind();
-        let link = self.links.get(&message.session_id).filter(|link| !link.gate.is_ended());
+        let link = self
+            .links
+            .get(&message.session_id)
+            .filter(|link| !link.gate.is_ended());
         let phase = match link {
             Some(_) => SessionPhase::Open,
             None if self.closed.contains(&message.session_id) => SessionPhase::Closed,
@@ -316,13 +366,29 @@ impl Dispatch {
 
     /// Opens a session: answers at once, and leaves the rest to the session's task ([relay.8]).
     async fn open(&mut self, message: HostMessage) {
-        let HostMessage { session_id: id, meta, body: HostBody::SessionStart(start), .. } = message else {
+        let HostMessage {
+            session_id: id,
+            meta,
+            body: HostBody::SessionStart(start),
+            ..
+        } = message
+        else {
             return;
         };
-        let agreed = start.extensions.as_ref().map_or(Extensions::empty(), Extensions::from_names);
-        let agent = start.agent_id.clone().or_else(|| self.host.default_agent()).unwrap_or_default();
+        let agreed = start
+            .extensions
+            .as_ref()
+            .map_or(Extensions::empty(), Extensions::from_names);
+        let agent = start
+            .agent_id
+            .clone()
+            .or_else(|| self.host.default_agent())
+            .unwrap_or_default();
         let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
-        if journaled::is_asked_for(start.extensions.as_deref()) && served && self.journaled.is_some() {
+        if journaled::is_asked_for(start.extensions.as_deref())
+            && served
+            && self.journaled.is_some()
+        {
             return self.open_journaled(&id, &agent, *start, meta, agreed);
         }
         let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
@@ -332,7 +398,10 @@ impl Dispatch {
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
             let ready = self.ready(&agent, &start, agreed);
-            self.put(Envelope::<AdapterBody>::new(id.clone(), Box::new(ready)), agreed);
+            self.put(
+                Envelope::<AdapterBody>::new(id.clone(), Box::new(ready)),
+                agreed,
+            );
         }
         let opened = if !self.may_open(&agent) {
             let why = format!("this hub may not use the agent {agent}");
@@ -341,7 +410,8 @@ impl Dispatch {
                 error: Some(Failure::new(Category::PermissionDenied, why)),
             })
         } else if served {
-            self.open_below(&agent, &id, &below(*start), meta.as_ref()).await
+            self.open_below(&agent, &id, &below(*start), meta.as_ref())
+                .await
         } else {
             let version = start.protocol.unwrap_or_default();
             let why = format!(
@@ -354,11 +424,25 @@ impl Dispatch {
         };
         let (inbox, messages) = mpsc::channel(INBOX);
         let told = self.options.judge.is_some().then(|| agent.into_boxed_str());
-        let link = Link { key: outlet.key(), agent: told, agreed, inbox, gate: outlet.gate() };
+        let link = Link {
+            key: outlet.key(),
+            agent: told,
+            agreed,
+            inbox,
+            gate: outlet.gate(),
+        };
         let key = link.key;
         self.links.insert(id.clone(), link);
         let common = self.common.clone();
-        let new = NewSession { id: id.clone(), agreed, max_line, folder, outlet, common, opened };
+        let new = NewSession {
+            id: id.clone(),
+            agreed,
+            max_line,
+            folder,
+            outlet,
+            common,
+            opened,
+        };
         self.sessions.spawn(async move {
             let session = HubSession::run(new, messages).await;
             Gone { id, key, session }
@@ -366,7 +450,10 @@ impl Dispatch {
     }
 
     fn visitor(&self) -> Option<&Visitor> {
-        self.options.sessions.as_ref().and_then(trunkline_sessions::Sessions::visitor)
+        self.options
+            .sessions
+            .as_ref()
+            .and_then(trunkline_sessions::Sessions::visitor)
     }
 
     fn may_open(&self, agent: &str) -> bool {
@@ -384,11 +471,17 @@ impl Dispatch {
     ) {
         // Members in files would be lost: an entry holds all that it says.
         let mut ready = self.ready(agent, &start, agreed - Extensions::LARGE);
-        ready.extensions.get_or_insert_default().push(JOURNAL.to_owned());
+        ready
+            .extensions
+            .get_or_insert_default()
+            .push(JOURNAL.to_owned());
         let ready = AdapterMessage::new(id.clone(), Box::new(ready)).to_line();
-        let Some(journaled) = &mut self.journaled else { return };
+        let Some(journaled) = &mut self.journaled else {
+            return;
+        };
         if let Err(closed) = journaled.start(id, agent, below(start), meta, &ready) {
-            self.upstream.put_control(&AdapterMessage::new(id.clone(), Box::new(closed)).to_line());
+            self.upstream
+                .put_control(&AdapterMessage::new(id.clone(), Box::new(closed)).to_line());
         }
     }
 
@@ -402,7 +495,15 @@ impl Dispatch {
     ) -> Result<Session, SessionClosed> {
         loop {
             let (id, start, meta) = (Some(id.clone()), start.clone(), meta.cloned());
-            match self.host.open(agent, SessionOptions { id, start, meta, delivery: EventDelivery::Merged }) {
+            match self.host.open(
+                agent,
+                SessionOptions {
+                    id,
+                    start,
+                    meta,
+                    delivery: EventDelivery::Merged,
+                },
+            ) {
                 Err(OpenError::TooManySessions { .. } | OpenError::AdapterFull { .. })
                     if !self.closing.is_empty() =>
                 {
@@ -418,15 +519,24 @@ impl Dispatch {
 
     /// What the relay can say of a session before its agent has said anything.
     fn ready(&self, agent: &str, start: &SessionStart, agreed: Extensions) -> SessionReady {
-        let (config, capabilities) =
-            self.host.agent(agent).map(|status| (status.config, status.capabilities)).unzip();
-        let declared =
-            capabilities.flatten().and_then(|declared| declared.max_sessions).filter(|most| *most > 0);
-        let configured =
-            config.as_ref().and_then(|config| config.limits.max_sessions).map(|limit| limit as u64);
+        let (config, capabilities) = self
+            .host
+            .agent(agent)
+            .map(|status| (status.config, status.capabilities))
+            .unzip();
+        let declared = capabilities
+            .flatten()
+            .and_then(|declared| declared.max_sessions)
+            .filter(|most| *most > 0);
+        let configured = config
+            .as_ref()
+            .and_then(|config| config.limits.max_sessions)
+            .map(|limit| limit as u64);
         let max_sessions = configured.into_iter().chain(declared).min();
         // The host below refuses the session where the agent does not apply these ([ext.7]).
-        let enforced = config.as_ref().is_some_and(|config| config.unenforced != Unenforced::Allow);
+        let enforced = config
+            .as_ref()
+            .is_some_and(|config| config.unenforced != Unenforced::Allow);
         let relied_on = start.enforced_options().filter(|_| enforced);
         let applied: Vec<_> = relied_on.map(|option| option.name().to_owned()).collect();
         SessionReady {
@@ -460,13 +570,19 @@ impl Dispatch {
                 if let Some(journaled) = self.journaled.as_mut().filter(|_| asks) {
                     return journaled.list(list);
                 }
-                let error =
-                    Some("not supported: this relay does not list the sessions of its agents".to_owned());
-                SessionsListResult { error, ..SessionsListResult::to(list.request_id) }.into()
+                let error = Some(
+                    "not supported: this relay does not list the sessions of its agents".to_owned(),
+                );
+                SessionsListResult {
+                    error,
+                    ..SessionsListResult::to(list.request_id)
+                }
+                .into()
             }
             _ => return,
         };
-        self.upstream.put_control(&AdapterMessage::new(SessionId::none(), body).to_line());
+        self.upstream
+            .put_control(&AdapterMessage::new(SessionId::none(), body).to_line());
     }
 
     /// Answers with the agents, once those of which nothing is known have been asked, and the links for what the hub asks
@@ -493,7 +609,11 @@ impl Dispatch {
         let mut asked = Box::pin(async move {
             // What is not known by then is left out.
             let _ = timeout(DESCRIBED, host.describe()).await;
-            if needs_figures { Some(Figures::of(&host).await) } else { None }
+            if needs_figures {
+                Some(Figures::of(&host).await)
+            } else {
+                None
+            }
         });
         match asked.as_mut().now_or_never() {
             Some(figures) => self.answer_lists(figures.as_ref()),
@@ -535,7 +655,11 @@ impl Dispatch {
             self.remember(id);
         }
         let now = Instant::now();
-        while self.kept.front().is_some_and(|(since, _)| *since + FILES_STAY < now) {
+        while self
+            .kept
+            .front()
+            .is_some_and(|(since, _)| *since + FILES_STAY < now)
+        {
             self.kept.pop_front();
         }
         self.kept.extend(session.map(|session| (now, session)));

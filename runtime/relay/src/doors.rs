@@ -46,7 +46,11 @@ impl Doors {
         for path in &options.sockets {
             let socket = PrivateSocket::open(path)?;
             host.hide(path);
-            let inner = RelayOptions { sockets: Vec::new(), ..options.clone() }.of_user();
+            let inner = RelayOptions {
+                sockets: Vec::new(),
+                ..options.clone()
+            }
+            .of_user();
             doors.spawn(serve(socket, host.clone(), inner, stopped.clone()));
         }
         Ok(Self { doors, stopping })
@@ -78,13 +82,18 @@ impl PrivateSocket {
     /// # Panics
     /// Outside a tokio runtime with I/O.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
-                return Err(named(io::Error::other("there is a file that is no socket; name another path")));
+                return Err(named(io::Error::other(
+                    "there is a file that is no socket; name another path",
+                )));
             }
             if Probe::connect(path).is_ok() {
-                return Err(named(io::Error::other("another process listens there; name another path")));
+                return Err(named(io::Error::other(
+                    "another process listens there; name another path",
+                )));
             }
             // Left by a process that has ended.
             fs::remove_file(path).map_err(named)?;
@@ -97,7 +106,10 @@ impl PrivateSocket {
         fs::set_permissions(&new, fs::Permissions::from_mode(0o600))
             .and_then(|()| fs::rename(&new, path))
             .map_err(named)?;
-        Ok(Self { listener, path: path.to_owned() })
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+        })
     }
 
     /// Waits for the next one who may connect. Others are refused, and the log says so.
@@ -130,7 +142,12 @@ impl Drop for PrivateSocket {
 }
 
 /// Takes the hubs that connect to a socket.
-async fn serve(socket: PrivateSocket, host: Host, options: RelayOptions, mut stopped: watch::Receiver<bool>) {
+async fn serve(
+    socket: PrivateSocket,
+    host: Host,
+    options: RelayOptions,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut hubs = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -146,7 +163,13 @@ async fn serve(socket: PrivateSocket, host: Host, options: RelayOptions, mut sto
             // Gone is stopped.
             let _ = stopped.changed().await;
         };
-        hubs.spawn(serve_hub(host.clone(), options.clone(), input, output, stop));
+        hubs.spawn(serve_hub(
+            host.clone(),
+            options.clone(),
+            input,
+            output,
+            stop,
+        ));
     }
     while hubs.join_next().await.is_some() {}
 }
@@ -156,14 +179,21 @@ fn may_enter(stream: &UnixStream) -> Result<(), String> {
     let peer = stream.peer_cred().map_err(|error| error.to_string())?;
     let own = rustix::process::geteuid().as_raw();
     if peer.uid() != own {
-        return Err(format!("it is of the user {}, and this relay is of {own}", peer.uid()));
+        return Err(format!(
+            "it is of the user {}, and this relay is of {own}",
+            peer.uid()
+        ));
     }
     let Some(pid) = peer.pid().and_then(|pid| u32::try_from(pid).ok()) else {
         return Err("its process is not known".to_owned());
     };
     match descends_from_this(pid) {
         Some(false) => Ok(()),
-        Some(true) => Err(format!("the process {pid} was started by an agent of this relay")),
-        None => Err(format!("the process {pid} has ended, or is in another PID namespace")),
+        Some(true) => Err(format!(
+            "the process {pid} was started by an agent of this relay"
+        )),
+        None => Err(format!(
+            "the process {pid} has ended, or is in another PID namespace"
+        )),
     }
 }

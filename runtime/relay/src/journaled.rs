@@ -8,9 +8,9 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostBody, HostMessage, HubBody,
-    HubMessage, Meta, RelayBody, RelayMessage, SessionAttach, SessionHistory, SessionId, SessionRefused,
-    SessionStart, SessionsList, SessionsListResult,
+    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostBody, HostMessage,
+    HubBody, HubMessage, Meta, RelayBody, RelayMessage, SessionAttach, SessionHistory, SessionId,
+    SessionRefused, SessionStart, SessionsList, SessionsListResult,
 };
 use trunkline_sessions::{Heard, Listener, Sessions, StartError, ends};
 
@@ -68,12 +68,19 @@ enum ToListener {
 
 impl Journaled {
     pub(crate) fn new(sessions: Sessions, upstream: Arc<Upstream>) -> Self {
-        Self { sessions, upstream, links: HashMap::new(), listeners: Listeners::default() }
+        Self {
+            sessions,
+            upstream,
+            links: HashMap::new(),
+            listeners: Listeners::default(),
+        }
     }
 
     /// Whether this pipe has a session of this id.
     pub(crate) fn has(&self, id: &SessionId) -> bool {
-        self.links.get(id).is_some_and(|link| !link.inbox.is_closed())
+        self.links
+            .get(id)
+            .is_some_and(|link| !link.inbox.is_closed())
     }
 
     /// The agent of a session.
@@ -97,7 +104,11 @@ impl Journaled {
             Ok(listener) => {
                 self.upstream.put_control(ready);
                 let outlet = Arc::new(self.upstream.outlet());
-                self.link(id.clone(), outlet.clone(), async move { Ok((listener, None)) });
+                self.link(
+                    id.clone(),
+                    outlet.clone(),
+                    async move { Ok((listener, None)) },
+                );
                 Ok(())
             }
             Err(StartError::Refused(refused)) => {
@@ -134,7 +145,9 @@ impl Journaled {
             return self.tell(&id, ends::exists());
         }
         let closes = matches!(message.body, HostBody::SessionClose(_));
-        let Some(link) = self.links.get(&id) else { return };
+        let Some(link) = self.links.get(&id) else {
+            return;
+        };
         // Gone is closed.
         let _ = link.inbox.send(ToListener::Said(Box::new(message))).await;
         if closes && let Some(link) = self.links.remove(&id) {
@@ -166,10 +179,18 @@ impl Journaled {
         &mut self,
         id: SessionId,
         outlet: Arc<Outlet>,
-        listener: impl Future<Output = Result<(Listener, Option<RelayBody>), SessionRefused>> + Send + 'static,
+        listener: impl Future<Output = Result<(Listener, Option<RelayBody>), SessionRefused>>
+        + Send
+        + 'static,
     ) {
         let (inbox, said) = mpsc::channel(INBOX);
-        self.links.insert(id.clone(), Link { inbox, outlet: outlet.clone() });
+        self.links.insert(
+            id.clone(),
+            Link {
+                inbox,
+                outlet: outlet.clone(),
+            },
+        );
         let detached = self.listeners.detached.subscribe();
         self.listeners.tasks.spawn(async move {
             match listener.await {
@@ -194,7 +215,10 @@ impl Journaled {
         self.listeners.forget_ended();
         if self.is_busy() {
             let error = Some(BUSY.to_owned());
-            let refused = SessionsListResult { error, ..SessionsListResult::to(asked.request_id) };
+            let refused = SessionsListResult {
+                error,
+                ..SessionsListResult::to(asked.request_id)
+            };
             return self.upstream.put_control(&of_pipe(refused));
         }
         let (sessions, upstream) = (self.sessions.clone(), self.upstream.clone());
@@ -222,7 +246,8 @@ impl Journaled {
     }
 
     fn tell(&self, id: &SessionId, body: impl Into<RelayBody>) {
-        self.upstream.put_control(&RelayMessage::new(id.clone(), body).to_line());
+        self.upstream
+            .put_control(&RelayMessage::new(id.clone(), body).to_line());
     }
 
     /// Tells the hub that this relay keeps no journal.
@@ -232,8 +257,9 @@ impl Journaled {
             message: Some("this relay keeps no journal; start it with --journal FOLDER".to_owned()),
             last_seq: None,
         };
-        upstream
-            .put_control(&RelayMessage::new(message.session_id.clone(), RelayBody::from(refused)).to_line());
+        upstream.put_control(
+            &RelayMessage::new(message.session_id.clone(), RelayBody::from(refused)).to_line(),
+        );
     }
 
     /// Hands over the listeners, which go on to tell what happens until their sessions end, or they are detached.

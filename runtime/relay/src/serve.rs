@@ -18,8 +18,8 @@ use trunkline_protocol::LineReader;
 use trunkline_sessions::Sessions;
 
 use crate::{
-    Counters, RelayOptions, dispatch::Dispatch, doors::Doors, journaled::Listeners, session::Common,
-    upstream::Upstream,
+    Counters, RelayOptions, dispatch::Dispatch, doors::Doors, journaled::Listeners,
+    session::Common, upstream::Upstream,
 };
 
 /// For how long the hub is still written to after the end.
@@ -85,7 +85,15 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let never = Box::pin(std::future::pending());
-    serve_pipes(host, Box::new(reader), Box::new(writer), options, Box::pin(stop), never).await
+    serve_pipes(
+        host,
+        Box::new(reader),
+        Box::new(writer),
+        options,
+        Box::pin(stop),
+        never,
+    )
+    .await
 }
 
 /// As [`serve`], and serves those who connect to the options' sockets, too, as [`serve_stdio`](crate::serve_stdio) does.
@@ -161,7 +169,11 @@ where
     let mut stop: Boxed<'_, ()> = Box::pin(stop);
     let never = Box::pin(std::future::pending());
     let talked = talk(&host, &mut reader, writer, options, &mut stop, never).await;
-    let talked = if talked.ended == Ended::Stopped { talked } else { talked.detach() };
+    let talked = if talked.ended == Ended::Stopped {
+        talked
+    } else {
+        talked.detach()
+    };
     talked.last_words().await
 }
 
@@ -201,7 +213,11 @@ async fn run(
 ///
 /// # Cancel safety
 /// Dropping the future drops everything at once.
-pub async fn end<T>(host: &Host, sessions: Option<Sessions>, last_words: impl Future<Output = T>) -> T {
+pub async fn end<T>(
+    host: &Host,
+    sessions: Option<Sessions>,
+    last_words: impl Future<Output = T>,
+) -> T {
     let finished = async {
         if let Some(sessions) = &sessions {
             sessions.finish().await;
@@ -243,7 +259,10 @@ impl Talked {
             while self.writing.join_next().await.is_some() {}
         };
         let _ = timeout(LAST_WORDS, told).await;
-        Report { ended: self.ended, counters: self.common.counters.snapshot() }
+        Report {
+            ended: self.ended,
+            counters: self.common.counters.snapshot(),
+        }
     }
 }
 
@@ -305,5 +324,12 @@ pub(crate) async fn talk(
     };
     tracing::debug!(?ended, "the hub has gone");
     let (sessions, listeners, common) = dispatch.close();
-    Talked { ended, sessions, listeners, common, upstream, writing }
+    Talked {
+        ended,
+        sessions,
+        listeners,
+        common,
+        upstream,
+        writing,
+    }
 }

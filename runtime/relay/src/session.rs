@@ -21,8 +21,8 @@ use tokio::{
 use trunkline_host::{Event, FileError, Session};
 use trunkline_pipe::{Class, Flow, place_large_aside};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage,
-    Meta, SessionClosed, SessionId, TooLong, ToolsAsOutput, TurnId, fit, fold,
+    AdapterBody, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, Failure, HostBody,
+    HostMessage, Meta, SessionClosed, SessionId, TooLong, ToolsAsOutput, TurnId, fit, fold,
 };
 
 use self::{
@@ -109,8 +109,19 @@ enum Step {
 impl HubSession {
     /// Serves the session until the hub closes it, has received its end, or the relay ends. Gives the host's session
     /// back where files of it may still be read ([file.3]).
-    pub(crate) async fn run(new: NewSession, mut inbox: mpsc::Receiver<Box<HostMessage>>) -> Option<Session> {
-        let NewSession { id, agreed, max_line, folder, outlet, common, opened } = new;
+    pub(crate) async fn run(
+        new: NewSession,
+        mut inbox: mpsc::Receiver<Box<HostMessage>>,
+    ) -> Option<Session> {
+        let NewSession {
+            id,
+            agreed,
+            max_line,
+            folder,
+            outlet,
+            common,
+            opened,
+        } = new;
         let (session, refused) = match opened {
             Ok(session) => (Some(session), None),
             Err(closed) => (None, Some(closed)),
@@ -159,7 +170,15 @@ impl HubSession {
     /// Waits for the next thing. What the hub says comes first: a `stop` passes through a flood of events. Ends that
     /// wait for their turn come before the events behind them.
     async fn step(&mut self, inbox: Option<&mut mpsc::Receiver<Box<HostMessage>>>) -> Step {
-        let Self { placing, answers, outlet, session, over, turns, .. } = self;
+        let Self {
+            placing,
+            answers,
+            outlet,
+            session,
+            over,
+            turns,
+            ..
+        } = self;
         let session = session.as_ref().filter(|_| over.is_none());
         let refused = turns.is_refused_first();
         tokio::select! {
@@ -209,8 +228,19 @@ impl HubSession {
         }
     }
 
-    fn message(&self, turn_id: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) -> AdapterMessage {
-        AdapterMessage { session_id: self.id.clone(), turn_id, meta, large: None, body }
+    fn message(
+        &self,
+        turn_id: Option<TurnId>,
+        body: AdapterBody,
+        meta: Option<Meta>,
+    ) -> AdapterMessage {
+        AdapterMessage {
+            session_id: self.id.clone(),
+            turn_id,
+            meta,
+            large: None,
+            body,
+        }
     }
 
     /// Answers a message of the hub. Never dropped: a pause ends before it holds back too much ([relay.5]).
@@ -226,14 +256,18 @@ impl HubSession {
     fn put(&self, message: AdapterMessage, class: Class) {
         let (kind, turn) = (message.body.kind(), message.turn_id.clone());
         let put = |message: &AdapterMessage| {
-            fit(message, self.agreed, self.max_line, |line| self.outlet.put(line, class))
+            fit(message, self.agreed, self.max_line, |line| {
+                self.outlet.put(line, class)
+            })
         };
         for folded in fold(message, self.agreed, self.common.tools) {
             if self.agreed.is_empty() {
                 pieces::lines(folded, |line| self.outlet.put(line, class));
                 continue;
             }
-            let Err(TooLong { bytes }) = put(&folded) else { continue };
+            let Err(TooLong { bytes }) = put(&folded) else {
+                continue;
+            };
             let why = format!(
                 "a {} of {bytes} bytes is not passed on, since the hub reads lines of {}",
                 kind.as_str(),
@@ -256,7 +290,8 @@ impl HubSession {
 
     /// Tells the hub the last thing of the session.
     fn say_last(&mut self, body: AdapterBody) {
-        self.outlet.put_last(Envelope::<AdapterBody>::new(self.id.clone(), body).to_line());
+        self.outlet
+            .put_last(Envelope::<AdapterBody>::new(self.id.clone(), body).to_line());
         self.phase = Phase::Closed;
     }
 

@@ -39,7 +39,10 @@ const LOOK: Duration = Duration::from_millis(200);
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
 pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let doors = Doors::open(&host, &options)?;
     // A second handle to the input, to see its end while nothing is read.
     let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
@@ -51,7 +54,16 @@ pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report
         }
     });
     let hung_up = Box::pin(closed_above(hung_up));
-    Ok(serve_with(host, doors, &mut reader, writer, options, &mut stop, hung_up).await)
+    Ok(serve_with(
+        host,
+        doors,
+        &mut reader,
+        writer,
+        options,
+        &mut stop,
+        hung_up,
+    )
+    .await)
 }
 
 /// Resolves when the hub has closed the input, however much of it is unread; never for what is not a pipe or socket.
@@ -61,7 +73,11 @@ async fn closed_above(input: OwnedFd) {
         looks.tick().await;
         let mut watched = [PollFd::new(&input, PollFlags::RDHUP)];
         let looked = poll(&mut watched, Some(&Timespec::default()));
-        if looked.is_ok() && watched[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP) {
+        if looked.is_ok()
+            && watched[0]
+                .revents()
+                .intersects(PollFlags::HUP | PollFlags::RDHUP)
+        {
             return;
         }
     }

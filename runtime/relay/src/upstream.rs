@@ -30,7 +30,11 @@ const AHEAD: usize = 256 * 1024;
 const QUANTUM: usize = 64 * 1024;
 
 /// One round a batch: a session's task puts more as soon as it has room.
-const TURNS: Turns = Turns { quantum: QUANTUM, batch: AHEAD, rounds: Rounds::One };
+const TURNS: Turns = Turns {
+    quantum: QUANTUM,
+    batch: AHEAD,
+    rounds: Rounds::One,
+};
 
 /// A session takes no event from the host while so many of its bytes wait for the pipe.
 const ROOM: usize = 64 * 1024;
@@ -105,7 +109,11 @@ impl Upstream {
         let key = Key(state.keys);
         state.gates.insert(key, gate.clone());
         drop(state);
-        Outlet { key, upstream: self.clone(), gate }
+        Outlet {
+            key,
+            upstream: self.clone(),
+            gate,
+        }
     }
 
     /// Adds an answer that overtakes everything.
@@ -157,7 +165,10 @@ impl Upstream {
     ///
     /// # Errors
     /// The pipe's own: it is broken, and what waits and comes is dropped.
-    pub(crate) async fn write(self: Arc<Self>, mut pipe: impl AsyncWrite + Unpin) -> io::Result<()> {
+    pub(crate) async fn write(
+        self: Arc<Self>,
+        mut pipe: impl AsyncWrite + Unpin,
+    ) -> io::Result<()> {
         let (mut out, mut gave) = (Vec::new(), Vec::new());
         loop {
             let finishing = self.take(&mut out, &mut gave);
@@ -191,7 +202,9 @@ impl Upstream {
         std::mem::swap(out, &mut state.control);
         state.fair.take(TURNS, out, gave);
         for key in gave.drain(..) {
-            let Some(gate) = state.gates.get(&key) else { continue };
+            let Some(gate) = state.gates.get(&key) else {
+                continue;
+            };
             if gate.last_put.load(Ordering::Acquire) && state.fair.bytes(key) == 0 {
                 gate.ended.store(true, Ordering::Release);
             }

@@ -49,7 +49,10 @@ fn main() -> ExitCode {
 async fn relay() -> ExitCode {
     let command = AgentCommand::new("sh").arg("-c").arg(AGENT);
     let command = command.env("PID_FILE", std::env::var("PID_FILE").unwrap());
-    let host = Host::builder().agent(AgentConfig::external("sh", command)).build().unwrap();
+    let host = Host::builder()
+        .agent(AgentConfig::external("sh", command))
+        .build()
+        .unwrap();
     let relay = serve_stdio(host, RelayOptions::default());
     let printing = async {
         tokio::task::yield_now().await;
@@ -78,8 +81,16 @@ impl Relay {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let (input, output) = (process.stdin.take(), process.stdout.take().map(BufReader::new));
-        Self { process, input, output, folder }
+        let (input, output) = (
+            process.stdin.take(),
+            process.stdout.take().map(BufReader::new),
+        );
+        Self {
+            process,
+            input,
+            output,
+            folder,
+        }
     }
 
     fn say(&mut self, line: &str) {
@@ -94,8 +105,13 @@ impl Relay {
 
     fn begin_turn(&mut self, content: &str) {
         self.say(r#"{"type":"session.start","session_id":"s"}"#);
-        self.say(&format!(r#"{{"type":"user.input","session_id":"s","content":"{content}"}}"#));
-        assert_eq!(self.hear(), r#"{"type":"output","session_id":"s","content":"done"}"#);
+        self.say(&format!(
+            r#"{{"type":"user.input","session_id":"s","content":"{content}"}}"#
+        ));
+        assert_eq!(
+            self.hear(),
+            r#"{"type":"output","session_id":"s","content":"done"}"#
+        );
     }
 
     /// Waits for the end, which is orderly and in time, and leaves no agent.
@@ -112,7 +128,11 @@ impl Relay {
             }
         };
         assert!(status.success(), "{status}");
-        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            begun.elapsed()
+        );
         let agent = std::fs::read_to_string(self.folder.path().join("pid")).unwrap();
         let left = std::path::Path::new("/proc").join(agent.trim());
         assert!(!left.exists(), "the agent's process is left behind");
@@ -154,7 +174,9 @@ fn a_hub_that_closes_its_side_and_reads_no_answer_ends_it() {
     relay.begin_turn("linger");
     let nonce = "n".repeat(300_000);
     for _ in 0..5 {
-        relay.say(&format!(r#"{{"type":"ping","session_id":"","nonce":"{nonce}"}}"#));
+        relay.say(&format!(
+            r#"{{"type":"ping","session_id":"","nonce":"{nonce}"}}"#
+        ));
     }
     relay.input = None;
     relay.ends();

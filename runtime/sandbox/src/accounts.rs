@@ -27,7 +27,11 @@ impl Own {
     /// Their places in a private folder.
     pub(crate) fn within(private: &Path) -> Self {
         let file = |name| private.join("etc").join(name);
-        Self { passwd: file("passwd"), group: file("group"), hosts: file("hosts") }
+        Self {
+            passwd: file("passwd"),
+            group: file("group"),
+            hosts: file("hosts"),
+        }
     }
 }
 
@@ -35,16 +39,27 @@ impl Own {
 pub(crate) fn write(private: &Path, user: (u32, u32), home: &OsStr) -> Result<Own, SandboxError> {
     let own = Own::within(private);
     let folder = private.join("etc");
-    fs::create_dir(&folder).map_err(|source| SandboxError::Write { path: folder, source })?;
+    fs::create_dir(&folder).map_err(|source| SandboxError::Write {
+        path: folder,
+        source,
+    })?;
     for (path, content) in [
         (&own.passwd, passwd(user, home).as_bytes()),
         (&own.group, group(user.1).as_bytes()),
         (&own.hosts, HOSTS.as_bytes()),
     ] {
         let write = || -> io::Result<()> {
-            OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?.write_all(content)
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o644)
+                .open(path)?
+                .write_all(content)
         };
-        write().map_err(|source| SandboxError::Write { path: path.clone(), source })?;
+        write().map_err(|source| SandboxError::Write {
+            path: path.clone(),
+            source,
+        })?;
     }
     Ok(own)
 }
@@ -57,7 +72,10 @@ fn passwd((user, group): (u32, u32), home: &OsStr) -> OsString {
     }
     text.push(format!("{NAME}:x:{user}:{group}::"));
     // A line break or a colon would begin another account or another field.
-    let odd = home.as_bytes().iter().any(|byte| matches!(byte, b':' | b'\n'));
+    let odd = home
+        .as_bytes()
+        .iter()
+        .any(|byte| matches!(byte, b':' | b'\n'));
     text.push(if odd { OsStr::new("/") } else { home });
     text.push(":/bin/sh\n");
     if user != NOBODY {
@@ -68,7 +86,11 @@ fn passwd((user, group): (u32, u32), home: &OsStr) -> OsString {
 
 fn group(group: u32) -> String {
     let root = if group == 0 { "" } else { "root:x:0:\n" };
-    let nobody = if group == NOBODY { String::new() } else { format!("nogroup:x:{NOBODY}:\n") };
+    let nobody = if group == NOBODY {
+        String::new()
+    } else {
+        format!("nogroup:x:{NOBODY}:\n")
+    };
     format!("{root}{NAME}:x:{group}:\n{nobody}")
 }
 
@@ -91,6 +113,13 @@ mod tests {
 
     #[test]
     fn a_home_with_a_line_break_makes_no_second_account() {
-        assert_eq!(passwd((0, 0), "/a\nb:x:0:0".as_ref()).to_str().unwrap().lines().count(), 2);
+        assert_eq!(
+            passwd((0, 0), "/a\nb:x:0:0".as_ref())
+                .to_str()
+                .unwrap()
+                .lines()
+                .count(),
+            2
+        );
     }
 }

@@ -30,7 +30,11 @@ pub(crate) fn command_line(
         args.mount(&mount.at, &mount.what);
     }
     // After what lies within them is mounted there.
-    for cover in view.mounts.iter().filter(|mount| mount.what == What::Host(Access::Covered)) {
+    for cover in view
+        .mounts
+        .iter()
+        .filter(|mount| mount.what == What::Host(Access::Covered))
+    {
         args.push([OsStr::new("--remount-ro"), cover.at.as_os_str()]);
     }
     args.push(["--remount-ro", "/"]);
@@ -38,15 +42,25 @@ pub(crate) fn command_line(
 
     let mut environment = environment(home, inside);
     // A variable that loads code would have bwrap load it, outside.
-    let loading: Vec<OsString> = environment.keys().filter(|name| loads_natively(name)).cloned().collect();
+    let loading: Vec<OsString> = environment
+        .keys()
+        .filter(|name| loads_natively(name))
+        .cloned()
+        .collect();
     for name in loading {
         if let Some(value) = environment.remove(&name) {
             args.push([OsStr::new("--setenv"), &name, &value]);
         }
     }
     args.push(["--"]);
-    args.0.extend(inside.init_line(Descriptors::Passed, Path::new(PROXY_SOCKET)));
-    CommandLine { program: tool.program.clone(), args: args.0, environment, container: None }
+    args.0
+        .extend(inside.init_line(Descriptors::Passed, Path::new(PROXY_SOCKET)));
+    CommandLine {
+        program: tool.program.clone(),
+        args: args.0,
+        environment,
+        container: None,
+    }
 }
 
 /// What keeps a child apart, whatever it sees.
@@ -75,7 +89,8 @@ struct Arguments(Vec<OsString>);
 
 impl Arguments {
     fn push<A: AsRef<OsStr>>(&mut self, args: impl IntoIterator<Item = A>) {
-        self.0.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self.0
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
     }
 
     fn mount(&mut self, at: &Path, what: &What) {
@@ -92,7 +107,12 @@ impl Arguments {
                 self.push([OsStr::new("--remount-ro"), at]);
             }
             What::Dev => self.push([OsStr::new("--dev"), at]),
-            What::Empty => self.push([OsStr::new("--size"), TMP_BYTES.as_ref(), "--tmpfs".as_ref(), at]),
+            What::Empty => self.push([
+                OsStr::new("--size"),
+                TMP_BYTES.as_ref(),
+                "--tmpfs".as_ref(),
+                at,
+            ]),
         }
     }
 }

@@ -67,7 +67,11 @@ pub(crate) struct Machine {
 impl Machine {
     /// Looks at this machine.
     pub(crate) fn read(tool: &'static str) -> Result<Self, SandboxError> {
-        let hard = |resource, most: u64| getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
+        let hard = |resource, most: u64| {
+            getrlimit(resource)
+                .maximum
+                .map_or(most, |hard| hard.min(most))
+        };
         Ok(Self {
             program: find_tool(tool)?,
             user: (geteuid().as_raw(), getegid().as_raw()),
@@ -81,7 +85,11 @@ impl Machine {
 }
 
 fn highest_pid() -> Option<u64> {
-    std::fs::read_to_string("/proc/sys/kernel/pid_max").ok()?.trim().parse().ok()
+    std::fs::read_to_string("/proc/sys/kernel/pid_max")
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// What is to be run where.
@@ -114,9 +122,24 @@ pub(crate) fn command_line(
         });
     }
     let mut args = Arguments(run.options.iter().map(OsString::from).collect());
-    args.push(["run", "--pull=never", "--rm", "-i", "--log-driver=none", "--read-only", "--cap-drop=ALL"]);
-    args.push(["--security-opt=no-new-privileges", "--tmpfs=/tmp", "--tmpfs=/run"]);
-    args.push([format!("--name={}", machine.name), format!("--label={LABEL}")]);
+    args.push([
+        "run",
+        "--pull=never",
+        "--rm",
+        "-i",
+        "--log-driver=none",
+        "--read-only",
+        "--cap-drop=ALL",
+    ]);
+    args.push([
+        "--security-opt=no-new-privileges",
+        "--tmpfs=/tmp",
+        "--tmpfs=/run",
+    ]);
+    args.push([
+        format!("--name={}", machine.name),
+        format!("--label={LABEL}"),
+    ]);
     if podman {
         args.push(["--http-proxy=false"]);
     }
@@ -135,14 +158,17 @@ pub(crate) fn command_line(
     if let Some(outlet) = inside.outlet {
         args.volume(&outlet.socket, Path::new(PROXY_SOCKET), Access::Read)?;
     }
-    args.0.push(joined("--workdir=", inside.work_dir.as_os_str()));
+    args.0
+        .push(joined("--workdir=", inside.work_dir.as_os_str()));
 
     let environment = args.environment(run, inside);
     let starts_init = inside.outlet.is_some();
     let mut line = if starts_init {
         inside.init_line(Descriptors::Lost, Path::new(PROXY_SOCKET))
     } else {
-        std::iter::once(inside.program.to_owned()).chain(inside.args.iter().cloned()).collect()
+        std::iter::once(inside.program.to_owned())
+            .chain(inside.args.iter().cloned())
+            .collect()
     };
     args.0.push(joined("--entrypoint=", &line.remove(0)));
     args.push([run.image]);
@@ -165,7 +191,10 @@ pub(crate) fn command_line(
 /// What is mounted where, from outer to inner. The init program only where something runs it.
 fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathBuf, Access)> {
     let runs_init = inside.outlet.is_some() || Path::new(inside.program) == inside.init;
-    let shown: Vec<&Grant> = grants.iter().filter(|grant| runs_init || grant.named != inside.init).collect();
+    let shown: Vec<&Grant> = grants
+        .iter()
+        .filter(|grant| runs_init || grant.named != inside.init)
+        .collect();
     let mut volumes = Vec::new();
     for grant in &shown {
         let real = grant.place.real.as_path();
@@ -174,9 +203,16 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
         }
         // Below another name of an outer place the inner ones have to lie, too: their access is narrower, perhaps.
         for name in &grant.also {
-            for inner in shown.iter().filter(|inner| inner.place.real.starts_with(real)) {
+            for inner in shown
+                .iter()
+                .filter(|inner| inner.place.real.starts_with(real))
+            {
                 let below = inner.place.real.strip_prefix(real).unwrap_or(Path::new(""));
-                let at = if below.as_os_str().is_empty() { name.clone() } else { name.join(below) };
+                let at = if below.as_os_str().is_empty() {
+                    name.clone()
+                } else {
+                    name.join(below)
+                };
                 volumes.push((inner.place.real.as_path(), at, inner.access));
             }
         }
@@ -200,8 +236,13 @@ fn is_open(name: &OsStr) -> bool {
 pub(crate) fn variables_file(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, SandboxError> {
     let mut text = Vec::new();
     for (name, value) in own_variables(inside) {
-        if [name, value].iter().any(|part| part.as_bytes().iter().any(|byte| b"\r\n".contains(byte))) {
-            return Err(SandboxError::Variable { name: name.to_owned() });
+        if [name, value]
+            .iter()
+            .any(|part| part.as_bytes().iter().any(|byte| b"\r\n".contains(byte)))
+        {
+            return Err(SandboxError::Variable {
+                name: name.to_owned(),
+            });
         }
         text.extend([name.as_bytes(), b"=", value.as_bytes(), b"\n"].concat());
     }
@@ -224,7 +265,9 @@ pub(crate) fn variables_place(private: &Path) -> PathBuf {
 
 /// Variables of the host's user that mean nothing in an image, unless they are declared.
 fn is_of_the_host(name: &OsStr) -> bool {
-    ["USER", "LOGNAME", "SHELL"].iter().any(|other| name == *other)
+    ["USER", "LOGNAME", "SHELL"]
+        .iter()
+        .any(|other| name == *other)
 }
 
 /// Whether the bridge sets this variable.
@@ -240,9 +283,15 @@ fn joined(flag: &str, value: &OsStr) -> OsString {
 
 fn refuse_colon(path: &Path) -> Result<(), SandboxError> {
     if path.as_os_str().as_bytes().contains(&b':') {
-        let (path, reason) =
-            (path.to_owned(), "a volume of a container cannot have a colon in its path".into());
-        return Err(SandboxError::Refused { list: "a volume", path, reason });
+        let (path, reason) = (
+            path.to_owned(),
+            "a volume of a container cannot have a colon in its path".into(),
+        );
+        return Err(SandboxError::Refused {
+            list: "a volume",
+            path,
+            reason,
+        });
     }
     Ok(())
 }
@@ -263,8 +312,10 @@ impl Arguments {
     }
 
     fn limits(&mut self, machine: &Machine, inside: &Inside<'_>) {
-        let open_files =
-            inside.limits.open_files.map_or(machine.open_files, |most| most.min(machine.open_files));
+        let open_files = inside
+            .limits
+            .open_files
+            .map_or(machine.open_files, |most| most.min(machine.open_files));
         self.push([
             format!("--ulimit=nofile={open_files}:{open_files}"),
             format!("--ulimit=nproc={0}:{0}", machine.processes),
@@ -324,10 +375,17 @@ impl Arguments {
             }
         }
         if own_variables(inside).next().is_some() {
-            self.0.push(joined("--env-file=", variables_place(inside.private).as_os_str()));
+            self.0.push(joined(
+                "--env-file=",
+                variables_place(inside.private).as_os_str(),
+            ));
         }
         // The client pulls images itself, and does not reach the port inside.
-        for (name, value) in inside.outlet.into_iter().flat_map(|outlet| proxy_variables(outlet.port)) {
+        for (name, value) in inside
+            .outlet
+            .into_iter()
+            .flat_map(|outlet| proxy_variables(outlet.port))
+        {
             self.valued(&name, &value);
         }
         client

@@ -115,5 +115,9 @@ impl From<SandboxError> for IsolationError {
 }
 
 fn named(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| format!("{path:?}")).collect::<Vec<_>>().join(" and ")
+    paths
+        .iter()
+        .map(|path| format!("{path:?}"))
+        .collect::<Vec<_>>()
+        .join(" and ")
 }

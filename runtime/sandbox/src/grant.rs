@@ -62,7 +62,10 @@ pub(crate) struct Link {
 ///
 /// What the system says of a part that is missing or may not be looked at.
 pub(crate) fn follow(path: &Path) -> io::Result<Place> {
-    let mut place = Place { real: "/".into(), links: Vec::new() };
+    let mut place = Place {
+        real: "/".into(),
+        links: Vec::new(),
+    };
     let mut left = parts(path);
     while let Some(part) = left.pop() {
         if part == ".." {
@@ -82,7 +85,10 @@ pub(crate) fn follow(path: &Path) -> io::Result<Place> {
             place.real = "/".into();
         }
         left.extend(parts(&next));
-        place.links.push(Link { target: at.canonicalize()?, at });
+        place.links.push(Link {
+            target: at.canonicalize()?,
+            at,
+        });
     }
     Ok(place)
 }
@@ -141,31 +147,57 @@ pub(crate) fn home(grants: &[Grant], inside: &Inside<'_>) -> OsString {
 }
 
 fn is_granted(grants: &[Grant], path: &Path) -> bool {
-    let Ok(place) = follow(path) else { return false };
+    let Ok(place) = follow(path) else {
+        return false;
+    };
     deepest(grants, &place.real).is_some_and(|over| over.access >= Access::Read)
 }
 
 fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, SandboxError> {
     if !path.is_absolute() {
-        return Err(SandboxError::NotAbsolute { list, path: path.to_owned() });
+        return Err(SandboxError::NotAbsolute {
+            list,
+            path: path.to_owned(),
+        });
     }
     match follow(path) {
         Ok(place) => {
-            let also = if place.real == path { Vec::new() } else { vec![path.to_owned()] };
-            Ok(Grant { list, named: path.to_owned(), also, place, access, given: false })
+            let also = if place.real == path {
+                Vec::new()
+            } else {
+                vec![path.to_owned()]
+            };
+            Ok(Grant {
+                list,
+                named: path.to_owned(),
+                also,
+                place,
+                access,
+                given: false,
+            })
         }
-        Err(source) => Err(SandboxError::Missing { list, path: path.to_owned(), source }),
+        Err(source) => Err(SandboxError::Missing {
+            list,
+            path: path.to_owned(),
+            source,
+        }),
     }
 }
 
 /// The innermost of `grants` that holds `path`; of two at one place the narrower.
 fn deepest<'a>(grants: &'a [Grant], path: &Path) -> Option<&'a Grant> {
-    let over = grants.iter().filter(|grant| path.starts_with(&grant.place.real));
+    let over = grants
+        .iter()
+        .filter(|grant| path.starts_with(&grant.place.real));
     over.max_by_key(|grant| (depth(&grant.place.real), Reverse(grant.access)))
 }
 
 fn refuse(grant: &Grant, reason: impl Into<String>) -> SandboxError {
-    SandboxError::Refused { list: grant.list, path: grant.named.clone(), reason: reason.into() }
+    SandboxError::Refused {
+        list: grant.list,
+        path: grant.named.clone(),
+        reason: reason.into(),
+    }
 }
 
 /// Refuses what the sandbox makes itself, and what would open the machine.
@@ -176,15 +208,22 @@ fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxErro
             return Err(refuse(grant, format!("a sandbox has a {own} of its own")));
         }
     }
-    if real.starts_with(RESERVED) || (Path::new(RESERVED).starts_with(real) && covers_reserved(grant, inside))
+    if real.starts_with(RESERVED)
+        || (Path::new(RESERVED).starts_with(real) && covers_reserved(grant, inside))
     {
-        return Err(refuse(grant, format!("{RESERVED} is where a sandbox keeps the way to its proxy")));
+        return Err(refuse(
+            grant,
+            format!("{RESERVED} is where a sandbox keeps the way to its proxy"),
+        ));
     }
     if grant.access != Access::Write {
         return Ok(());
     }
     if real == Path::new("/") {
-        return Err(refuse(grant, "all of the machine would be writable; name folders of it"));
+        return Err(refuse(
+            grant,
+            "all of the machine would be writable; name folders of it",
+        ));
     }
     if real.starts_with("/sys") {
         return Err(refuse(grant, "settings of the kernel would be writable"));
@@ -206,22 +245,35 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
     let own = follow(inside.private).map_or_else(|_| inside.private.to_owned(), |place| place.real);
     let further: Vec<PathBuf> = inside.hidden.iter().map(|path| place_to_be(path)).collect();
     for hidden in std::iter::once(&own).chain(&further) {
-        if let Some(within) = asked.iter().find(|grant| grant.place.real.starts_with(hidden)) {
-            return Err(refuse(within, format!("it lies in {hidden:?}, which the host keeps to itself")));
+        if let Some(within) = asked
+            .iter()
+            .find(|grant| grant.place.real.starts_with(hidden))
+        {
+            return Err(refuse(
+                within,
+                format!("it lies in {hidden:?}, which the host keeps to itself"),
+            ));
         }
     }
     let others = own.parent().map(|root| {
-        (root, format!("it would show the private folders of others in {root:?}; name folders in it"))
+        (
+            root,
+            format!("it would show the private folders of others in {root:?}; name folders in it"),
+        )
     });
     let further = further.iter().map(|hidden| {
         (
             hidden.as_path(),
-            format!("it would show {hidden:?}, which the host keeps to itself; name folders beside it"),
+            format!(
+                "it would show {hidden:?}, which the host keeps to itself; name folders beside it"
+            ),
         )
     });
     let mut covers: Vec<Grant> = Vec::new();
     for (hidden, reason) in others.into_iter().chain(further) {
-        let Some(over) = deepest(asked, hidden) else { continue };
+        let Some(over) = deepest(asked, hidden) else {
+            continue;
+        };
         if over.access == Access::Write || over.place.real == hidden {
             return Err(refuse(over, reason));
         }
@@ -230,14 +282,27 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
             covers.extend(cover(over, hidden));
         }
     }
-    let mut places: Vec<_> = inside.covered.iter().filter_map(|path| Some(follow(path).ok()?.real)).collect();
+    let mut places: Vec<_> = inside
+        .covered
+        .iter()
+        .filter_map(|path| Some(follow(path).ok()?.real))
+        .collect();
     // A folder before what lies in it, which it covers.
     places.sort();
     for real in places {
-        if let Some(within) = asked.iter().find(|grant| grant.place.real.starts_with(&real)) {
-            return Err(refuse(within, format!("it lies in {real:?}, which the host keeps to itself")));
+        if let Some(within) = asked
+            .iter()
+            .find(|grant| grant.place.real.starts_with(&real))
+        {
+            return Err(refuse(
+                within,
+                format!("it lies in {real:?}, which the host keeps to itself"),
+            ));
         }
-        if covers.iter().all(|cover| !real.starts_with(&cover.place.real)) {
+        if covers
+            .iter()
+            .all(|cover| !real.starts_with(&cover.place.real))
+        {
             covers.extend(deepest(asked, &real).and_then(|over| cover(over, &real)));
         }
     }
@@ -247,20 +312,32 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
 /// What lies over something that is there, in what may be seen. Nothing where all of the machine can be read and an
 /// empty folder of the sandbox lies over it anyway.
 fn cover(over: &Grant, real: &Path) -> Option<Grant> {
-    if over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| real.starts_with(own)) {
+    if over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| real.starts_with(own))
+    {
         return None;
     }
-    let access = if real.is_dir() { Access::Covered } else { Access::Masked };
-    Some(Grant { access, ..at(over.list, real) })
+    let access = if real.is_dir() {
+        Access::Covered
+    } else {
+        Access::Masked
+    };
+    Some(Grant {
+        access,
+        ..at(over.list, real)
+    })
 }
 
 /// Read-only grants of what the host reads and trusts, where it lies in something that the child may write.
 fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
-    let is_writable = |path: &Path| deepest(asked, path).is_some_and(|over| over.access == Access::Write);
+    let is_writable =
+        |path: &Path| deepest(asked, path).is_some_and(|over| over.access == Access::Write);
     let mut kept = Vec::new();
     let unwritable = inside.unwritable.iter().map(|path| (path, false));
     for (path, may_be_made) in unwritable.chain(inside.reserved.iter().map(|path| (path, true))) {
-        let exposed = |reason: String| SandboxError::Exposed { path: path.clone(), reason };
+        let exposed = |reason: String| SandboxError::Exposed {
+            path: path.clone(),
+            reason,
+        };
         let (place, missing) = nearest(path);
         if let Some(link) = place.links.iter().find(|link| is_writable(&link.at)) {
             let real = &place.real;
@@ -270,7 +347,11 @@ fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError
             )));
         }
         let is_there = missing.as_os_str().is_empty();
-        let real = if is_there { place.real } else { place.real.join(missing) };
+        let real = if is_there {
+            place.real
+        } else {
+            place.real.join(missing)
+        };
         if !is_writable(&real) {
             continue;
         }
@@ -280,18 +361,33 @@ fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError
                     "it is not there, and the child could make it; make it yourself".to_owned(),
                 ));
             }
-            make_empty(&real).map_err(|source| SandboxError::Write { path: real.clone(), source })?;
+            make_empty(&real).map_err(|source| SandboxError::Write {
+                path: real.clone(),
+                source,
+            })?;
         }
-        let names = real.symlink_metadata().map_err(|error| exposed(error.to_string()))?;
+        let names = real
+            .symlink_metadata()
+            .map_err(|error| exposed(error.to_string()))?;
         if names.is_file() && names.nlink() > 1 {
             return Err(exposed(
                 "it has a second name, by which the child could write it; copy it".to_owned(),
             ));
         }
-        let place = Place { real, links: Vec::new() };
+        let place = Place {
+            real,
+            links: Vec::new(),
+        };
         let named = path.clone();
         let list = "a file that the host reads";
-        kept.push(Grant { list, named, also: Vec::new(), place, access: Access::Read, given: false });
+        kept.push(Grant {
+            list,
+            named,
+            also: Vec::new(),
+            place,
+            access: Access::Read,
+            given: false,
+        });
     }
     Ok(kept)
 }
@@ -299,11 +395,22 @@ fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError
 /// Makes an empty file where none is, with the folders that it lies in.
 fn make_empty(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
     }
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    match OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+    {
         // Another host was faster.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.symlink_metadata()?.is_file() => {
+        Err(error)
+            if error.kind() == io::ErrorKind::AlreadyExists
+                && path.symlink_metadata()?.is_file() =>
+        {
             Ok(())
         }
         made => made.map(drop),
@@ -312,23 +419,44 @@ fn make_empty(path: &Path) -> io::Result<()> {
 
 /// A place that is what it is called.
 fn at(list: &'static str, real: &Path) -> Grant {
-    let place = Place { real: real.to_owned(), links: Vec::new() };
-    Grant { list, named: real.to_owned(), also: Vec::new(), place, access: Access::Write, given: false }
+    let place = Place {
+        real: real.to_owned(),
+        links: Vec::new(),
+    };
+    Grant {
+        list,
+        named: real.to_owned(),
+        also: Vec::new(),
+        place,
+        access: Access::Write,
+        given: false,
+    }
 }
 
 /// Where `path` is, or will be once somebody makes it.
 fn place_to_be(path: &Path) -> PathBuf {
     let (place, missing) = nearest(path);
-    if missing.as_os_str().is_empty() { place.real } else { place.real.join(missing) }
+    if missing.as_os_str().is_empty() {
+        place.real
+    } else {
+        place.real.join(missing)
+    }
 }
 
 /// What of the way to `path` is there, and the rest, which is not.
 fn nearest(path: &Path) -> (Place, PathBuf) {
-    let found =
-        path.ancestors().find_map(|outer| Some((follow(outer).ok()?, path.strip_prefix(outer).ok()?)));
+    let found = path
+        .ancestors()
+        .find_map(|outer| Some((follow(outer).ok()?, path.strip_prefix(outer).ok()?)));
     match found {
         Some((place, missing)) => (place, missing.to_owned()),
-        None => (Place { real: path.to_owned(), links: Vec::new() }, PathBuf::new()),
+        None => (
+            Place {
+                real: path.to_owned(),
+                links: Vec::new(),
+            },
+            PathBuf::new(),
+        ),
     }
 }
 
@@ -366,9 +494,14 @@ fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
             other.also.extend(grant.also);
             continue;
         }
-        let may_write = |path: &Path| deepest(&kept, path).is_some_and(|over| over.access == Access::Write);
+        let may_write =
+            |path: &Path| deepest(&kept, path).is_some_and(|over| over.access == Access::Write);
         if grant.access != Access::Write {
-            let between: Vec<&Path> = real.ancestors().skip(1).filter(|folder| may_write(folder)).collect();
+            let between: Vec<&Path> = real
+                .ancestors()
+                .skip(1)
+                .filter(|folder| may_write(folder))
+                .collect();
             for folder in between {
                 match kept.iter_mut().find(|other| other.place.real == *folder) {
                     Some(other) => other.given = false,

@@ -66,13 +66,22 @@ impl Container {
     pub(crate) fn removal_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec![self.program.clone().into()];
         line.extend(self.options.iter().map(OsString::from));
-        line.extend(self.removal.iter().chain(&["--volumes", &self.name]).map(OsString::from));
+        line.extend(
+            self.removal
+                .iter()
+                .chain(&["--volumes", &self.name])
+                .map(OsString::from),
+        );
         line
     }
 
     fn run(&self, args: &[&str]) -> io::Result<Finished> {
         let mut command = Command::new(&self.program);
-        command.args(&self.options).args(args).env_clear().envs(&self.variables);
+        command
+            .args(&self.options)
+            .args(args)
+            .env_clear()
+            .envs(&self.variables);
         run_bounded(command, DEADLINE)
     }
 }
@@ -81,11 +90,18 @@ impl Container {
 /// "NAME"`, docker that there is `No such container: NAME`. An engine of which something is "not found" says nothing.
 fn says_gone(said: &str, name: &str) -> bool {
     said.lines().any(|line| {
-        let before = line.split(name).next().filter(|before| before.len() < line.len());
+        let before = line
+            .split(name)
+            .next()
+            .filter(|before| before.len() < line.len());
         before.map(str::to_lowercase).is_some_and(|before| {
-            ["no such container: ", "no container with name or id \"", "no container with id or name \""]
-                .iter()
-                .any(|text| before.ends_with(text))
+            [
+                "no such container: ",
+                "no container with name or id \"",
+                "no container with id or name \"",
+            ]
+            .iter()
+            .any(|text| before.ends_with(text))
         })
     })
 }
@@ -101,7 +117,9 @@ pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
 
 /// Those variables of the host that a client reads.
 pub(crate) fn clients_variables() -> BTreeMap<OsString, OsString> {
-    env::vars_os().filter(|(name, _)| is_clients(name)).collect()
+    env::vars_os()
+        .filter(|(name, _)| is_clients(name))
+        .collect()
 }
 
 /// Whether a client reads this variable itself: with the child's value it would speak to another engine, keep its
@@ -117,8 +135,15 @@ pub(crate) fn is_clients(name: &OsStr) -> bool {
         b"DBUS_SESSION_BUS_ADDRESS",
         b"SSH_AUTH_SOCK",
     ];
-    let begins: [&[u8]; 7] =
-        [b"CONTAINER", b"DOCKER_", b"PODMAN_", b"STORAGE_", b"BUILDAH_", b"REGISTRY_", b"LD_"];
+    let begins: [&[u8]; 7] = [
+        b"CONTAINER",
+        b"DOCKER_",
+        b"PODMAN_",
+        b"STORAGE_",
+        b"BUILDAH_",
+        b"REGISTRY_",
+        b"LD_",
+    ];
     exact.contains(&name) || begins.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -129,7 +154,9 @@ pub(crate) fn is_clients(name: &OsStr) -> bool {
 ///
 /// When the backend is not installed, or its engine does not answer. `Ok(0)` for bubblewrap, which leaves nothing.
 pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
-    let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else { return Ok(0) };
+    let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else {
+        return Ok(0);
+    };
     let tool = backend.program();
     let any = Container {
         program: find_tool(tool)?,
@@ -140,14 +167,30 @@ pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
     };
     let unusable = |problem| SandboxError::Unusable { tool, problem };
     let listed = any
-        .run(&["ps", "--all", "--filter", &format!("label={LABEL}"), "--format", "{{.Names}}"])
+        .run(&[
+            "ps",
+            "--all",
+            "--filter",
+            &format!("label={LABEL}"),
+            "--format",
+            "{{.Names}}",
+        ])
         .map_err(|error| unusable(error.to_string()))?;
     if !listed.success {
         return Err(unusable(listed.complaint()));
     }
     let mut removed = 0;
-    for name in listed.stdout.lines().map(str::trim).filter(|name| is_orphan(name)).take(MAX_SWEPT) {
-        let orphan = Container { name: name.to_owned(), ..any.clone() };
+    for name in listed
+        .stdout
+        .lines()
+        .map(str::trim)
+        .filter(|name| is_orphan(name))
+        .take(MAX_SWEPT)
+    {
+        let orphan = Container {
+            name: name.to_owned(),
+            ..any.clone()
+        };
         match orphan.remove() {
             Ok(()) => removed += 1,
             Err(error) => tracing::warn!(%error, "a container of a host that is gone stays"),
@@ -211,20 +254,38 @@ mod tests {
     fn only_what_is_certainly_abandoned_is_an_orphan() {
         let name = unique_name();
         let parts: Vec<&str> = name.split('.').collect();
-        let [_, boot, namespace, pid, began, random] = parts[..] else { panic!("{name}") };
-        let (other, elsewhere) = (began.parse::<u64>().unwrap() + 1, namespace.parse::<u64>().unwrap() + 1);
-        assert!(!is_orphan(&format!("trunkline.{boot}.{namespace}.{pid}.{began}.{random}")));
+        let [_, boot, namespace, pid, began, random] = parts[..] else {
+            panic!("{name}")
+        };
+        let (other, elsewhere) = (
+            began.parse::<u64>().unwrap() + 1,
+            namespace.parse::<u64>().unwrap() + 1,
+        );
+        assert!(!is_orphan(&format!(
+            "trunkline.{boot}.{namespace}.{pid}.{began}.{random}"
+        )));
         for (orphan, why) in [
-            (format!("trunkline.before.{namespace}.{pid}.{began}.{random}"), "the machine was started again"),
-            (format!("trunkline.{boot}.{namespace}.{pid}.{other}.{random}"), "the number is another's now"),
+            (
+                format!("trunkline.before.{namespace}.{pid}.{began}.{random}"),
+                "the machine was started again",
+            ),
+            (
+                format!("trunkline.{boot}.{namespace}.{pid}.{other}.{random}"),
+                "the number is another's now",
+            ),
         ] {
             assert!(is_orphan(&orphan), "{why}");
         }
         let far = format!("trunkline.{boot}.{elsewhere}.{pid}.{other}.{random}");
         assert!(!is_orphan(&far), "numbers of another namespace say nothing");
-        for strange in
-            ["", "trunkline.", "trunkline.x", "trunkline.a.b.c.d.e", "nginx", "trunkline-1.2.3.4.5"]
-        {
+        for strange in [
+            "",
+            "trunkline.",
+            "trunkline.x",
+            "trunkline.a.b.c.d.e",
+            "nginx",
+            "trunkline-1.2.3.4.5",
+        ] {
             assert!(!is_orphan(strange), "{strange}");
         }
     }

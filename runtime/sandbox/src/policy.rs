@@ -127,11 +127,20 @@ pub enum PolicyError {
 }
 
 fn listed(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 fn listed_paths(paths: &[PathBuf]) -> String {
-    listed(&paths.iter().map(|path| format!("{path:?}")).collect::<Vec<_>>())
+    listed(
+        &paths
+            .iter()
+            .map(|path| format!("{path:?}"))
+            .collect::<Vec<_>>(),
+    )
 }
 
 impl Policy {
@@ -150,7 +159,10 @@ impl Policy {
         asked: Asked,
         real: impl Fn(&Path) -> io::Result<PathBuf>,
     ) -> Result<Narrowed, PolicyError> {
-        let mut left = Narrowed { granted: asked, said: Vec::new() };
+        let mut left = Narrowed {
+            granted: asked,
+            said: Vec::new(),
+        };
         self.narrow_limits(&mut left);
         self.narrow_containment(&mut left);
         if let Some(most) = self.inherit
@@ -158,7 +170,8 @@ impl Policy {
             && left.granted.inherit == Inherit::All
         {
             left.granted.inherit = most;
-            left.said.push("the host's environment is not inherited as a whole".to_owned());
+            left.said
+                .push("the host's environment is not inherited as a whole".to_owned());
         }
         let Some(mut sandbox) = left.granted.sandbox.take() else {
             return match self.needs_sandbox() {
@@ -200,14 +213,17 @@ impl Policy {
         let limits = &mut left.granted.limits;
         let processes: fn(u64) -> String = |number| format!("{number} processes");
         let memory: fn(u64) -> String = |bytes| format!("{} of memory", shown_size(bytes));
-        let what =
-            [(processes, self.processes, &mut limits.processes), (memory, self.memory, &mut limits.memory)];
+        let what = [
+            (processes, self.processes, &mut limits.processes),
+            (memory, self.memory, &mut limits.memory),
+        ];
         for (shown, most, asked) in what {
             if let Some(most) = most
                 && asked.is_none_or(|asked| asked > most)
             {
                 let before = asked.map_or_else(|| "no limit".to_owned(), shown);
-                left.said.push(format!("{} at most, in place of {before}", shown(most)));
+                left.said
+                    .push(format!("{} at most, in place of {before}", shown(most)));
                 *asked = Some(most);
             }
         }
@@ -221,7 +237,8 @@ impl Policy {
         // `Auto` takes the best that works here; that it is good enough is seen when it is known.
         if asked != Containment::Auto && asked.strength() < least.strength() {
             left.granted.containment = least;
-            left.said.push(format!("containment is {least}, in place of {asked}"));
+            left.said
+                .push(format!("containment is {least}, in place of {asked}"));
         }
     }
 
@@ -229,7 +246,10 @@ impl Policy {
         let name = backend.name();
         match &self.backends {
             Some(allowed) if allowed.iter().all(|allowed| allowed != name) => {
-                return Err(PolicyError::Backend { backend: name, allowed: allowed.clone() });
+                return Err(PolicyError::Backend {
+                    backend: name,
+                    allowed: allowed.clone(),
+                });
             }
             Some(_) | None => {}
         }
@@ -237,13 +257,20 @@ impl Policy {
             (Backend::Podman { image, .. } | Backend::Docker { image, .. }, Some(allowed))
                 if !allowed.contains(image) =>
             {
-                Err(PolicyError::Image { image: image.clone(), allowed: allowed.clone() })
+                Err(PolicyError::Image {
+                    image: image.clone(),
+                    allowed: allowed.clone(),
+                })
             }
             (Backend::Bubblewrap | Backend::Podman { .. } | Backend::Docker { .. }, _) => Ok(()),
         }
     }
 
-    fn narrow_options(&self, backend: &mut Backend, said: &mut Vec<String>) -> Result<(), PolicyError> {
+    fn narrow_options(
+        &self,
+        backend: &mut Backend,
+        said: &mut Vec<String>,
+    ) -> Result<(), PolicyError> {
         let name = backend.name();
         let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else {
             return Ok(());
@@ -262,8 +289,14 @@ impl Policy {
         Ok(())
     }
 
-    fn narrow_network(&self, network: &mut Network, said: &mut Vec<String>) -> Result<(), PolicyError> {
-        let Some(most) = &self.network else { return Ok(()) };
+    fn narrow_network(
+        &self,
+        network: &mut Network,
+        said: &mut Vec<String>,
+    ) -> Result<(), PolicyError> {
+        let Some(most) = &self.network else {
+            return Ok(());
+        };
         let less = match (&*network, most) {
             (Network::None, _) | (_, Network::All) => return Ok(()),
             (_, Network::None) => Network::None,
@@ -278,7 +311,9 @@ impl Policy {
             }
         };
         said.push(match &less {
-            Network::Allow(names) if !names.is_empty() => format!("of the network only {}", names.join(", ")),
+            Network::Allow(names) if !names.is_empty() => {
+                format!("of the network only {}", names.join(", "))
+            }
             Network::None | Network::Allow(_) | Network::All => "no network".to_owned(),
         });
         *network = less;
@@ -294,13 +329,26 @@ impl Policy {
         if self.read_only.is_none() && self.writable.is_none() {
             return Ok(());
         }
-        let place =
-            |path: &Path| real(path).map_err(|source| PolicyError::Missing { path: path.to_owned(), source });
+        let place = |path: &Path| {
+            real(path).map_err(|source| PolicyError::Missing {
+                path: path.to_owned(),
+                source,
+            })
+        };
         // A root that is not there holds nothing.
         let roots = |roots: &Option<Vec<PathBuf>>| -> Option<Vec<PathBuf>> {
-            Some(roots.as_ref()?.iter().filter_map(|root| real(root).ok()).collect())
+            Some(
+                roots
+                    .as_ref()?
+                    .iter()
+                    .filter_map(|root| real(root).ok())
+                    .collect(),
+            )
         };
-        let roots = Roots { writable: roots(&self.writable), read_only: roots(&self.read_only) };
+        let roots = Roots {
+            writable: roots(&self.writable),
+            read_only: roots(&self.read_only),
+        };
         for path in &mut sandbox.writable {
             *path = roots.writable("writable", place(path)?)?;
         }
@@ -313,8 +361,13 @@ impl Policy {
             return Ok(());
         }
         let work_dir = roots.readable("the working directory", work_dir)?;
-        if !sandbox.read_only.iter().any(|path| work_dir.starts_with(path)) {
-            left.said.push(format!("the working directory {work_dir:?} is read-only"));
+        if !sandbox
+            .read_only
+            .iter()
+            .any(|path| work_dir.starts_with(path))
+        {
+            left.said
+                .push(format!("the working directory {work_dir:?} is read-only"));
             sandbox.read_only.push(work_dir);
         }
         Ok(())
@@ -337,8 +390,16 @@ impl Roots {
         if self.may_write(&path) {
             return Ok(path);
         }
-        let allowed = self.writable.clone().or_else(|| self.read_only.clone()).unwrap_or_default();
-        Err(PolicyError::Path { list, path, allowed })
+        let allowed = self
+            .writable
+            .clone()
+            .or_else(|| self.read_only.clone())
+            .unwrap_or_default();
+        Err(PolicyError::Path {
+            list,
+            path,
+            allowed,
+        })
     }
 
     /// What may be written may be read; without a list of its own everything may be.
@@ -347,8 +408,17 @@ impl Roots {
         if within(&path, read_only) || (self.writable.is_some() && self.may_write(&path)) {
             return Ok(path);
         }
-        let allowed = read_only.into_iter().chain(self.writable.as_deref()).flatten().cloned().collect();
-        Err(PolicyError::Path { list, path, allowed })
+        let allowed = read_only
+            .into_iter()
+            .chain(self.writable.as_deref())
+            .flatten()
+            .cloned()
+            .collect();
+        Err(PolicyError::Path {
+            list,
+            path,
+            allowed,
+        })
     }
 }
 

@@ -59,7 +59,13 @@ impl Sandbox {
     /// Grants nothing but the folders that every child has, and no network.
     #[must_use]
     pub fn new(backend: Backend) -> Self {
-        Self { backend, read_only: Vec::new(), writable: Vec::new(), network: Network::None, user: None }
+        Self {
+            backend,
+            read_only: Vec::new(),
+            writable: Vec::new(),
+            network: Network::None,
+            user: None,
+        }
     }
 }
 

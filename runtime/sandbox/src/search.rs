@@ -17,7 +17,9 @@ pub(crate) fn visible(view: &View, inside: &Inside<'_>) -> Result<(), SandboxErr
     let path = inside.variable("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut outside = None;
     for file in program_candidates(inside.program, path, inside.work_dir) {
-        let Some(place) = program(&file) else { continue };
+        let Some(place) = program(&file) else {
+            continue;
+        };
         let add = not_shown(view, &file, &place);
         if add.is_empty() {
             return Ok(());
@@ -33,7 +35,8 @@ pub(crate) fn visible(view: &View, inside: &Inside<'_>) -> Result<(), SandboxErr
 /// Where a program is, if it is one that may be run.
 fn program(file: &Path) -> Option<Place> {
     let place = follow(file).ok()?;
-    let runs = place.real.is_file() && accessat(CWD, &place.real, Access::EXEC_OK, AtFlags::EACCESS).is_ok();
+    let runs = place.real.is_file()
+        && accessat(CWD, &place.real, Access::EXEC_OK, AtFlags::EACCESS).is_ok();
     runs.then_some(place)
 }
 

@@ -51,7 +51,9 @@ impl Support {
             Ok(finished) if finished.success => {}
             // `podman image exists` says it by this code, and what failed by another; docker says it by this text.
             Ok(finished) if asked == EXISTS && finished.code == Some(1) => self.lacks_image = true,
-            Ok(finished) if asked != EXISTS && finished.says("no such image") => self.lacks_image = true,
+            Ok(finished) if asked != EXISTS && finished.says("no such image") => {
+                self.lacks_image = true
+            }
             Ok(finished) => self.problem = Some(finished.complaint()),
             Err(error) => self.problem = Some(format!("no word of the image: {error}")),
         }
@@ -66,8 +68,13 @@ pub(crate) fn is_image(name: &str) -> bool {
 /// Says whether `backend` can be used here. Changes nothing; blocks, for some seconds at most.
 #[must_use]
 pub fn support(backend: &Backend) -> Support {
-    let mut found =
-        Support { program: None, version: None, problem: None, weaker: Vec::new(), lacks_image: false };
+    let mut found = Support {
+        program: None,
+        version: None,
+        problem: None,
+        weaker: Vec::new(),
+        lacks_image: false,
+    };
     let tool = backend.program();
     let program = match find_tool(tool) {
         Ok(program) => program,
@@ -137,22 +144,43 @@ fn probe(program: &Path) -> Result<Bubblewrap, SandboxError> {
             continue;
         }
         let mut args = isolation(disable_userns, &Network::None);
-        let view =
-            ["--uid", "1000", "--gid", "1000", "--ro-bind", "/", "/", "--proc", "/proc", "--remount-ro"];
+        let view = [
+            "--uid",
+            "1000",
+            "--gid",
+            "1000",
+            "--ro-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "--remount-ro",
+        ];
         args.extend(view.map(OsString::from));
         args.extend(["/proc", "--dev", "/dev", "--"].map(OsString::from));
         args.extend([program.as_os_str().to_owned(), "--version".into()]);
         match ask(program, &args) {
-            Ok(_) => return Ok(Bubblewrap { program: program.to_owned(), disable_userns }),
+            Ok(_) => {
+                return Ok(Bubblewrap {
+                    program: program.to_owned(),
+                    disable_userns,
+                });
+            }
             Err(said) => problem = said,
         }
     }
-    if problem.contains("namespace") || problem.contains("uid map") || problem.contains("not permitted") {
+    if problem.contains("namespace")
+        || problem.contains("uid map")
+        || problem.contains("not permitted")
+    {
         problem.push_str(
             "; user namespaces seem to be forbidden here (by sysctl, AppArmor, or the container around)",
         );
     }
-    Err(SandboxError::Unusable { tool: "bwrap", problem })
+    Err(SandboxError::Unusable {
+        tool: "bwrap",
+        problem,
+    })
 }
 
 #[cfg(test)]
@@ -164,8 +192,14 @@ mod tests {
         let image = || "none".to_owned();
         for backend in [
             Backend::Bubblewrap,
-            Backend::Podman { image: image(), options: vec![] },
-            Backend::Docker { image: image(), options: vec!["--host=unix:///nonexistent.sock".to_owned()] },
+            Backend::Podman {
+                image: image(),
+                options: vec![],
+            },
+            Backend::Docker {
+                image: image(),
+                options: vec!["--host=unix:///nonexistent.sock".to_owned()],
+            },
         ] {
             let found = support(&backend);
             assert!(

@@ -35,7 +35,9 @@ pub(crate) fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String,
 pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
     let path = env::var_os("PATH").unwrap_or_default();
     let runs = |file: &PathBuf| {
-        file.is_absolute() && file.is_file() && accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+        file.is_absolute()
+            && file.is_file()
+            && accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
     };
     let found = env::split_paths(&path).map(|dir| dir.join(tool)).find(runs);
     found.ok_or(SandboxError::Tool { tool, path })
@@ -58,8 +60,15 @@ impl Finished {
 
     /// The last line of what it complained about.
     pub(crate) fn complaint(&self) -> String {
-        let said = self.stderr.lines().rev().find(|line| !line.trim().is_empty());
-        said.map_or_else(|| "it failed without a word".to_owned(), |line| line.trim().to_owned())
+        let said = self
+            .stderr
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty());
+        said.map_or_else(
+            || "it failed without a word".to_owned(),
+            |line| line.trim().to_owned(),
+        )
     }
 }
 
@@ -71,7 +80,10 @@ impl Finished {
 pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Result<Finished> {
     // Files, so that no one has to read while it runs, and what it leaves running holds up no one.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
+    command
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(err.try_clone()?);
     let mut child = command.spawn()?;
     let ended = wait(&mut child, deadline);
     if !matches!(ended, Ok(true)) {
@@ -98,7 +110,10 @@ fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<bool>
     let began = Instant::now();
     loop {
         let left = deadline.saturating_sub(began.elapsed());
-        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        let left = Timespec {
+            tv_sec: left.as_secs().cast_signed(),
+            tv_nsec: left.subsec_nanos().into(),
+        };
         match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
             Ok(0) => return Ok(false),
             Ok(_) => return Ok(true),
@@ -133,6 +148,9 @@ mod tests {
         command.args(["-c", "sleep 3 & echo said; echo wrong >&2; exit 3"]);
         let finished = run_bounded(command, Duration::from_secs(20)).unwrap();
         assert!(!finished.success);
-        assert_eq!((finished.stdout.as_str(), finished.complaint().as_str()), ("said\n", "wrong"));
+        assert_eq!(
+            (finished.stdout.as_str(), finished.complaint().as_str()),
+            ("said\n", "wrong")
+        );
     }
 }

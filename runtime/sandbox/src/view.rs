@@ -41,8 +41,12 @@ pub(crate) const ETC: [&str; 18] = [
 ];
 
 /// What of `/etc` is shown beside it to a child that reaches the network as the host does.
-pub(crate) const ETC_NETWORK: [&str; 4] =
-    ["/etc/gai.conf", "/etc/host.conf", "/etc/hosts", "/etc/resolv.conf"];
+pub(crate) const ETC_NETWORK: [&str; 4] = [
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/resolv.conf",
+];
 
 /// Files of `/proc` that show the machine and not the child: keys and memory of the kernel, its log, its timers. A child of
 /// root could read them.
@@ -78,18 +82,30 @@ pub(crate) struct System {
 impl System {
     /// Looks at this machine.
     pub(crate) fn read() -> Self {
-        let mut system = Self { folders: vec!["/usr".into()], ..Self::default() };
+        let mut system = Self {
+            folders: vec!["/usr".into()],
+            ..Self::default()
+        };
         for path in BESIDE_USR {
             match std::fs::read_link(path) {
-                Ok(target) => system.links.push(Link { at: path.into(), target }),
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => system.folders.push(path.into()),
+                Ok(target) => system.links.push(Link {
+                    at: path.into(),
+                    target,
+                }),
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    system.folders.push(path.into())
+                }
                 Err(_) => {}
             }
         }
         let real = |path: &&str| Some((PathBuf::from(path), follow(Path::new(path)).ok()?.real));
         system.etc = ETC.iter().filter_map(real).collect();
         system.etc_network = ETC_NETWORK.iter().filter_map(real).collect();
-        system.masked = MASKED.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
+        system.masked = MASKED
+            .iter()
+            .map(PathBuf::from)
+            .filter(|path| path.exists())
+            .collect();
         system
     }
 }
@@ -152,20 +168,39 @@ impl View {
                 view.put(&link.at, What::Link(link.target.clone()));
             }
         }
-        view.mounts.sort_by(|a, b| (depth(&a.at), &a.at).cmp(&(depth(&b.at), &b.at)));
+        view.mounts
+            .sort_by(|a, b| (depth(&a.at), &a.at).cmp(&(depth(&b.at), &b.at)));
         view
     }
 
     /// Programs, libraries and a little of `/etc`, where no grant shows the same.
     fn put_system(&mut self, system: &System, own: &Own, network: &Network) {
         let everything = matches!(network, Network::All);
-        let files = [("/etc/passwd", &own.passwd), ("/etc/group", &own.group), ("/etc/hosts", &own.hosts)];
-        let files = files.into_iter().map(|(at, source)| (Path::new(at), source));
-        let network = if everything { system.etc_network.as_slice() } else { &[] };
-        let etc = system.etc.iter().chain(network).map(|(at, source)| (at.as_path(), source));
+        let files = [
+            ("/etc/passwd", &own.passwd),
+            ("/etc/group", &own.group),
+            ("/etc/hosts", &own.hosts),
+        ];
+        let files = files
+            .into_iter()
+            .map(|(at, source)| (Path::new(at), source));
+        let network = if everything {
+            system.etc_network.as_slice()
+        } else {
+            &[]
+        };
+        let etc = system
+            .etc
+            .iter()
+            .chain(network)
+            .map(|(at, source)| (at.as_path(), source));
 
         let granted = self.clone();
-        for folder in system.folders.iter().filter(|folder| !granted.shows(folder)) {
+        for folder in system
+            .folders
+            .iter()
+            .filter(|folder| !granted.shows(folder))
+        {
             self.put(folder, What::Host(Access::Read));
         }
         for masked in &system.masked {
@@ -184,17 +219,25 @@ impl View {
     fn put(&mut self, at: impl AsRef<Path>, what: What) {
         let at = at.as_ref();
         if self.mounts.iter().all(|mount| mount.at != at) {
-            self.mounts.push(Mount { at: at.to_owned(), what });
+            self.mounts.push(Mount {
+                at: at.to_owned(),
+                what,
+            });
         }
     }
 
     fn is_host(&self, at: &str) -> bool {
-        self.mounts.iter().any(|mount| mount.at == Path::new(at) && matches!(mount.what, What::Host(_)))
+        self.mounts
+            .iter()
+            .any(|mount| mount.at == Path::new(at) && matches!(mount.what, What::Host(_)))
     }
 
     /// Whether `path`, no part of which is a link, is the host's own inside.
     pub(crate) fn shows(&self, path: &Path) -> bool {
-        let over = self.mounts.iter().filter(|mount| path.starts_with(&mount.at));
+        let over = self
+            .mounts
+            .iter()
+            .filter(|mount| path.starts_with(&mount.at));
         let deepest = over.max_by_key(|mount| depth(&mount.at));
         deepest.is_some_and(|mount| match mount.what {
             What::Host(Access::Read | Access::Write) => true,
@@ -210,7 +253,10 @@ impl View {
     /// Whether the link at `at` is there inside, and ends where it does outside.
     pub(crate) fn has_link(&self, at: &Path) -> bool {
         self.shows(at)
-            || self.mounts.iter().any(|mount| mount.at == at && matches!(mount.what, What::Link(_)))
+            || self
+                .mounts
+                .iter()
+                .any(|mount| mount.at == at && matches!(mount.what, What::Link(_)))
     }
 }
 

@@ -9,8 +9,8 @@ use trunkline_process::{Attachment, Holder, Inside, Isolated, Isolation, Isolati
 
 use crate::network::{AllowList, Proxy};
 use crate::{
-    Backend, CommandLine, Network, Sandbox, SandboxError, accounts, bubblewrap, container, grant, search,
-    support, view,
+    Backend, CommandLine, Network, Sandbox, SandboxError, accounts, bubblewrap, container, grant,
+    search, support, view,
 };
 
 /// Where the proxy is found inside. The loopback there is the child's own.
@@ -24,16 +24,42 @@ impl Isolation for Sandbox {
             Network::Allow(entries) => {
                 let allowed = AllowList::parse(entries).map_err(SandboxError::Network)?;
                 let socket = inside.private.join("proxy.sock");
-                let proxy = Proxy::start(&socket, allowed, inside.label).map_err(IsolationError::System)?;
-                (Some(Outlet { port: PROXY_PORT, socket }), Attachment::new(proxy))
+                let proxy =
+                    Proxy::start(&socket, allowed, inside.label).map_err(IsolationError::System)?;
+                (
+                    Some(Outlet {
+                        port: PROXY_PORT,
+                        socket,
+                    }),
+                    Attachment::new(proxy),
+                )
             }
         };
-        let line = wrap(self, &Inside { outlet: outlet.as_ref(), ..*inside })?;
+        let line = wrap(
+            self,
+            &Inside {
+                outlet: outlet.as_ref(),
+                ..*inside
+            },
+        )?;
         let holder = line
             .container
-            .map_or(Holder::Process, |container| Holder::Engine { removal: container.removal_line() });
-        let CommandLine { program, args, environment, .. } = line;
-        Ok(Isolated { program: program.into(), args, environment, holder, attachment })
+            .map_or(Holder::Process, |container| Holder::Engine {
+                removal: container.removal_line(),
+            });
+        let CommandLine {
+            program,
+            args,
+            environment,
+            ..
+        } = line;
+        Ok(Isolated {
+            program: program.into(),
+            args,
+            environment,
+            holder,
+            attachment,
+        })
     }
 }
 
@@ -59,7 +85,14 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
             let system = view::System::read();
             let view = view::View::new(&grants, &system, &own, &sandbox.network, inside.outlet);
             search::visible(&view, inside)?;
-            Ok(bubblewrap::command_line(&tool, &view, &sandbox.network, user, &home, inside))
+            Ok(bubblewrap::command_line(
+                &tool,
+                &view,
+                &sandbox.network,
+                user,
+                &home,
+                inside,
+            ))
         }
         Backend::Podman { image, options } | Backend::Docker { image, options } => {
             let machine = container::Machine::read(sandbox.backend.program())?;
@@ -81,7 +114,15 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
 /// Writes a file that only the host's user can read.
 fn write_secret(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
     let write = || -> io::Result<()> {
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?
+            .write_all(content)
     };
-    write().map_err(|source| SandboxError::Write { path: path.to_owned(), source })
+    write().map_err(|source| SandboxError::Write {
+        path: path.to_owned(),
+        source,
+    })
 }

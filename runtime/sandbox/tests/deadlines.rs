@@ -1,5 +1,9 @@
 //! A sandbox ends at its deadline. The scene is that of `trunkline-process`.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 #[path = "../../process/tests/deadlines"]
 mod deadlines {
@@ -14,8 +18,11 @@ mod deadlines {
 
     pub(crate) fn held(spec: ChildSpec, _: &str, reads: &[&str], writes: &str) -> ChildSpec {
         let read_only = reads.iter().map(Into::into).collect();
-        let sandbox =
-            Sandbox { read_only, writable: vec![writes.into()], ..Sandbox::new(Backend::Bubblewrap) };
+        let sandbox = Sandbox {
+            read_only,
+            writable: vec![writes.into()],
+            ..Sandbox::new(Backend::Bubblewrap)
+        };
         spec.sandbox(sandbox).work_dir("/usr")
     }
 

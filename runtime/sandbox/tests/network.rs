@@ -1,5 +1,9 @@
 //! The proxy and the bridge with real sockets, real TLS and real programs.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests, their helper functions too"
+)]
 
 mod network {
     mod bounds;

@@ -1,5 +1,10 @@
 //! A sandbox × way of dying × kind of tree: nothing is left. The cells are those of `trunkline-process`.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "these are tests"
+)]
 
 #[path = "../../process/tests/trees"]
 mod trees {
@@ -19,7 +24,10 @@ mod trees {
 
     pub(crate) fn sandboxed(spec: ChildSpec, read_only: [&String; 2]) -> ChildSpec {
         let read_only = read_only.map(Into::into).into();
-        spec.sandbox(Sandbox { read_only, ..Sandbox::new(Backend::Bubblewrap) })
+        spec.sandbox(Sandbox {
+            read_only,
+            ..Sandbox::new(Backend::Bubblewrap)
+        })
     }
 
     #[test]

@@ -21,7 +21,12 @@ pub(crate) struct Shown(Arc<Mutex<Activity>>);
 
 impl Shown {
     pub(crate) fn new() -> Self {
-        let none = Activity { state: SessionState::Detached, title: None, open_turns: 0, open_requests: 0 };
+        let none = Activity {
+            state: SessionState::Detached,
+            title: None,
+            open_turns: 0,
+            open_requests: 0,
+        };
         Self(Arc::new(Mutex::new(none)))
     }
 

@@ -46,6 +46,8 @@ impl Archive {
     /// Reads the entries of a session from a number on; `None` where there is none of this id.
     #[must_use]
     pub fn read(&self, id: &SessionId, from: u64) -> Option<Reader> {
-        self.journal.find(id.as_str()).map(|key| self.journal.read(key, from))
+        self.journal
+            .find(id.as_str())
+            .map(|key| self.journal.read(key, from))
     }
 }

@@ -3,13 +3,17 @@
 use serde_json::json;
 use trunkline_host::{Cause, OpenError, TurnEnd, redact};
 use trunkline_protocol::{
-    AttachRefusal, Category, ClosedReason, Delivered, Failure, Json, Meta, SessionClosed, SessionRefused,
-    Status, StopReason, TurnComplete,
+    AttachRefusal, Category, ClosedReason, Delivered, Failure, Json, Meta, SessionClosed,
+    SessionRefused, Status, StopReason, TurnComplete,
 };
 
 /// The end of a turn that failed.
 pub fn failed(delivered: Delivered) -> TurnComplete {
-    TurnComplete { status: Some(Status::Failed), delivered: Some(delivered), ..TurnComplete::default() }
+    TurnComplete {
+        status: Some(Status::Failed),
+        delivered: Some(delivered),
+        ..TurnComplete::default()
+    }
 }
 
 /// What caused an end that the host made, for the `_meta` of its entry: no member of `turn.complete` says it. An end that
@@ -23,13 +27,21 @@ pub fn cause(end: &TurnEnd) -> Option<Meta> {
 
 /// The end of an input that there is no room for.
 pub fn busy(why: &str) -> TurnComplete {
-    TurnComplete { error: Some(Failure::new(Category::Busy, why)), ..failed(Delivered::No) }
+    TurnComplete {
+        error: Some(Failure::new(Category::Busy, why)),
+        ..failed(Delivered::No)
+    }
 }
 
 /// The end of an input that its sender may not send.
 pub fn forbidden(why: Failure) -> TurnComplete {
     let status = Some(Status::Refused);
-    TurnComplete { status, error: Some(why), delivered: Some(Delivered::No), ..TurnComplete::default() }
+    TurnComplete {
+        status,
+        error: Some(why),
+        delivered: Some(Delivered::No),
+        ..TurnComplete::default()
+    }
 }
 
 /// The end of a turn that was stopped.
@@ -48,12 +60,16 @@ pub fn never_sent(closed: &SessionClosed) -> TurnComplete {
         Some(ClosedReason::Refused | ClosedReason::UnknownAgent) => Status::Refused,
         Some(ClosedReason::Limit) => Status::Limit,
         Some(ClosedReason::Shutdown) => Status::Stopped,
-        Some(ClosedReason::Finished | ClosedReason::Failed | ClosedReason::Protocol) | None => Status::Failed,
+        Some(ClosedReason::Finished | ClosedReason::Failed | ClosedReason::Protocol) | None => {
+            Status::Failed
+        }
     };
     let error = closed.error.clone();
     TurnComplete {
         status: Some(status),
-        error: Some(error.unwrap_or_else(|| Failure::new(Category::Other, "the session has ended"))),
+        error: Some(
+            error.unwrap_or_else(|| Failure::new(Category::Other, "the session has ended")),
+        ),
         delivered: Some(Delivered::No),
         ..TurnComplete::default()
     }
@@ -61,17 +77,27 @@ pub fn never_sent(closed: &SessionClosed) -> TurnComplete {
 
 /// Why the journal does not open a session.
 pub fn refused(reason: AttachRefusal, why: impl Into<String>) -> SessionRefused {
-    SessionRefused { reason: Some(reason), message: Some(why.into()), last_seq: None }
+    SessionRefused {
+        reason: Some(reason),
+        message: Some(why.into()),
+        last_seq: None,
+    }
 }
 
 /// What a `session.start` is answered whose id the journal knows ([journal.2]).
 pub fn exists() -> SessionRefused {
-    refused(AttachRefusal::Exists, "the journal knows this id; attach to it, or choose another id")
+    refused(
+        AttachRefusal::Exists,
+        "the journal knows this id; attach to it, or choose another id",
+    )
 }
 
 /// What a hub hears of a session of which this machine has a copy: it may have been this host's a moment ago ([journal.5]).
 pub fn moved() -> SessionRefused {
-    refused(AttachRefusal::Unavailable, "another host has the session; attach to it again")
+    refused(
+        AttachRefusal::Unavailable,
+        "another host has the session; attach to it again",
+    )
 }
 
 /// Why the host did not open a session, in the protocol's words.

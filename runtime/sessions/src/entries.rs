@@ -24,19 +24,42 @@ impl Entries {
     /// Those behind the entry `last`.
     pub(crate) fn new(id: SessionId, epoch: u64, last: u64) -> Self {
         let next = last + 1;
-        Self { id, epoch, next, first: next, lines: Vec::new(), ending: String::new() }
+        Self {
+            id,
+            epoch,
+            next,
+            first: next,
+            lines: Vec::new(),
+            ending: String::new(),
+        }
     }
 
     /// Writes an entry, and says its number.
-    pub(crate) fn entry<B: Body>(&mut self, turn: Option<TurnId>, body: B, meta: Option<Meta>) -> u64 {
-        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta, large: None, body };
+    pub(crate) fn entry<B: Body>(
+        &mut self,
+        turn: Option<TurnId>,
+        body: B,
+        meta: Option<Meta>,
+    ) -> u64 {
+        let message = Envelope {
+            session_id: self.id.clone(),
+            turn_id: turn,
+            meta,
+            large: None,
+            body,
+        };
         message.write(&mut self.lines);
         // In place of the brace and the line's end.
         self.lines.truncate(self.lines.len() - 2);
         let seq = self.next;
         self.next += 1;
         self.ending.clear();
-        let _ = writeln!(self.ending, ",\"seq\":{seq},\"epoch\":{},\"time\":\"{}\"}}", self.epoch, now());
+        let _ = writeln!(
+            self.ending,
+            ",\"seq\":{seq},\"epoch\":{},\"time\":\"{}\"}}",
+            self.epoch,
+            now()
+        );
         self.lines.extend_from_slice(self.ending.as_bytes());
         seq
     }
@@ -66,7 +89,11 @@ impl Entries {
 
     /// Hands them on: the number of the first, how many there are, their lines.
     pub(crate) fn take(&mut self) -> (u64, u32, Bytes) {
-        let taken = (self.first, self.count(), Bytes::from(std::mem::take(&mut self.lines)));
+        let taken = (
+            self.first,
+            self.count(),
+            Bytes::from(std::mem::take(&mut self.lines)),
+        );
         self.first = self.next;
         taken
     }

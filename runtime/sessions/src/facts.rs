@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use trunkline_journal::{Batch, Journal, ReadError, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, HostBody, HostMessage, Json, Meta, RelayBody, RelayMessage, Resume,
-    SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
+    AdapterBody, AdapterMessage, HostBody, HostMessage, Json, Meta, RelayBody, RelayMessage,
+    Resume, SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
 };
 
 use crate::open::{Open, Reached};
@@ -59,7 +59,12 @@ const READ: usize = 1024 * 1024;
 const TITLE: usize = 200;
 
 impl Facts {
-    pub(crate) fn new(id: &SessionId, agent: &str, start: &SessionStart, meta: Option<&Meta>) -> Self {
+    pub(crate) fn new(
+        id: &SessionId,
+        agent: &str,
+        start: &SessionStart,
+        meta: Option<&Meta>,
+    ) -> Self {
         let mut start = start.clone();
         // Secrets stay in memory: they come again with the attach.
         let mut secrets = Vec::new();
@@ -107,7 +112,10 @@ impl Facts {
                 }
                 Batch::End => break,
             }
-            for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            for line in lines
+                .split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+            {
                 if let Ok(line) = std::str::from_utf8(line) {
                     facts.take(line);
                 }
@@ -115,8 +123,11 @@ impl Facts {
             lines.clear();
         }
         for mark in journal.marks(key)? {
-            let turn = String::from_utf8(mark).ok().and_then(|turn| TurnId::new(turn).ok());
-            let open = turn.and_then(|turn| facts.open.turns.iter_mut().find(|open| open.id.0 == turn));
+            let turn = String::from_utf8(mark)
+                .ok()
+                .and_then(|turn| TurnId::new(turn).ok());
+            let open =
+                turn.and_then(|turn| facts.open.turns.iter_mut().find(|open| open.id.0 == turn));
             facts.was_served = true;
             if let Some(open) = open
                 && open.reached == Reached::Journal
@@ -130,7 +141,11 @@ impl Facts {
     /// The options with which it is opened again.
     pub(crate) fn start(&self) -> (SessionStart, Option<Meta>) {
         let (mut start, meta) = match HostMessage::parse(&self.start) {
-            Ok(HostMessage { body: HostBody::SessionStart(start), meta, .. }) => (*start, meta),
+            Ok(HostMessage {
+                body: HostBody::SessionStart(start),
+                meta,
+                ..
+            }) => (*start, meta),
             _ => (SessionStart::default(), None),
         };
         if self.has_begun_anew {
@@ -142,7 +157,10 @@ impl Facts {
         if self.native_session_id.is_some() || self.params.is_some() {
             start.resume = Some(Resume {
                 native_session_id: self.native_session_id.clone(),
-                params: self.params.as_ref().and_then(|params| Json::of(params).ok()),
+                params: self
+                    .params
+                    .as_ref()
+                    .and_then(|params| Json::of(params).ok()),
                 history: None,
             });
         }
@@ -191,7 +209,11 @@ impl Facts {
     /// Takes the first input for a headline, where there is no better one.
     pub(crate) fn entitle(&mut self, input: &str) {
         if self.title.is_none() {
-            self.title = input.lines().map(str::trim).find(|line| !line.is_empty()).map(cut);
+            self.title = input
+                .lines()
+                .map(str::trim)
+                .find(|line| !line.is_empty())
+                .map(cut);
         }
     }
 
@@ -205,12 +227,14 @@ impl Facts {
                 AdapterBody::SessionClosed(_) => self.is_closed = true,
                 _ => self.was_served = true,
             }
-            self.open.take_adapter(message.turn_id.as_ref(), &message.body);
+            self.open
+                .take_adapter(message.turn_id.as_ref(), &message.body);
         } else if let Ok(message) = RelayMessage::parse(line) {
             if let RelayBody::TurnBegin(begin) = &message.body {
                 self.entitle(&begin.content);
             }
-            self.open.take_relay(message.turn_id.as_ref(), &message.body);
+            self.open
+                .take_relay(message.turn_id.as_ref(), &message.body);
         }
     }
 
@@ -255,12 +279,21 @@ mod tests {
         assert_eq!(facts.open.turns.len(), 2);
         assert_eq!(facts.open.turns[0].reached.delivered(), Delivered::Yes);
         assert_eq!(facts.open.turns[1].reached.delivered(), Delivered::No);
-        assert_eq!((facts.open.requests.len(), facts.open.tools.len(), facts.open.steers.len()), (1, 1, 1));
+        assert_eq!(
+            (
+                facts.open.requests.len(),
+                facts.open.tools.len(),
+                facts.open.steers.len()
+            ),
+            (1, 1, 1)
+        );
         let kept = Facts::of_bytes(&facts.to_bytes()).unwrap();
         assert_eq!((kept.open, kept.last), (facts.open.clone(), 6));
         assert_eq!(facts.title.as_deref(), Some("x"));
 
-        facts.take(r#"{"type":"request.decided","session_id":"s","request_id":"r","approved":true}"#);
+        facts.take(
+            r#"{"type":"request.decided","session_id":"s","request_id":"r","approved":true}"#,
+        );
         facts.take(r#"{"type":"steer.result","session_id":"s","message_id":"m","delivered":true}"#);
         facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"a"}"#);
         facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"b"}"#);
@@ -284,14 +317,27 @@ mod tests {
     #[test]
     fn a_session_is_opened_again_with_what_the_agent_told_last() {
         let id = SessionId::new("s").unwrap();
-        let resume = Resume { native_session_id: Some("hub".into()), params: None, history: Some(true) };
-        let start = SessionStart { resume: Some(resume), ..SessionStart::default() };
+        let resume = Resume {
+            native_session_id: Some("hub".into()),
+            params: None,
+            history: Some(true),
+        };
+        let start = SessionStart {
+            resume: Some(resume),
+            ..SessionStart::default()
+        };
         let mut facts = Facts::new(&id, "coder", &start, None);
         let before = resumed(&mut facts, &[]).unwrap();
-        assert_eq!((before.native_session_id.as_deref(), before.history), (Some("hub"), Some(true)));
+        assert_eq!(
+            (before.native_session_id.as_deref(), before.history),
+            (Some("hub"), Some(true))
+        );
         let served = [r#"{"type":"output","session_id":"s","content":"x"}"#];
         let after = resumed(&mut facts, &served).unwrap();
-        assert_eq!((after.native_session_id.as_deref(), after.history), (Some("hub"), None));
+        assert_eq!(
+            (after.native_session_id.as_deref(), after.history),
+            (Some("hub"), None)
+        );
 
         let told = [
             r#"{"type":"session.info","session_id":"s","native_session_id":"n-1","display_id":"n-1"}"#,
@@ -299,16 +345,27 @@ mod tests {
         ];
         let kept = resumed(&mut facts, &told).unwrap();
         assert_eq!(kept.params.unwrap().get(), r#"{"branch":2}"#);
-        assert_eq!((kept.native_session_id.as_deref(), &facts.title), (Some("n-1"), &None));
+        assert_eq!(
+            (kept.native_session_id.as_deref(), &facts.title),
+            (Some("n-1"), &None)
+        );
 
         let lost = r#"{"type":"turn.complete","session_id":"s","clear_session":true}"#;
-        assert_eq!(resumed(&mut facts, &[lost]), None, "nor with what the hub had resumed");
+        assert_eq!(
+            resumed(&mut facts, &[lost]),
+            None,
+            "nor with what the hub had resumed"
+        );
         let anew = r#"{"type":"session.info","session_id":"s","native_session_id":"n-2","display_id":"parser work"}"#;
         assert_eq!(native(resumed(&mut facts, &[anew])).as_deref(), Some("n-2"));
         assert_eq!(facts.title.as_deref(), Some("parser work"));
 
         assert!(facts.lose_context(), "it was served");
-        assert_eq!(resumed(&mut facts, &[]), None, "what it had is on another machine");
+        assert_eq!(
+            resumed(&mut facts, &[]),
+            None,
+            "what it had is on another machine"
+        );
         assert_eq!(native(resumed(&mut facts, &[anew])).as_deref(), Some("n-2"));
     }
 }

@@ -19,7 +19,12 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Keeps a file under its SHA-256 in hex, and says where it lies.
     pub(crate) async fn keep(self, file: PathBuf, sha256: String) -> io::Result<PathBuf> {
-        let Self { journal, key, recording, id } = self;
+        let Self {
+            journal,
+            key,
+            recording,
+            id,
+        } = self;
         let name = sha256.clone();
         let kept = blocking(move || journal.keep_file(key, &file, &name)).await?;
         if let Some(recording) = recording {
@@ -31,15 +36,24 @@ impl Keeper {
 }
 
 /// Does what waits for the disk.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("the host ends"))?
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| io::Error::other("the host ends"))?
 }
 
 impl Sessions {
     async fn keeper(&self, id: &SessionId) -> Option<Keeper> {
         let key = self.find(id).await?;
         let (journal, recording) = (self.journal().clone(), self.shared().recording.clone());
-        Some(Keeper { journal, key, recording, id: id.clone() })
+        Some(Keeper {
+            journal,
+            key,
+            recording,
+            id: id.clone(),
+        })
     }
 
     /// A file that is kept of a session, by its SHA-256 in hex. `None`: there is none, for who asks. One that was given at
@@ -51,7 +65,15 @@ impl Sessions {
     /// # Cancel safety
     /// Dropped, the file may or may not be kept here.
     pub async fn file(&self, id: &SessionId, sha256: &str) -> io::Result<Option<PathBuf>> {
-        let Some(Keeper { journal, key, recording, id }) = self.keeper(id).await else { return Ok(None) };
+        let Some(Keeper {
+            journal,
+            key,
+            recording,
+            id,
+        }) = self.keeper(id).await
+        else {
+            return Ok(None);
+        };
         let here = journal.kept_file(key, sha256);
         let Some(recording) = recording.filter(|_| here.is_none() && is_sha256(sha256)) else {
             return Ok(here);
@@ -67,7 +89,9 @@ impl Sessions {
             return Ok(None);
         }
         let name = sha256.to_owned();
-        blocking(move || journal.keep_file(key, new.path(), &name)).await.map(Some)
+        blocking(move || journal.keep_file(key, new.path(), &name))
+            .await
+            .map(Some)
     }
 
     /// Keeps a file beside a session's entries under its SHA-256 in hex, as those are kept that the agent gives. No one may
@@ -86,5 +110,8 @@ impl Sessions {
 
 /// Whether this is a SHA-256 in hex, as names of files have it.
 fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == 64
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -40,7 +40,9 @@ pub(crate) enum Known {
 impl Inputs {
     /// Reads those that the journal has of a session, up to an entry.
     pub(crate) async fn read(journal: &Journal, id: &SessionId, last: u64) -> Self {
-        let Some(key) = journal.find(id.as_str()).filter(|_| last > 0) else { return Self::default() };
+        let Some(key) = journal.find(id.as_str()).filter(|_| last > 0) else {
+            return Self::default();
+        };
         let mut reader = journal.read(key, 1);
         let read = move || {
             let (mut inputs, mut lines) = (Self::default(), Vec::new());
@@ -50,7 +52,9 @@ impl Inputs {
                     Ok(Batch::Missing(_)) => continue,
                     Ok(Batch::End) | Err(_) => return inputs,
                 };
-                let each = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                let each = lines
+                    .split(|byte| *byte == b'\n')
+                    .filter(|line| !line.is_empty());
                 for (seq, line) in (first..).zip(each) {
                     if BEGINS.iter().any(|begin| line.starts_with(begin)) {
                         inputs.take(seq, line);
@@ -64,7 +68,9 @@ impl Inputs {
     }
 
     fn take(&mut self, seq: u64, line: &[u8]) {
-        let message = std::str::from_utf8(line).ok().and_then(|line| RelayMessage::parse(line).ok());
+        let message = std::str::from_utf8(line)
+            .ok()
+            .and_then(|line| RelayMessage::parse(line).ok());
         let Some(message) = message else { return };
         match &message.body {
             RelayBody::TurnBegin(begin) => {
@@ -85,18 +91,41 @@ impl Inputs {
         self.turns.insert(turn.clone());
         if let Some(id) = id {
             let content = hash(content);
-            self.by_id.insert(id.clone(), Input { turn: Some(turn.clone()), seq, content });
+            self.by_id.insert(
+                id.clone(),
+                Input {
+                    turn: Some(turn.clone()),
+                    seq,
+                    content,
+                },
+            );
         }
     }
 
-    pub(crate) fn add_steer(&mut self, id: MessageId, turn: Option<TurnId>, seq: u64, content: &str) {
-        self.by_id.insert(id, Input { turn, seq, content: hash(content) });
+    pub(crate) fn add_steer(
+        &mut self,
+        id: MessageId,
+        turn: Option<TurnId>,
+        seq: u64,
+        content: &str,
+    ) {
+        self.by_id.insert(
+            id,
+            Input {
+                turn,
+                seq,
+                content: hash(content),
+            },
+        );
     }
 
     pub(crate) fn find(&self, id: &MessageId, content: &str) -> Option<Known> {
         let input = self.by_id.get(id)?;
         Some(match input.content == hash(content) {
-            true => Known::Same { turn: input.turn.clone(), seq: input.seq },
+            true => Known::Same {
+                turn: input.turn.clone(),
+                seq: input.seq,
+            },
             false => Known::Other,
         })
     }

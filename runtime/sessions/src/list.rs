@@ -60,7 +60,9 @@ impl InMemory for () {
 /// Why a list was not answered.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
-    #[error("the cursor {0:?} is not the `next` of an answer; leave it out to begin at the first page")]
+    #[error(
+        "the cursor {0:?} is not the `next` of an answer; leave it out to begin at the first page"
+    )]
     Cursor(String),
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -76,21 +78,41 @@ pub(crate) fn answer(
 ) -> (SessionsListResult, Vec<String>) {
     let result = SessionsListResult::to(asked.request_id.clone());
     match page(journal, memory, visitor, asked) {
-        Ok(Page { sessions, places, next }) => {
-            let result = SessionsListResult { sessions: Some(sessions), next: next.map(cursor_of), ..result };
+        Ok(Page {
+            sessions,
+            places,
+            next,
+        }) => {
+            let result = SessionsListResult {
+                sessions: Some(sessions),
+                next: next.map(cursor_of),
+                ..result
+            };
             (result, places.into_iter().map(cursor_of).collect())
         }
-        Err(error) => (SessionsListResult { error: Some(error.to_string()), ..result }, Vec::new()),
+        Err(error) => (
+            SessionsListResult {
+                error: Some(error.to_string()),
+                ..result
+            },
+            Vec::new(),
+        ),
     }
 }
 
 /// What a list says of one session; `None` where the journal has none of this id. Blocks for reads of the disk.
 pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
-    let Some(listed) = journal.find(id.as_str()).and_then(|session| journal.listed(session)) else {
+    let Some(listed) = journal
+        .find(id.as_str())
+        .and_then(|session| journal.listed(session))
+    else {
         return Ok(None);
     };
     let request = RequestId::new("one").expect("an id has 1 to 256 bytes");
-    let asked = SessionsList { id: Some(id.to_string()), ..SessionsList::new(request) };
+    let asked = SessionsList {
+        id: Some(id.to_string()),
+        ..SessionsList::new(request)
+    };
     Wanted::of(&asked, None).read(journal, &(), &listed)
 }
 
@@ -111,18 +133,30 @@ fn page(
         Some(cursor) => Some(position_of(cursor).ok_or_else(|| ListError::Cursor(cursor.clone()))?),
         None => None,
     };
-    let limit = asked.limit.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST));
+    let limit = asked.limit.map_or(PAGE, |limit| {
+        usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST)
+    });
     let wanted = Wanted::of(asked, visitor);
-    let mut found = Page { sessions: Vec::new(), places: Vec::new(), next: None };
+    let mut found = Page {
+        sessions: Vec::new(),
+        places: Vec::new(),
+        next: None,
+    };
     let (mut bytes, mut last) = (0, behind);
     for (looked_at, listed) in Candidates::of(journal, memory, asked, behind).enumerate() {
         if looked_at == LOOKED_AT {
-            return Ok(Page { next: last, ..found });
+            return Ok(Page {
+                next: last,
+                ..found
+            });
         }
         if let Some(one) = wanted.read(journal, memory, &listed)? {
             bytes += serde_json::to_vec(&one).map_or(0, |line| line.len() + 1);
             if found.sessions.len() == limit || bytes > BYTES {
-                return Ok(Page { next: last, ..found });
+                return Ok(Page {
+                    next: last,
+                    ..found
+                });
             }
             found.sessions.push(one);
             found.places.push(listed.position);
@@ -157,11 +191,19 @@ impl<'a> Candidates<'a> {
             (None, _) => None,
         };
         let is_last = few.is_some();
-        let mut chunk: Vec<_> =
-            few.into_iter().flatten().filter_map(|session| journal.listed(session)).collect();
+        let mut chunk: Vec<_> = few
+            .into_iter()
+            .flatten()
+            .filter_map(|session| journal.listed(session))
+            .collect();
         chunk.retain(|listed| behind.is_none_or(|behind| listed.position < behind));
         chunk.sort_unstable_by_key(|listed| std::cmp::Reverse(listed.position));
-        Self { journal, behind, chunk: chunk.into(), is_last }
+        Self {
+            journal,
+            behind,
+            chunk: chunk.into(),
+            is_last,
+        }
     }
 }
 
@@ -172,7 +214,11 @@ impl Iterator for Candidates<'_> {
         if self.chunk.is_empty() && !self.is_last {
             self.chunk = self.journal.list(self.behind, CHUNK).into();
             self.is_last = self.chunk.len() < CHUNK;
-            self.behind = self.chunk.back().map(|listed| listed.position).or(self.behind);
+            self.behind = self
+                .chunk
+                .back()
+                .map(|listed| listed.position)
+                .or(self.behind);
         }
         self.chunk.pop_front()
     }
@@ -189,7 +235,11 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn of(asked: &'a SessionsList, visitor: Option<&'a Visitor>) -> Self {
-        Self { asked, visitor, text: asked.text.as_ref().map(|text| text.to_lowercase()) }
+        Self {
+            asked,
+            visitor,
+            text: asked.text.as_ref().map(|text| text.to_lowercase()),
+        }
     }
 
     /// What the list says of a session, where it is wanted. Without facts it cannot be named; a check of the journal does.
@@ -199,13 +249,19 @@ impl<'a> Wanted<'a> {
         memory: &impl InMemory,
         listed: &Listed,
     ) -> Result<Option<ListedSession>, ReadError> {
-        let Some(mut facts) = journal.facts(listed.key)?.and_then(|bytes| Facts::of_bytes(&bytes)) else {
+        let Some(mut facts) = journal
+            .facts(listed.key)?
+            .and_then(|bytes| Facts::of_bytes(&bytes))
+        else {
             return Ok(None);
         };
         let asked = self.asked;
         if !is_seen(self.visitor, facts.owner.as_deref(), &facts.agent)
             || asked.id.as_ref().is_some_and(|id| facts.id != *id)
-            || asked.agent_id.as_ref().is_some_and(|agent| facts.agent != *agent)
+            || asked
+                .agent_id
+                .as_ref()
+                .is_some_and(|agent| facts.agent != *agent)
             || !memory.is_served(&facts.id)
         {
             return Ok(None);
@@ -221,7 +277,11 @@ impl<'a> Wanted<'a> {
                     }
                 }
                 Activity {
-                    state: if facts.is_closed { SessionState::Closed } else { SessionState::Detached },
+                    state: if facts.is_closed {
+                        SessionState::Closed
+                    } else {
+                        SessionState::Detached
+                    },
                     title: facts.title.take(),
                     open_turns: facts.open.turns.len(),
                     open_requests: facts.open.requests.len(),
@@ -229,7 +289,10 @@ impl<'a> Wanted<'a> {
             }
         };
         if asked.state.is_some_and(|state| activity.state != state)
-            || self.text.as_ref().is_some_and(|text| !has(text, activity.title.as_deref(), &facts.id))
+            || self
+                .text
+                .as_ref()
+                .is_some_and(|text| !has(text, activity.title.as_deref(), &facts.id))
         {
             return Ok(None);
         }
@@ -256,7 +319,8 @@ impl<'a> Wanted<'a> {
 
 /// Whether title or id have a text, which is in small letters.
 fn has(text: &str, title: Option<&str>, id: &str) -> bool {
-    title.is_some_and(|title| title.to_lowercase().contains(text)) || id.to_lowercase().contains(text)
+    title.is_some_and(|title| title.to_lowercase().contains(text))
+        || id.to_lowercase().contains(text)
 }
 
 fn moment(time: SystemTime) -> String {
@@ -306,7 +370,10 @@ mod tests {
         let mut last = None;
         for number in 0..count {
             let id = SessionId::new(format!("s-{number}")).unwrap();
-            let start = SessionStart { cwd: Some(cwd.to_owned()), ..SessionStart::default() };
+            let start = SessionStart {
+                cwd: Some(cwd.to_owned()),
+                ..SessionStart::default()
+            };
             let mut facts = Facts::new(&id, &format!("a-{}", number % 10), &start, None);
             facts.title = Some(format!("Title {number}."));
             let (key, _) = journal.create(id.as_str(), &facts.to_bytes()).unwrap();
@@ -327,9 +394,16 @@ mod tests {
             let counted = Counted::default();
             let (answer, _) = answer(journal, &counted, None, &asked);
             assert_eq!(answer.error, None);
-            let line = AdapterMessage::new(SessionId::none(), AdapterBody::from(answer.clone())).to_line();
+            let line =
+                AdapterMessage::new(SessionId::none(), AdapterBody::from(answer.clone())).to_line();
             assert!(line.len() <= 1024 * 1024, "{} bytes", line.len());
-            ids.extend(answer.sessions.unwrap().into_iter().map(|one| one.session_id));
+            ids.extend(
+                answer
+                    .sessions
+                    .unwrap()
+                    .into_iter()
+                    .map(|one| one.session_id),
+            );
             pages += 1;
             first = if pages == 1 { counted.0.get() } else { first };
             asked.cursor = answer.next;
@@ -351,36 +425,71 @@ mod tests {
         // The first page reads itself, and one more to learn whether there is a next one.
         let (ids, paged, first) = pages(&journal, asked());
         assert_eq!((paged, first), (count / PAGE, PAGE + 1));
-        assert_eq!(numbers(&ids), (0..count).collect::<Vec<_>>(), "each comes once");
+        assert_eq!(
+            numbers(&ids),
+            (0..count).collect::<Vec<_>>(),
+            "each comes once"
+        );
 
-        let longest = SessionsList { limit: Some(u32::MAX), ..asked() };
+        let longest = SessionsList {
+            limit: Some(u32::MAX),
+            ..asked()
+        };
         assert_eq!(pages(&journal, longest).1, count.div_ceil(LONGEST));
 
         // Behind each session its own cursor goes on.
-        let three = SessionsList { limit: Some(3), ..asked() };
+        let three = SessionsList {
+            limit: Some(3),
+            ..asked()
+        };
         let (first, cursors) = answer(&journal, &(), None, &three);
-        let behind_first = SessionsList { cursor: cursors.first().cloned(), ..three };
+        let behind_first = SessionsList {
+            cursor: cursors.first().cloned(),
+            ..three
+        };
         let (second, _) = answer(&journal, &(), None, &behind_first);
         assert_eq!(first.sessions.unwrap()[1..], second.sessions.unwrap()[..2]);
         assert_eq!(first.next, cursors.last().cloned());
 
         // What only few have is looked for in several requests, of which the first find nothing.
-        for (rare, found) in [("title 0.", vec![0]), ("S-2499", vec![2499]), ("nothing has this", vec![])] {
-            let rare = SessionsList { text: Some(rare.to_owned()), ..asked() };
+        for (rare, found) in [
+            ("title 0.", vec![0]),
+            ("S-2499", vec![2499]),
+            ("nothing has this", vec![]),
+        ] {
+            let rare = SessionsList {
+                text: Some(rare.to_owned()),
+                ..asked()
+            };
             let (ids, paged, first) = pages(&journal, rare);
             assert_eq!((numbers(&ids), paged, first), (found, 2, LOOKED_AT));
         }
-        let agent = SessionsList { agent_id: Some("a-3".to_owned()), ..asked() };
-        assert_eq!(numbers(&pages(&journal, agent).0), (3..count).step_by(10).collect::<Vec<_>>());
+        let agent = SessionsList {
+            agent_id: Some("a-3".to_owned()),
+            ..asked()
+        };
+        assert_eq!(
+            numbers(&pages(&journal, agent).0),
+            (3..count).step_by(10).collect::<Vec<_>>()
+        );
 
         // One session is found by its id, and what only a session in memory does is not looked for on disk.
-        let one = SessionsList { id: Some("s-77".to_owned()), ..asked() };
+        let one = SessionsList {
+            id: Some("s-77".to_owned()),
+            ..asked()
+        };
         assert_eq!(pages(&journal, one), (vec!["s-77".to_owned()], 1, 1));
         for (cwd, found) in [("/", count), ("/srv", 0)] {
-            let there = SessionsList { cwd: Some(cwd.to_owned()), ..asked() };
+            let there = SessionsList {
+                cwd: Some(cwd.to_owned()),
+                ..asked()
+            };
             assert_eq!(pages(&journal, there).0.len(), found);
         }
-        let running = SessionsList { state: Some(SessionState::Running), ..asked() };
+        let running = SessionsList {
+            state: Some(SessionState::Running),
+            ..asked()
+        };
         assert_eq!(pages(&journal, running), (vec![], 1, 0));
     }
 
@@ -388,10 +497,19 @@ mod tests {
     fn an_answer_stays_below_a_mebibyte() {
         // Each byte of these takes six on the wire.
         let (_folder, journal) = stored(500, &"\u{1}".repeat(DIRECTORY));
-        let (ids, paged, _) = pages(&journal, SessionsList { limit: Some(500), ..asked() });
+        let (ids, paged, _) = pages(
+            &journal,
+            SessionsList {
+                limit: Some(500),
+                ..asked()
+            },
+        );
         assert_eq!(ids.len(), 500);
         assert!(paged > 10, "{paged} pages");
         let (_folder, journal) = stored(1, &"\u{1}".repeat(DIRECTORY + 1));
-        assert_eq!(answer(&journal, &(), None, &asked()).0.sessions.unwrap()[0].cwd, None);
+        assert_eq!(
+            answer(&journal, &(), None, &asked()).0.sessions.unwrap()[0].cwd,
+            None
+        );
     }
 }

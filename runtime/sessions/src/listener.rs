@@ -71,7 +71,10 @@ impl Listener {
     /// The way to speak in the session.
     #[must_use]
     pub fn speaker(&self) -> Speaker {
-        Speaker { no: self.no, commands: self.commands.clone() }
+        Speaker {
+            no: self.no,
+            commands: self.commands.clone(),
+        }
     }
 
     /// The next answer to this listener alone, where there is one.
@@ -158,7 +161,10 @@ impl Listener {
 
     /// Reads the next entries from the journal.
     async fn read(&mut self, lines: &mut Vec<u8>) -> Result<(), ReadError> {
-        let reader = self.reader.take().filter(|reader| reader.position() == self.after + 1);
+        let reader = self
+            .reader
+            .take()
+            .filter(|reader| reader.position() == self.after + 1);
         let mut reader = reader.unwrap_or_else(|| self.journal.read(self.key, self.after + 1));
         let read = move || {
             let mut lines = Vec::new();
@@ -216,7 +222,10 @@ impl Speaker {
     /// # Cancel safety
     /// Dropped, it may or may not have been said.
     pub async fn say(&self, message: HostMessage) -> bool {
-        self.commands.send(Command::Said(self.no, Box::new(message), Span::current())).await.is_ok()
+        self.commands
+            .send(Command::Said(self.no, Box::new(message), Span::current()))
+            .await
+            .is_ok()
     }
 }
 
@@ -259,10 +268,19 @@ mod tests {
         let mut lines = Vec::new();
         sender.try_send(b"one\n".to_vec()).unwrap();
         sender.try_send(b"two\n".to_vec()).unwrap();
-        assert_eq!(listener.next_with(pending(), &mut lines).await.unwrap(), Heard::Answer);
-        assert_eq!((&lines[..], listener.answer()), (&b"one\n"[..], Some(b"two\n".to_vec())));
+        assert_eq!(
+            listener.next_with(pending(), &mut lines).await.unwrap(),
+            Heard::Answer
+        );
+        assert_eq!(
+            (&lines[..], listener.answer()),
+            (&b"one\n"[..], Some(b"two\n".to_vec()))
+        );
         assert!(
-            listener.next_with(pending(), &mut lines).now_or_never().is_none(),
+            listener
+                .next_with(pending(), &mut lines)
+                .now_or_never()
+                .is_none(),
             "an entry waits for room"
         );
         assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Lines);

@@ -36,15 +36,15 @@ use tokio::{
 };
 use tracing::Span;
 use trunkline_host::{
-    Event, EventDelivery, FileError, Host, Input, Permission, Question, Session, SessionOptions, SteerError,
-    TurnNo, UpdateError,
+    Event, EventDelivery, FileError, Host, Input, Permission, Question, Session, SessionOptions,
+    SteerError, TurnNo, UpdateError,
 };
 use trunkline_journal::{Hold, Journal, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Body, Category, ClosedReason, Delivered, Envelope, Fact, Failure, FileDelivered, FileInput,
-    HostFact, HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided,
-    RequestId, Role, SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SessionUpdate,
-    StopReason, TurnComplete, TurnId,
+    AdapterBody, Body, Category, ClosedReason, Delivered, Envelope, Fact, Failure, FileDelivered,
+    FileInput, HostFact, HostMessage, InputResponse, MessageId, Meta, PermissionResponse,
+    RelayBody, RequestDecided, RequestId, Role, SessionClosed, SessionId, SessionInfo,
+    SessionStart, SessionState, SessionUpdate, StopReason, TurnComplete, TurnId,
 };
 
 use self::{
@@ -273,7 +273,18 @@ enum Step {
 
 impl Live {
     pub(crate) fn new(new: NewLive) -> Self {
-        let NewLive { host, journal, key, id, facts, tail, session, secrets, epoch, recording } = new;
+        let NewLive {
+            host,
+            journal,
+            key,
+            id,
+            facts,
+            tail,
+            session,
+            secrets,
+            epoch,
+            recording,
+        } = new;
         let mut recorder = Recorder::new(journal.clone(), key, id.clone(), epoch, tail.clone());
         if let Some(recording) = recording.clone() {
             recorder.record_first(recording);
@@ -321,7 +332,8 @@ impl Live {
     }
 
     fn show(&self) {
-        self.shown.set(self.state(), self.facts.title.as_deref(), &self.facts.open);
+        self.shown
+            .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
     }
 
     /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room for all that it awaits,
@@ -334,7 +346,10 @@ impl Live {
         mut inbox: mpsc::Receiver<Command>,
     ) -> Result<(), NotRecorded> {
         if self.recorder.last() == 0 {
-            let opened = HostFact { fact: Some(Fact::Opened), ..HostFact::default() };
+            let opened = HostFact {
+                fact: Some(Fact::Opened),
+                ..HostFact::default()
+            };
             self.note(None, opened, None);
             if self.recording.is_some() {
                 // The first batch says whose session it is.
@@ -391,11 +406,23 @@ impl Live {
 
     /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of events.
     async fn step(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Step {
-        let Self { recorder, placing, keeping, answers, session, facts_due, idle_since, stall, .. } = self;
+        let Self {
+            recorder,
+            placing,
+            keeping,
+            answers,
+            session,
+            facts_due,
+            idle_since,
+            stall,
+            ..
+        } = self;
         let takes_events = keeping.is_none() && recorder.has_room();
         let has_session = session.is_some();
-        let (due, idle) =
-            (*facts_due, idle_since.map(|since| since + if has_session { PARK } else { LINGER }));
+        let (due, idle) = (
+            *facts_due,
+            idle_since.map(|since| since + if has_session { PARK } else { LINGER }),
+        );
         let look = stall.look(!recorder.is_idle());
         tokio::select! {
             biased;
@@ -473,7 +500,12 @@ impl Live {
     }
 
     /// Writes an entry that the adapter could have said.
-    fn say(&mut self, turn: Option<TurnId>, body: impl Into<AdapterBody>, meta: Option<Meta>) -> u64 {
+    fn say(
+        &mut self,
+        turn: Option<TurnId>,
+        body: impl Into<AdapterBody>,
+        meta: Option<Meta>,
+    ) -> u64 {
         let body = body.into();
         self.facts.open.take_adapter(turn.as_ref(), &body);
         self.change_facts();
@@ -481,7 +513,12 @@ impl Live {
     }
 
     /// Writes an entry of the relay's own.
-    fn note(&mut self, turn: Option<TurnId>, body: impl Into<RelayBody>, meta: Option<Meta>) -> u64 {
+    fn note(
+        &mut self,
+        turn: Option<TurnId>,
+        body: impl Into<RelayBody>,
+        meta: Option<Meta>,
+    ) -> u64 {
         let body = body.into();
         if let RelayBody::RequestDecided(decided) = &body {
             if self.decided.len() == REMEMBERED {
@@ -503,13 +540,20 @@ impl Live {
         let seq = self.say(Some(turn.clone()), end.clone(), meta);
         self.unstored_ends.push_back((seq, turn, end));
         let open = &self.facts.open.requests;
-        self.pending.retain(|id, _| open.iter().any(|request| request.id.0 == *id));
+        self.pending
+            .retain(|id, _| open.iter().any(|request| request.id.0 == *id));
         self.hand_on();
     }
 
     /// Tells one listener something that is no entry.
     fn tell<B: Body>(&mut self, listener: ListenerNo, turn: Option<TurnId>, body: B) {
-        let message = Envelope { session_id: self.id.clone(), turn_id: turn, meta: None, large: None, body };
+        let message = Envelope {
+            session_id: self.id.clone(),
+            turn_id: turn,
+            meta: None,
+            large: None,
+            body,
+        };
         self.tell_line(listener, message.to_line());
     }
 
@@ -541,7 +585,10 @@ impl Live {
 
     /// The name of one who speaks, and so has joined.
     fn name(&self, listener: ListenerNo) -> String {
-        self.listeners.get(&listener).map(|hears| hears.name.clone()).unwrap_or_default()
+        self.listeners
+            .get(&listener)
+            .map(|hears| hears.name.clone())
+            .unwrap_or_default()
     }
 
     fn change_facts(&mut self) {
@@ -558,7 +605,9 @@ impl Live {
 
     fn is_idle(&self) -> bool {
         // One whose leaving found the inbox full has left all the same.
-        self.listeners.values().all(|hears| hears.answers.is_closed())
+        self.listeners
+            .values()
+            .all(|hears| hears.answers.is_closed())
             && self.facts.open.is_empty()
             && self.recorder.is_idle()
             && self.keeping.is_none()
@@ -597,7 +646,11 @@ impl Live {
                 .map(|turn| turn.id.0.clone())
                 .filter(|turn| !is_running(turn))
                 .collect(),
-            requests: open.requests.iter().map(|request| request.id.0.clone()).collect(),
+            requests: open
+                .requests
+                .iter()
+                .map(|request| request.id.0.clone())
+                .collect(),
             agent: self.facts.agent.clone(),
             title: self.facts.title.clone(),
             cwd: self.facts.cwd(),
@@ -615,7 +668,13 @@ impl Live {
             (Some(secrets), _) => secrets.mcp_servers.is_some(),
             (None, _) => false,
         };
-        let missing: Vec<_> = self.facts.secrets.iter().filter(|name| !given(name)).cloned().collect();
+        let missing: Vec<_> = self
+            .facts
+            .secrets
+            .iter()
+            .filter(|name| !given(name))
+            .cloned()
+            .collect();
         if !missing.is_empty() {
             let why = format!(
                 "the session was opened with `{}`, which is not stored; hand it over with `session.attach`",
@@ -632,9 +691,16 @@ impl Live {
             start.mcp_servers.clone_from(&secrets.mcp_servers);
         }
         let resumes = start.resume.is_some();
-        let options =
-            SessionOptions { id: Some(self.id.clone()), start, meta, delivery: EventDelivery::Merged };
-        let session = self.host.open(&self.facts.agent, options).map_err(|error| ends::refusal(&error))?;
+        let options = SessionOptions {
+            id: Some(self.id.clone()),
+            start,
+            meta,
+            delivery: EventDelivery::Merged,
+        };
+        let session = self
+            .host
+            .open(&self.facts.agent, options)
+            .map_err(|error| ends::refusal(&error))?;
         self.session = Some(session.clone());
         self.reopened(resumes);
         Ok(session)
@@ -659,7 +725,10 @@ impl Live {
                 () = sleep_until(deadline) => break,
             }
         }
-        self.take_back(&ends::stopped(StopReason::Shutdown, Delivered::No), "the host ends");
+        self.take_back(
+            &ends::stopped(StopReason::Shutdown, Delivered::No),
+            "the host ends",
+        );
         self.stop_for_good();
         self.write_facts();
         let until = Instant::now() + RECORD;

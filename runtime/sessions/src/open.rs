@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use trunkline_protocol::{AdapterBody, Delivered, MessageId, RelayBody, RequestId, ToolCallId, TurnId};
+use trunkline_protocol::{
+    AdapterBody, Delivered, MessageId, RelayBody, RequestId, ToolCallId, TurnId,
+};
 
 /// How many tool calls without an end are remembered.
 const TOOLS: usize = 1024;
@@ -100,20 +102,31 @@ impl Open {
             AdapterBody::TurnComplete(_) => {
                 let Some(turn) = turn else { return };
                 self.turns.retain(|open| open.id.0 != *turn);
-                self.tools.retain(|open| open.turn.as_ref().is_none_or(|of| of.0 != *turn));
-                self.requests.retain(|open| open.turn.as_ref().is_none_or(|of| of.0 != *turn));
+                self.tools
+                    .retain(|open| open.turn.as_ref().is_none_or(|of| of.0 != *turn));
+                self.requests
+                    .retain(|open| open.turn.as_ref().is_none_or(|of| of.0 != *turn));
                 return;
             }
             AdapterBody::PermissionRequest(request) => {
-                self.requests.push(OpenRequest { id: Text(request.request_id.clone()), turn: of_turn() });
+                self.requests.push(OpenRequest {
+                    id: Text(request.request_id.clone()),
+                    turn: of_turn(),
+                });
             }
             AdapterBody::InputRequest(request) => {
-                self.requests.push(OpenRequest { id: Text(request.request_id.clone()), turn: of_turn() });
+                self.requests.push(OpenRequest {
+                    id: Text(request.request_id.clone()),
+                    turn: of_turn(),
+                });
             }
             // What is beyond gets no end of ours.
             AdapterBody::ToolStart(_) if self.tools.len() == TOOLS => {}
             AdapterBody::ToolStart(start) => {
-                self.tools.push(OpenTool { id: Text(start.tool_call_id.clone()), turn: of_turn() });
+                self.tools.push(OpenTool {
+                    id: Text(start.tool_call_id.clone()),
+                    turn: of_turn(),
+                });
             }
             AdapterBody::ToolEnd(end) => self.tools.retain(|open| open.id.0 != end.tool_call_id),
             AdapterBody::SteerResult(result) => {
@@ -136,10 +149,14 @@ impl Open {
     pub(crate) fn take_relay(&mut self, turn: Option<&TurnId>, body: &RelayBody) {
         match body {
             RelayBody::TurnBegin(_) => {
-                self.turns
-                    .extend(turn.cloned().map(|id| OpenTurn { id: Text(id), reached: Reached::Journal }));
+                self.turns.extend(turn.cloned().map(|id| OpenTurn {
+                    id: Text(id),
+                    reached: Reached::Journal,
+                }));
             }
-            RelayBody::InputSteered(steered) => self.steers.push(steered.message_id.clone().map(Text)),
+            RelayBody::InputSteered(steered) => {
+                self.steers.push(steered.message_id.clone().map(Text))
+            }
             RelayBody::RequestDecided(decided) => {
                 self.requests.retain(|open| open.id.0 != decided.request_id);
             }

@@ -58,7 +58,9 @@ pub struct Owned {
 #[non_exhaustive]
 pub enum CopyError {
     /// Entries between what this machine has and the batch are missing, or the first batch has no facts.
-    #[error("the batch from entry {first} on does not follow what this machine has, up to entry {copied}")]
+    #[error(
+        "the batch from entry {first} on does not follow what this machine has, up to entry {copied}"
+    )]
     #[non_exhaustive]
     Gap {
         /// The last entry that this machine has.
@@ -118,7 +120,9 @@ impl Ownership {
 
     /// Whether a session that is owned under this epoch may be loaded: it does not move, and nothing is written first.
     pub(crate) fn lets_in(&self, id: &SessionId, epoch: u64) -> bool {
-        self.owned.get(id).is_some_and(|own| own.epoch == epoch && !own.is_shut)
+        self.owned
+            .get(id)
+            .is_some_and(|own| own.epoch == epoch && !own.is_shut)
     }
 
     /// Forgets a session that is owned under this epoch. Whether it was.
@@ -151,7 +155,9 @@ impl Shared {
     }
 
     fn recording(&self) -> &Recording {
-        self.recording.as_ref().expect("only a host with a record owns sessions")
+        self.recording
+            .as_ref()
+            .expect("only a host with a record owns sessions")
     }
 
     /// Writes first what a host writes of a session that it takes over: into the record, then into the journal.
@@ -163,22 +169,40 @@ impl Shared {
         begins_anew: bool,
     ) -> Result<(), AdoptError> {
         let journal = self.journal.clone();
-        let known = journal.find(id.as_str()).and_then(|key| Some((key, journal.known(key)?)));
+        let known = journal
+            .find(id.as_str())
+            .and_then(|key| Some((key, journal.known(key)?)));
         let Some((key, known)) = known.filter(|(_, known)| !known.is_removed) else {
             return Err(AdoptError::Unknown);
         };
         let read = tokio::task::spawn_blocking(move || {
             match epoch_of(&journal, key, known.last).filter(|last| *last > epoch) {
                 Some(later) => Err(AdoptError::Epoch(later)),
-                None => Ok(recovery::take_over(&journal, key, epoch, facts, begins_anew)?),
+                None => Ok(recovery::take_over(
+                    &journal,
+                    key,
+                    epoch,
+                    facts,
+                    begins_anew,
+                )?),
             }
         });
-        let batch = read.await.map_err(|_| AdoptError::Ends)??.ok_or(AdoptError::Unknown)?;
+        let batch = read
+            .await
+            .map_err(|_| AdoptError::Ends)??
+            .ok_or(AdoptError::Unknown)?;
         if batch.session != *id {
             return Err(AdoptError::Unknown);
         }
-        self.recording().record.store(batch.clone()).await.map_err(AdoptError::NotRecorded)?;
-        batch.put(&self.journal, key, known.last).await.map_err(AdoptError::NotStored)
+        self.recording()
+            .record
+            .store(batch.clone())
+            .await
+            .map_err(AdoptError::NotRecorded)?;
+        batch
+            .put(&self.journal, key, known.last)
+            .await
+            .map_err(AdoptError::NotStored)
     }
 }
 
@@ -196,8 +220,16 @@ impl Sessions {
             // Where that fails the id is not opened.
             let _ = tokio::task::spawn_blocking(move || journal.remove(key)).await;
         }
-        let own = Own { epoch, is_new: true, is_shut: false };
-        self.shared().registry().ownership.owned.insert(id.clone(), own);
+        let own = Own {
+            epoch,
+            is_new: true,
+            is_shut: false,
+        };
+        self.shared()
+            .registry()
+            .ownership
+            .owned
+            .insert(id.clone(), own);
     }
 
     /// The number of the last entry of this machine's copy of a session; 0: there is none.
@@ -227,7 +259,9 @@ impl Sessions {
         }
         self.left(id).await;
         let journal = self.journal();
-        let Some(first) = batches.first() else { return Ok(()) };
+        let Some(first) = batches.first() else {
+            return Ok(());
+        };
         let (key, mut last) = match (self.copy_of(id), &first.facts) {
             (Some(copy), _) => copy,
             (None, Some(facts)) => match journal.create_again(id.as_str(), facts) {
@@ -236,14 +270,27 @@ impl Sessions {
                     (key, 0)
                 }
                 // Created by another call, and not stored yet.
-                Err(_) => return Err(CopyError::Gap { copied: 0, first: first.first }),
+                Err(_) => {
+                    return Err(CopyError::Gap {
+                        copied: 0,
+                        first: first.first,
+                    });
+                }
             },
-            (None, None) => return Err(CopyError::Gap { copied: 0, first: first.first }),
+            (None, None) => {
+                return Err(CopyError::Gap {
+                    copied: 0,
+                    first: first.first,
+                });
+            }
         };
         let mut ticket = None;
         for batch in &batches {
             if batch.first > last + 1 {
-                return Err(CopyError::Gap { copied: last, first: batch.first });
+                return Err(CopyError::Gap {
+                    copied: last,
+                    first: batch.first,
+                });
             }
             ticket = Some(batch.put(journal, key, last));
             last = last.max(batch.last());
@@ -263,20 +310,29 @@ impl Sessions {
     ///
     /// # Cancel safety
     /// Dropped, that entry may or may not be in the record: begin again, with a later epoch.
-    pub async fn adopt(&self, id: &SessionId, epoch: u64, begins_anew: bool) -> Result<(), AdoptError> {
+    pub async fn adopt(
+        &self,
+        id: &SessionId,
+        epoch: u64,
+        begins_anew: bool,
+    ) -> Result<(), AdoptError> {
         let shared = self.shared();
         self.release(id);
         self.left(id).await;
         let recording = shared.recording();
         let host = recording.record.host().to_owned();
-        let fact =
-            |fact, message| HostFact { fact: Some(fact), message: Some(message), ..HostFact::default() };
+        let fact = |fact, message| HostFact {
+            fact: Some(fact),
+            message: Some(message),
+            ..HostFact::default()
+        };
         let mut facts = vec![fact(Fact::Moved, host)];
         match recording.take_dropped(id) {
             0 => {}
             count => {
-                let message =
-                    format!("{count} entries of this host did not get into the record, and are dropped");
+                let message = format!(
+                    "{count} entries of this host did not get into the record, and are dropped"
+                );
                 facts.push(fact(Fact::ProcessEnded, message));
             }
         }
@@ -285,7 +341,14 @@ impl Sessions {
         if registry.is_over {
             return Err(AdoptError::Ends);
         }
-        registry.ownership.owned.insert(id.clone(), Own { epoch, is_new: false, is_shut: false });
+        registry.ownership.owned.insert(
+            id.clone(),
+            Own {
+                epoch,
+                is_new: false,
+                is_shut: false,
+            },
+        );
         Ok(())
     }
 
@@ -339,11 +402,20 @@ impl Sessions {
     pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Result<Shut<'a>, HandOverError> {
         let shared = self.shared();
         let mut registry = shared.registry();
-        let own = registry.ownership.owned.get_mut(id).filter(|own| !own.is_new);
+        let own = registry
+            .ownership
+            .owned
+            .get_mut(id)
+            .filter(|own| !own.is_new);
         let own = own.ok_or(HandOverError::NotOwned)?;
         match std::mem::replace(&mut own.is_shut, true) {
             true => Err(HandOverError::Busy),
-            false => Ok(Shut { shared, id, epoch: own.epoch, is_lost: false }),
+            false => Ok(Shut {
+                shared,
+                id,
+                epoch: own.epoch,
+                is_lost: false,
+            }),
         }
     }
 
@@ -361,7 +433,12 @@ impl Sessions {
             let handle = registry.live.get(id);
             let is_busy = handle.is_some_and(|handle| handle.shown.get().open_turns > 0);
             let listeners = handle.map_or(0, |handle| handle.tail.listeners());
-            Owned { id: id.clone(), epoch: own.epoch, is_busy, listeners }
+            Owned {
+                id: id.clone(),
+                epoch: own.epoch,
+                is_busy,
+                listeners,
+            }
         });
         owned.collect()
     }
@@ -369,7 +446,10 @@ impl Sessions {
     /// How many entries were dropped because they did not get into the record.
     #[must_use]
     pub fn dropped_entries(&self) -> u64 {
-        self.shared().recording.as_ref().map_or(0, Recording::dropped)
+        self.shared()
+            .recording
+            .as_ref()
+            .map_or(0, Recording::dropped)
     }
 }
 
@@ -410,12 +490,20 @@ impl<'a> NewId<'a> {
     pub(crate) fn take(shared: &'a Shared, id: &'a SessionId) -> Result<Self, SessionRefused> {
         let mut registry = shared.registry();
         let Some(own) = registry.ownership.owned.get_mut(id) else {
-            return Err(ends::refused(AttachRefusal::Unavailable, "this host does not own the session"));
+            return Err(ends::refused(
+                AttachRefusal::Unavailable,
+                "this host does not own the session",
+            ));
         };
         if !std::mem::replace(&mut own.is_new, false) {
             return Err(ends::exists());
         }
-        Ok(Self { shared, id, epoch: own.epoch, is_kept: false })
+        Ok(Self {
+            shared,
+            id,
+            epoch: own.epoch,
+            is_kept: false,
+        })
     }
 
     pub(crate) fn keep(mut self) {
@@ -447,7 +535,9 @@ pub(crate) struct Leaves {
 impl Leaves {
     /// The record takes nothing more of the session, which has ended.
     pub(crate) async fn without_record(&self, epoch: u64, why: NotRecorded) {
-        let Some(shared) = self.shared.upgrade() else { return };
+        let Some(shared) = self.shared.upgrade() else {
+            return;
+        };
         let NotRecorded::Refused(why) = why else {
             tracing::warn!(session = %self.id, epoch, "{why}; it is not served any more");
             shared.registry().ownership.lose(&self.id, epoch);
@@ -455,9 +545,15 @@ impl Leaves {
         };
         shared.registry().ownership.shut(&self.id, epoch, true);
         let dropped = shared.recording().take_dropped(&self.id);
-        let message = format!("{dropped} entries did not get into the record, and are dropped: {why}");
-        let fact = HostFact { fact: Some(Fact::ProcessEnded), message: Some(message), ..HostFact::default() };
-        let mended = tokio::time::timeout(MEND, shared.take_over(&self.id, epoch, vec![fact], false)).await;
+        let message =
+            format!("{dropped} entries did not get into the record, and are dropped: {why}");
+        let fact = HostFact {
+            fact: Some(Fact::ProcessEnded),
+            message: Some(message),
+            ..HostFact::default()
+        };
+        let mended =
+            tokio::time::timeout(MEND, shared.take_over(&self.id, epoch, vec![fact], false)).await;
         let mut registry = shared.registry();
         match mended {
             Ok(Ok(())) => registry.ownership.shut(&self.id, epoch, false),
@@ -474,11 +570,18 @@ impl Drop for Leaves {
         if let Some(shared) = self.shared.upgrade() {
             let mut registry = shared.registry();
             let ownership = &mut registry.ownership;
-            if ownership.leaving.get(&self.id).is_some_and(|tail| Arc::ptr_eq(tail, &self.tail)) {
+            if ownership
+                .leaving
+                .get(&self.id)
+                .is_some_and(|tail| Arc::ptr_eq(tail, &self.tail))
+            {
                 ownership.leaving.remove(&self.id);
             }
             let is_own = |own: mpsc::Sender<Command>| {
-                registry.live.get(&self.id).is_some_and(|handle| own.same_channel(&handle.commands))
+                registry
+                    .live
+                    .get(&self.id)
+                    .is_some_and(|handle| own.same_channel(&handle.commands))
             };
             // Without a sender nothing has it any more.
             if self.commands.upgrade().is_some_and(is_own) {

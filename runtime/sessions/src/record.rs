@@ -48,7 +48,11 @@ pub trait Record: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// Dropped, it may or may not be removed.
-    fn remove(&self, session: &SessionId, epoch: u64) -> BoxFuture<'static, Result<(), NotRecorded>>;
+    fn remove(
+        &self,
+        session: &SessionId,
+        epoch: u64,
+    ) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
     /// Stores the content of a file under its SHA-256 in hex, before an entry that names it. It goes with the session.
     /// Waits as [`Record::store`] does.
@@ -128,7 +132,11 @@ impl Batch {
             ticket = journal.put_entries(key, from, count, lines);
         }
         if let Some(facts) = &self.facts {
-            let settled = if self.is_settled { Settled::Yes } else { Settled::No };
+            let settled = if self.is_settled {
+                Settled::Yes
+            } else {
+                Settled::No
+            };
             ticket = journal.put_facts(key, self.last().max(known), facts, settled);
         }
         for mark in &self.marks {
@@ -169,14 +177,21 @@ struct Dropped {
 
 impl Recording {
     pub(crate) fn new(record: Arc<dyn Record>) -> Self {
-        Self { record, dropped: Arc::default() }
+        Self {
+            record,
+            dropped: Arc::default(),
+        }
     }
 
     /// Notes entries that no one will hear of.
     pub(crate) fn drop_entries(&self, id: &SessionId, count: u64) {
         tracing::warn!(session = %id, count, "entries that are not in the record are dropped");
         self.dropped.total.fetch_add(count, Ordering::Relaxed);
-        let mut of = self.dropped.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of = self
+            .dropped
+            .of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if of.len() < REMEMBERED || of.contains_key(id) {
             *of.entry(id.clone()).or_default() += count;
         }
@@ -184,12 +199,19 @@ impl Recording {
 
     /// How many entries of a session were dropped since this was asked last.
     pub(crate) fn take_dropped(&self, id: &SessionId) -> u64 {
-        self.dropped.of.lock().unwrap_or_else(PoisonError::into_inner).remove(id).unwrap_or(0)
+        self.dropped
+            .of
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(id)
+            .unwrap_or(0)
     }
 
     /// Why nothing new is begun, as a sentence.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.record.trouble().map(|why| format!("the record cannot be written: {why}"))
+        self.record
+            .trouble()
+            .map(|why| format!("the record cannot be written: {why}"))
     }
 
     pub(crate) fn dropped(&self) -> u64 {

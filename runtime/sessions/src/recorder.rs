@@ -69,8 +69,13 @@ struct OnWay<T> {
 
 impl<T> std::fmt::Debug for Before<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let on_way = self.on_way.as_ref().map(|on_way| (on_way.batch.first, on_way.batch.count));
-        f.debug_struct("Before").field("on_way", &on_way).finish_non_exhaustive()
+        let on_way = self
+            .on_way
+            .as_ref()
+            .map(|on_way| (on_way.batch.first, on_way.batch.count));
+        f.debug_struct("Before")
+            .field("on_way", &on_way)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,7 +88,13 @@ pub(crate) struct Stored<T> {
 
 impl<T> Recorder<T> {
     /// Writes behind what the tail has, under an epoch.
-    pub(crate) fn new(journal: Journal, key: SessionKey, id: SessionId, epoch: u64, tail: Arc<Tail>) -> Self {
+    pub(crate) fn new(
+        journal: Journal,
+        key: SessionKey,
+        id: SessionId,
+        epoch: u64,
+        tail: Arc<Tail>,
+    ) -> Self {
         let entries = Entries::new(id, epoch, tail.stored());
         Self {
             journal,
@@ -100,12 +111,22 @@ impl<T> Recorder<T> {
 
     /// All that is written goes into this record first.
     pub(crate) fn record_first(&mut self, recording: Recording) {
-        let before = Before { recording, facts: None, on_way: None, is_over: false };
+        let before = Before {
+            recording,
+            facts: None,
+            on_way: None,
+            is_over: false,
+        };
         self.before = Some(Box::new(before));
     }
 
     /// Writes an entry, and says its number.
-    pub(crate) fn entry<B: Body>(&mut self, turn: Option<TurnId>, body: B, meta: Option<Meta>) -> u64 {
+    pub(crate) fn entry<B: Body>(
+        &mut self,
+        turn: Option<TurnId>,
+        body: B,
+        meta: Option<Meta>,
+    ) -> u64 {
         self.entries.entry(turn, body, meta)
     }
 
@@ -126,12 +147,17 @@ impl<T> Recorder<T> {
 
     /// Hands on what was gathered: to the journal, or to the record where nothing is on its way there.
     pub(crate) fn flush(&mut self) {
-        let has_facts = self.before.as_ref().is_some_and(|before| before.facts.is_some());
+        let has_facts = self
+            .before
+            .as_ref()
+            .is_some_and(|before| before.facts.is_some());
         let has_more = self.entries.count() > 0 || !self.marks.is_empty() || has_facts;
         if !has_more && self.then.is_empty() {
             return;
         }
-        let Some(before) = &mut self.before else { return self.flush_to_journal() };
+        let Some(before) = &mut self.before else {
+            return self.flush_to_journal();
+        };
         if before.on_way.is_some() || before.is_over {
             return;
         }
@@ -139,7 +165,13 @@ impl<T> Recorder<T> {
         if !has_more {
             let ticket = self.last_ticket();
             let (first, last) = (self.entries.last() + 1, self.entries.last());
-            return self.unstored.push_back(Unstored { ticket, first, last, lines: Bytes::new(), then });
+            return self.unstored.push_back(Unstored {
+                ticket,
+                first,
+                last,
+                lines: Bytes::new(),
+                then,
+            });
         }
         let (session, epoch) = (self.entries.id().clone(), self.entries.epoch());
         let (first, count, lines) = self.entries.take();
@@ -149,9 +181,22 @@ impl<T> Recorder<T> {
         let is_settled = facts.as_ref().is_some_and(is_last) && marks.is_empty();
         let facts = facts.map(|facts| facts.bytes);
         self.unstored_bytes += lines.len();
-        let batch = Batch { session, epoch, first, count, lines, facts, is_settled, marks };
+        let batch = Batch {
+            session,
+            epoch,
+            first,
+            count,
+            lines,
+            facts,
+            is_settled,
+            marks,
+        };
         let recorded = before.recording.record.store(batch.clone());
-        before.on_way = Some(OnWay { recorded, batch, then });
+        before.on_way = Some(OnWay {
+            recorded,
+            batch,
+            then,
+        });
     }
 
     fn flush_to_journal(&mut self) {
@@ -168,12 +213,20 @@ impl<T> Recorder<T> {
         let ticket = ticket.unwrap_or_else(|| self.last_ticket());
         self.unstored_bytes += lines.len();
         let then = std::mem::take(&mut self.then);
-        self.unstored.push_back(Unstored { ticket, first, last, lines, then });
+        self.unstored.push_back(Unstored {
+            ticket,
+            first,
+            last,
+            lines,
+            then,
+        });
     }
 
     /// That of the last that was put.
     fn last_ticket(&self) -> Ticket {
-        self.unstored.back().map_or_else(Ticket::stored, |unstored| unstored.ticket.clone())
+        self.unstored
+            .back()
+            .map_or_else(Ticket::stored, |unstored| unstored.ticket.clone())
     }
 
     /// Puts the facts, as of all that was written so far.
@@ -183,12 +236,22 @@ impl<T> Recorder<T> {
             // They have what the marks say.
             self.marks.clear();
             let (last, is_settled) = (self.entries.last(), facts.open.is_empty());
-            before.facts = Some(GatheredFacts { bytes: bytes.into(), last, is_settled });
+            before.facts = Some(GatheredFacts {
+                bytes: bytes.into(),
+                last,
+                is_settled,
+            });
             return self.flush();
         }
         self.flush();
-        let settled = if facts.open.is_empty() { Settled::Yes } else { Settled::No };
-        self.journal.put_facts(self.key, self.entries.last(), &bytes, settled).detach();
+        let settled = if facts.open.is_empty() {
+            Settled::Yes
+        } else {
+            Settled::No
+        };
+        self.journal
+            .put_facts(self.key, self.entries.last(), &bytes, settled)
+            .detach();
     }
 
     /// The number of the last entry that was written.
@@ -203,10 +266,9 @@ impl<T> Recorder<T> {
 
     /// Whether all is stored.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_recorded = self
-            .before
-            .as_ref()
-            .is_none_or(|before| before.on_way.is_none() && before.facts.is_none() && self.marks.is_empty());
+        let is_recorded = self.before.as_ref().is_none_or(|before| {
+            before.on_way.is_none() && before.facts.is_none() && self.marks.is_empty()
+        });
         self.unstored.is_empty() && self.entries.bytes() == 0 && self.then.is_empty() && is_recorded
     }
 
@@ -223,7 +285,11 @@ impl<T> Recorder<T> {
     /// # Cancel safety
     /// Loses nothing.
     pub(crate) async fn stored(&mut self) -> Result<Stored<T>, NotRecorded> {
-        while let Some(on_way) = self.before.as_mut().and_then(|before| before.on_way.as_mut()) {
+        while let Some(on_way) = self
+            .before
+            .as_mut()
+            .and_then(|before| before.on_way.as_mut())
+        {
             let oldest = self.unstored.front_mut();
             let is_some = oldest.is_some();
             tokio::select! {
@@ -249,53 +315,95 @@ impl<T> Recorder<T> {
 
     /// The record has taken what was on its way, which then goes to the journal, or has not.
     fn recorded(&mut self, recorded: Result<(), NotRecorded>) -> Result<(), NotRecorded> {
-        let Some(before) = &mut self.before else { return Ok(()) };
+        let Some(before) = &mut self.before else {
+            return Ok(());
+        };
         if let Err(why) = recorded {
             before.is_over = true;
             // Nothing more is to be waited for; what was on its way is still counted.
-            before.on_way.iter_mut().for_each(|on_way| on_way.recorded = Box::pin(std::future::pending()));
+            before
+                .on_way
+                .iter_mut()
+                .for_each(|on_way| on_way.recorded = Box::pin(std::future::pending()));
             return Err(why);
         }
-        let Some(OnWay { batch, then, .. }) = before.on_way.take() else { return Ok(()) };
+        let Some(OnWay { batch, then, .. }) = before.on_way.take() else {
+            return Ok(());
+        };
         let mut ticket = batch.put(&self.journal, self.key, batch.first - 1);
         if batch.is_empty() {
             ticket = self.last_ticket();
         }
         let (first, last) = (batch.first, batch.last());
-        self.unstored.push_back(Unstored { ticket, first, last, lines: batch.lines, then });
+        self.unstored.push_back(Unstored {
+            ticket,
+            first,
+            last,
+            lines: batch.lines,
+            then,
+        });
         self.flush();
         Ok(())
     }
 
     /// The oldest that was put is stored, or is not.
     fn take_stored(&mut self, result: Result<(), NotStored>) -> Stored<T> {
-        let Some(unstored) = self.unstored.pop_front() else { return Stored { result, then: Vec::new() } };
+        let Some(unstored) = self.unstored.pop_front() else {
+            return Stored {
+                result,
+                then: Vec::new(),
+            };
+        };
         self.unstored_bytes -= unstored.lines.len();
         if unstored.last >= unstored.first {
             match &result {
-                Ok(()) => self.tail.publish(unstored.first, unstored.last, unstored.lines),
+                Ok(()) => self
+                    .tail
+                    .publish(unstored.first, unstored.last, unstored.lines),
                 Err(why) => {
                     let (from, to) = (unstored.first, unstored.last);
                     tracing::warn!(session = %self.entries.id(), from, to, "entries are lost: {why}");
                 }
             }
         }
-        Stored { result, then: unstored.then }
+        Stored {
+            result,
+            then: unstored.then,
+        }
     }
 
     /// How many of what is to follow are meant.
     pub(crate) fn count(&self, mut is_meant: impl FnMut(&T) -> bool) -> usize {
-        let on_way = self.before.iter().flat_map(|before| &before.on_way).flat_map(|on_way| &on_way.then);
-        let thens = self.unstored.iter().flat_map(|unstored| &unstored.then).chain(on_way).chain(&self.then);
+        let on_way = self
+            .before
+            .iter()
+            .flat_map(|before| &before.on_way)
+            .flat_map(|on_way| &on_way.then);
+        let thens = self
+            .unstored
+            .iter()
+            .flat_map(|unstored| &unstored.then)
+            .chain(on_way)
+            .chain(&self.then);
         thens.filter(|then| is_meant(then)).count()
     }
 
     /// Takes back what was to follow from entries that are not stored yet.
     pub(crate) fn take_back(&mut self, mut is_meant: impl FnMut(&T) -> bool) -> Vec<T> {
-        let on_way = self.before.iter_mut().filter_map(|before| before.on_way.as_mut());
+        let on_way = self
+            .before
+            .iter_mut()
+            .filter_map(|before| before.on_way.as_mut());
         let unstored = self.unstored.iter_mut().map(|unstored| &mut unstored.then);
-        let thens = unstored.chain(on_way.map(|on_way| &mut on_way.then)).chain([&mut self.then]);
-        thens.flat_map(|then| then.extract_if(.., |then| is_meant(then)).collect::<Vec<_>>()).collect()
+        let thens = unstored
+            .chain(on_way.map(|on_way| &mut on_way.then))
+            .chain([&mut self.then]);
+        thens
+            .flat_map(|then| {
+                then.extract_if(.., |then| is_meant(then))
+                    .collect::<Vec<_>>()
+            })
+            .collect()
     }
 }
 
@@ -305,7 +413,8 @@ impl<T> Drop for Before<T> {
         if let Some(on_way) = &self.on_way
             && on_way.batch.count > 0
         {
-            self.recording.drop_entries(&on_way.batch.session, u64::from(on_way.batch.count));
+            self.recording
+                .drop_entries(&on_way.batch.session, u64::from(on_way.batch.count));
         }
     }
 }
@@ -315,7 +424,9 @@ impl<T> Drop for Recorder<T> {
         if let Some(before) = &self.before
             && self.entries.count() > 0
         {
-            before.recording.drop_entries(self.entries.id(), u64::from(self.entries.count()));
+            before
+                .recording
+                .drop_entries(self.entries.id(), u64::from(self.entries.count()));
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use trunkline_journal::{Journal, ReadError, SessionKey, Ticket};
 use trunkline_protocol::{
-    AdapterBody, Category, Context, Delivered, Fact, Failure, HostFact, RelayBody, RequestDecided, SessionId,
-    SteerResult, StopReason, ToolEnd, TurnComplete,
+    AdapterBody, Category, Context, Delivered, Fact, Failure, HostFact, RelayBody, RequestDecided,
+    SessionId, SteerResult, StopReason, ToolEnd, TurnComplete,
 };
 
 use crate::{ends, entries::Entries, facts::Facts, open::Open, record::Batch};
@@ -20,10 +20,14 @@ const MOVED: &str = "the host of this turn lost the session, and another has tak
 /// What an earlier recovery has closed already is not closed again.
 pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, ReadError> {
     let Some(facts) = Facts::read(journal, key)? else {
-        tracing::warn!("a session of the journal has no facts that can be read; it is left as it is");
+        tracing::warn!(
+            "a session of the journal has no facts that can be read; it is left as it is"
+        );
         return Ok(Ticket::stored());
     };
-    let Ok(id) = SessionId::new(&facts.id) else { return Ok(Ticket::stored()) };
+    let Ok(id) = SessionId::new(&facts.id) else {
+        return Ok(Ticket::stored());
+    };
     let known = journal.known(key).map_or(0, |known| known.last);
     let mut entries = Entries::new(id, journal.epoch(), known);
     if !facts.open.is_empty() {
@@ -47,14 +51,18 @@ pub(crate) fn take_over(
     mut written: Vec<HostFact>,
     begins_anew: bool,
 ) -> Result<Option<Batch>, ReadError> {
-    let Some(mut facts) = Facts::read(journal, key)? else { return Ok(None) };
+    let Some(mut facts) = Facts::read(journal, key)? else {
+        return Ok(None);
+    };
     if begins_anew
         && facts.lose_context()
         && let Some(first) = written.first_mut()
     {
         first.context = Some(Context::Lost);
     }
-    let Ok(id) = SessionId::new(&facts.id) else { return Ok(None) };
+    let Ok(id) = SessionId::new(&facts.id) else {
+        return Ok(None);
+    };
     let known = journal.known(key).map_or(0, |known| known.last);
     let mut entries = Entries::new(id, epoch, known);
     for fact in written {
@@ -74,11 +82,25 @@ fn settle(mut facts: Facts, mut entries: Entries, why: &str) -> Batch {
     let (session, epoch) = (entries.id().clone(), entries.epoch());
     let (first, count, lines) = entries.take();
     let facts = Some(facts.to_bytes().into());
-    Batch { session, epoch, first, count, lines, facts, is_settled: true, marks: Vec::new() }
+    Batch {
+        session,
+        epoch,
+        first,
+        count,
+        lines,
+        facts,
+        is_settled: true,
+        marks: Vec::new(),
+    }
 }
 
 /// Writes that what is open has ended: requests, tools, steers, turns, in this order.
-pub(crate) fn close(open: Open, entries: &mut Entries, why: &str, end: impl Fn(Delivered) -> TurnComplete) {
+pub(crate) fn close(
+    open: Open,
+    entries: &mut Entries,
+    why: &str,
+    end: impl Fn(Delivered) -> TurnComplete,
+) {
     for request in open.requests {
         let decided = RequestDecided {
             request_id: request.id.0,
@@ -89,7 +111,11 @@ pub(crate) fn close(open: Open, entries: &mut Entries, why: &str, end: impl Fn(D
             reason: Some(StopReason::Shutdown),
             by: None,
         };
-        entries.entry(request.turn.map(|turn| turn.0), RelayBody::from(decided), None);
+        entries.entry(
+            request.turn.map(|turn| turn.0),
+            RelayBody::from(decided),
+            None,
+        );
     }
     for tool in open.tools {
         let end = ToolEnd {

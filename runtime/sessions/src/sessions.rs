@@ -17,9 +17,9 @@ use tokio::{
 use trunkline_host::{EventDelivery, Host, SessionOptions};
 use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
 use trunkline_protocol::{
-    AttachRefusal, Json, Meta, OnSlow, Role, SessionAttach, SessionAttached, SessionClosed, SessionHistory,
-    SessionHistoryResult, SessionId, SessionRefused, SessionStart, SessionState, SessionsList,
-    SessionsListResult,
+    AttachRefusal, Json, Meta, OnSlow, Role, SessionAttach, SessionAttached, SessionClosed,
+    SessionHistory, SessionHistoryResult, SessionId, SessionRefused, SessionStart, SessionState,
+    SessionsList, SessionsListResult,
 };
 
 use crate::{
@@ -119,12 +119,18 @@ impl Shared {
 
 impl InMemory for Shared {
     fn activity(&self, id: &str) -> Option<Activity> {
-        self.registry().live.get(id).map(|handle| handle.shown.get())
+        self.registry()
+            .live
+            .get(id)
+            .map(|handle| handle.shown.get())
     }
 
     fn in_state(&self, state: SessionState) -> Vec<SessionKey> {
         let registry = self.registry();
-        let those = registry.live.values().filter(|handle| handle.shown.state() == state);
+        let those = registry
+            .live
+            .values()
+            .filter(|handle| handle.shown.state() == state);
         those.map(|handle| handle.key).collect()
     }
 
@@ -139,7 +145,11 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`OpenError`]. What is damaged is handed over beside the sessions.
-    pub fn open(host: Host, folder: &Path, options: Options) -> Result<(Self, Vec<Damaged>), OpenError> {
+    pub fn open(
+        host: Host,
+        folder: &Path,
+        options: Options,
+    ) -> Result<(Self, Vec<Damaged>), OpenError> {
         let (journal, opened) = Journal::open(folder, options)?;
         host.hide(folder);
         let mut closed = Vec::new();
@@ -151,7 +161,9 @@ impl Sessions {
         }
         // A hub that attaches counts on from there.
         for stored in closed {
-            journal.wait(&stored).map_err(|why| OpenError::not_written(folder, &why))?;
+            journal
+                .wait(&stored)
+                .map_err(|why| OpenError::not_written(folder, &why))?;
         }
         Ok((Self::over(host, journal, None), opened.damaged))
     }
@@ -170,7 +182,10 @@ impl Sessions {
     ) -> Result<(Self, Vec<Damaged>), OpenError> {
         let (journal, opened) = Journal::open(folder, options)?;
         host.hide(folder);
-        Ok((Self::over(host, journal, Some(Recording::new(record))), opened.damaged))
+        Ok((
+            Self::over(host, journal, Some(Recording::new(record))),
+            opened.damaged,
+        ))
     }
 
     fn over(host: Host, journal: Journal, recording: Option<Recording>) -> Self {
@@ -182,7 +197,10 @@ impl Sessions {
             // A name is never given twice, in any epoch.
             listeners: AtomicU64::new(0),
         };
-        Self { shared: Arc::new(shared), visitor: None }
+        Self {
+            shared: Arc::new(shared),
+            visitor: None,
+        }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -192,7 +210,10 @@ impl Sessions {
     /// The same sessions as a visitor sees them: what it opens is its own.
     #[must_use]
     pub fn for_visitor(&self, visitor: Arc<Visitor>) -> Self {
-        Self { shared: self.shared.clone(), visitor: Some(visitor) }
+        Self {
+            shared: self.shared.clone(),
+            visitor: Some(visitor),
+        }
     }
 
     /// Who asks; `None` is the user whose host this is.
@@ -222,14 +243,18 @@ impl Sessions {
         meta: Option<Meta>,
         title: Option<&str>,
     ) -> Result<Listener, StartError> {
-        let read_only = |why: String| StartError::Refused(ends::refused(AttachRefusal::ReadOnly, why));
+        let read_only =
+            |why: String| StartError::Refused(ends::refused(AttachRefusal::ReadOnly, why));
         let exists = || StartError::Refused(ends::exists());
         if let Some(visitor) = self.visitor().filter(|visitor| !visitor.may_open(agent)) {
             let why = match visitor.may_speak {
                 true => format!("{} may not use the agent {agent}", visitor.name),
                 false => format!("{} may only listen", visitor.name),
             };
-            return Err(StartError::Refused(ends::refused(AttachRefusal::Forbidden, why)));
+            return Err(StartError::Refused(ends::refused(
+                AttachRefusal::Forbidden,
+                why,
+            )));
         }
         let new = match &self.shared.recording {
             None if self.shared.journal.find(id.as_str()).is_some() => return Err(exists()),
@@ -243,7 +268,12 @@ impl Sessions {
         title.into_iter().for_each(|title| facts.entitle(title));
         facts.owner = self.visitor().map(|visitor| visitor.name.clone());
         let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
-        let options = SessionOptions { id: Some(id.clone()), start, meta, delivery: EventDelivery::Merged };
+        let options = SessionOptions {
+            id: Some(id.clone()),
+            start,
+            meta,
+            delivery: EventDelivery::Merged,
+        };
         let session = self
             .shared
             .host
@@ -254,9 +284,13 @@ impl Sessions {
             None => self.shared.journal.create(id.as_str(), &bytes),
             Some(_) => self.shared.journal.create_again(id.as_str(), &bytes),
         };
-        let Ok((key, created)) = created else { return Err(exists()) };
+        let Ok((key, created)) = created else {
+            return Err(exists());
+        };
         created.detach();
-        let epoch = new.as_ref().map_or_else(|| self.shared.journal.epoch(), |new| new.epoch);
+        let epoch = new
+            .as_ref()
+            .map_or_else(|| self.shared.journal.epoch(), |new| new.epoch);
         let tail = Arc::new(Tail::new(0));
         let handle = self.load(NewLive {
             host: self.shared.host.clone(),
@@ -289,7 +323,10 @@ impl Sessions {
         }
         let (commands, inbox) = mpsc::channel(INBOX);
         let (key, id, tail, epoch) = (new.key, new.id.clone(), new.tail.clone(), new.epoch);
-        let origin = Arc::new(Origin { owner: new.facts.owner.clone(), agent: new.facts.agent.clone() });
+        let origin = Arc::new(Origin {
+            owner: new.facts.owner.clone(),
+            agent: new.facts.agent.clone(),
+        });
         let live = Box::new(Live::new(new));
         let shown = live.shown();
         let leaves = Leaves {
@@ -305,7 +342,15 @@ impl Sessions {
                 leaves.without_record(epoch, why).await;
             }
         });
-        let handle = Handle { key, epoch, task, origin, tail, shown, commands };
+        let handle = Handle {
+            key,
+            epoch,
+            task,
+            origin,
+            tail,
+            shown,
+            commands,
+        };
         registry.live.insert(id, handle.clone());
         // Those that have ended are forgotten.
         while registry.tasks.try_join_next().is_some() {}
@@ -349,7 +394,16 @@ impl Sessions {
         };
         (
             listener,
-            Command::Joined(no, Box::new(Joined { role, name, secrets, answers: sender, joined })),
+            Command::Joined(
+                no,
+                Box::new(Joined {
+                    role,
+                    name,
+                    secrets,
+                    answers: sender,
+                    joined,
+                }),
+            ),
             now,
         )
     }
@@ -377,8 +431,12 @@ impl Sessions {
     ///
     /// # Cancel safety
     /// Dropping the future leaves nothing behind.
-    pub async fn join(&self, id: &SessionId) -> Result<(SessionAttached, Listener), SessionRefused> {
-        self.attach_from(id, &SessionAttach::default(), From::Now).await
+    pub async fn join(
+        &self,
+        id: &SessionId,
+    ) -> Result<(SessionAttached, Listener), SessionRefused> {
+        self.attach_from(id, &SessionAttach::default(), From::Now)
+            .await
     }
 
     async fn attach_from(
@@ -438,14 +496,18 @@ impl Sessions {
             last_seq: Some(last_seq),
         };
         if attach.after > stored {
-            let message = format!("the session has {stored} entries, and {} were claimed", attach.after);
+            let message = format!(
+                "the session has {stored} entries, and {} were claimed",
+                attach.after
+            );
             return Err(refused(AttachRefusal::Ahead, message, stored));
         }
         if let Some(epoch) = attach.epoch
             && attach.after > 0
         {
             let (journal, key, after) = (self.shared.journal.clone(), handle.key, attach.after);
-            let forked = tokio::task::spawn_blocking(move || fork(&journal, key, after, epoch)).await;
+            let forked =
+                tokio::task::spawn_blocking(move || fork(&journal, key, after, epoch)).await;
             if let Some(common) = forked.ok().flatten() {
                 let message = format!("entry {after} is of another epoch than {epoch}");
                 return Err(refused(AttachRefusal::Forked, message, common));
@@ -456,12 +518,21 @@ impl Sessions {
 
     /// The session in memory, loaded where it is not.
     async fn handle(&self, id: &SessionId) -> Result<Handle, SessionRefused> {
-        let unknown = || ends::refused(AttachRefusal::Unknown, "the journal has no session of this id");
+        let unknown = || {
+            ends::refused(
+                AttachRefusal::Unknown,
+                "the journal has no session of this id",
+            )
+        };
         if let Some(handle) = self.in_memory(id) {
             if !self.sees(&handle.origin) {
                 return Err(unknown());
             }
-            return self.shared.serves(id).map(|_| handle).map_err(|why| why.unwrap_or_else(ends::moved));
+            return self
+                .shared
+                .serves(id)
+                .map(|_| handle)
+                .map_err(|why| why.unwrap_or_else(ends::moved));
         }
         let journal = self.shared.journal.clone();
         let key = journal.find(id.as_str()).ok_or_else(unknown)?;
@@ -479,10 +550,14 @@ impl Sessions {
             Some(_) => unknown(),
             None => ends::refused(AttachRefusal::Gone, "the facts of this session are damaged"),
         })?;
-        if facts.id != id.as_str() || !is_seen(self.visitor(), facts.owner.as_deref(), &facts.agent) {
+        if facts.id != id.as_str() || !is_seen(self.visitor(), facts.owner.as_deref(), &facts.agent)
+        {
             return Err(unknown());
         }
-        let epoch = self.shared.serves(id).map_err(|why| why.unwrap_or_else(ends::moved))?;
+        let epoch = self
+            .shared
+            .serves(id)
+            .map_err(|why| why.unwrap_or_else(ends::moved))?;
         if let Some(handle) = self.in_memory(id) {
             return Ok(handle);
         }
@@ -499,7 +574,8 @@ impl Sessions {
             epoch,
             recording: self.shared.recording.clone(),
         };
-        self.load(new).ok_or_else(|| ends::refused(AttachRefusal::Unavailable, ENDS))
+        self.load(new)
+            .ok_or_else(|| ends::refused(AttachRefusal::Unavailable, ENDS))
     }
 
     /// The agent of a session, which is loaded where it is not in memory. `None` where there is none for who asks.
@@ -512,7 +588,11 @@ impl Sessions {
 
     pub(crate) fn in_memory(&self, id: &SessionId) -> Option<Handle> {
         let registry = self.shared.registry();
-        registry.live.get(id).filter(|handle| !handle.commands.is_closed()).cloned()
+        registry
+            .live
+            .get(id)
+            .filter(|handle| !handle.commands.is_closed())
+            .cloned()
     }
 
     fn sees(&self, origin: &Origin) -> bool {
@@ -531,7 +611,10 @@ impl Sessions {
         }
         let (journal, visitor) = (self.shared.journal.clone(), self.visitor.clone());
         let seen = tokio::task::spawn_blocking(move || {
-            let facts = journal.facts(key).ok()?.and_then(|bytes| Facts::of_bytes(&bytes))?;
+            let facts = journal
+                .facts(key)
+                .ok()?
+                .and_then(|bytes| Facts::of_bytes(&bytes))?;
             is_seen(visitor.as_deref(), facts.owner.as_deref(), &facts.agent).then_some(key)
         });
         // Given up with the runtime.
@@ -540,7 +623,11 @@ impl Sessions {
 
     fn forget(&self, id: &SessionId, gone: &Handle) {
         let mut registry = self.shared.registry();
-        if registry.live.get(id).is_some_and(|handle| handle.commands.same_channel(&gone.commands)) {
+        if registry
+            .live
+            .get(id)
+            .is_some_and(|handle| handle.commands.same_channel(&gone.commands))
+        {
             registry.live.remove(id);
         }
     }
@@ -554,7 +641,11 @@ impl Sessions {
             error,
         };
         let Some(key) = self.find(id).await else {
-            return result(None, None, Some("the journal has no session of this id".to_owned()));
+            return result(
+                None,
+                None,
+                Some("the journal has no session of this id".to_owned()),
+            );
         };
         let (from, to) = (asked.from.unwrap_or(1).max(1), asked.to.unwrap_or(u64::MAX));
         let mut reader = self.shared.journal.read(key, from);
@@ -587,13 +678,19 @@ impl Sessions {
     }
 
     /// The same, with the cursor behind each of the sessions, for one who puts lists of several journals together.
-    pub async fn list_with_cursors(&self, asked: SessionsList) -> (SessionsListResult, Vec<String>) {
+    pub async fn list_with_cursors(
+        &self,
+        asked: SessionsList,
+    ) -> (SessionsListResult, Vec<String>) {
         let (shared, visitor) = (self.shared.clone(), self.visitor.clone());
         let failed = SessionsListResult::to(asked.request_id.clone());
         let answered = tokio::task::spawn_blocking(move || {
             list::answer(&shared.journal, &*shared, visitor.as_deref(), &asked)
         });
-        let failed = SessionsListResult { error: Some("the host ends".to_owned()), ..failed };
+        let failed = SessionsListResult {
+            error: Some("the host ends".to_owned()),
+            ..failed
+        };
         answered.await.unwrap_or((failed, Vec::new()))
     }
 
@@ -602,7 +699,9 @@ impl Sessions {
     /// # Errors
     /// Why not: it is not known, it is in memory, or the disk does not do it.
     pub async fn remove(&self, id: &SessionId) -> Result<(), RemoveError> {
-        let Some(key) = self.find(id).await else { return Err(RemoveError::Unknown) };
+        let Some(key) = self.find(id).await else {
+            return Err(RemoveError::Unknown);
+        };
         if self.visitor().is_some_and(|visitor| !visitor.may_speak) {
             return Err(RemoveError::Denied);
         }
@@ -612,7 +711,11 @@ impl Sessions {
         if let Some(recording) = &self.shared.recording {
             // No one is let in meanwhile.
             let shut = self.shut(id).map_err(|_| RemoveError::InUse)?;
-            recording.record.remove(id, shut.epoch).await.map_err(RemoveError::NotRecorded)?;
+            recording
+                .record
+                .remove(id, shut.epoch)
+                .await
+                .map_err(RemoveError::NotRecorded)?;
             shut.lose();
         }
         let journal = self.shared.journal.clone();
@@ -624,7 +727,11 @@ impl Sessions {
     #[must_use]
     pub fn busy(&self) -> usize {
         let registry = self.shared.registry();
-        registry.live.values().filter(|handle| handle.shown.get().open_turns > 0).count()
+        registry
+            .live
+            .values()
+            .filter(|handle| handle.shown.get().open_turns > 0)
+            .count()
     }
 
     /// Ends with the host: each session in memory writes what ends, and leaves. Those of the journal stay. The journal
@@ -671,10 +778,17 @@ enum From {
 }
 
 /// What a hub hands over that is not stored.
-fn secrets(env: Option<&BTreeMap<String, String>>, mcp_servers: Option<&Json>) -> Option<Box<SessionStart>> {
+fn secrets(
+    env: Option<&BTreeMap<String, String>>,
+    mcp_servers: Option<&Json>,
+) -> Option<Box<SessionStart>> {
     (env.is_some() || mcp_servers.is_some()).then(|| {
         let (env, mcp_servers) = (env.cloned(), mcp_servers.cloned());
-        Box::new(SessionStart { env, mcp_servers, ..SessionStart::default() })
+        Box::new(SessionStart {
+            env,
+            mcp_servers,
+            ..SessionStart::default()
+        })
     })
 }
 
@@ -704,7 +818,9 @@ pub(crate) fn epoch_of(journal: &Journal, key: SessionKey, seq: u64) -> Option<u
     let mut line = Vec::new();
     journal.read(key, seq).next(&mut line, 1).ok()?;
     let line = line.split(|byte| *byte == b'\n').next()?;
-    serde_json::from_slice::<Epoch>(line).ok().map(|entry| entry.epoch)
+    serde_json::from_slice::<Epoch>(line)
+        .ok()
+        .map(|entry| entry.epoch)
 }
 
 /// Why a session was not removed.

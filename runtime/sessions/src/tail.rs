@@ -73,7 +73,10 @@ impl Tail {
             is_over: false,
             moves: false,
         };
-        Self { state: Mutex::new(state), changed: Notify::new() }
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -192,9 +195,13 @@ impl Tail {
 
 impl State {
     fn has_taken(&mut self, listener: ListenerNo, last: u64) {
-        let Some(taken) = self.listeners.get_mut(&listener) else { return };
+        let Some(taken) = self.listeners.get_mut(&listener) else {
+            return;
+        };
         let before = std::mem::replace(taken, last);
-        let Some(first) = self.chunks.front() else { return };
+        let Some(first) = self.chunks.front() else {
+            return;
+        };
         if before < first.last && last >= first.last {
             self.lacking -= 1;
             self.drop_taken();
@@ -220,17 +227,27 @@ impl State {
     }
 
     fn count_lacking(&mut self) {
-        let lacks = |first: &Chunk| self.listeners.values().filter(|taken| **taken < first.last).count();
+        let lacks = |first: &Chunk| {
+            self.listeners
+                .values()
+                .filter(|taken| **taken < first.last)
+                .count()
+        };
         self.lacking = self.chunks.front().map_or(0, lacks);
     }
 }
 
 /// The lines from the number `from` on, of lines whose first has the number `first`.
 pub(crate) fn from_number(lines: &[u8], first: u64, from: u64) -> &[u8] {
-    let Some(before) = usize::try_from(from - first).ok().and_then(|skipped| skipped.checked_sub(1)) else {
+    let Some(before) = usize::try_from(from - first)
+        .ok()
+        .and_then(|skipped| skipped.checked_sub(1))
+    else {
         return lines;
     };
-    let end = memchr::memchr_iter(b'\n', lines).nth(before).map_or(lines.len(), |end| end + 1);
+    let end = memchr::memchr_iter(b'\n', lines)
+        .nth(before)
+        .map_or(lines.len(), |end| end + 1);
     &lines[end..]
 }
 
@@ -239,7 +256,9 @@ mod tests {
     use super::*;
 
     fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
-        numbers.flat_map(|number| format!("{number}\n").into_bytes()).collect()
+        numbers
+            .flat_map(|number| format!("{number}\n").into_bytes())
+            .collect()
     }
 
     #[test]
@@ -298,6 +317,9 @@ mod tests {
             tail.publish(number, number, vec![b'x'; 10_000].into());
         }
         assert!(tail.lock().bytes <= KEPT);
-        assert!(matches!(tail.take(1, 0, &mut Vec::new()), Taken::Behind(74..76)));
+        assert!(matches!(
+            tail.take(1, 0, &mut Vec::new()),
+            Taken::Behind(74..76)
+        ));
     }
 }

@@ -20,7 +20,9 @@ impl Visitor {
     /// Whether it may have sessions of this agent.
     #[must_use]
     pub fn may_have(&self, agent: &str) -> bool {
-        self.agents.as_ref().is_none_or(|agents| agents.iter().any(|known| known == agent))
+        self.agents
+            .as_ref()
+            .is_none_or(|agents| agents.iter().any(|known| known == agent))
     }
 
     /// Whether it may open sessions of this agent.
@@ -62,7 +64,11 @@ mod tests {
             (own(true, Some(&["x"])), Some("a"), "y", false),
             (own(false, Some(&[])), Some("a"), "x", false),
         ] {
-            assert_eq!(visitor.sees(owner, agent), is, "{visitor:?} {owner:?} {agent}");
+            assert_eq!(
+                visitor.sees(owner, agent),
+                is,
+                "{visitor:?} {owner:?} {agent}"
+            );
         }
     }
 }

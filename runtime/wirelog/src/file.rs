@@ -9,8 +9,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, ftruncate, open,
-        openat, renameat, renameat_with, statat,
+        AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat,
+        ftruncate, open, openat, renameat, renameat_with, statat,
     },
     io::Errno,
 };
@@ -57,10 +57,18 @@ pub(crate) struct LogFile {
 impl LogFile {
     /// Makes the file. A log of an earlier run becomes `FILE.1`.
     pub(crate) fn open(path: &Path, limit: u64) -> Result<Self, OpenError> {
-        let failed = |why: io::Error| OpenError::Io { path: path.to_owned(), why };
-        let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        let failed = |why: io::Error| OpenError::Io {
+            path: path.to_owned(),
+            why,
+        };
+        let name = path
+            .file_name()
+            .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
         let name = name.to_string_lossy().into_owned();
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(parent, flags, Mode::empty()).map_err(|why| failed(why.into()))?;
         for name in [older(&name), name.clone()] {
@@ -78,13 +86,27 @@ impl LogFile {
             Err(why) => return Err(failed(why.into())),
         }
         let file = create(&folder, &name).map_err(|why| failed(why.into()))?;
-        Ok(Self { folder, name, file, size: 0, limit, is_torn: false })
+        Ok(Self {
+            folder,
+            name,
+            file,
+            size: 0,
+            limit,
+            is_torn: false,
+        })
     }
 
     /// Makes an empty older file where there is none.
     pub(crate) fn make_older(path: &Path) -> io::Result<PathBuf> {
-        let path = path.with_file_name(older(&path.file_name().unwrap_or_default().to_string_lossy()));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        let path = path.with_file_name(older(
+            &path.file_name().unwrap_or_default().to_string_lossy(),
+        ));
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+        {
             Err(why) if why.kind() != io::ErrorKind::AlreadyExists => Err(why),
             _ => Ok(path),
         }
@@ -110,7 +132,10 @@ impl LogFile {
             // Taken away by someone: theirs is what they have.
             Err(Errno::NOENT) => self.file = create(&self.folder, &self.name)?,
             Ok(_) => {
-                return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another file stands in its place"));
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "another file stands in its place",
+                ));
             }
             Err(why) => return Err(why.into()),
         }
@@ -182,7 +207,8 @@ fn older(name: &str) -> String {
 /// Whether a file is a log that no one writes, or empty.
 fn is_log(folder: &OwnedFd, name: &str) -> Result<bool, Errno> {
     // NONBLOCK: a FIFO would wait for a writer. NOCTTY: a terminal would become ours.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(folder, name, flags, Mode::empty())?;
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
         return Ok(false);
@@ -190,15 +216,19 @@ fn is_log(folder: &OwnedFd, name: &str) -> Result<bool, Errno> {
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     let mut first = Vec::new();
     let read = File::from(file).take(FIRST_BYTES).read_to_end(&mut first);
-    let is_record =
-        first.starts_with(b"{\"t\":") && memchr::memmem::find(&first, b"\"ev\":\"header\"").is_some();
+    let is_record = first.starts_with(b"{\"t\":")
+        && memchr::memmem::find(&first, b"\"ev\":\"header\"").is_some();
     Ok(read.is_ok() && (first.is_empty() || is_record))
 }
 
 /// Makes a file that is not there yet, locked as long as it is open.
 fn create(folder: &OwnedFd, name: &str) -> Result<File, Errno> {
-    let flags =
-        OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::WRONLY
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::EXCL
+        | OFlags::NOFOLLOW
+        | OFlags::CLOEXEC;
     lock(openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?)
 }
 

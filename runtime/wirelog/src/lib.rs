@@ -39,5 +39,7 @@ pub use file::OpenError;
 pub use lines::{LONGEST, Lines, Piece};
 pub use log::{QUEUE, WireLog, WireLogOptions};
 pub use read::{Entry, Reader};
-pub use record::{Header, OpenSession, Record, RecordEvent, RunningProcess, Text, VERSION, not_understood};
+pub use record::{
+    Header, OpenSession, Record, RecordEvent, RunningProcess, Text, VERSION, not_understood,
+};
 pub use sink::{Wire, WireEvent, WireSink};

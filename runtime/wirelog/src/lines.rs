@@ -38,10 +38,20 @@ impl Lines {
             if std::mem::take(&mut self.is_broken) {
                 self.clear();
             } else if self.rest.is_empty() && line.len() <= LONGEST + MARGIN {
-                each(Piece { line, omitted: 0, is_ended: true, is_whole: true });
+                each(Piece {
+                    line,
+                    omitted: 0,
+                    is_ended: true,
+                    is_whole: true,
+                });
             } else {
                 self.keep(line);
-                each(Piece { line: &self.rest, omitted: self.omitted, is_ended: true, is_whole: false });
+                each(Piece {
+                    line: &self.rest,
+                    omitted: self.omitted,
+                    is_ended: true,
+                    is_whole: false,
+                });
                 self.clear();
             }
         }
@@ -59,7 +69,12 @@ impl Lines {
     /// Hands over what stands behind the last LF, once.
     pub fn finish(&mut self, each: impl FnOnce(Piece<'_>)) {
         if !self.rest.is_empty() {
-            each(Piece { line: &self.rest, omitted: self.omitted, is_ended: false, is_whole: false });
+            each(Piece {
+                line: &self.rest,
+                omitted: self.omitted,
+                is_ended: false,
+                is_whole: false,
+            });
         }
         self.clear();
     }
@@ -86,7 +101,10 @@ mod tests {
         let mut found = Vec::new();
         for chunk in chunks {
             lines.push(chunk, |piece| {
-                found.push((String::from_utf8(piece.line.to_vec()).unwrap(), piece.omitted));
+                found.push((
+                    String::from_utf8(piece.line.to_vec()).unwrap(),
+                    piece.omitted,
+                ));
             });
         }
         found
@@ -98,7 +116,10 @@ mod tests {
         for cut in 0..text.len() {
             let mut lines = Lines::default();
             let found = split(&mut lines, &[&text[..cut], &text[cut..]]);
-            assert_eq!(found, [("one".into(), 0), (String::new(), 0), ("two \r".into(), 0)]);
+            assert_eq!(
+                found,
+                [("one".into(), 0), (String::new(), 0), ("two \r".into(), 0)]
+            );
             let mut rest = Vec::new();
             lines.finish(|piece| rest.extend_from_slice(piece.line));
             assert_eq!(rest, b"three");

@@ -51,7 +51,11 @@ impl WireLogOptions {
     /// A log of whole lines in this file, of 64 MiB and an older file of as much.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), content: Content::Full, file_bytes: FILE_BYTES }
+        Self {
+            path: path.into(),
+            content: Content::Full,
+            file_bytes: FILE_BYTES,
+        }
     }
 
     /// Sets how much of each line is kept.
@@ -63,7 +67,10 @@ impl WireLogOptions {
     /// Sets the size at which the file becomes `FILE.1`, in bytes; at least 64 KiB.
     #[must_use]
     pub fn file_bytes(self, bytes: u64) -> Self {
-        Self { file_bytes: bytes.max(LEAST_FILE_BYTES), ..self }
+        Self {
+            file_bytes: bytes.max(LEAST_FILE_BYTES),
+            ..self
+        }
     }
 
     pub(crate) fn kept(&self) -> Content {
@@ -219,7 +226,13 @@ impl WireLog {
             more: Condvar::new(),
             written: Condvar::new(),
         });
-        (Self { shared: shared.clone(), path: PathBuf::new() }, shared)
+        (
+            Self {
+                shared: shared.clone(),
+                path: PathBuf::new(),
+            },
+            shared,
+        )
     }
 }
 
@@ -234,7 +247,14 @@ impl WireSink for WireLog {
     fn take(&self, wire: Wire<'_>) {
         let process = wire.process;
         let (what, bytes, omitted) = match wire.event {
-            WireEvent::Started { pid } => (What::Started { agent: wire.agent.into(), pid }, &[][..], 0),
+            WireEvent::Started { pid } => (
+                What::Started {
+                    agent: wire.agent.into(),
+                    pid,
+                },
+                &[][..],
+                0,
+            ),
             WireEvent::NotStarted { why } => (What::NotStarted, why.as_bytes(), 0),
             WireEvent::ToAdapter(line) => {
                 let kept = &line[..line.len().min(LONGEST + MARGIN)];
@@ -250,7 +270,16 @@ impl WireSink for WireLog {
         // Taken under the lock, so that the log is in the order of time.
         let t = u64::try_from(self.shared.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let before = state.batch.weight();
-        state.take(Entry { t, process, length: bytes.len(), omitted, what }, bytes);
+        state.take(
+            Entry {
+                t,
+                process,
+                length: bytes.len(),
+                omitted,
+                what,
+            },
+            bytes,
+        );
         let after = state.batch.weight();
         drop(state);
         if before == 0 || (before < QUEUE / 2 && after >= QUEUE / 2) {
@@ -262,7 +291,10 @@ impl WireSink for WireLog {
         let mut state = self.shared.lock();
         state.flushes += 1;
         self.shared.more.notify_one();
-        let waited = self.shared.written.wait_timeout_while(state, within, |state| !state.is_idle());
+        let waited = self
+            .shared
+            .written
+            .wait_timeout_while(state, within, |state| !state.is_idle());
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.flushes -= 1;
     }
@@ -280,7 +312,10 @@ impl WireSink for WireLog {
 impl State {
     fn take(&mut self, entry: Entry, bytes: &[u8]) {
         // Start and end of a process are few, and weigh little.
-        let is_content = matches!(entry.what, What::ToAdapter | What::FromAdapter | What::Stderr);
+        let is_content = matches!(
+            entry.what,
+            What::ToAdapter | What::FromAdapter | What::Stderr
+        );
         let tells = matches!(entry.what, What::ToAdapter) && secrets::may_tell(bytes);
         let room = QUEUE + if tells { RESERVE } else { 0 };
         let weight = self.batch.weight();
@@ -289,7 +324,13 @@ impl State {
         }
         for lost in self.lost.drain(..) {
             let what = What::Lost(lost);
-            self.batch.entries.push(Entry { t: entry.t, process: lost.process, length: 0, omitted: 0, what });
+            self.batch.entries.push(Entry {
+                t: entry.t,
+                process: lost.process,
+                length: 0,
+                omitted: 0,
+                what,
+            });
         }
         self.batch.bytes.extend_from_slice(bytes);
         self.batch.bytes.push(SEPARATOR);
@@ -297,10 +338,17 @@ impl State {
     }
 
     fn lose(&mut self, entry: &Entry, bytes: &[u8], tells: bool) {
-        let at = self.lost.iter().position(|lost| lost.process == entry.process).unwrap_or_else(|| {
-            self.lost.push(Lost { process: entry.process, ..Lost::default() });
-            self.lost.len() - 1
-        });
+        let at = self
+            .lost
+            .iter()
+            .position(|lost| lost.process == entry.process)
+            .unwrap_or_else(|| {
+                self.lost.push(Lost {
+                    process: entry.process,
+                    ..Lost::default()
+                });
+                self.lost.len() - 1
+            });
         let lost = &mut self.lost[at];
         lost.lines += match entry.what {
             What::FromAdapter => memchr::memchr_iter(b'\n', bytes).count().max(1) as u64,
@@ -351,15 +399,26 @@ impl Shared {
                 if state.closed {
                     return;
                 }
-                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .more
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
-            let gathered = self.more.wait_timeout_while(state, GATHER, |state| state.gathers());
+            let gathered = self
+                .more
+                .wait_timeout_while(state, GATHER, |state| state.gathers());
             (state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut state.batch, &mut batch);
             let t = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             for lost in state.lost.drain(..) {
                 let what = What::Lost(lost);
-                batch.entries.push(Entry { t, process: lost.process, length: 0, omitted: 0, what });
+                batch.entries.push(Entry {
+                    t,
+                    process: lost.process,
+                    length: 0,
+                    omitted: 0,
+                    what,
+                });
             }
             state.writing = true;
             drop(state);

@@ -39,7 +39,12 @@ pub struct Reader<R> {
 impl<R: BufRead> Reader<R> {
     /// Reads from here.
     pub fn new(from: R) -> Self {
-        Self { from, line: 0, rest: Vec::new(), is_too_long: false }
+        Self {
+            from,
+            line: 0,
+            rest: Vec::new(),
+            is_too_long: false,
+        }
     }
 
     /// The next entry that is whole. `None` at the end of what is there; blank lines are passed over.
@@ -91,7 +96,13 @@ impl<R: BufRead> Reader<R> {
             Err(error) if !line.ends_with(b"\n") => format!("it is cut: {error}"),
             Err(error) => error.to_string(),
         };
-        let text = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
-        Some(Entry::Unreadable { line: self.line, reason, text })
+        let text = String::from_utf8_lossy(&line[..line.len().min(200)])
+            .trim_end()
+            .to_owned();
+        Some(Entry::Unreadable {
+            line: self.line,
+            reason,
+            text,
+        })
     }
 }

@@ -155,7 +155,10 @@ pub struct OpenSession {
     pub session: String,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -183,7 +186,9 @@ impl Text {
 /// or blank.
 #[must_use]
 pub fn not_understood(line: &[u8], from_host: bool) -> Option<String> {
-    let Ok(text) = std::str::from_utf8(line) else { return Some("it is not UTF-8".to_owned()) };
+    let Ok(text) = std::str::from_utf8(line) else {
+        return Some("it is not UTF-8".to_owned());
+    };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_ascii();
     if text.is_empty() {
         return None;
@@ -238,7 +243,9 @@ pub(crate) fn line(
         Some(Err(_)) => {
             out.extend_from_slice(b",\"base64\":\"");
             out.extend_from_slice(
-                BASE64.encode([kept.unwrap_or_default(), end.as_bytes()].concat()).as_bytes(),
+                BASE64
+                    .encode([kept.unwrap_or_default(), end.as_bytes()].concat())
+                    .as_bytes(),
             );
             out.push(b'"');
         }
@@ -254,8 +261,16 @@ pub(crate) fn line(
 }
 
 /// Appends another record: its kind and its members.
-pub(crate) fn other(out: &mut Vec<u8>, t: u64, process: Option<u32>, kind: &str, members: &impl Serialize) {
-    let Ok(serde_json::Value::Object(members)) = serde_json::to_value(members) else { return };
+pub(crate) fn other(
+    out: &mut Vec<u8>,
+    t: u64,
+    process: Option<u32>,
+    kind: &str,
+    members: &impl Serialize,
+) {
+    let Ok(serde_json::Value::Object(members)) = serde_json::to_value(members) else {
+        return;
+    };
     match process {
         Some(process) => begin(out, t, process),
         None => integer(out, b"{\"t\":", t),

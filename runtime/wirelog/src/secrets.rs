@@ -10,8 +10,11 @@ use trunkline_protocol::Head;
 use trunkline_redact::{self as redact, HeldSecrets, SecretInputs};
 
 /// The beginnings of the host's messages that may hand over secrets.
-const TELLING: [&[u8]; 3] =
-    [b"{\"type\":\"session.start\"", b"{\"type\":\"session.update\"", b"{\"type\":\"input.response\""];
+const TELLING: [&[u8]; 3] = [
+    b"{\"type\":\"session.start\"",
+    b"{\"type\":\"session.update\"",
+    b"{\"type\":\"input.response\"",
+];
 
 /// How many values of variables without a sensitive name are looked for at a time. The host's sessions need the room that
 /// is left for their own.
@@ -59,7 +62,8 @@ impl Secrets {
         let key = (process, session.to_owned());
         self.held.remove(&key);
         self.ordinary.remove(&key);
-        self.questions.retain(|(of, session, _), _| (*of, session) != (process, &key.1));
+        self.questions
+            .retain(|(of, session, _), _| (*of, session) != (process, &key.1));
     }
 
     /// Forgets what a run of an adapter was handed.
@@ -72,43 +76,78 @@ impl Secrets {
 
     /// Remembers which fields of a question are secret.
     pub(crate) fn asked(&mut self, process: u32, head: &Head<'_>, line: &[u8]) {
-        let Ok(request) = serde_json::from_slice::<Value>(line) else { return };
-        let Some(id) = request["request_id"].as_str() else { return };
+        let Ok(request) = serde_json::from_slice::<Value>(line) else {
+            return;
+        };
+        let Some(id) = request["request_id"].as_str() else {
+            return;
+        };
         let fields = request["fields"].as_array().into_iter().flatten();
         let secret = fields.filter(|field| field["kind"] == "secret");
-        let secret = secret.filter_map(|field| field["id"].as_str().map(str::to_owned)).collect();
+        let secret = secret
+            .filter_map(|field| field["id"].as_str().map(str::to_owned))
+            .collect();
         if self.questions.len() < QUESTIONS {
-            self.questions.insert((process, head.session_id.to_string(), id.to_owned()), secret);
+            self.questions.insert(
+                (process, head.session_id.to_string(), id.to_owned()),
+                secret,
+            );
         }
     }
 
     /// Hides what a message of the host hands over in secret, and remembers it. `None` where that cannot be told.
-    pub(crate) fn told<'a>(&mut self, process: u32, session: &str, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    pub(crate) fn told<'a>(
+        &mut self,
+        process: u32,
+        session: &str,
+        line: &'a [u8],
+    ) -> Option<Cow<'a, [u8]>> {
         let Ok(mut message) = serde_json::from_slice::<Map<String, Value>>(line) else {
             self.lose(process);
             return None;
         };
         let mut found = Found::default();
         if message.get("type").and_then(Value::as_str) == Some("input.response") {
-            let request = message.get("request_id").and_then(Value::as_str).unwrap_or_default();
-            let asked = self.questions.remove(&(process, session.to_owned(), request.to_owned()));
+            let request = message
+                .get("request_id")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            let asked = self
+                .questions
+                .remove(&(process, session.to_owned(), request.to_owned()));
             if let Some(Value::Object(values)) = message.get_mut("values") {
-                let secret =
-                    |field: &str| asked.as_ref().is_none_or(|asked| asked.iter().any(|id| id == field));
+                let secret = |field: &str| {
+                    asked
+                        .as_ref()
+                        .is_none_or(|asked| asked.iter().any(|id| id == field))
+                };
                 values
                     .iter_mut()
                     .filter(|(field, _)| secret(field))
                     .for_each(|(_, value)| found.hide(ANSWER, value));
             }
         } else {
-            message.get_mut("env").into_iter().for_each(|values| found.hide_members(values));
+            message
+                .get_mut("env")
+                .into_iter()
+                .for_each(|values| found.hide_members(values));
             if let Some(Value::Object(variables)) = message.get_mut("variables") {
-                let secret = variables.iter_mut().filter(|(name, _)| redact::is_sensitive(name));
+                let secret = variables
+                    .iter_mut()
+                    .filter(|(name, _)| redact::is_sensitive(name));
                 secret.for_each(|(name, value)| found.hide(name, value));
             }
-            message.get_mut("mcp_servers").into_iter().for_each(|servers| found.hide_servers(servers));
-            let args = message.get("extra_args").and_then(Value::as_array).into_iter().flatten();
-            found.secret = std::mem::take(&mut found.secret).arguments(args.filter_map(Value::as_str));
+            message
+                .get_mut("mcp_servers")
+                .into_iter()
+                .for_each(|servers| found.hide_servers(servers));
+            let args = message
+                .get("extra_args")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            found.secret =
+                std::mem::take(&mut found.secret).arguments(args.filter_map(Value::as_str));
         }
         let is_changed = found.is_changed;
         self.hold(process, session, found)?;
@@ -151,8 +190,12 @@ struct Found {
 impl Found {
     /// Hides each member's value.
     fn hide_members(&mut self, values: &mut Value) {
-        let Value::Object(values) = values else { return self.hide("value", values) };
-        values.iter_mut().for_each(|(name, value)| self.hide(name, value));
+        let Value::Object(values) = values else {
+            return self.hide("value", values);
+        };
+        values
+            .iter_mut()
+            .for_each(|(name, value)| self.hide(name, value));
     }
 
     /// Hides `env` and `headers` of MCP servers: objects, or lists of a name and a value each.
@@ -165,9 +208,14 @@ impl Found {
                         ("env" | "headers", Value::Array(pairs)) => {
                             let values = pairs.iter_mut().filter_map(Value::as_object_mut);
                             for pair in values {
-                                let named =
-                                    pair.get("name").and_then(Value::as_str).unwrap_or("value").to_owned();
-                                pair.get_mut("value").into_iter().for_each(|value| self.hide(&named, value));
+                                let named = pair
+                                    .get("name")
+                                    .and_then(Value::as_str)
+                                    .unwrap_or("value")
+                                    .to_owned();
+                                pair.get_mut("value")
+                                    .into_iter()
+                                    .for_each(|value| self.hide(&named, value));
                             }
                         }
                         ("env" | "headers", value) => self.hide_members(value),
@@ -198,6 +246,12 @@ impl Found {
 }
 
 fn clean(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "_-.".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
     name.chars().take(64).map(plain).collect()
 }

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    Content, Entry, OpenError, QUEUE, Reader, Record, RecordEvent, Wire, WireEvent, WireLog, WireLogOptions,
-    WireSink, file::LogFile, lines::LONGEST, writer::Writer,
+    Content, Entry, OpenError, QUEUE, Reader, Record, RecordEvent, Wire, WireEvent, WireLog,
+    WireLogOptions, WireSink, file::LogFile, lines::LONGEST, writer::Writer,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -32,7 +32,11 @@ impl Logged {
     }
 
     fn take(&self, event: WireEvent<'_>) {
-        self.log.take(Wire { agent: "a", process: 1, event });
+        self.log.take(Wire {
+            agent: "a",
+            process: 1,
+            event,
+        });
     }
 
     fn host(&self, message: &Value) {
@@ -92,16 +96,23 @@ fn all_that_passes_is_there_byte_for_byte_and_in_order() {
     let logged = Logged::new(|options| options);
     logged.take(WireEvent::Started { pid: Some(7) });
     logged.host(&json!({"type": "session.start", "session_id": "s"}));
-    logged.take(WireEvent::FromAdapter(b"{\"type\":\"output\",\"session_id\":\"s\",\"content\":\"h"));
+    logged.take(WireEvent::FromAdapter(
+        b"{\"type\":\"output\",\"session_id\":\"s\",\"content\":\"h",
+    ));
     logged.take(WireEvent::FromAdapter(b"i\"} \r\n\nbanner\n\xff\n"));
-    logged.take(WireEvent::Stderr { line: "oh", omitted: 3 });
+    logged.take(WireEvent::Stderr {
+        line: "oh",
+        omitted: 3,
+    });
     logged.take(WireEvent::StdinClosed);
     logged.take(WireEvent::FromAdapter(b"cut"));
     logged.take(WireEvent::StdoutEnded);
-    logged.take(WireEvent::Exited { code: Some(3), signal: None });
+    logged.take(WireEvent::Exited {
+        code: Some(3),
+        signal: None,
+    });
     let records = logged.records();
-    let expected =
-        "header started host adapter adapter adapter adapter stderr stdin_closed adapter stdout_ended exited";
+    let expected = "header started host adapter adapter adapter adapter stderr stdin_closed adapter stdout_ended exited";
     assert_eq!(names(&records).join(" "), expected);
     let lines: Vec<_> = records
         .iter()
@@ -110,53 +121,90 @@ fn all_that_passes_is_there_byte_for_byte_and_in_order() {
             _ => None,
         })
         .collect();
-    assert_eq!(lines[0], b"{\"type\":\"session.start\",\"session_id\":\"s\"}\n");
-    assert_eq!(lines[1], b"{\"type\":\"output\",\"session_id\":\"s\",\"content\":\"hi\"} \r");
+    assert_eq!(
+        lines[0],
+        b"{\"type\":\"session.start\",\"session_id\":\"s\"}\n"
+    );
+    assert_eq!(
+        lines[1],
+        b"{\"type\":\"output\",\"session_id\":\"s\",\"content\":\"hi\"} \r"
+    );
     assert_eq!(&lines[2..], [&b""[..], b"banner", b"\xff", b"cut"]);
     assert_eq!(records[3].session.as_deref(), Some("s"));
     assert!(records.windows(2).all(|pair| pair[0].t <= pair[1].t));
-    assert!(matches!(records[9].event, RecordEvent::Adapter { cut: true, .. }));
+    assert!(matches!(
+        records[9].event,
+        RecordEvent::Adapter { cut: true, .. }
+    ));
     assert!(matches!(&records[7].event, RecordEvent::Stderr { text } if text.omitted == 3));
 }
 
 #[test]
 fn what_a_session_hands_over_in_secret_is_nowhere_in_the_file() {
     let logged = Logged::new(|options| options);
-    let (sensitive, ordinary, header, answer) =
-        ("wire-sensitive-0123", "wire-ordinary-4567", "wire-header-89ab", "wire-answer-cdef");
+    let (sensitive, ordinary, header, answer) = (
+        "wire-sensitive-0123",
+        "wire-ordinary-4567",
+        "wire-header-89ab",
+        "wire-answer-cdef",
+    );
     logged.take(WireEvent::Started { pid: None });
     logged.host(&json!({"type": "session.start", "session_id": "s",
         "env": {"API_KEY": sensitive, "PLAIN": ordinary, "SHORT": "pin-42"},
         "mcp_servers": {"m": {"url": "u", "headers": {"X-Thing": header}},
             "n": {"env": [{"name": "THING", "value": "wire-listed-2222"}]}}}));
-    let say = |text: &str| logged.adapter(&json!({"type": "output", "session_id": "s", "content": text}));
+    let say =
+        |text: &str| logged.adapter(&json!({"type": "output", "session_id": "s", "content": text}));
     for secret in [sensitive, ordinary, header, "wire-listed-2222"] {
         say(&format!("I have {secret}."));
-        logged.take(WireEvent::Stderr { line: secret, omitted: 0 });
+        logged.take(WireEvent::Stderr {
+            line: secret,
+            omitted: 0,
+        });
         let noise = format!("noise {secret}\n");
         let (one, other) = noise.as_bytes().split_at(12);
         logged.take(WireEvent::FromAdapter(one));
         logged.take(WireEvent::FromAdapter(other));
     }
-    logged.adapter(&json!({"type": "input.request", "session_id": "s", "request_id": "q",
-        "fields": [{"id": "pin", "kind": "secret"}, {"id": "where", "kind": "text"}]}));
-    logged.host(&json!({"type": "input.response", "session_id": "s", "request_id": "q",
-        "values": {"pin": answer, "where": "everyone may know"}}));
+    logged.adapter(
+        &json!({"type": "input.request", "session_id": "s", "request_id": "q",
+        "fields": [{"id": "pin", "kind": "secret"}, {"id": "where", "kind": "text"}]}),
+    );
+    logged.host(
+        &json!({"type": "input.response", "session_id": "s", "request_id": "q",
+        "values": {"pin": answer, "where": "everyone may know"}}),
+    );
     say(&format!("your pin is {answer}"));
-    logged.host(&json!({"type": "input.response", "session_id": "s", "request_id": "unknown",
-        "values": {"what": "of-no-known-question"}}));
+    logged.host(
+        &json!({"type": "input.response", "session_id": "s", "request_id": "unknown",
+        "values": {"what": "of-no-known-question"}}),
+    );
     logged.host(&json!({"type": "session.close", "session_id": "s"}));
     say(&format!("late: {sensitive} {answer}"));
     let text = logged.text();
-    for secret in [sensitive, ordinary, header, answer, "wire-listed-2222", "pin-42", "of-no-known-question"]
-    {
+    for secret in [
+        sensitive,
+        ordinary,
+        header,
+        answer,
+        "wire-listed-2222",
+        "pin-42",
+        "of-no-known-question",
+    ] {
         assert!(!text.contains(secret), "{secret} is in {text}");
     }
-    assert!(text.contains("everyone may know") && text.contains("[REDACTED:API_KEY]"), "{text}");
+    assert!(
+        text.contains("everyone may know") && text.contains("[REDACTED:API_KEY]"),
+        "{text}"
+    );
     // Every message is still one.
     for record in logged.records() {
         if let RecordEvent::Host { text } = record.event {
-            assert!(serde_json::from_slice::<Value>(&text.bytes()).unwrap().is_object());
+            assert!(
+                serde_json::from_slice::<Value>(&text.bytes())
+                    .unwrap()
+                    .is_object()
+            );
         }
     }
 }
@@ -169,7 +217,13 @@ fn a_log_that_is_behind_drops_counts_and_says_where() {
     let file = LogFile::open(options.path(), u64::MAX).unwrap();
     let mut writer = Writer::new(file, &options, SystemTime::now());
     writer.begin();
-    let take = |event| log.take(Wire { agent: "a", process: 1, event });
+    let take = |event| {
+        log.take(Wire {
+            agent: "a",
+            process: 1,
+            event,
+        })
+    };
     take(WireEvent::Started { pid: None });
     let line = [vec![b'x'; 64 * 1024 - 1], b"\n".to_vec()].concat();
     let fit = QUEUE / (line.len() + 64) - 1;
@@ -180,7 +234,10 @@ fn a_log_that_is_behind_drops_counts_and_says_where() {
     take(WireEvent::ToAdapter(
         b"{\"type\":\"session.start\",\"session_id\":\"s\",\"env\":{\"K\":\"a-late-secret\"}}\n",
     ));
-    take(WireEvent::Exited { code: Some(0), signal: None });
+    take(WireEvent::Exited {
+        code: Some(0),
+        signal: None,
+    });
     let begun = std::time::Instant::now();
     std::thread::scope(|threads| {
         threads.spawn(|| shared.serve(&mut writer));
@@ -189,7 +246,10 @@ fn a_log_that_is_behind_drops_counts_and_says_where() {
     });
     assert!(begun.elapsed() < LONG);
     let records = records(options.path());
-    let kept = records.iter().filter(|record| matches!(record.event, RecordEvent::Adapter { .. })).count();
+    let kept = records
+        .iter()
+        .filter(|record| matches!(record.event, RecordEvent::Adapter { .. }))
+        .count();
     let dropped: Vec<(u64, u64)> = records
         .iter()
         .filter_map(|record| match record.event {
@@ -200,7 +260,11 @@ fn a_log_that_is_behind_drops_counts_and_says_where() {
     let missing = (fit + 10 - kept) as u64;
     assert_eq!(dropped, [(missing, missing * line.len() as u64)]);
     assert_eq!(names(&records)[kept + 2..], ["dropped", "host", "exited"]);
-    assert!(!fs::read_to_string(options.path()).unwrap().contains("a-late-secret"));
+    assert!(
+        !fs::read_to_string(options.path())
+            .unwrap()
+            .contains("a-late-secret")
+    );
 }
 
 #[test]
@@ -211,12 +275,18 @@ fn a_lost_message_with_secrets_leaves_no_content_behind_it() {
     let file = LogFile::open(options.path(), u64::MAX).unwrap();
     let mut writer = Writer::new(file, &options, SystemTime::now());
     fn take(log: &WireLog, process: u32, event: WireEvent<'_>) {
-        log.take(Wire { agent: "a", process, event });
+        log.take(Wire {
+            agent: "a",
+            process,
+            event,
+        });
     }
     take(&log, 1, WireEvent::Started { pid: None });
     let start = |id: usize| {
         let env = "a-lost-secret".repeat(4000);
-        format!("{{\"type\":\"session.start\",\"session_id\":\"{id}\",\"env\":{{\"K\":\"{env}\"}}}}\n")
+        format!(
+            "{{\"type\":\"session.start\",\"session_id\":\"{id}\",\"env\":{{\"K\":\"{env}\"}}}}\n"
+        )
     };
     (0..400).for_each(|id| take(&log, 1, WireEvent::ToAdapter(start(id).as_bytes())));
     let swapped = std::thread::scope(|threads| {
@@ -228,7 +298,10 @@ fn a_lost_message_with_secrets_leaves_no_content_behind_it() {
         shared.close();
         fs::read_to_string(options.path()).unwrap()
     });
-    assert!(swapped.contains("lines of this process have no content"), "it was lost");
+    assert!(
+        swapped.contains("lines of this process have no content"),
+        "it was lost"
+    );
     assert!(!swapped.contains("perhaps") && !swapped.contains("a-lost-secret"));
     assert!(swapped.contains("of another process"));
 }
@@ -244,22 +317,44 @@ fn a_full_file_becomes_the_older_one_and_the_next_begins_with_a_header_of_its_ow
     (0..80).for_each(|_| logged.adapter(&line));
     let records = logged.records();
     let older = self::records(&logged.folder.path().join("log.1"));
-    assert!(matches!(older.last().unwrap().event, RecordEvent::Rotated { file: 2 }));
-    let RecordEvent::Header(header) = &records[0].event else { panic!("{:?}", records[0]) };
-    assert_eq!((header.file, header.complete, header.redacted), (2, false, true));
-    assert_eq!((header.sessions.len(), header.sessions[0].session.as_str()), (1, "open"));
+    assert!(matches!(
+        older.last().unwrap().event,
+        RecordEvent::Rotated { file: 2 }
+    ));
+    let RecordEvent::Header(header) = &records[0].event else {
+        panic!("{:?}", records[0])
+    };
+    assert_eq!(
+        (header.file, header.complete, header.redacted),
+        (2, false, true)
+    );
+    assert_eq!(
+        (header.sessions.len(), header.sessions[0].session.as_str()),
+        (1, "open")
+    );
     assert_eq!(header.processes[0].agent, "a");
-    let RecordEvent::Header(first) = &older[0].event else { panic!("{:?}", older[0]) };
+    let RecordEvent::Header(first) = &older[0].event else {
+        panic!("{:?}", older[0])
+    };
     assert!(first.complete && first.began == header.began);
     let adapter = |records: &[Record]| {
-        records.iter().filter(|record| matches!(record.event, RecordEvent::Adapter { .. })).count()
+        records
+            .iter()
+            .filter(|record| matches!(record.event, RecordEvent::Adapter { .. }))
+            .count()
     };
     assert_eq!(adapter(&records) + adapter(&older), 80, "none is lost");
-    let size = fs::metadata(logged.folder.path().join("log.1")).unwrap().len();
+    let size = fs::metadata(logged.folder.path().join("log.1"))
+        .unwrap()
+        .len();
     assert!(size < 64 * 1024 + 2000, "{size}");
     (0..800).for_each(|_| logged.adapter(&line));
     logged.records();
-    assert_eq!(fs::read_dir(logged.folder.path()).unwrap().count(), 2, "one older file");
+    assert_eq!(
+        fs::read_dir(logged.folder.path()).unwrap().count(),
+        2,
+        "one older file"
+    );
 }
 
 #[test]
@@ -271,8 +366,14 @@ fn two_files_change_names_so_that_what_covers_them_in_a_sandbox_stays_over_them(
         BTreeSet::from([inode("log"), inode("log.1")])
     };
     let files = logged.log.files();
-    assert_eq!(files, ["log", "log.1"].map(|name| logged.folder.path().join(name)));
-    assert_eq!(fs::metadata(&files[1]).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        files,
+        ["log", "log.1"].map(|name| logged.folder.path().join(name))
+    );
+    assert_eq!(
+        fs::metadata(&files[1]).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     assert_eq!(logged.log.files(), files, "once made, it stays");
     let before = inodes(&logged);
     logged.take(WireEvent::Started { pid: None });
@@ -281,9 +382,16 @@ fn two_files_change_names_so_that_what_covers_them_in_a_sandbox_stays_over_them(
         let first = fs::metadata(&files[0]).unwrap().ino();
         (0..64).for_each(|_| logged.adapter(&line));
         assert_eq!(inodes(&logged), before);
-        assert_ne!(fs::metadata(&files[0]).unwrap().ino(), first, "it is full each time");
+        assert_ne!(
+            fs::metadata(&files[0]).unwrap().ino(),
+            first,
+            "it is full each time"
+        );
         let size = fs::metadata(&files[0]).unwrap().len();
-        assert!(size < 64 * 1024, "the content of the older one is gone: {size}");
+        assert!(
+            size < 64 * 1024,
+            "the content of the older one is gone: {size}"
+        );
     }
     // One with another name is not emptied: it may be someone's.
     let kept = logged.folder.path().join("kept");
@@ -301,22 +409,36 @@ fn a_file_is_private_and_what_is_no_log_stays() {
     let path = |name: &str| folder.path().join(name);
     let open = |name: &str| WireLog::open(&WireLogOptions::new(path(name)));
     let first = open("log").unwrap();
-    assert_eq!(fs::metadata(path("log")).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(matches!(open("log"), Err(OpenError::InUse(_))), "another writes it");
+    assert_eq!(
+        fs::metadata(path("log")).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert!(
+        matches!(open("log"), Err(OpenError::InUse(_))),
+        "another writes it"
+    );
     drop(first);
     let inode = fs::metadata(path("log")).unwrap().ino();
     // Its thread closes the file.
     while matches!(open("log"), Err(OpenError::InUse(_))) {
         std::thread::yield_now();
     }
-    assert_eq!(fs::metadata(path("log.1")).unwrap().ino(), inode, "it is kept");
+    assert_eq!(
+        fs::metadata(path("log.1")).unwrap().ino(),
+        inode,
+        "it is kept"
+    );
 
     fs::write(path("notes"), "mine").unwrap();
     symlink(path("notes"), path("link")).unwrap();
     fs::write(path("new.1"), "mine, too").unwrap();
     fs::create_dir(path("folder")).unwrap();
     for name in ["notes", "link", "new", "folder"] {
-        assert!(matches!(open(name), Err(OpenError::Other(_))), "{name}: {:?}", open(name));
+        assert!(
+            matches!(open(name), Err(OpenError::Other(_))),
+            "{name}: {:?}",
+            open(name)
+        );
     }
     assert!(matches!(open("nowhere/log"), Err(OpenError::Io { .. })));
     assert_eq!(fs::read_to_string(path("notes")).unwrap(), "mine");
@@ -327,17 +449,30 @@ fn a_file_is_private_and_what_is_no_log_stays() {
 fn a_long_line_is_cut_and_says_by_how_much_and_no_half_of_a_secret_is_left() {
     let logged = Logged::new(|options| options);
     logged.take(WireEvent::Started { pid: None });
-    logged.host(&json!({"type": "session.start", "session_id": "s", "env": {"TOKEN": "half-of-a-secret"}}));
+    logged.host(
+        &json!({"type": "session.start", "session_id": "s", "env": {"TOKEN": "half-of-a-secret"}}),
+    );
     // The end of what is held lies within the secret.
     let held = LONGEST + crate::lines::MARGIN;
-    let line =
-        [vec![b'x'; held - 8], b"half-of-a-secret".to_vec(), vec![b'y'; 100_000], b"\n".to_vec()].concat();
-    line.chunks(60_000).for_each(|chunk| logged.take(WireEvent::FromAdapter(chunk)));
+    let line = [
+        vec![b'x'; held - 8],
+        b"half-of-a-secret".to_vec(),
+        vec![b'y'; 100_000],
+        b"\n".to_vec(),
+    ]
+    .concat();
+    line.chunks(60_000)
+        .for_each(|chunk| logged.take(WireEvent::FromAdapter(chunk)));
     let text = logged.text();
     assert!(!text.contains("half-of"));
     let records = logged.records();
-    let RecordEvent::Adapter { text, .. } = &records[3].event else { panic!("{:?}", records[3]) };
-    assert_eq!((text.bytes().len(), text.omitted), (LONGEST, (line.len() - 1 - LONGEST) as u64));
+    let RecordEvent::Adapter { text, .. } = &records[3].event else {
+        panic!("{:?}", records[3])
+    };
+    assert_eq!(
+        (text.bytes().len(), text.omitted),
+        (LONGEST, (line.len() - 1 - LONGEST) as u64)
+    );
 }
 
 #[test]
@@ -347,12 +482,17 @@ fn less_content_leaves_no_word_of_it() {
         logged.take(WireEvent::Started { pid: None });
         logged.host(&json!({"type": "user.input", "session_id": "s", "content": "a private word"}));
         logged.take(WireEvent::FromAdapter(b"a private word\n"));
-        logged.take(WireEvent::Stderr { line: "a private word", omitted: 0 });
+        logged.take(WireEvent::Stderr {
+            line: "a private word",
+            omitted: 0,
+        });
         let text = logged.text();
         assert!(!text.contains("private"), "{text}");
         assert_eq!(text.contains("user.input"), expected);
         assert!(text.contains("\"omitted\":14"), "{text}");
-        let RecordEvent::Header(header) = &logged.records()[0].event else { panic!() };
+        let RecordEvent::Header(header) = &logged.records()[0].event else {
+            panic!()
+        };
         assert!(!header.complete && header.content == content);
     }
 }
@@ -367,7 +507,11 @@ fn a_disk_that_is_full_costs_lines_that_are_counted_and_nothing_else() {
     let (log, shared) = WireLog::unserved();
     let line = b"a line\n";
     let write = |writer: &mut Writer| {
-        log.take(Wire { agent: "a", process: 1, event: WireEvent::FromAdapter(line) });
+        log.take(Wire {
+            agent: "a",
+            process: 1,
+            event: WireEvent::FromAdapter(line),
+        });
         writer.write(&shared.take_batch());
     };
     write(&mut writer);
@@ -377,7 +521,10 @@ fn a_disk_that_is_full_costs_lines_that_are_counted_and_nothing_else() {
     write(&mut writer);
     let records = records(options.path());
     assert_eq!(names(&records), ["header", "adapter", "dropped", "adapter"]);
-    assert!(matches!(records[2].event, RecordEvent::Dropped { lines: 3, .. }));
+    assert!(matches!(
+        records[2].event,
+        RecordEvent::Dropped { lines: 3, .. }
+    ));
 }
 
 #[test]

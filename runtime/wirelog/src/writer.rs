@@ -98,7 +98,8 @@ impl Writer {
             matches!(entry.what, What::ToAdapter) && secrets::may_tell(bytes)
         };
         // One search for all, unless a secret becomes known among them.
-        let is_clean = !batch.each().any(tells) && matches!(redact::bytes(&batch.bytes), Cow::Borrowed(_));
+        let is_clean =
+            !batch.each().any(tells) && matches!(redact::bytes(&batch.bytes), Cow::Borrowed(_));
         for (entry, bytes) in batch.each() {
             if self.file.is_full_with(self.block.len()) {
                 self.rotate(entry.t);
@@ -113,13 +114,24 @@ impl Writer {
     }
 
     fn take(&mut self, entry: &Entry, bytes: &[u8], is_clean: bool) {
-        let Entry { t, process, omitted, .. } = *entry;
-        let mut other = |kind, members| record::other(&mut self.block, t, Some(process), kind, &members);
+        let Entry {
+            t,
+            process,
+            omitted,
+            ..
+        } = *entry;
+        let mut other =
+            |kind, members| record::other(&mut self.block, t, Some(process), kind, &members);
         match &entry.what {
             What::Started { agent, pid } => {
                 other("started", json!({ "agent": agent, "pid": pid }));
-                self.processes
-                    .insert(process, Process { agent: agent.to_string(), output: Lines::default() });
+                self.processes.insert(
+                    process,
+                    Process {
+                        agent: agent.to_string(),
+                        output: Lines::default(),
+                    },
+                );
             }
             What::NotStarted => {
                 let why = redact::bytes(bytes);
@@ -129,20 +141,48 @@ impl Writer {
                 );
             }
             What::ToAdapter => {
-                let line = if omitted == 0 { bytes.strip_suffix(b"\n").unwrap_or(bytes) } else { bytes };
-                self.line(&Line { t, process, of: LineOf::Host, bytes: line, omitted, is_clean });
+                let line = if omitted == 0 {
+                    bytes.strip_suffix(b"\n").unwrap_or(bytes)
+                } else {
+                    bytes
+                };
+                self.line(&Line {
+                    t,
+                    process,
+                    of: LineOf::Host,
+                    bytes: line,
+                    omitted,
+                    is_clean,
+                });
             }
             What::FromAdapter => {
                 let mut running = self.processes.remove(&process).unwrap_or_default();
-                running.output.push(bytes, |piece| self.output(t, process, &piece, is_clean));
+                running
+                    .output
+                    .push(bytes, |piece| self.output(t, process, &piece, is_clean));
                 self.processes.insert(process, running);
             }
-            What::Stderr => self.line(&Line { t, process, of: LineOf::Stderr, bytes, omitted, is_clean }),
+            What::Stderr => self.line(&Line {
+                t,
+                process,
+                of: LineOf::Stderr,
+                bytes,
+                omitted,
+                is_clean,
+            }),
             What::StdinClosed => other("stdin_closed", json!({})),
             What::StdoutEnded => {
                 let mut running = self.processes.remove(&process).unwrap_or_default();
-                running.output.finish(|piece| self.output(t, process, &piece, is_clean));
-                record::other(&mut self.block, t, Some(process), "stdout_ended", &json!({}));
+                running
+                    .output
+                    .finish(|piece| self.output(t, process, &piece, is_clean));
+                record::other(
+                    &mut self.block,
+                    t,
+                    Some(process),
+                    "stdout_ended",
+                    &json!({}),
+                );
                 self.processes.insert(process, running);
             }
             What::Exited { code, signal } => {
@@ -152,14 +192,23 @@ impl Writer {
                 self.secrets.end(process);
             }
             What::Lost(lost) => {
-                other("dropped", json!({ "lines": lost.lines, "bytes": lost.bytes }));
+                other(
+                    "dropped",
+                    json!({ "lines": lost.lines, "bytes": lost.bytes }),
+                );
                 if let Some(running) = self.processes.get_mut(&process).filter(|_| lost.of_output) {
                     running.output.lose();
                 }
                 if lost.of_secrets {
                     self.secrets.lose(process);
                     let note = "a message is missing that may say what is secret: lines of this process have no content from here on";
-                    record::other(&mut self.block, t, Some(process), "note", &json!({ "note": note }));
+                    record::other(
+                        &mut self.block,
+                        t,
+                        Some(process),
+                        "note",
+                        &json!({ "note": note }),
+                    );
                 }
                 self.miss(lost.lines, None);
             }
@@ -170,7 +219,9 @@ impl Writer {
         self.line(&Line {
             t,
             process,
-            of: LineOf::Adapter { cut: !piece.is_ended },
+            of: LineOf::Adapter {
+                cut: !piece.is_ended,
+            },
             bytes: piece.line,
             omitted: piece.omitted,
             is_clean: is_clean && piece.is_whole,
@@ -178,13 +229,16 @@ impl Writer {
     }
 
     fn line(&mut self, line: &Line<'_>) {
-        let head = std::str::from_utf8(line.bytes).ok().filter(|_| line.of != LineOf::Stderr);
+        let head = std::str::from_utf8(line.bytes)
+            .ok()
+            .filter(|_| line.of != LineOf::Stderr);
         let head = head.and_then(|text| Head::read(text).ok());
         let session = match &head {
             Some(head) => Cow::Borrowed(&*head.session_id),
             None if line.omitted > 0 => {
-                let named =
-                    session_named_in(&line.bytes[..line.bytes.len().min(trunkline_protocol::FIRST_BYTES)]);
+                let named = session_named_in(
+                    &line.bytes[..line.bytes.len().min(trunkline_protocol::FIRST_BYTES)],
+                );
                 Cow::Owned(named.map(|id| id.as_str().to_owned()).unwrap_or_default())
             }
             None => Cow::Borrowed(""),
@@ -193,8 +247,13 @@ impl Writer {
         if line.of == LineOf::Host && secrets::may_tell(line.bytes) {
             hidden = self.secrets.told(line.process, &session, line.bytes);
         }
-        let hidden =
-            hidden.and_then(|bytes| if line.is_clean { Some(bytes) } else { without_secrets(bytes) });
+        let hidden = hidden.and_then(|bytes| {
+            if line.is_clean {
+                Some(bytes)
+            } else {
+                without_secrets(bytes)
+            }
+        });
         self.put(line, &session, hidden.as_deref());
         if let Some(head) = &head {
             self.follow(line, head);
@@ -204,7 +263,11 @@ impl Writer {
     /// Appends the record of a line: what of it is kept, and how much is left out.
     fn put(&mut self, line: &Line<'_>, session: &str, hidden: Option<&[u8]>) {
         let length = line.bytes.len() as u64 + line.omitted;
-        let content = if self.secrets.is_blind(line.process) { Content::None } else { self.content };
+        let content = if self.secrets.is_blind(line.process) {
+            Content::None
+        } else {
+            self.content
+        };
         let kept = match (hidden, content) {
             // Where the line was cut, a secret may be. Of stderr they were hidden before the cut.
             (Some(bytes), Content::Full) if line.omitted > 0 && line.of != LineOf::Stderr => {
@@ -225,7 +288,14 @@ impl Writer {
             // An id that holds a secret is in the line, hidden.
             _ => Cow::Borrowed(""),
         };
-        record::line(&mut self.block, (line.t, line.process), &session, line.of, kept.as_deref(), omitted);
+        record::line(
+            &mut self.block,
+            (line.t, line.process),
+            &session,
+            line.of,
+            kept.as_deref(),
+            omitted,
+        );
     }
 
     /// Follows which sessions are open, and which questions ask for a secret.
@@ -239,7 +309,9 @@ impl Writer {
                 self.open.remove(&session());
                 self.secrets.close(line.process, &head.session_id);
             }
-            (LineOf::Adapter { .. }, "input.request") => self.secrets.asked(line.process, head, line.bytes),
+            (LineOf::Adapter { .. }, "input.request") => {
+                self.secrets.asked(line.process, head, line.bytes)
+            }
             _ => {}
         }
     }
@@ -255,7 +327,10 @@ impl Writer {
             redacted: true,
             content: self.content,
             processes: processes
-                .map(|(process, running)| RunningProcess { process: *process, agent: running.agent.clone() })
+                .map(|(process, running)| RunningProcess {
+                    process: *process,
+                    agent: running.agent.clone(),
+                })
                 .collect(),
             sessions: sessions
                 .map(|(process, session)| OpenSession {
@@ -269,7 +344,13 @@ impl Writer {
     }
 
     fn rotate(&mut self, t: u64) {
-        record::other(&mut self.block, t, None, "rotated", &json!({ "file": self.number + 1 }));
+        record::other(
+            &mut self.block,
+            t,
+            None,
+            "rotated",
+            &json!({ "file": self.number + 1 }),
+        );
         self.flush();
         match self.file.rotate() {
             Ok(()) => {
@@ -288,7 +369,10 @@ impl Writer {
         let mut block = std::mem::take(&mut self.block);
         let done = self.say_unwritten().and_then(|()| {
             if self.file.is_far_too_full() {
-                return Err((0, io::Error::other("it is full, and cannot be kept as the older one")));
+                return Err((
+                    0,
+                    io::Error::other("it is full, and cannot be kept as the older one"),
+                ));
             }
             self.file.append(&block)
         });
@@ -322,7 +406,10 @@ impl Writer {
             return;
         }
         self.warned = self.missing.max(1);
-        let why = why.map_or_else(|| "more passed than could be written".to_owned(), ToString::to_string);
+        let why = why.map_or_else(
+            || "more passed than could be written".to_owned(),
+            ToString::to_string,
+        );
         tracing::warn!(lines = self.missing, path = ?self.path, why, "lines are missing from the wire log");
     }
 }
@@ -340,7 +427,8 @@ fn without_secrets(line: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
         Cow::Borrowed(_) => return Some(line),
         Cow::Owned(shown) => shown,
     };
-    let is_object = |bytes: &[u8]| serde_json::from_slice::<Map<String, serde_json::Value>>(bytes).is_ok();
+    let is_object =
+        |bytes: &[u8]| serde_json::from_slice::<Map<String, serde_json::Value>>(bytes).is_ok();
     let is_json = |bytes: &[u8]| serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
     (!is_json(&line) || is_object(&shown)).then_some(Cow::Owned(shown))
 }

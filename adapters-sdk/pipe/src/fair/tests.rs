@@ -6,7 +6,11 @@ use super::{Class, Fair, Flow, Key, Rounds, Turns};
 
 const QUANTUM: usize = 64 * 1024;
 const AHEAD: usize = 256 * 1024;
-const TURNS: Turns = Turns { quantum: QUANTUM, batch: AHEAD, rounds: Rounds::One };
+const TURNS: Turns = Turns {
+    quantum: QUANTUM,
+    batch: AHEAD,
+    rounds: Rounds::One,
+};
 
 const A: Key = Key(1);
 const B: Key = Key(2);
@@ -51,7 +55,13 @@ fn shares(small: usize, large: usize, room: usize, total: usize) -> (usize, usiz
 
 #[test]
 fn two_sessions_share_the_pipe_by_bytes_whatever_the_size_of_their_messages() {
-    for (small, large) in [(100, 100), (100, 60_000), (100, 1 << 20), (5_000, 300_000), (70_000, 3_000_000)] {
+    for (small, large) in [
+        (100, 100),
+        (100, 60_000),
+        (100, 1 << 20),
+        (5_000, 300_000),
+        (70_000, 3_000_000),
+    ] {
         let total = 64 << 20;
         let (one, other) = shares(small, large, 64 * 1024, total);
         let bound = large + small + 2 * QUANTUM;
@@ -140,7 +150,10 @@ fn a_paused_session_keeps_its_messages_and_no_other_from_the_pipe() {
     assert!(batch(&mut fair).0.is_empty());
     assert_eq!(fair.bytes(A), 20);
     fair.flow(A, Flow::Resume);
-    assert_eq!(batch(&mut fair).0, [message(A, 0, 10), message(A, 1, 10)].concat());
+    assert_eq!(
+        batch(&mut fair).0,
+        [message(A, 0, 10), message(A, 1, 10)].concat()
+    );
 }
 
 #[test]

@@ -21,11 +21,12 @@ use agent_client_protocol::{
     v1::{
         ConnectionTo,
         schema::{
-            CancelNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest, InitializeRequest,
-            ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
-            RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-            ResumeSessionRequest, SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate,
-            StopReason, TextContent, ToolCallStatus,
+            CancelNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest,
+            InitializeRequest, ListSessionsRequest, LoadSessionRequest, NewSessionRequest,
+            PermissionOptionKind, PromptRequest, RequestPermissionOutcome,
+            RequestPermissionRequest, RequestPermissionResponse, ResumeSessionRequest,
+            SelectedPermissionOutcome, SessionId, SessionNotification, SessionUpdate, StopReason,
+            TextContent, ToolCallStatus,
         },
     },
 };
@@ -92,10 +93,13 @@ impl Person {
 
     fn text(&self, of: impl Fn(&SessionUpdate) -> Option<&ContentBlock>) -> String {
         let seen = self.seen.lock().unwrap();
-        let texts = seen.iter().filter_map(of).filter_map(|content| match content {
-            ContentBlock::Text(text) => Some(text.text.as_str()),
-            _ => None,
-        });
+        let texts = seen
+            .iter()
+            .filter_map(of)
+            .filter_map(|content| match content {
+                ContentBlock::Text(text) => Some(text.text.as_str()),
+                _ => None,
+            });
         texts.collect()
     }
 
@@ -103,7 +107,9 @@ impl Person {
     fn ran(&self) -> usize {
         let seen = self.seen.lock().unwrap();
         let ended = seen.iter().filter(|update| match update {
-            SessionUpdate::ToolCallUpdate(call) => call.fields.status == Some(ToolCallStatus::Completed),
+            SessionUpdate::ToolCallUpdate(call) => {
+                call.fields.status == Some(ToolCallStatus::Completed)
+            }
             _ => false,
         });
         ended.count()
@@ -120,7 +126,12 @@ impl Open<'_> {
     async fn prompt(&self, text: &str) -> Result<StopReason, Error> {
         let text = ContentBlock::Text(TextContent::new(text));
         let prompt = PromptRequest::new(self.id.clone(), vec![text]);
-        Ok(self.agent.send_request(prompt).block_task().await?.stop_reason)
+        Ok(self
+            .agent
+            .send_request(prompt)
+            .block_task()
+            .await?
+            .stop_reason)
     }
 }
 
@@ -133,7 +144,10 @@ struct Target {
 
 impl Target {
     fn transport(&self) -> anyhow::Result<DynConnectTo<Client>> {
-        let (program, arguments) = self.command.split_first().context("name a program or an address")?;
+        let (program, arguments) = self
+            .command
+            .split_first()
+            .context("name a program or an address")?;
         #[cfg(feature = "http")]
         if program.contains("://") {
             return record::address(program);
@@ -162,7 +176,9 @@ impl Target {
                 agent_client_protocol::on_receive_notification!(),
             )
             .on_receive_request(
-                async move |request: RequestPermissionRequest, responder, connection: ConnectionTo<Agent>| {
+                async move |request: RequestPermissionRequest,
+                            responder,
+                            connection: ConnectionTo<Agent>| {
                     *asked.asked.lock().unwrap() += 1;
                     asked.asks.notify_one();
                     let kind = match *asked.answer.lock().unwrap() {
@@ -177,16 +193,22 @@ impl Target {
                         }
                     };
                     let option = request.options.iter().find(|option| option.kind == kind);
-                    let option = option.ok_or_else(|| Error::internal_error().data("no such option"))?;
+                    let option =
+                        option.ok_or_else(|| Error::internal_error().data("no such option"))?;
                     let chosen = SelectedPermissionOutcome::new(option.option_id.clone());
-                    responder
-                        .respond(RequestPermissionResponse::new(RequestPermissionOutcome::Selected(chosen)))
+                    responder.respond(RequestPermissionResponse::new(
+                        RequestPermissionOutcome::Selected(chosen),
+                    ))
                 },
                 agent_client_protocol::on_receive_request!(),
             )
             .connect_with(transport, async move |connection: ConnectionTo<Agent>| {
                 let first = InitializeRequest::new(ProtocolVersion::V1);
-                let told_version = connection.send_request(first).block_task().await?.protocol_version;
+                let told_version = connection
+                    .send_request(first)
+                    .block_task()
+                    .await?
+                    .protocol_version;
                 assert_eq!(told_version, ProtocolVersion::V1);
                 *told = Some(work(connection).await);
                 Ok(())
@@ -205,15 +227,27 @@ impl Target {
 async fn drive(target: &Target) -> anyhow::Result<()> {
     let cwd = std::env::current_dir()?;
     let person = Arc::<Person>::default();
-    let id = target.connect(&person, async |agent| all_of_a_session(target, &person, &agent).await).await?;
+    let id = target
+        .connect(&person, async |agent| {
+            all_of_a_session(target, &person, &agent).await
+        })
+        .await?;
 
     let person = Arc::<Person>::default();
     target
         .connect(&person, async |agent| {
             let load = LoadSessionRequest::new(id.clone(), cwd.clone());
             agent.send_request(load).block_task().await?;
-            ensure!(person.user().starts_with("hello from rust"), "the history: {}", person.user());
-            ensure!(person.agent().starts_with("hello from rust"), "the history: {}", person.agent());
+            ensure!(
+                person.user().starts_with("hello from rust"),
+                "the history: {}",
+                person.user()
+            );
+            ensure!(
+                person.agent().starts_with("hello from rust"),
+                "the history: {}",
+                person.agent()
+            );
             ensure!(person.asked() == 0, "what is settled is not asked again");
             Ok(())
         })
@@ -224,17 +258,42 @@ async fn drive(target: &Target) -> anyhow::Result<()> {
         .connect(&person, async |agent| {
             let resume = ResumeSessionRequest::new(id.clone(), cwd.clone());
             agent.send_request(resume).block_task().await?;
-            ensure!(person.agent().is_empty(), "it is resumed without its history");
-            let session = Open { agent: &agent, id: id.clone() };
+            ensure!(
+                person.agent().is_empty(),
+                "it is resumed without its history"
+            );
+            let session = Open {
+                agent: &agent,
+                id: id.clone(),
+            };
             ensure!(session.prompt("and on").await? == StopReason::EndTurn);
             ensure!(person.agent() == "and on", "{}", person.agent());
-            agent.send_request(CloseSessionRequest::new(id.clone())).block_task().await?;
-            ensure!(session.prompt("too late").await.is_err(), "a closed session takes no prompt");
-            agent.send_request(DeleteSessionRequest::new(id.clone())).block_task().await?;
-            let left = agent.send_request(ListSessionsRequest::new()).block_task().await?.sessions;
-            ensure!(left.iter().all(|session| session.session_id != id), "{left:?}");
+            agent
+                .send_request(CloseSessionRequest::new(id.clone()))
+                .block_task()
+                .await?;
+            ensure!(
+                session.prompt("too late").await.is_err(),
+                "a closed session takes no prompt"
+            );
+            agent
+                .send_request(DeleteSessionRequest::new(id.clone()))
+                .block_task()
+                .await?;
+            let left = agent
+                .send_request(ListSessionsRequest::new())
+                .block_task()
+                .await?
+                .sessions;
+            ensure!(
+                left.iter().all(|session| session.session_id != id),
+                "{left:?}"
+            );
             let load = LoadSessionRequest::new(id.clone(), cwd.clone());
-            ensure!(agent.send_request(load).block_task().await.is_err(), "it is gone");
+            ensure!(
+                agent.send_request(load).block_task().await.is_err(),
+                "it is gone"
+            );
             Ok(())
         })
         .await?;
@@ -253,7 +312,10 @@ async fn killed(target: &Target, address: &str) -> anyhow::Result<()> {
     let lost = target
         .connect(&person, async |agent| {
             let new = NewSessionRequest::new(cwd.clone());
-            let session = Open { agent: &agent, id: agent.send_request(new).block_task().await?.session_id };
+            let session = Open {
+                agent: &agent,
+                id: agent.send_request(new).block_task().await?.session_id,
+            };
             id = Some(session.id.clone());
             let kill = async {
                 person.is_asked(1).await;
@@ -266,7 +328,10 @@ async fn killed(target: &Target, address: &str) -> anyhow::Result<()> {
     let id = id.context("there was no session")?;
 
     let mut daemon = Command::new("trunkline");
-    let mut daemon = daemon.args(["up", "--json", "--http", address]).stdout(Stdio::piped()).spawn()?;
+    let mut daemon = daemon
+        .args(["up", "--json", "--http", address])
+        .stdout(Stdio::piped())
+        .spawn()?;
     let told = daemon.stdout.take().context("its stdout is a pipe")?;
     BufReader::new(told).read_line(&mut String::new()).await?;
     let person = Arc::<Person>::default();
@@ -274,9 +339,16 @@ async fn killed(target: &Target, address: &str) -> anyhow::Result<()> {
         .connect(&person, async |agent| {
             let load = LoadSessionRequest::new(id.clone(), cwd.clone());
             agent.send_request(load).block_task().await?;
-            ensure!(person.user() == "/tool lost", "the history: {}", person.user());
+            ensure!(
+                person.user() == "/tool lost",
+                "the history: {}",
+                person.user()
+            );
             ensure!(person.asked() == 0, "the turn ended with its daemon");
-            let session = Open { agent: &agent, id: id.clone() };
+            let session = Open {
+                agent: &agent,
+                id: id.clone(),
+            };
             ensure!(session.prompt("and on").await? == StopReason::EndTurn);
             ensure!(person.agent().ends_with("and on"), "{}", person.agent());
             Ok(())
@@ -290,7 +362,10 @@ async fn killed(target: &Target, address: &str) -> anyhow::Result<()> {
 async fn kill_daemon() -> anyhow::Result<()> {
     let noted = PathBuf::from(std::env::var("TRUNKLINE_STATE")?).join("daemon.json");
     let noted: serde_json::Value = serde_json::from_slice(&std::fs::read(noted)?)?;
-    let killed = Command::new("kill").args(["-KILL", &noted["pid"].to_string()]).status().await?;
+    let killed = Command::new("kill")
+        .args(["-KILL", &noted["pid"].to_string()])
+        .status()
+        .await?;
     ensure!(killed.success(), "kill: {killed}");
     Ok(())
 }
@@ -309,8 +384,14 @@ async fn all_of_a_session(
     agent: &ConnectionTo<Agent>,
 ) -> anyhow::Result<SessionId> {
     let cwd = std::env::current_dir()?;
-    let opened = agent.send_request(NewSessionRequest::new(cwd.clone())).block_task().await?;
-    let session = Open { agent, id: opened.session_id };
+    let opened = agent
+        .send_request(NewSessionRequest::new(cwd.clone()))
+        .block_task()
+        .await?;
+    let session = Open {
+        agent,
+        id: opened.session_id,
+    };
 
     ensure!(session.prompt("hello from rust").await? == StopReason::EndTurn);
     ensure!(person.agent() == "hello from rust", "{}", person.agent());
@@ -319,7 +400,10 @@ async fn all_of_a_session(
     ensure!((person.asked(), person.ran()) == (1, 1));
     person.answers(Answer::Reject);
     session.prompt("/tool rm").await?;
-    ensure!((person.asked(), person.ran()) == (2, 1), "what is rejected does not run");
+    ensure!(
+        (person.asked(), person.ran()) == (2, 1),
+        "what is rejected does not run"
+    );
 
     person.answers(Answer::Never);
     let cancel = async {
@@ -336,16 +420,32 @@ async fn all_of_a_session(
     drop(agent.send_request(PromptRequest::new(session.id.clone(), vec![text])));
     ensure!(session.prompt("after one that was dropped").await? == StopReason::EndTurn);
 
-    let failed = session.prompt("/fail on purpose").await.expect_err("a turn that fails is an error");
+    let failed = session
+        .prompt("/fail on purpose")
+        .await
+        .expect_err("a turn that fails is an error");
     ensure!(failed.to_string().contains("on purpose"), "{failed}");
 
-    let listed = agent.send_request(ListSessionsRequest::new()).block_task().await?.sessions;
-    ensure!(listed.iter().any(|known| known.session_id == session.id && known.cwd == cwd), "{listed:?}");
+    let listed = agent
+        .send_request(ListSessionsRequest::new())
+        .block_task()
+        .await?
+        .sessions;
+    ensure!(
+        listed
+            .iter()
+            .any(|known| known.session_id == session.id && known.cwd == cwd),
+        "{listed:?}"
+    );
 
     if target.address().is_none() {
         down().await?;
         ensure!(session.prompt("by another daemon").await? == StopReason::EndTurn);
-        ensure!(person.agent().ends_with("by another daemon"), "{}", person.agent());
+        ensure!(
+            person.agent().ends_with("by another daemon"),
+            "{}",
+            person.agent()
+        );
     }
     Ok(session.id)
 }
@@ -353,9 +453,19 @@ async fn all_of_a_session(
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let record = arguments.next().context("name a file for the record")?.into();
-    let target = Target { record, command: arguments.collect() };
-    timeout(LONGEST, drive(&target)).await.context("it takes too long")??;
-    println!("rust: new, prompt, permission, cancel, list, load, resume, close, delete, the daemon's end");
+    let record = arguments
+        .next()
+        .context("name a file for the record")?
+        .into();
+    let target = Target {
+        record,
+        command: arguments.collect(),
+    };
+    timeout(LONGEST, drive(&target))
+        .await
+        .context("it takes too long")??;
+    println!(
+        "rust: new, prompt, permission, cancel, list, load, resume, close, delete, the daemon's end"
+    );
     Ok(())
 }

@@ -10,7 +10,9 @@ use std::{
     },
 };
 
-use agent_client_protocol::{Agent, Channel, Client, ConnectTo, DynConnectTo, Error, TransportFrame};
+use agent_client_protocol::{
+    Agent, Channel, Client, ConnectTo, DynConnectTo, Error, TransportFrame,
+};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{UnboundedReceiver, UnboundedSender},
@@ -26,7 +28,10 @@ pub(crate) struct Recorded {
 impl Recorded {
     pub(crate) fn new(transport: DynConnectTo<Client>, record: &Path) -> anyhow::Result<Self> {
         let record = OpenOptions::new().create(true).append(true).open(record)?;
-        Ok(Self { transport, record: Arc::new(Mutex::new(record)) })
+        Ok(Self {
+            transport,
+            record: Arc::new(Mutex::new(record)),
+        })
     }
 }
 
@@ -41,7 +46,8 @@ impl ConnectTo<Client> for Recorded {
             pass(from_client, to_agent, record.clone(), "client"),
             pass(from_agent, to_client, record, "agent"),
         );
-        let mut driver = driver.ok_or_else(|| Error::internal_error().data("no transport of its own"))?;
+        let mut driver =
+            driver.ok_or_else(|| Error::internal_error().data("no transport of its own"))?;
         let ended = AtomicBool::new(false);
         let driven = (&mut driver).inspect(|_| ended.store(true, Ordering::Relaxed));
         let client = std::pin::pin!(client.connect_to(clients));
@@ -89,7 +95,10 @@ pub(crate) fn address(url: &str) -> anyhow::Result<DynConnectTo<Client>> {
 
     let mut headers = HeaderMap::new();
     let token = std::env::var("ACP_TOKEN")?;
-    headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}"))?);
+    headers.insert(
+        AUTHORIZATION,
+        HeaderValue::from_str(&format!("Bearer {token}"))?,
+    );
     let client = agent_client_protocol_http::HttpClient::builder(url)
         .configure_http(|http| http.no_proxy().default_headers(headers))
         .build()?;

@@ -38,7 +38,12 @@ pub(crate) struct Fields<'a>(HashMap<String, Member<'a>>);
 impl<'a> Fields<'a> {
     /// The object that a line is, if it is one.
     pub(crate) fn of_line(line: &'a str) -> Option<Self> {
-        Some(Self(members(line)?.into_iter().map(|member| (member.key.clone(), member)).collect()))
+        Some(Self(
+            members(line)?
+                .into_iter()
+                .map(|member| (member.key.clone(), member))
+                .collect(),
+        ))
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -100,7 +105,9 @@ impl<'a> Fields<'a> {
         match self.member(name) {
             None => Field::Absent,
             Some(member) if member.depth > DEEPEST => Field::Wrong,
-            Some(member) => serde_json::from_str(&clean(member.raw)).map_or(Field::Wrong, Field::Is),
+            Some(member) => {
+                serde_json::from_str(&clean(member.raw)).map_or(Field::Wrong, Field::Is)
+            }
         }
     }
 
@@ -135,36 +142,57 @@ mod tests {
         let fields = Fields::of_line(line).unwrap();
         let text = |name| fields.text(name).optional().unwrap();
         assert_eq!((text("a").as_str(), text("b").as_str()), ("\u{fffd}", "😀"));
-        assert_eq!((text("c").as_str(), text("d").as_str()), ("\\ud83d", "\u{fffd}x\u{fffd}A"));
+        assert_eq!(
+            (text("c").as_str(), text("d").as_str()),
+            ("\\ud83d", "\u{fffd}x\u{fffd}A")
+        );
         assert_eq!(fields.exact("a"), Field::Wrong);
         assert_eq!(fields.exact("b"), Field::Is("😀".to_owned()));
     }
 
     #[test]
     fn odd_values_do_no_harm() {
-        let deep =
-            format!("{{\"x\":{}{},\"n\":1e999,\"a\":1,\"a\":\"z\"}}", "[".repeat(10_000), "]".repeat(10_000));
+        let deep = format!(
+            "{{\"x\":{}{},\"n\":1e999,\"a\":1,\"a\":\"z\"}}",
+            "[".repeat(10_000),
+            "]".repeat(10_000)
+        );
         let fields = Fields::of_line(&deep).unwrap();
         assert_eq!(fields.text("a"), Field::Is("z".to_owned()));
         assert_eq!(fields.value("x"), Field::Wrong);
         assert_eq!(fields.value("n"), Field::Wrong);
         assert_eq!(fields.member("x").unwrap().depth, 10_000);
-        for noise in ["", "[]", "{", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{}{}", "{\"a\":\"\t\"}", "null"]
-        {
+        for noise in [
+            "",
+            "[]",
+            "{",
+            "{\"a\":1,}",
+            "{'a':1}",
+            "{\"a\":01}",
+            "{}{}",
+            "{\"a\":\"\t\"}",
+            "null",
+        ] {
             assert!(Fields::of_line(noise).is_none(), "{noise}");
         }
     }
 
     #[test]
     fn long_ids_are_wrong_and_empty_ones_absent() {
-        let line =
-            format!("{{\"a\":\"{}\",\"b\":\"{}\",\"c\":\"\",\"d\":7}}", "x".repeat(256), "x".repeat(257));
+        let line = format!(
+            "{{\"a\":\"{}\",\"b\":\"{}\",\"c\":\"\",\"d\":7}}",
+            "x".repeat(256),
+            "x".repeat(257)
+        );
         let fields = Fields::of_line(&line).unwrap();
         assert!(matches!(fields.id("a"), Field::Is(_)));
         assert_eq!(
             (fields.id("b"), fields.id("c"), fields.id("d")),
             (Field::Wrong, Field::Absent, Field::Wrong)
         );
-        assert_eq!((fields.optional_id("b"), fields.optional_id("d")), (Field::Wrong, Field::Absent));
+        assert_eq!(
+            (fields.optional_id("b"), fields.optional_id("d")),
+            (Field::Wrong, Field::Absent)
+        );
     }
 }

@@ -72,7 +72,11 @@ impl Inbox {
         if self.take_message(&fields).is_none() {
             exit_if(Mutant::BadMessageExits);
             if broken(Mutant::BadMessageAnswered) {
-                self.process.send_of_pipe(Message::new("error").with("message", "a bad message").line(""));
+                self.process.send_of_pipe(
+                    Message::new("error")
+                        .with("message", "a bad message")
+                        .line(""),
+                );
             }
         }
     }
@@ -80,17 +84,24 @@ impl Inbox {
     fn noise(&self) {
         exit_if(Mutant::NoiseExits);
         if broken(Mutant::NoiseAnswered) {
-            self.process.send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
+            self.process
+                .send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
         }
         if broken(Mutant::NoiseStopsTurns) {
-            self.process.all().iter().for_each(|session| session.stop(None, None));
+            self.process
+                .all()
+                .iter()
+                .for_each(|session| session.stop(None, None));
         }
     }
 
     /// Does what a message says; nothing, where it is bad ([msg.3]).
     fn take_message(&self, fields: &Fields<'_>) -> Option<()> {
         let kind = required(fields.exact("type"))?;
-        if !kind.chars().all(|letter| letter.is_ascii_lowercase() || letter == '.') {
+        if !kind
+            .chars()
+            .all(|letter| letter.is_ascii_lowercase() || letter == '.')
+        {
             exit_if(Mutant::OddTypeExits);
         }
         if is_of_pipe(&kind) {
@@ -115,28 +126,45 @@ impl Inbox {
             self.start(id, fields);
             return Some(());
         }
-        let Some(session) = self.process.find(&id) else { return self.take_unknown(&kind, &id, fields) };
+        let Some(session) = self.process.find(&id) else {
+            return self.take_unknown(&kind, &id, fields);
+        };
         self.take_of_session(&session, &kind, fields)
     }
 
-    fn take_of_session(&self, session: &Arc<Session>, kind: &str, fields: &Fields<'_>) -> Option<()> {
+    fn take_of_session(
+        &self,
+        session: &Arc<Session>,
+        kind: &str,
+        fields: &Fields<'_>,
+    ) -> Option<()> {
         match kind {
             "user.input" => self.input(session, fields)?,
             "file.input" => {
                 let file = file(fields)?;
-                if session.has(Extension::Large) && !broken(Mutant::DigestUnchecked) && file.differs(fields) {
+                if session.has(Extension::Large)
+                    && !broken(Mutant::DigestUnchecked)
+                    && file.differs(fields)
+                {
                     session.tell(refused(session, &file.name));
                     return Some(());
                 }
                 session.take_file(file);
                 if broken(Mutant::FileIsTurn) {
-                    session.take_input(Input { content: Some(String::new()), turn_id: None });
+                    session.take_input(Input {
+                        content: Some(String::new()),
+                        turn_id: None,
+                    });
                 }
             }
             "permission.response" => {
                 let request_id = required(fields.id("request_id"))?;
                 let session = match broken(Mutant::AnySessionAnswers) {
-                    true => self.process.all().into_iter().find(|other| other.has_request(&request_id)),
+                    true => self
+                        .process
+                        .all()
+                        .into_iter()
+                        .find(|other| other.has_request(&request_id)),
                     false => Some(session.clone()),
                 };
                 if let Some(session) = session {
@@ -157,10 +185,16 @@ impl Inbox {
             }
             "stop" => {
                 let turn_id = turn_id(session, fields)?;
-                let reason = fields.text("reason").optional().filter(|reason| is_reason(reason));
+                let reason = fields
+                    .text("reason")
+                    .optional()
+                    .filter(|reason| is_reason(reason));
                 let reason = reason.filter(|_| session.has(Extension::Turns));
                 if broken(Mutant::StopStopsAll) {
-                    self.process.all().iter().for_each(|other| other.stop(None, None));
+                    self.process
+                        .all()
+                        .iter()
+                        .for_each(|other| other.stop(None, None));
                 }
                 session.stop(turn_id, reason);
             }
@@ -200,16 +234,29 @@ impl Inbox {
             _ => content,
         };
         let with_turns = session.has(Extension::Turns);
-        let message_id = if with_turns { some_id(fields.optional_id("message_id"))? } else { None };
-        if broken(Mutant::OptionalTypesMatter) && fields.raw("message_id").is_some() && message_id.is_none() {
+        let message_id = if with_turns {
+            some_id(fields.optional_id("message_id"))?
+        } else {
+            None
+        };
+        if broken(Mutant::OptionalTypesMatter)
+            && fields.raw("message_id").is_some()
+            && message_id.is_none()
+        {
             return Some(());
         }
         let mode = fields.text("mode").optional().filter(|_| with_turns);
         match mode.as_deref() {
             Some("steer") => session.steer(content, turn_id, message_id),
-            Some("turn") | None => session.take_input(Input { content: Some(content), turn_id }),
+            Some("turn") | None => session.take_input(Input {
+                content: Some(content),
+                turn_id,
+            }),
             Some(_) if broken(Mutant::UnknownModeDrops) => {}
-            Some(_) => session.take_input(Input { content: Some(content), turn_id }),
+            Some(_) => session.take_input(Input {
+                content: Some(content),
+                turn_id,
+            }),
         }
         if broken(Mutant::TurnBlocksReader) {
             session.wait_until_idle();
@@ -224,26 +271,41 @@ impl Inbox {
         }
         let start = Start::read(fields);
         if start.agreed.has(Extension::Control) {
-            self.process.world.knows_control.store(true, Ordering::Relaxed);
+            self.process
+                .world
+                .knows_control
+                .store(true, Ordering::Relaxed);
         }
         if start.agreed.has(Extension::Resume) {
-            self.process.world.knows_resume.store(true, Ordering::Relaxed);
+            self.process
+                .world
+                .knows_resume
+                .store(true, Ordering::Relaxed);
         }
         self.process.world.set_newest(&id);
         if broken(Mutant::OneSession) {
-            self.process.all().iter().for_each(|session| self.close(session));
+            self.process
+                .all()
+                .iter()
+                .for_each(|session| self.close(session));
         }
         let session = Session::open(id, start, &self.process);
         if let Some((_, most)) = most_sessions()
             && self.process.sessions().len() > most
         {
-            session.end("limit", Some(("busy", format!("{most} sessions are served at a time"))));
+            session.end(
+                "limit",
+                Some(("busy", format!("{most} sessions are served at a time"))),
+            );
         }
     }
 
     fn close(&self, session: &Arc<Session>) {
         if broken(Mutant::CloseStopsAll) {
-            self.process.all().iter().for_each(|other| other.stop(None, None));
+            self.process
+                .all()
+                .iter()
+                .for_each(|other| other.stop(None, None));
         }
         if broken(Mutant::ClosedServed) {
             return;
@@ -261,7 +323,10 @@ impl Inbox {
     fn take_unknown(&self, kind: &str, id: &str, fields: &Fields<'_>) -> Option<()> {
         if kind == "user.input" && broken(Mutant::UnknownServed) {
             self.start(id.to_owned(), fields);
-            return self.process.find(id).and_then(|session| self.take_of_session(&session, kind, fields));
+            return self
+                .process
+                .find(id)
+                .and_then(|session| self.take_of_session(&session, kind, fields));
         }
         if kind == "session.close" && broken(Mutant::SecondCloseExits) {
             std::process::exit(1);
@@ -284,7 +349,10 @@ impl Inbox {
                     nonce => nonce.map(clean),
                 };
                 if broken(Mutant::PongWaitsForTurns) {
-                    self.process.all().iter().for_each(|session| session.wait_until_idle());
+                    self.process
+                        .all()
+                        .iter()
+                        .for_each(|session| session.wait_until_idle());
                 }
                 self.process.send_of_pipe(pong(nonce));
             }
@@ -308,13 +376,28 @@ impl Inbox {
 impl Inbox {
     /// The sessions that a `sessions.list` asks for.
     fn entries(&self, fields: &Fields<'_>) -> Vec<Value> {
-        let limit = fields.value("limit").optional().and_then(|limit| limit.as_u64());
+        let limit = fields
+            .value("limit")
+            .optional()
+            .and_then(|limit| limit.as_u64());
         let limit = limit.and_then(|limit| usize::try_from(limit).ok());
-        let most = limit.filter(|_| !broken(Mutant::ListIgnoresLimit)).unwrap_or(usize::MAX);
-        let most = if broken(Mutant::ListOmitsSessions) { 0 } else { most };
-        let cwd = fields.text("cwd").optional().filter(|_| !broken(Mutant::ListIgnoresCwd));
+        let most = limit
+            .filter(|_| !broken(Mutant::ListIgnoresLimit))
+            .unwrap_or(usize::MAX);
+        let most = if broken(Mutant::ListOmitsSessions) {
+            0
+        } else {
+            most
+        };
+        let cwd = fields
+            .text("cwd")
+            .optional()
+            .filter(|_| !broken(Mutant::ListIgnoresCwd));
         let known = self.process.world.remembered(most, cwd.as_deref());
-        known.iter().map(|(id, cwd)| json!({ "native_session_id": id, "cwd": cwd })).collect()
+        known
+            .iter()
+            .map(|(id, cwd)| json!({ "native_session_id": id, "cwd": cwd }))
+            .collect()
     }
 }
 
@@ -327,7 +410,10 @@ fn required<T>(field: Field<T>) -> Option<T> {
 }
 
 /// An optional id, where the message is not bad for it.
-#[expect(clippy::option_option, reason = "the outer one is whether the message stands")]
+#[expect(
+    clippy::option_option,
+    reason = "the outer one is whether the message stands"
+)]
 fn some_id(field: Field<String>) -> Option<Option<String>> {
     match field {
         Field::Is(id) => Some(Some(id)),
@@ -336,7 +422,10 @@ fn some_id(field: Field<String>) -> Option<Option<String>> {
     }
 }
 
-#[expect(clippy::option_option, reason = "the outer one is whether the message stands")]
+#[expect(
+    clippy::option_option,
+    reason = "the outer one is whether the message stands"
+)]
 fn turn_id(session: &Session, fields: &Fields<'_>) -> Option<Option<String>> {
     match session.has(Extension::Turns) {
         true => some_id(fields.optional_id("turn_id")),
@@ -349,7 +438,12 @@ fn file(fields: &Fields<'_>) -> Option<Announced> {
     if broken(Mutant::MissingFileExits) && std::fs::File::open(&path).is_err() {
         std::process::exit(1);
     }
-    let base = || path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default().to_owned();
+    let base = || {
+        path.rsplit('/')
+            .find(|part| !part.is_empty())
+            .unwrap_or_default()
+            .to_owned()
+    };
     let mut name = fields.text("file_name").optional().unwrap_or_else(base);
     if broken(Mutant::LabelsCut) {
         name = name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -360,7 +454,10 @@ fn file(fields: &Fields<'_>) -> Option<Announced> {
 }
 
 fn is_reason(reason: &str) -> bool {
-    matches!(reason, "user" | "timeout" | "policy" | "stopped" | "shutdown")
+    matches!(
+        reason,
+        "user" | "timeout" | "policy" | "stopped" | "shutdown"
+    )
 }
 
 /// The text of an input that lies in a file, or why it cannot be had ([large.3]).
@@ -383,9 +480,10 @@ fn in_a_file(fields: &Fields<'_>) -> Option<Result<String, String>> {
 fn refused(session: &Session, name: &str) -> Message {
     let text = format!("{name} was not taken: it is not what was announced");
     match session.has(Extension::Events) {
-        true => {
-            Message::new("error").with("category", "file_refused").with("message", text).with("fatal", false)
-        }
+        true => Message::new("error")
+            .with("category", "file_refused")
+            .with("message", text)
+            .with("fatal", false),
         false => Message::system(&text),
     }
 }
@@ -394,7 +492,10 @@ fn refused(session: &Session, name: &str) -> Message {
 fn too_long(session: &Session) -> Message {
     let text = "a line over the limit of 16 MiB was skipped";
     match session.has(Extension::Events) {
-        true => Message::new("error").with("category", "oversize").with("message", text).with("fatal", false),
+        true => Message::new("error")
+            .with("category", "oversize")
+            .with("message", text)
+            .with("fatal", false),
         false => Message::system(text),
     }
 }
@@ -407,7 +508,9 @@ fn exit_if(mutant: Mutant) {
 
 /// What a reader does that parses the whole of a line at once.
 fn exit_if_whole_is_odd(text: &str) {
-    if broken(Mutant::SurrogateExits) && text.contains("\\ud") && serde_json::from_str::<Value>(text).is_err()
+    if broken(Mutant::SurrogateExits)
+        && text.contains("\\ud")
+        && serde_json::from_str::<Value>(text).is_err()
     {
         std::process::exit(1);
     }
@@ -423,5 +526,7 @@ fn is_known(name: &str) -> bool {
 }
 
 fn bad_meta(fields: &Fields<'_>) -> bool {
-    fields.raw("_meta").is_some_and(|meta| !meta.starts_with('{') || meta.len() > 64 * 1024)
+    fields
+        .raw("_meta")
+        .is_some_and(|meta| !meta.starts_with('{') || meta.len() > 64 * 1024)
 }

@@ -55,11 +55,17 @@ fn main() -> ExitCode {
 /// Serves stdin to its end ([process.1]).
 fn serve() -> io::Result<()> {
     let probing = std::env::var_os("CONFORM_PROBE").is_some_and(|value| value == "1");
-    let process = Arc::new(Process::new(World::new(probing), pipes::stdout()?, probe::answer));
+    let process = Arc::new(Process::new(
+        World::new(probing),
+        pipes::stdout()?,
+        probe::answer,
+    ));
     std::thread::spawn(pipes::watch_stdout);
     begin_oddly(&process);
     let inbox = Inbox::new(process.clone());
-    pipes::stdin().map_while(Result::ok).for_each(|line| inbox.take(line));
+    pipes::stdin()
+        .map_while(Result::ok)
+        .for_each(|line| inbox.take(line));
     if broken(Mutant::LastWordsOnStdout) {
         let _ = io::stdout().write_all(b"bye\n");
     }

@@ -18,11 +18,19 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, turn_id: None, members: Members::new() }
+        Self {
+            kind,
+            turn_id: None,
+            members: Members::new(),
+        }
     }
 
     pub(crate) fn of(kind: &'static str, members: Members) -> Self {
-        Self { kind, turn_id: None, members }
+        Self {
+            kind,
+            turn_id: None,
+            members,
+        }
     }
 
     /// A piece of the answer.
@@ -49,13 +57,19 @@ impl Message {
 
     /// The two halves of an output that has two characters; else itself alone.
     pub(crate) fn halves(self) -> Vec<Self> {
-        let content = self.members.get("content").and_then(Value::as_str).unwrap_or_default();
+        let content = self
+            .members
+            .get("content")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let middle = content.ceil_char_boundary(content.len() / 2);
         if self.kind != "output" || middle == 0 || middle == content.len() {
             return vec![self];
         }
         let (first, second) = (json!(content[..middle]), json!(content[middle..]));
-        [first, second].map(|half| self.clone().with("content", half)).into()
+        [first, second]
+            .map(|half| self.clone().with("content", half))
+            .into()
     }
 
     pub(crate) fn in_turn(self, turn_id: Option<String>) -> Self {
@@ -65,14 +79,19 @@ impl Message {
     /// The line, with its LF.
     pub(crate) fn line(mut self, session_id: &str) -> String {
         if varied(Variant::ExtraFields) {
-            self = self.with("x_reference", json!({ "seen": [1, null, "two"] })).with("zz", false);
+            self = self
+                .with("x_reference", json!({ "seen": [1, null, "two"] }))
+                .with("zz", false);
         }
-        if self.kind == "output" && varied(Variant::ExplicitChannel) && !self.members.contains_key("channel")
+        if self.kind == "output"
+            && varied(Variant::ExplicitChannel)
+            && !self.members.contains_key("channel")
         {
             self = self.with("channel", "stdout");
         }
         if self.kind == "output" && broken(Mutant::EmptyContentLeftOut) {
-            self.members.retain(|name, value| name != "content" || *value != json!(""));
+            self.members
+                .retain(|name, value| name != "content" || *value != json!(""));
         }
         if self.kind == "output" && broken(Mutant::ContentInParts) {
             let text = self.members.remove("content");
@@ -81,20 +100,29 @@ impl Message {
         if broken(Mutant::CompleteWithoutSession) && self.kind == "turn.complete" {
             return "{\"type\":\"turn.complete\"}\n".to_owned();
         }
-        let mut parts = vec![part("type", &self.kind.into()), part("session_id", &session_id.into())];
+        let mut parts = vec![
+            part("type", &self.kind.into()),
+            part("session_id", &session_id.into()),
+        ];
         parts.extend(self.turn_id.map(|id| part("turn_id", &id.into())));
         parts.extend(self.members.iter().map(|(name, value)| part(name, value)));
         if varied(Variant::Reversed) {
             parts.reverse();
         }
-        framed(&parts.join(if broken(Mutant::PrettyPrint) { ",\n  " } else { "," }))
+        framed(&parts.join(if broken(Mutant::PrettyPrint) {
+            ",\n  "
+        } else {
+            ","
+        }))
     }
 }
 
 /// The answer to a ping. The nonce is JSON that may be written as it is.
 pub(crate) fn pong(nonce: Option<String>) -> String {
     let nonce = nonce.filter(|_| !broken(Mutant::PongWithoutNonce));
-    let nonce = nonce.map(|nonce| format!(",\"nonce\":{nonce}")).unwrap_or_default();
+    let nonce = nonce
+        .map(|nonce| format!(",\"nonce\":{nonce}"))
+        .unwrap_or_default();
     framed(&format!("\"type\":\"pong\",\"session_id\":\"\"{nonce}"))
 }
 
@@ -105,15 +133,24 @@ fn part(name: &str, value: &Value) -> String {
 fn framed(members: &str) -> String {
     let mut line = format!("{{{members}}}");
     if line.contains(['\u{2028}', '\u{2029}']) && !broken(Mutant::RawSeparators) {
-        line = line.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+        line = line
+            .replace('\u{2028}', "\\u2028")
+            .replace('\u{2029}', "\\u2029");
     }
     if broken(Mutant::AsciiOnly) && std::env::var("LANG").is_ok_and(|locale| locale == "C") {
-        line = line.chars().map(|letter| if letter.is_ascii() { letter } else { '?' }).collect();
+        line = line
+            .chars()
+            .map(|letter| if letter.is_ascii() { letter } else { '?' })
+            .collect();
     }
     if varied(Variant::Escaped) {
         line = ascii(&line);
     }
-    line.push_str(if broken(Mutant::CrlfOutput) { "\r\n" } else { "\n" });
+    line.push_str(if broken(Mutant::CrlfOutput) {
+        "\r\n"
+    } else {
+        "\n"
+    });
     line
 }
 
@@ -123,10 +160,18 @@ mod tests {
 
     #[test]
     fn a_line_holds_no_line_end_but_its_own() {
-        let line = Message::output("a\nb\r\u{2028}c\u{2029}").in_turn(Some("t".to_owned())).line("s \"1\"");
-        assert!(line.ends_with("}\n") && line.matches(['\n', '\r', '\u{2028}', '\u{2029}']).count() == 1);
+        let line = Message::output("a\nb\r\u{2028}c\u{2029}")
+            .in_turn(Some("t".to_owned()))
+            .line("s \"1\"");
+        assert!(
+            line.ends_with("}\n")
+                && line.matches(['\n', '\r', '\u{2028}', '\u{2029}']).count() == 1
+        );
         let read: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(read["content"], "a\nb\r\u{2028}c\u{2029}");
-        assert_eq!((&read["session_id"], &read["turn_id"]), (&json!("s \"1\""), &json!("t")));
+        assert_eq!(
+            (&read["session_id"], &read["turn_id"]),
+            (&json!("s \"1\""), &json!("t"))
+        );
     }
 }

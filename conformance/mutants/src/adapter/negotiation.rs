@@ -45,7 +45,9 @@ pub(crate) struct Agreed(u16);
 
 impl Agreed {
     pub(crate) fn of(offer: &[String]) -> Self {
-        let known = Extension::ALL.iter().filter(|(_, name)| offer.iter().any(|offered| offered == name));
+        let known = Extension::ALL
+            .iter()
+            .filter(|(_, name)| offer.iter().any(|offered| offered == name));
         Self(known.fold(0, |bits, (extension, _)| bits | 1 << *extension as u16))
     }
 
@@ -54,7 +56,11 @@ impl Agreed {
     }
 
     pub(crate) fn names(self) -> Vec<&'static str> {
-        Extension::ALL.iter().filter(|(one, _)| self.has(*one)).map(|(_, name)| *name).collect()
+        Extension::ALL
+            .iter()
+            .filter(|(one, _)| self.has(*one))
+            .map(|(_, name)| *name)
+            .collect()
     }
 }
 
@@ -93,8 +99,17 @@ impl Start {
             true => Options::read(fields),
             false => Options::default(),
         };
-        let protocol = fields.value("protocol").optional().and_then(|number| number.as_u64());
-        Self { protocol, offered: !offer.is_empty(), agreed, resume, options }
+        let protocol = fields
+            .value("protocol")
+            .optional()
+            .and_then(|number| number.as_u64());
+        Self {
+            protocol,
+            offered: !offer.is_empty(),
+            agreed,
+            resume,
+            options,
+        }
     }
 
     /// Whether the host's version is one that is not served here.
@@ -112,11 +127,18 @@ impl Start {
             extensions = Extension::ALL.iter().map(|(_, name)| *name).collect();
         }
         let asked = self.protocol.unwrap_or(PROTOCOL);
-        let protocol = if broken(Mutant::ProtocolEchoed) { asked } else { asked.min(PROTOCOL) };
+        let protocol = if broken(Mutant::ProtocolEchoed) {
+            asked
+        } else {
+            asked.min(PROTOCOL)
+        };
         let mut ready = Message::new("session.ready")
             .with("protocol", protocol)
             .with("extensions", extensions)
-            .with("adapter", json!({ "name": "reference", "version": env!("CARGO_PKG_VERSION") }));
+            .with(
+                "adapter",
+                json!({ "name": "reference", "version": env!("CARGO_PKG_VERSION") }),
+            );
         if !varied(Variant::DeclaresNothing) {
             ready = ready.with("capabilities", capabilities(self.agreed));
         }
@@ -124,21 +146,31 @@ impl Start {
             ready = ready.with("input_modes", json!(["queue", "steer"]));
         }
         if !varied(Variant::LateFacts) {
-            ready.members.extend(facts(self.agreed, &self.options, native_id, context));
+            ready
+                .members
+                .extend(facts(self.agreed, &self.options, native_id, context));
         }
         if self.agreed.has(Extension::Options) {
             let applied = match broken(Mutant::AppliesAllOptions) {
                 true => self.options.asked.clone(),
                 false => self.options.applied(),
             };
-            ready = ready.with("options_applied", applied).with("models", models()).with("modes", modes());
+            ready = ready
+                .with("options_applied", applied)
+                .with("models", models())
+                .with("modes", modes());
         }
         Some(ready)
     }
 }
 
 /// What its agent tells of a session, at once or a little later.
-pub(crate) fn facts(agreed: Agreed, options: &Options, native_id: &str, context: Option<&str>) -> Members {
+pub(crate) fn facts(
+    agreed: Agreed,
+    options: &Options,
+    native_id: &str,
+    context: Option<&str>,
+) -> Members {
     let mut facts = Members::new();
     if agreed.has(Extension::Resume) {
         if tells_native_ids() {
@@ -215,11 +247,26 @@ impl Options {
     fn read(fields: &Fields<'_>) -> Self {
         let mut options = Self::default();
         options.update(fields);
-        options.exchange_dir = fields.text("exchange_dir").optional().filter(|path| path.starts_with('/'));
+        options.exchange_dir = fields
+            .text("exchange_dir")
+            .optional()
+            .filter(|path| path.starts_with('/'));
         options.cwd = fields.text("cwd").optional();
-        options.permission_mode_asked = fields.text("permission_mode").optional().as_deref() == Some(ASK);
-        let heads = ["type", "session_id", "protocol", "extensions", "resume", "_meta"];
-        options.asked = fields.names().filter(|name| !heads.contains(name)).map(str::to_owned).collect();
+        options.permission_mode_asked =
+            fields.text("permission_mode").optional().as_deref() == Some(ASK);
+        let heads = [
+            "type",
+            "session_id",
+            "protocol",
+            "extensions",
+            "resume",
+            "_meta",
+        ];
+        options.asked = fields
+            .names()
+            .filter(|name| !heads.contains(name))
+            .map(str::to_owned)
+            .collect();
         options
     }
 
@@ -232,7 +279,11 @@ impl Options {
         };
         take(&mut self.model, "model");
         take(&mut self.reasoning_effort, "reasoning_effort");
-        if let Some(mode) = fields.text("mode").optional().filter(|mode| mode == "code" || mode == "plan") {
+        if let Some(mode) = fields
+            .text("mode")
+            .optional()
+            .filter(|mode| mode == "code" || mode == "plan")
+        {
             self.mode = Some(mode);
         }
         if let Some(tools) = fields.texts("allowed_tools").optional() {
@@ -254,7 +305,11 @@ impl Options {
             ("denied_tools", self.denied_tools.is_some()),
             ("exchange_dir", self.exchange_dir.is_some()),
         ];
-        honoured.iter().filter(|(_, is)| *is).map(|(name, _)| (*name).to_owned()).collect()
+        honoured
+            .iter()
+            .filter(|(_, is)| *is)
+            .map(|(name, _)| (*name).to_owned())
+            .collect()
     }
 
     /// The values in force, as `session.ready` and `session.info` tell them.
@@ -275,7 +330,10 @@ impl Options {
             "denied_tools": self.denied_tools,
         });
         match values {
-            Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+            Value::Object(members) => members
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect(),
             _ => Members::new(),
         }
     }
@@ -283,7 +341,8 @@ impl Options {
     /// Whether a tool may be asked for at all.
     pub(crate) fn permit(&self, tool: &str, resource: &str) -> bool {
         let names = |rules: &Vec<String>| rules.iter().any(|rule| covers(rule, tool, resource));
-        !self.denied_tools.as_ref().is_some_and(names) && self.allowed_tools.as_ref().is_none_or(names)
+        !self.denied_tools.as_ref().is_some_and(names)
+            && self.allowed_tools.as_ref().is_none_or(names)
     }
 }
 
@@ -296,11 +355,17 @@ fn covers(rule: &str, tool: &str, resource: &str) -> bool {
 }
 
 fn matches(pattern: &str, text: &str) -> bool {
-    let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut rest) = text.strip_prefix(head) else { return false };
+    let Some((head, tail)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut rest) = text.strip_prefix(head) else {
+        return false;
+    };
     let (middle, end) = tail.rsplit_once('*').unwrap_or(("", tail));
     for part in middle.split('*') {
-        let Some(at) = rest.find(part) else { return false };
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
         rest = &rest[at + part.len()..];
     }
     rest.ends_with(end)
@@ -312,7 +377,9 @@ mod tests {
 
     #[test]
     fn the_agreement_is_part_of_the_offer() {
-        let fields = Fields::of_line(r#"{"extensions":["turns","journal","control"],"protocol":2}"#).unwrap();
+        let fields =
+            Fields::of_line(r#"{"extensions":["turns","journal","control"],"protocol":2}"#)
+                .unwrap();
         let start = Start::read(&fields);
         assert_eq!(start.agreed.names(), ["turns", "control"]);
         assert_eq!(start.ready("n", None).unwrap().members["protocol"], 1);
@@ -322,8 +389,9 @@ mod tests {
 
     #[test]
     fn tools_are_permitted_by_name_and_pattern() {
-        let fields =
-            Fields::of_line(r#"{"allowed_tools":["Read","Bash(git *)"],"denied_tools":["Bash(*push*)"]}"#);
+        let fields = Fields::of_line(
+            r#"{"allowed_tools":["Read","Bash(git *)"],"denied_tools":["Bash(*push*)"]}"#,
+        );
         let options = Options::read(&fields.unwrap());
         assert!(options.permit("Read", "x") && options.permit("Bash", "git log"));
         assert!(

@@ -30,7 +30,11 @@ pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
         (Mutant::SplitAtUnicode, lines::Fault::SplitsAtUnicode),
         (Mutant::BomIsData, lines::Fault::KeepsBom),
     ];
-    Lines::new(Reading(io::stdin().lock()), chosen(longest).unwrap_or(LONGEST), chosen(faults))
+    Lines::new(
+        Reading(io::stdin().lock()),
+        chosen(longest).unwrap_or(LONGEST),
+        chosen(faults),
+    )
 }
 
 /// Whether all that was read has been handled, so that the reader waits for more.
@@ -65,7 +69,10 @@ pub(crate) fn stdout() -> io::Result<Outbox> {
     let faults = [
         (Mutant::BomOutput, Fault::Bom),
         (Mutant::BufferedStdout, Fault::KeepsBelow(8192)),
-        (Mutant::FlushAtTurnEnd, Fault::KeepsUntil(b"\"turn.complete\"")),
+        (
+            Mutant::FlushAtTurnEnd,
+            Fault::KeepsUntil(b"\"turn.complete\""),
+        ),
         (Mutant::UnlockedWrites, Fault::Unlocked),
     ];
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
@@ -77,7 +84,10 @@ pub(crate) fn stdout() -> io::Result<Outbox> {
 }
 
 fn chosen<T, const N: usize>(faults: [(Mutant, T); N]) -> Option<T> {
-    faults.into_iter().find(|(mutant, _)| broken(*mutant)).map(|(_, fault)| fault)
+    faults
+        .into_iter()
+        .find(|(mutant, _)| broken(*mutant))
+        .map(|(_, fault)| fault)
 }
 
 /// Ends the process when no one reads it, even while it has nothing to say ([process.1]).

@@ -56,7 +56,9 @@ const REMEMBERED: &str = "remembered";
 /// Serves one turn. An input for which there was no room has no content.
 pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> {
     turn.over()?;
-    let Some(content) = content else { return Ok(End::failed("busy", "too much waits in this session")) };
+    let Some(content) = content else {
+        return Ok(End::failed("busy", "too much waits in this session"));
+    };
     let probing = turn.session.process.world.probing || broken(Mutant::ProbeAlwaysOn);
     match Script::in_content(&content).filter(|_| probing) {
         Some(script) => run(turn, script),
@@ -74,15 +76,22 @@ fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
     if varied(Variant::NoOutput) || content.is_empty() {
         return Ok(End::completed());
     }
-    let content =
-        if broken(Mutant::StopsAtNul) { content.split('\0').next().unwrap_or_default() } else { content };
+    let content = if broken(Mutant::StopsAtNul) {
+        content.split('\0').next().unwrap_or_default()
+    } else {
+        content
+    };
     let most = match varied(Variant::OutputPerCharacter) {
         true => 1,
         false => (content.len() / 2 + 1).min(PIECE),
     };
     let names = Names::of(turn);
     if let Some(call) = names.call {
-        turn.emit(Message::new("tool.start").with("tool_call_id", call.as_str()).with("tool", "look"))?;
+        turn.emit(
+            Message::new("tool.start")
+                .with("tool_call_id", call.as_str())
+                .with("tool", "look"),
+        )?;
         turn.emit(Message::new("tool.end").with("tool_call_id", call))?;
     }
     let mut rest = content;
@@ -133,7 +142,10 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
     match operation.name.as_str() {
         "hello" => {
             let version = env!("CARGO_PKG_VERSION");
-            say(turn, &json!({ "$probe": 1, "ops": NAMES, "adapter": "reference", "version": version }))?;
+            say(
+                turn,
+                &json!({ "$probe": 1, "ops": NAMES, "adapter": "reference", "version": version }),
+            )?;
         }
         "say" => {
             let said = operation.text().unwrap_or_default();
@@ -142,15 +154,28 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
         }
         "echo" => {
             let said = operation.text().unwrap_or_else(|| text.to_owned());
-            let said =
-                if broken(Mutant::StopsAtNul) { said.split('\0').next().unwrap_or_default() } else { &said };
+            let said = if broken(Mutant::StopsAtNul) {
+                said.split('\0').next().unwrap_or_default()
+            } else {
+                &said
+            };
             turn.emit(Message::output(said))?;
         }
-        "burst" => burst(turn, operation.number(), operation.number(), operation.text())?,
+        "burst" => burst(
+            turn,
+            operation.number(),
+            operation.number(),
+            operation.text(),
+        )?,
         "sleep" => busy(turn, Some(Duration::from_millis(operation.number())))?,
         "until_stop" => busy(turn, None)?,
         "report" => {
-            let files: Vec<_> = turn.session.files().iter().map(|file| file.judged()).collect();
+            let files: Vec<_> = turn
+                .session
+                .files()
+                .iter()
+                .map(|file| file.judged())
+                .collect();
             say(turn, &turn.session.report(&files))?;
         }
         "set" => {
@@ -171,7 +196,8 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
             turn.with_values(|values| values.insert(REMEMBERED.to_owned(), text));
         }
         "recall" => {
-            let text = turn.with_values(|values| values.get(REMEMBERED).cloned().unwrap_or_default());
+            let text =
+                turn.with_values(|values| values.get(REMEMBERED).cloned().unwrap_or_default());
             say(turn, &json!({ "$probe": 1, "recalled": text }))?;
         }
         "ask" => asking::ask(turn, operation.objects())?,
@@ -179,12 +205,18 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
         "file" => return file(turn, &mut operation),
         "event" => events::send(turn, operation.object())?,
         "info" => events::info(turn, operation.object())?,
-        "ready" => say(turn, &json!({ "$probe": 1, "extensions": turn.session.agreed.names() }))?,
+        "ready" => say(
+            turn,
+            &json!({ "$probe": 1, "extensions": turn.session.agreed.names() }),
+        )?,
         "complete" => return Ok(Some(completed(operation.value()))),
         "fail" => return Ok(Some(fail(operation.text().as_deref()))),
         "close_session" => {
-            let reason = operation.text().filter(|reason| REASONS.contains(&reason.as_str()));
-            turn.session.end(reason.as_deref().unwrap_or("finished"), None);
+            let reason = operation
+                .text()
+                .filter(|reason| REASONS.contains(&reason.as_str()));
+            turn.session
+                .end(reason.as_deref().unwrap_or("finished"), None);
             return Err(Over::Closed);
         }
         "exit" => std::process::exit(i32::try_from(operation.number()).unwrap_or(1)),
@@ -198,8 +230,15 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
 }
 
 /// The reasons of `session.closed`.
-const REASONS: [&str; 7] =
-    ["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"];
+const REASONS: [&str; 7] = [
+    "finished",
+    "failed",
+    "refused",
+    "unknown_agent",
+    "limit",
+    "protocol",
+    "shutdown",
+];
 
 /// Says data.
 fn say(turn: &Turn, data: &Value) -> Result<(), Over> {
@@ -209,7 +248,9 @@ fn say(turn: &Turn, data: &Value) -> Result<(), Over> {
 fn completed(end: Value) -> End {
     match end {
         Value::Object(members) => End::with(members),
-        Value::String(status) => End::with(Members::from_iter([("status".to_owned(), status.into())])),
+        Value::String(status) => {
+            End::with(Members::from_iter([("status".to_owned(), status.into())]))
+        }
         _ => End::completed(),
     }
 }
@@ -222,15 +263,23 @@ fn fail(why: Option<&str>) -> End {
 }
 
 fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result<(), Over> {
-    let letter = letter.filter(|letter| letter.len() == 1).unwrap_or_else(|| "x".to_owned());
-    let fill = usize::try_from(bytes.min(MOST)).unwrap_or(0).saturating_sub("00000001 ".len());
+    let letter = letter
+        .filter(|letter| letter.len() == 1)
+        .unwrap_or_else(|| "x".to_owned());
+    let fill = usize::try_from(bytes.min(MOST))
+        .unwrap_or(0)
+        .saturating_sub("00000001 ".len());
     let fill = letter.repeat(fill);
     let mut held = String::new();
     for number in 1..=pieces {
         held.push_str(&format!("{number:08} {fill}"));
         if !varied(Variant::Joins) || number.is_multiple_of(2) || number == pieces {
             // Each in a line that every host reads ([frame.11]).
-            let most = if broken(Mutant::LinesUncut) { usize::MAX } else { PIECE };
+            let most = if broken(Mutant::LinesUncut) {
+                usize::MAX
+            } else {
+                PIECE
+            };
             let mut rest = held.as_str();
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(rest.floor_char_boundary(most));
@@ -246,7 +295,9 @@ fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result
 fn busy(turn: &Turn, time: Option<Duration>) -> Result<(), Over> {
     let until = time.map(|time| Instant::now() + time.min(Duration::from_secs(86_400)));
     loop {
-        let left = until.map_or(TICK, |until| until.saturating_duration_since(Instant::now()).min(TICK));
+        let left = until.map_or(TICK, |until| {
+            until.saturating_duration_since(Instant::now()).min(TICK)
+        });
         if left.is_zero() {
             return Ok(());
         }
@@ -260,15 +311,25 @@ fn busy(turn: &Turn, time: Option<Duration>) -> Result<(), Over> {
 /// Writes a file and announces it once it is complete ([file.3]).
 fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
     let name = operation.text().unwrap_or_else(|| "probe.bin".to_owned());
-    let mime = operation.text().unwrap_or_else(|| "application/octet-stream".to_owned());
+    let mime = operation
+        .text()
+        .unwrap_or_else(|| "application/octet-stream".to_owned());
     let bytes = usize::try_from(operation.number().min(MOST)).unwrap_or(0);
     let folder = match turn.session.folder() {
         Ok(folder) => folder,
-        Err(error) => return Ok(Some(End::failed("other", &format!("no folder for files: {error}")))),
+        Err(error) => {
+            return Ok(Some(End::failed(
+                "other",
+                &format!("no folder for files: {error}"),
+            )));
+        }
     };
     let path = folder.join(format!("file-{}", turn.session.process.world.serial()));
     let shown = match broken(Mutant::RelativeFilePath) {
-        true => path.file_name().map(std::path::PathBuf::from).unwrap_or_default(),
+        true => path
+            .file_name()
+            .map(std::path::PathBuf::from)
+            .unwrap_or_default(),
         false => path.clone(),
     };
     let announcement = Message::new("file.output")
@@ -279,9 +340,9 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
         false => announcement.with("file_mime_type", mime),
     };
     let announcement = match turn.session.has(Extension::Large) {
-        true => {
-            announcement.with("size", bytes).with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes])))
-        }
+        true => announcement
+            .with("size", bytes)
+            .with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes]))),
         false => announcement,
     };
     if broken(Mutant::FileAnnouncedEarly) {
@@ -289,7 +350,10 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
         turn.rest(Duration::from_millis(300))?;
     }
     if let Err(error) = std::fs::write(&path, vec![b'x'; bytes]) {
-        return Ok(Some(End::failed("other", &format!("the file was not written: {error}"))));
+        return Ok(Some(End::failed(
+            "other",
+            &format!("the file was not written: {error}"),
+        )));
     }
     if !broken(Mutant::FileAnnouncedEarly) {
         turn.emit(announcement)?;

@@ -114,10 +114,20 @@ impl Session {
         let (native_id, values, context) = match recalled {
             None => (format!("native-{}", world.serial()), Values::new(), None),
             Some(None) => {
-                let context = if broken(Mutant::ResumeAlwaysKept) { "kept" } else { "lost" };
-                (format!("native-{}", world.serial()), Values::new(), Some(context))
+                let context = if broken(Mutant::ResumeAlwaysKept) {
+                    "kept"
+                } else {
+                    "lost"
+                };
+                (
+                    format!("native-{}", world.serial()),
+                    Values::new(),
+                    Some(context),
+                )
             }
-            Some(Some((native, _))) if broken(Mutant::ResumeForgets) => (native, Values::new(), Some("kept")),
+            Some(Some((native, _))) if broken(Mutant::ResumeForgets) => {
+                (native, Values::new(), Some("kept"))
+            }
             Some(Some((native, values))) => (native, values, Some("kept")),
         };
         let values = match broken(Mutant::ReusedIdRemembers) {
@@ -127,7 +137,12 @@ impl Session {
         let ready = start.ready(&native_id, context);
         let foreign = start.is_foreign();
         let first_options = start.options.clone();
-        let state = State { values, options: start.options, first_options, ..State::default() };
+        let state = State {
+            values,
+            options: start.options,
+            first_options,
+            ..State::default()
+        };
         let session = Arc::new(Self {
             id,
             agreed: start.agreed,
@@ -136,7 +151,9 @@ impl Session {
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        process.sessions().insert(session.id.clone(), session.clone());
+        process
+            .sessions()
+            .insert(session.id.clone(), session.clone());
         let mut state = session.lock();
         if varied(Variant::Greeting) && ready.is_none() {
             session.send(&mut state, Message::output("Good day."));
@@ -148,7 +165,10 @@ impl Session {
             }
             Some(ready) => session.send(&mut state, ready),
             None if broken(Mutant::ReadyToCore) => {
-                session.send(&mut state, Message::new("session.ready").with("protocol", PROTOCOL));
+                session.send(
+                    &mut state,
+                    Message::new("session.ready").with("protocol", PROTOCOL),
+                );
             }
             None => {}
         }
@@ -198,7 +218,11 @@ impl Session {
     /// Holds back what it has to say ([flow.1]).
     pub(crate) fn pause(&self) {
         let mut state = self.lock();
-        state.pauses = if broken(Mutant::PausesCounted) { state.pauses + 1 } else { 1 };
+        state.pauses = if broken(Mutant::PausesCounted) {
+            state.pauses + 1
+        } else {
+            1
+        };
         if broken(Mutant::PauseIgnored) {
             state.pauses = 0;
         }
@@ -215,7 +239,11 @@ impl Session {
         let mut state = self.lock();
         state.options.update(fields);
         let values = state.options.in_force();
-        let values = if broken(Mutant::UpdateAnswerEmpty) { Members::new() } else { values };
+        let values = if broken(Mutant::UpdateAnswerEmpty) {
+            Members::new()
+        } else {
+            values
+        };
         let info = Message::of("session.info", values);
         if varied(Variant::SlowUpdates) {
             let session = self.clone();
@@ -253,7 +281,10 @@ impl Session {
 
     /// What a later session is to know that goes on with this one.
     fn memory(state: &mut State) -> Memory {
-        Memory { values: std::mem::take(&mut state.values), cwd: state.options.cwd.clone() }
+        Memory {
+            values: std::mem::take(&mut state.values),
+            cwd: state.options.cwd.clone(),
+        }
     }
 
     fn next_line(&self, state: &mut State, taken: usize, most: usize) -> Option<String> {
@@ -269,7 +300,10 @@ impl Session {
     /// Puts a message behind what waits. Nothing goes out once the session is closed ([session.4]).
     fn send(self: &Arc<Self>, state: &mut State, message: Message) {
         if varied(Variant::Cuts) {
-            return message.halves().into_iter().for_each(|half| self.send_whole(state, half));
+            return message
+                .halves()
+                .into_iter()
+                .for_each(|half| self.send_whole(state, half));
         }
         self.send_whole(state, message);
     }
@@ -299,7 +333,9 @@ impl Session {
         state.out_bytes += line.len();
         state.out.push_back(line);
         if own {
-            let line = Message::new("reference.note").with("text", "an own type").line(&self.id);
+            let line = Message::new("reference.note")
+                .with("text", "an own type")
+                .line(&self.id);
             state.out_bytes += line.len();
             state.out.push_back(line);
         }
@@ -317,12 +353,24 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, until: Option<Instant>) -> MutexGuard<'a, State> {
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
         let Some(until) = until else {
-            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            return self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         };
-        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
-        self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .min(Duration::from_secs(3600));
+        self.changed
+            .wait_timeout(state, left)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }
 
@@ -332,7 +380,9 @@ impl Source for Session {
         state.scheduled = false;
         let mut lines = Vec::new();
         while state.pauses == 0 {
-            let Some(line) = self.next_line(&mut state, lines.len(), most) else { break };
+            let Some(line) = self.next_line(&mut state, lines.len(), most) else {
+                break;
+            };
             state.out_bytes -= line.len();
             lines.extend_from_slice(line.as_bytes());
         }

@@ -50,11 +50,17 @@ pub(crate) struct World {
 impl World {
     /// The facts of a process in which scripts are done, or are text like any other.
     pub(crate) fn new(probing: bool) -> Self {
-        Self { probing, ..Self::default() }
+        Self {
+            probing,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn newest(&self) -> String {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.newest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(crate) fn set_newest(&self, id: &str) {
@@ -75,14 +81,27 @@ impl World {
     }
 
     pub(crate) fn recall(&self, native_id: &str) -> Option<Memory> {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).get(native_id).cloned()
+        self.memories
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(native_id)
+            .cloned()
     }
 
     /// The conversations that can be resumed, those of a directory or all, each with its own.
-    pub(crate) fn remembered(&self, most: usize, cwd: Option<&str>) -> Vec<(String, Option<String>)> {
+    pub(crate) fn remembered(
+        &self,
+        most: usize,
+        cwd: Option<&str>,
+    ) -> Vec<(String, Option<String>)> {
         let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = memories.iter().map(|(id, memory)| (id.clone(), memory.cwd.clone()));
-        known.filter(|(_, of)| cwd.is_none_or(|cwd| of.as_deref() == Some(cwd))).take(most).collect()
+        let known = memories
+            .iter()
+            .map(|(id, memory)| (id.clone(), memory.cwd.clone()));
+        known
+            .filter(|(_, of)| cwd.is_none_or(|cwd| of.as_deref() == Some(cwd)))
+            .take(most)
+            .collect()
     }
 
     /// Counts a thread that serves turns.
@@ -107,7 +126,11 @@ impl World {
     /// Counts the turns that wait for an answer.
     pub(crate) fn asks(&self, asks: bool) {
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        *asking = if asks { *asking + 1 } else { asking.saturating_sub(1) };
+        *asking = if asks {
+            *asking + 1
+        } else {
+            asking.saturating_sub(1)
+        };
         self.answered.notify_all();
     }
 
@@ -116,7 +139,11 @@ impl World {
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         while *asking > 0 && !give_up() {
             let step = Duration::from_millis(10);
-            asking = self.answered.wait_timeout(asking, step).unwrap_or_else(PoisonError::into_inner).0;
+            asking = self
+                .answered
+                .wait_timeout(asking, step)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -128,7 +155,11 @@ impl World {
                 return false;
             }
             let step = Duration::from_millis(10);
-            taken = self.opened.wait_timeout(taken, step).unwrap_or_else(PoisonError::into_inner).0;
+            taken = self
+                .opened
+                .wait_timeout(taken, step)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         *taken += 1;
         true
@@ -143,12 +174,18 @@ impl World {
     pub(crate) fn wait_for_workers(&self, until: Option<Instant>) {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         while *workers > 0 {
-            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            let left = until.map_or(Duration::MAX, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
             if left.is_zero() {
                 return;
             }
             let step = left.min(Duration::from_secs(1));
-            workers = self.resting.wait_timeout(workers, step).unwrap_or_else(PoisonError::into_inner).0;
+            workers = self
+                .resting
+                .wait_timeout(workers, step)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 }

@@ -32,7 +32,14 @@ pub(crate) enum Leave {
 
 impl Agent {
     pub(crate) fn new(name: &'static str, command: Vec<String>) -> Self {
-        Self { name, command, process: None, failures: VecDeque::new(), not_before: None, failed: None }
+        Self {
+            name,
+            command,
+            process: None,
+            failures: VecDeque::new(),
+            not_before: None,
+            failed: None,
+        }
     }
 
     pub(crate) fn state(&self) -> &'static str {
@@ -65,7 +72,10 @@ impl Agent {
         self.failures.push_back(now);
         self.failures.retain(|at| now < *at + WINDOW);
         if at_once || self.failures.len() >= FAILURES || varied(V::Vh10) {
-            self.failed = Some((now, format!("the agent {} failed to start: {why}", self.name)));
+            self.failed = Some((
+                now,
+                format!("the agent {} failed to start: {why}", self.name),
+            ));
         }
         let longest = 250u64 << self.failures.len().saturating_sub(1).min(7);
         self.not_before = Some(now + Duration::from_millis(jitter(longest.min(30_000))));

@@ -9,8 +9,14 @@ use crate::session::Session;
 use crate::switches::{Mutant as M, broken};
 
 /// The facts that an update may change.
-const UPDATED: [&str; 6] =
-    ["model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools"];
+const UPDATED: [&str; 6] = [
+    "model",
+    "reasoning_effort",
+    "mode",
+    "permission_mode",
+    "allowed_tools",
+    "denied_tools",
+];
 
 impl Relay {
     pub(crate) fn pong(&mut self, ping: &Message) {
@@ -52,8 +58,14 @@ impl Relay {
     /// Passes a steer on where the agent takes it; else nothing was delivered ([turn.10]).
     pub(crate) fn steer(&mut self, session: &mut Session, message: &Message) {
         let message_id = message.text("message_id");
-        let able = session.wire.as_ref().is_some_and(|wire| wire.steers && wire.agreed().has(Exts::TURNS));
-        let running = session.turn.as_ref().is_some_and(|turn| turn.written.is_some());
+        let able = session
+            .wire
+            .as_ref()
+            .is_some_and(|wire| wire.steers && wire.agreed().has(Exts::TURNS));
+        let running = session
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.written.is_some());
         if let Some(id) = message_id.clone()
             && running
             && (able || broken(M::SteerAnyway))
@@ -61,17 +73,30 @@ impl Relay {
             session.steers.push(id);
             session.minted += 1;
             let mut steer = message.clone();
-            steer.set("turn_id", quote(&format!("steer-{}-{}", session.minted, std::process::id())));
+            steer.set(
+                "turn_id",
+                quote(&format!("steer-{}-{}", session.minted, std::process::id())),
+            );
             self.write(session, &steer);
             return;
         }
-        let reason = if running { "the agent cannot take it" } else { "no turn is running" };
+        let reason = if running {
+            "the agent cannot take it"
+        } else {
+            "no turn is running"
+        };
         self.say_undelivered(session, message_id.as_deref(), reason);
     }
 
-    pub(crate) fn say_undelivered(&mut self, session: &mut Session, message_id: Option<&str>, reason: &str) {
-        let mut result =
-            Message::up("steer.result", &session.id).with_raw("delivered", "false").with("reason", reason);
+    pub(crate) fn say_undelivered(
+        &mut self,
+        session: &mut Session,
+        message_id: Option<&str>,
+        reason: &str,
+    ) {
+        let mut result = Message::up("steer.result", &session.id)
+            .with_raw("delivered", "false")
+            .with("reason", reason);
         if let Some(id) = message_id {
             result.set("message_id", quote(id));
         }
@@ -80,7 +105,10 @@ impl Relay {
 
     /// Passes an update on where the agent takes it; else nothing has changed.
     pub(crate) fn update(&mut self, session: &mut Session, update: &Message) {
-        let able = session.wire.as_ref().is_some_and(|wire| wire.agreed().has(Exts::OPTIONS));
+        let able = session
+            .wire
+            .as_ref()
+            .is_some_and(|wire| wire.agreed().has(Exts::OPTIONS));
         if able || broken(M::TypesBeforeReady) {
             session.updates += 1;
             if broken(M::TypesBeforeReady)
@@ -103,7 +131,11 @@ impl Relay {
         }
         let mut info = Message::up("session.info", &session.id);
         for name in UPDATED {
-            let fact = session.facts.iter().find(|(known, _)| known == name).map(|(_, raw)| raw.clone());
+            let fact = session
+                .facts
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, raw)| raw.clone());
             if let Some(raw) = fact {
                 info.set(name, raw);
             }

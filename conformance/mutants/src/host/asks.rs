@@ -15,15 +15,33 @@ const MAX_REQUESTS: usize = 4096;
 
 impl Relay {
     /// Asks the hub, unless it cannot be asked.
-    pub(crate) fn ask(&mut self, session: &mut Session, mut message: Message, turn: Option<String>) {
-        let Some(id) = message.text("request_id") else { return };
+    pub(crate) fn ask(
+        &mut self,
+        session: &mut Session,
+        mut message: Message,
+        turn: Option<String>,
+    ) {
+        let Some(id) = message.text("request_id") else {
+            return;
+        };
         let question = message.kind == "input.request";
-        if session.requests.iter().any(|request| request.id == id) && !broken(M::DuplicateReplaces) {
+        if session.requests.iter().any(|request| request.id == id) && !broken(M::DuplicateReplaces)
+        {
             self.counters.bad += 1;
-            self.report(session, "protocol", &format!("the request {id} is pending already"));
+            self.report(
+                session,
+                "protocol",
+                &format!("the request {id} is pending already"),
+            );
             return;
         }
-        let request = Request { id, question, turn, options: options(&message), at: Instant::now() };
+        let request = Request {
+            id,
+            question,
+            turn,
+            options: options(&message),
+            at: Instant::now(),
+        };
         if question && !session.hub.has(Exts::QUESTIONS) {
             self.say(session, &message);
             self.write_denial(session, &request, "policy");
@@ -49,10 +67,14 @@ impl Relay {
 
     /// Passes the hub's answer on, where a request waits for it; only `true` approves.
     pub(crate) fn answer(&mut self, session: &mut Session, message: &Message) {
-        let Some(id) = message.text("request_id") else { return };
+        let Some(id) = message.text("request_id") else {
+            return;
+        };
         let question = message.kind == "input.response";
-        let found =
-            session.requests.iter().position(|request| request.id == id && request.question == question);
+        let found = session
+            .requests
+            .iter()
+            .position(|request| request.id == id && request.question == question);
         let at = match found {
             Some(_) if broken(M::AnswersOldest) => 0,
             Some(at) => at,
@@ -63,7 +85,8 @@ impl Relay {
         };
         let request = session.requests.remove(at);
         if question {
-            let mut answer = Message::down("input.response", &session.id).with("request_id", &request.id);
+            let mut answer =
+                Message::down("input.response", &session.id).with("request_id", &request.id);
             for name in ["values", "cancelled", "_meta"] {
                 if let Some(raw) = message.raw(name) {
                     answer.set(name, raw.to_owned());
@@ -72,14 +95,20 @@ impl Relay {
             if answer.raw("values").is_none() {
                 answer.set("cancelled", "true".to_owned());
             }
-            for _ in 0..if broken(M::QuestionAnsweredTwice) { 2 } else { 1 } {
+            for _ in 0..if broken(M::QuestionAnsweredTwice) {
+                2
+            } else {
+                1
+            } {
                 self.write(session, &answer);
             }
             return;
         }
         let mut approved = message.is_true("approved");
         let chosen = message.text("option_id");
-        let allows = chosen.as_ref().map(|id| request.options.iter().find(|option| option.0 == *id));
+        let allows = chosen
+            .as_ref()
+            .map(|id| request.options.iter().find(|option| option.0 == *id));
         let mismatch = match allows {
             None => false,
             Some(None) => true,
@@ -94,7 +123,15 @@ impl Relay {
                 return;
             }
         }
-        let names = ["option_id", "always_allow", "updated_input", "message", "end_turn", "reason", "_meta"];
+        let names = [
+            "option_id",
+            "always_allow",
+            "updated_input",
+            "message",
+            "end_turn",
+            "reason",
+            "_meta",
+        ];
         let dropped: &[&str] = if mismatch || !approved && chosen.is_none() {
             &["option_id", "always_allow", "updated_input"]
         } else {
@@ -110,8 +147,12 @@ impl Relay {
 
     /// The adapter withdraws a request; nothing is written for it.
     pub(crate) fn withdraw(&mut self, session: &mut Session, message: &Message) {
-        let Some(id) = message.text("request_id") else { return };
-        let Some(at) = session.requests.iter().position(|request| request.id == id) else { return };
+        let Some(id) = message.text("request_id") else {
+            return;
+        };
+        let Some(at) = session.requests.iter().position(|request| request.id == id) else {
+            return;
+        };
         let request = session.requests.remove(at);
         self.say(session, message);
         if broken(M::CancelAnswered) {
@@ -126,7 +167,9 @@ impl Relay {
         reason: &'static str,
         concerns: impl Fn(&Request) -> bool,
     ) {
-        let (settled, pending) = std::mem::take(&mut session.requests).into_iter().partition(concerns);
+        let (settled, pending) = std::mem::take(&mut session.requests)
+            .into_iter()
+            .partition(concerns);
         session.requests = pending;
         let settled: Vec<Request> = settled;
         for request in settled {
@@ -167,7 +210,8 @@ impl Relay {
         approved: bool,
         fields: Vec<(&'static str, String)>,
     ) {
-        let mut answer = Message::down("permission.response", &session.id).with("request_id", &request.id);
+        let mut answer =
+            Message::down("permission.response", &session.id).with("request_id", &request.id);
         if approved || !broken(M::DenialEmpty) {
             answer.set("approved", approved.to_string());
         }
@@ -179,14 +223,18 @@ impl Relay {
 }
 
 fn options(message: &Message) -> Vec<(String, Option<bool>)> {
-    let offered: Vec<serde_json::Value> =
-        message.raw("options").and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
+    let offered: Vec<serde_json::Value> = message
+        .raw("options")
+        .and_then(|raw| serde_json::from_str(raw).ok())
+        .unwrap_or_default();
     offered
         .iter()
         .filter_map(|option| {
             let id = option.get("id")?.as_str()?.to_owned();
-            let allows =
-                option.get("kind").and_then(|kind| kind.as_str()).map(|kind| kind.starts_with("allow"));
+            let allows = option
+                .get("kind")
+                .and_then(|kind| kind.as_str())
+                .map(|kind| kind.starts_with("allow"));
             Some((id, allows))
         })
         .collect()

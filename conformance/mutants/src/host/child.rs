@@ -148,7 +148,10 @@ impl Process {
     pub(crate) fn reap(&mut self) -> Exit {
         self.signal(Signal::SIGKILL);
         if broken(M::ZombiesLeft) {
-            return Exit { code: Some(0), signal: None };
+            return Exit {
+                code: Some(0),
+                signal: None,
+            };
         }
         self.child.wait().map(Exit::from).unwrap_or_default()
     }
@@ -157,14 +160,27 @@ impl Process {
     /// is there at once, unless someone else holds the pipe.
     pub(crate) fn last_words(&self) -> String {
         let until = Instant::now() + LAST_WAIT;
-        while self.drain.as_ref().is_some_and(|drain| !drain.is_finished()) && Instant::now() < until {
+        while self
+            .drain
+            .as_ref()
+            .is_some_and(|drain| !drain.is_finished())
+            && Instant::now() < until
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let tail: Vec<u8> =
-            self.stderr.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let tail: Vec<u8> = self
+            .stderr
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .copied()
+            .collect();
         let from = tail.len().saturating_sub(LAST_WORDS);
         let text = String::from_utf8_lossy(&tail[from..]).into_owned();
-        text.split_whitespace().map(redacted).collect::<Vec<_>>().join(" ")
+        text.split_whitespace()
+            .map(redacted)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -181,8 +197,14 @@ impl Drop for Process {
 
 fn redacted(word: &str) -> &str {
     let lower = word.to_ascii_lowercase();
-    let named = ["key=", "token=", "secret=", "password="].iter().any(|name| lower.contains(name));
-    if named || lower.starts_with("sk-") { "[redacted]" } else { word }
+    let named = ["key=", "token=", "secret=", "password="]
+        .iter()
+        .any(|name| lower.contains(name));
+    if named || lower.starts_with("sk-") {
+        "[redacted]"
+    } else {
+        word
+    }
 }
 
 fn environment(line: &mut Command, tmp: &Path) {
@@ -212,7 +234,8 @@ fn pipes(line: &mut Command) -> io::Result<(Option<OwnedFd>, Option<OwnedFd>)> {
     }
     let (stdin, far_in) = std::os::unix::net::UnixStream::pair()?;
     let (stdout, far_out) = std::os::unix::net::UnixStream::pair()?;
-    line.stdin(OwnedFd::from(far_in)).stdout(OwnedFd::from(far_out));
+    line.stdin(OwnedFd::from(far_in))
+        .stdout(OwnedFd::from(far_out));
     Ok((Some(stdin.into()), Some(stdout.into())))
 }
 
@@ -238,9 +261,10 @@ fn drain(mut pipe: impl Read, tail: &Mutex<VecDeque<u8>>) {
 fn watch(number: u64, pid: i32, hung_up: OwnedFd, events: SyncSender<Event>) {
     std::thread::spawn(move || {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
-            while let Err(rustix::io::Errno::INTR) =
-                waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
-            {}
+            while let Err(rustix::io::Errno::INTR) = waitid(
+                WaitId::Pid(pid),
+                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+            ) {}
         }
         drop(hung_up);
         drop(events.send(Event::Exited(number)));
@@ -259,8 +283,9 @@ fn read(number: u64, stdout: Stdout, events: SyncSender<Event>) {
                 lost = bytes.first() != Some(&b'{');
                 let text = String::from_utf8_lossy(bytes);
                 if broken(M::SurrogateFatal) && serde_json::from_slice::<String>(bytes).is_err() {
-                    let halves =
-                        text.contains("\\ud83d\"") || text.contains("\\ud800") || text.contains("\\udc00");
+                    let halves = text.contains("\\ud83d\"")
+                        || text.contains("\\ud800")
+                        || text.contains("\\udc00");
                     if halves {
                         break;
                     }

@@ -35,7 +35,10 @@ pub(crate) struct Exit {
 impl From<ExitStatus> for Exit {
     fn from(status: ExitStatus) -> Self {
         use std::os::unix::process::ExitStatusExt as _;
-        Self { code: status.code(), signal: status.signal() }
+        Self {
+            code: status.code(),
+            signal: status.signal(),
+        }
     }
 }
 
@@ -48,7 +51,11 @@ pub(crate) struct Credit {
 
 impl Drop for Credit {
     fn drop(&mut self) {
-        *self.from.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        *self
+            .from
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) -= self.bytes;
         self.from.given.notify_all();
     }
 }
@@ -65,9 +72,15 @@ impl Credits {
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Credit {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken > 0 && *taken + bytes > AHEAD {
-            taken = self.given.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            taken = self
+                .given
+                .wait(taken)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         *taken += bytes;
-        Credit { from: Arc::clone(self), bytes }
+        Credit {
+            from: Arc::clone(self),
+            bytes,
+        }
     }
 }

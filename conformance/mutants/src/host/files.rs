@@ -22,7 +22,9 @@ const MAX_FILE: u64 = 10 * 1024 * 1024;
 /// The reason of the refusal, for people.
 pub(crate) fn take(path: &str, roots: &[PathBuf], copy: &Path) -> Result<(), String> {
     if broken(M::FifoOpened) {
-        return fs::read(path).and_then(|bytes| fs::write(copy, bytes)).map_err(|error| error.to_string());
+        return fs::read(path)
+            .and_then(|bytes| fs::write(copy, bytes))
+            .map_err(|error| error.to_string());
     }
     let file = judge(path, Some(roots))?;
     write_copy(file, copy)
@@ -44,11 +46,15 @@ pub(crate) fn place(path: &str, copy: &Path) -> Result<(), String> {
 /// The reason of the refusal, for people.
 pub(crate) fn hold_to(copy: &Path, message: &Message) -> Result<(), String> {
     let bytes = fs::read(copy).map_err(|error| error.to_string())?;
-    let size = message.raw("size").and_then(|size| size.parse::<u64>().ok());
+    let size = message
+        .raw("size")
+        .and_then(|size| size.parse::<u64>().ok());
     let digest = message.text("sha256");
-    let found = Sha256::hash(&bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    let is_other =
-        size.is_some_and(|size| size != bytes.len() as u64) || digest.is_some_and(|digest| digest != found);
+    let found = Sha256::hash(&bytes)
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let is_other = size.is_some_and(|size| size != bytes.len() as u64)
+        || digest.is_some_and(|digest| digest != found);
     if is_other && !broken(M::DigestUnchecked) {
         drop(fs::remove_file(copy));
         return Err("it is not what was announced".to_owned());
@@ -74,8 +80,10 @@ fn judge(path: &str, roots: Option<&[PathBuf]>) -> Result<File, String> {
             return Err("it has more than one name".to_owned());
         }
         let real = fs::read_link(&by_number).map_err(|error| error.to_string())?;
-        let inside =
-            roots.iter().filter_map(|root| root.canonicalize().ok()).any(|root| real.starts_with(root));
+        let inside = roots
+            .iter()
+            .filter_map(|root| root.canonicalize().ok())
+            .any(|root| real.starts_with(root));
         if !inside && !broken(M::FileRootsUnchecked) {
             return Err("it lies outside the allowed folders".to_owned());
         }
@@ -88,16 +96,26 @@ fn judge(path: &str, roots: Option<&[PathBuf]>) -> Result<File, String> {
 
 fn write_copy(file: File, copy: &Path) -> Result<(), String> {
     let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(format!("it is larger than {MAX_FILE} bytes"));
     }
-    File::create(copy).and_then(|mut file| file.write_all(&bytes)).map_err(|error| error.to_string())
+    File::create(copy)
+        .and_then(|mut file| file.write_all(&bytes))
+        .map_err(|error| error.to_string())
 }
 
 /// Makes a folder that only its owner enters ([file.6]).
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(if broken(M::ExchangeLeft) { 0o755 } else { 0o700 }).create(path)
+    DirBuilder::new()
+        .mode(if broken(M::ExchangeLeft) {
+            0o755
+        } else {
+            0o700
+        })
+        .create(path)
 }
 
 /// The last part of a label, as far as it may be part of a file's name ([file.1]).
@@ -105,8 +123,18 @@ pub(crate) fn harmless(label: &str) -> String {
     let base = label.rsplit(['/', '\\']).next().unwrap_or_default();
     let kept: String = base
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') {
+                c
+            } else {
+                '_'
+            }
+        })
         .take(100)
         .collect();
-    if kept.trim_matches('.').is_empty() { "file".to_owned() } else { kept }
+    if kept.trim_matches('.').is_empty() {
+        "file".to_owned()
+    } else {
+        kept
+    }
 }

@@ -71,14 +71,24 @@ impl Relay {
             Err(Fault::Bad { session, why }) => {
                 self.counters.bad += 1;
                 self.spoil_by_bad(number, &bytes);
-                self.report_to(number, session, "protocol", &format!("the adapter sent {why}"));
+                self.report_to(
+                    number,
+                    session,
+                    "protocol",
+                    &format!("the adapter sent {why}"),
+                );
                 return;
             }
         };
-        let Some(process) = self.processes.get_mut(&number) else { return };
+        let Some(process) = self.processes.get_mut(&number) else {
+            return;
+        };
         process.spoke = true;
         if self.end.is_some()
-            || matches!(message.kind, "pong" | "sessions.list.result" | "agents.list.result")
+            || matches!(
+                message.kind,
+                "pong" | "sessions.list.result" | "agents.list.result"
+            )
         {
             return;
         }
@@ -106,22 +116,35 @@ impl Relay {
         }
         let guessed = broken(M::UnknownIdDelivered) && !process.used.contains(id)
             || broken(M::MissingIdGuessed) && id.is_empty();
-        found.or_else(|| if guessed { process.wire.values().next().cloned() } else { None })
+        found.or_else(|| {
+            if guessed {
+                process.wire.values().next().cloned()
+            } else {
+                None
+            }
+        })
     }
 
     fn report_to(&mut self, number: u64, session: Option<String>, category: &str, text: &str) {
-        if let Some(id) = session.and_then(|id| self.processes.get(&number)?.wire.get(&id).cloned()) {
+        if let Some(id) = session.and_then(|id| self.processes.get(&number)?.wire.get(&id).cloned())
+        {
             self.with(&id, |relay, session| relay.report(session, category, text));
         }
     }
 
     fn hear(&mut self, session: &mut Session, mut message: Message) {
-        let Some(wire) = &mut session.wire else { return };
+        let Some(wire) = &mut session.wire else {
+            return;
+        };
         let first = wire.agreed.is_none();
         if first {
             let named = message.strings("extensions").unwrap_or_default();
             let ready = message.kind == "session.ready";
-            let agreed = if ready { Exts::named(named.iter().map(String::as_str)) } else { Exts::NONE };
+            let agreed = if ready {
+                Exts::named(named.iter().map(String::as_str))
+            } else {
+                Exts::NONE
+            };
             wire.agreed = Some(agreed);
             if broken(M::ReadyAfterAgent) {
                 self.say_ready(session, session.hub != Exts::NONE);
@@ -134,7 +157,11 @@ impl Relay {
             return;
         }
         let Some(wire) = &session.wire else { return };
-        let agreed = if broken(M::UnagreedPassed) { Exts::ALL } else { wire.agreed() };
+        let agreed = if broken(M::UnagreedPassed) {
+            Exts::ALL
+        } else {
+            wire.agreed()
+        };
         if !agreed.has(message.needs) {
             self.counters.unknown += 1;
             self.advance(session);
@@ -169,15 +196,23 @@ impl Relay {
     }
 
     fn place(session: &Session, message: &Message) -> Place {
-        let Some(wire) = &session.wire else { return Place::Outside };
+        let Some(wire) = &session.wire else {
+            return Place::Outside;
+        };
         let running = session.turn.as_ref().filter(|turn| turn.written.is_some());
         if message.is_true("history") {
             return Place::Outside;
         }
         if !wire.agreed().has(Exts::TURNS) {
-            return if running.is_some() { Place::Running } else { Place::Outside };
+            return if running.is_some() {
+                Place::Running
+            } else {
+                Place::Outside
+            };
         }
-        let Some(id) = message.text("turn_id") else { return Place::Outside };
+        let Some(id) = message.text("turn_id") else {
+            return Place::Outside;
+        };
         if running.is_some_and(|turn| {
             turn.wire_id == id
                 || broken(M::LateOutputAdopted) && message.kind != "turn.complete"
@@ -185,7 +220,9 @@ impl Relay {
         }) {
             return Place::Running;
         }
-        wire.turns.get(&id).map_or(Place::Outside, |id| Place::Late(id.clone()))
+        wire.turns
+            .get(&id)
+            .map_or(Place::Outside, |id| Place::Late(id.clone()))
     }
 
     fn hear_kind(&mut self, session: &mut Session, mut message: Message, place: &Place) {
@@ -213,8 +250,10 @@ impl Relay {
                     .as_ref()
                     .filter(|_| *place == Place::Running)
                     .map(|turn| turn.wire_id.clone());
-                let stopped =
-                    session.turn.as_ref().is_some_and(|running| turn.is_some() && running.stop.is_some());
+                let stopped = session
+                    .turn
+                    .as_ref()
+                    .is_some_and(|running| turn.is_some() && running.stop.is_some());
                 self.ask(session, message, turn.clone());
                 if stopped {
                     self.settle(session, "stopped", |request| request.turn == turn);
@@ -225,14 +264,23 @@ impl Relay {
             "session.ready" | "session.info" => self.hear_info(session, message),
             "steer.result" => {
                 let id = message.text("message_id");
-                if let Some(at) = session.steers.iter().position(|known| Some(known) == id.as_ref()) {
+                if let Some(at) = session
+                    .steers
+                    .iter()
+                    .position(|known| Some(known) == id.as_ref())
+                {
                     session.steers.remove(at);
                     self.say(session, &message);
                 }
             }
             kind => {
-                if let Some(call) = message.text("tool_call_id").filter(|_| *place == Place::Running) {
-                    session.tools.retain(|known| kind != "tool.end" || *known != call);
+                if let Some(call) = message
+                    .text("tool_call_id")
+                    .filter(|_| *place == Place::Running)
+                {
+                    session
+                        .tools
+                        .retain(|known| kind != "tool.end" || *known != call);
                     if kind == "tool.start" {
                         session.tools.push(call);
                     }
@@ -252,7 +300,9 @@ impl Relay {
     fn fill(&mut self, session: &mut Session, message: &mut Message, large: &str) {
         let large: serde_json::Value = serde_json::from_str(large).unwrap_or_default();
         let member = &large["content"];
-        let Some(path) = member["file_path"].as_str() else { return };
+        let Some(path) = member["file_path"].as_str() else {
+            return;
+        };
         let mut announced = message.clone();
         announced.set("size", member["size"].to_string());
         announced.set("sha256", member["sha256"].to_string());
@@ -264,7 +314,11 @@ impl Relay {
             Ok(text) => message.set("content", text),
             Err(why) => {
                 message.set("truncated", "true".to_owned());
-                self.report(session, "file_refused", &format!("the content was not taken: {why}"));
+                self.report(
+                    session,
+                    "file_refused",
+                    &format!("the content was not taken: {why}"),
+                );
             }
         }
     }
@@ -279,12 +333,18 @@ impl Relay {
         if missing.is_empty() {
             return true;
         }
-        self.refuse(session, &format!("the agent does not honour {}", missing.join(", ")));
+        self.refuse(
+            session,
+            &format!("the agent does not honour {}", missing.join(", ")),
+        );
         false
     }
 
     pub(crate) fn refuse(&mut self, session: &mut Session, text: &str) {
-        let end = End { status: "refused", ..End::failed("permission_denied", text) };
+        let end = End {
+            status: "refused",
+            ..End::failed("permission_denied", text)
+        };
         self.end_all(session, &end);
         self.close_by_itself(session, "refused", "permission_denied", text);
     }

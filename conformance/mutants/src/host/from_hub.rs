@@ -75,7 +75,11 @@ impl Relay {
     }
 
     fn write_anyway(&self, message: &Message) {
-        for process in self.processes.values().filter(|process| process.used.contains(&message.session)) {
+        for process in self
+            .processes
+            .values()
+            .filter(|process| process.used.contains(&message.session))
+        {
             process.stdin.push(message.encode(Exts::NONE));
         }
     }
@@ -91,8 +95,14 @@ impl Relay {
             None => Some(0),
             Some(name) => self.agents.iter().position(|agent| agent.name == *name),
         };
-        let agent = if broken(M::UnknownAgentDefault) { agent.or(Some(0)) } else { agent };
-        let version = start.raw("protocol").map_or(1.0, |raw| raw.parse().unwrap_or(1.0));
+        let agent = if broken(M::UnknownAgentDefault) {
+            agent.or(Some(0))
+        } else {
+            agent
+        };
+        let version = start
+            .raw("protocol")
+            .map_or(1.0, |raw| raw.parse().unwrap_or(1.0));
         start.fold(hub);
         let mut session = Session {
             id: start.session.clone(),
@@ -158,8 +168,10 @@ impl Relay {
             .with_raw("adapter", "{\"name\":\"broken-host\"}")
             .with_raw("input_modes", "[\"queue\"]");
         // The relay sees to these itself: a session whose agent does not honour one is refused ([ext.7]).
-        let kept: Vec<&str> =
-            RESTRICTIONS.into_iter().filter(|name| session.start.raw(name).is_some()).collect();
+        let kept: Vec<&str> = RESTRICTIONS
+            .into_iter()
+            .filter(|name| session.start.raw(name).is_some())
+            .collect();
         if !kept.is_empty() {
             ready.set("options_applied", serde_json::json!(kept).to_string());
         }
@@ -168,20 +180,30 @@ impl Relay {
     }
 
     fn serve(&mut self, session: &mut Session, message: &Message) {
-        let frozen = broken(M::StopFreezes) && session.turn.as_ref().is_some_and(|turn| turn.stop.is_some())
-            || broken(M::PausedUnstoppable) && message.kind == "stop" && self.hub.is_paused(session.key)
+        let frozen = broken(M::StopFreezes)
+            && session
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.stop.is_some())
+            || broken(M::PausedUnstoppable)
+                && message.kind == "stop"
+                && self.hub.is_paused(session.key)
             || broken(M::TurnUnstoppable)
                 && session.turn.is_some()
                 && matches!(message.kind, "stop" | "session.close");
         let jammed = broken(M::CommandsWait)
             && session.wire.as_ref().is_some_and(|wire| {
-                self.processes.get(&wire.process).is_some_and(|process| process.stdin.bytes() > 64 * 1024)
+                self.processes
+                    .get(&wire.process)
+                    .is_some_and(|process| process.stdin.bytes() > 64 * 1024)
             });
         if frozen || jammed {
             return;
         }
         match message.kind {
-            "user.input" if message.text("mode").as_deref() == Some("steer") => self.steer(session, message),
+            "user.input" if message.text("mode").as_deref() == Some("steer") => {
+                self.steer(session, message)
+            }
             "user.input" => self.input(session, message),
             "file.input" => self.file(session, message),
             "stop" => self.stop(session, message),
@@ -193,7 +215,9 @@ impl Relay {
                 self.answer(session, message);
             }
             "session.update" if session.ended.is_none() => {
-                session.held.push_back(Held::Update(message.clone(), Instant::now()));
+                session
+                    .held
+                    .push_back(Held::Update(message.clone(), Instant::now()));
                 self.advance(session);
             }
             "flow.pause" => self.hub.pause(session.key, true),
@@ -204,10 +228,12 @@ impl Relay {
 
     fn answer_anywhere(&mut self, message: &Message) {
         let id = message.text("request_id");
-        let owner = self
-            .sessions
-            .values()
-            .find(|session| session.requests.iter().any(|request| Some(&request.id) == id.as_ref()));
+        let owner = self.sessions.values().find(|session| {
+            session
+                .requests
+                .iter()
+                .any(|request| Some(&request.id) == id.as_ref())
+        });
         if let Some(owner) = owner.map(|session| session.id.clone()) {
             self.with(&owner, |relay, session| relay.answer(session, message));
         }
@@ -215,7 +241,11 @@ impl Relay {
 
     fn input(&mut self, session: &mut Session, message: &Message) {
         let empty = message.raw("content") == Some("\"\"");
-        let waiting = session.held.iter().filter(|held| matches!(held, Held::Input(_))).count();
+        let waiting = session
+            .held
+            .iter()
+            .filter(|held| matches!(held, Held::Input(_)))
+            .count();
         if broken(M::SecondInputLost) && session.turn.is_some()
             || broken(M::LongQueueLost) && waiting >= 3
             || broken(M::EmptyInputLost) && empty
@@ -223,7 +253,9 @@ impl Relay {
             return;
         }
         session.minted += 1;
-        let id = message.text("turn_id").unwrap_or_else(|| format!("turn-{}", session.minted));
+        let id = message
+            .text("turn_id")
+            .unwrap_or_else(|| format!("turn-{}", session.minted));
         let turn = Turn::new(id, message.clone());
         if broken(M::OutputToLast) {
             self.last.clone_from(&session.id);
@@ -235,10 +267,18 @@ impl Relay {
             return;
         }
         if varied(V::Vh12) && empty {
-            self.say_end(session, &turn, &End::failed("other", "an input must not be empty"));
+            self.say_end(
+                session,
+                &turn,
+                &End::failed("other", "an input must not be empty"),
+            );
             return;
         }
-        let waiting = session.held.iter().filter(|held| matches!(held, Held::Input(_))).count();
+        let waiting = session
+            .held
+            .iter()
+            .filter(|held| matches!(held, Held::Input(_)))
+            .count();
         let outbox = session
             .wire
             .as_ref()
@@ -250,7 +290,8 @@ impl Relay {
         }
         session.held.push_back(Held::Input(turn));
         if varied(V::Vh20) {
-            let progress = Message::up("progress", &session.id).with("message", "the input is accepted");
+            let progress =
+                Message::up("progress", &session.id).with("message", "the input is accepted");
             self.say(session, &progress);
             let info = Message::up("session.info", &session.id).with_raw("commands", "[]");
             self.say(session, &info);
@@ -267,23 +308,37 @@ impl Relay {
         let base = path.rsplit('/').next().unwrap_or_default().to_owned();
         let name = message.text("file_name").unwrap_or_else(|| base.clone());
         session.files += 1;
-        let copy = session.exchange.join(format!("{}-{}", session.files, harmless(&name)));
-        let placed = if session.exchange.is_dir() || crate::files::private_folder(&session.exchange).is_ok() {
+        let copy = session
+            .exchange
+            .join(format!("{}-{}", session.files, harmless(&name)));
+        let placed = if session.exchange.is_dir()
+            || crate::files::private_folder(&session.exchange).is_ok()
+        {
             place(&path, &copy).and_then(|()| hold_to(&copy, message))
         } else {
             Err("there is no folder for it".to_owned())
         };
         if let Err(why) = placed {
-            self.report(session, "file_refused", &format!("the file {name} was not taken: {why}"));
+            self.report(
+                session,
+                "file_refused",
+                &format!("the file {name} was not taken: {why}"),
+            );
             return;
         }
         if broken(M::FileCut)
             && let Ok(file) = std::fs::File::options().write(true).open(&copy)
         {
             // Without a length there is nothing to cut, and nothing to tell.
-            let _ = file.metadata().and_then(|known| file.set_len(known.len() / 2));
+            let _ = file
+                .metadata()
+                .and_then(|known| file.set_len(known.len() / 2));
         }
-        let announced = if broken(M::FileRelative) { base } else { copy.to_string_lossy().into_owned() };
+        let announced = if broken(M::FileRelative) {
+            base
+        } else {
+            copy.to_string_lossy().into_owned()
+        };
         let mut file = message.clone();
         file.set("file_name", quote(&name));
         file.set("file_path", quote(&announced));
@@ -298,14 +353,18 @@ impl Relay {
     fn stop(&mut self, session: &mut Session, message: &Message) {
         let named = message.text("turn_id");
         if let Some(id) = &named {
-            let queued =
-                session.held.iter().position(|held| matches!(held, Held::Input(turn) if turn.id == *id));
+            let queued = session
+                .held
+                .iter()
+                .position(|held| matches!(held, Held::Input(turn) if turn.id == *id));
             if let Some(Held::Input(turn)) = queued.and_then(|at| session.held.remove(at)) {
                 self.say_end(session, &turn, &End::stopped("user"));
                 return;
             }
         }
-        let Some(turn) = &mut session.turn else { return };
+        let Some(turn) = &mut session.turn else {
+            return;
+        };
         if named.is_some_and(|id| id != turn.id) {
             return;
         }
@@ -323,15 +382,23 @@ impl Relay {
 
     /// Writes a stop, then the denials of what is pending in the turn ([permission.3]).
     pub(crate) fn write_stop(&mut self, session: &mut Session, reason: Option<&str>) {
-        let Some(turn) = &mut session.turn else { return };
+        let Some(turn) = &mut session.turn else {
+            return;
+        };
         let wire_id = turn.wire_id.clone();
         let due = broken(M::StopAfterOutput) || broken(M::StopBehindInput) && !turn.answered;
-        let stop = Stop { at: Instant::now(), reason: reason.map(str::to_owned), due };
+        let stop = Stop {
+            at: Instant::now(),
+            reason: reason.map(str::to_owned),
+            due,
+        };
         turn.stop = Some(stop);
         if !due && !broken(M::StopUnwritten) {
             self.say_stop(session, &wire_id, reason);
         }
-        self.settle(session, "stopped", |request| request.turn.as_deref() == Some(wire_id.as_str()));
+        self.settle(session, "stopped", |request| {
+            request.turn.as_deref() == Some(wire_id.as_str())
+        });
         if broken(M::StopEndsAtOnce) {
             self.end_turn(session, &End::stopped("user"));
         }
@@ -367,7 +434,9 @@ fn widened(start: &Message) -> Option<String> {
     }
     let cwd = start.text("cwd")?;
     let inside = std::path::Path::new(&cwd).canonicalize().is_ok_and(|cwd| {
-        std::env::current_dir().and_then(|dir| dir.canonicalize()).is_ok_and(|dir| cwd.starts_with(dir))
+        std::env::current_dir()
+            .and_then(|dir| dir.canonicalize())
+            .is_ok_and(|dir| cwd.starts_with(dir))
     });
     (!inside).then(|| format!("the directory {cwd} is not allowed"))
 }

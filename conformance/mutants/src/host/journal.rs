@@ -96,12 +96,19 @@ pub(crate) fn run(folder: PathBuf, arguments: &[String]) -> io::Result<ExitCode>
         }
     });
     read(stdout, events.clone(), Event::Below, || Event::BelowEnded);
-    read(io::stdin(), events.clone(), |line| Event::Hub(0, line), || Event::HubEnded(0));
+    read(
+        io::stdin(),
+        events.clone(),
+        |line| Event::Hub(0, line),
+        || Event::HubEnded(0),
+    );
     journal.add_hub(0, io::stdout().as_fd().try_clone_to_owned()?, &events);
     listen(&journal.folder.join("host.sock"), events.clone())?;
     journal.work(&inbox, &events);
     let status = child.wait()?;
-    Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
+    Ok(ExitCode::from(
+        u8::try_from(status.code().unwrap_or(1)).unwrap_or(1),
+    ))
 }
 
 fn read(
@@ -112,7 +119,9 @@ fn read(
 ) {
     std::thread::spawn(move || {
         for line in Lines::new(pipe, LONGEST, None).map_while(Result::ok) {
-            let (Line::Whole(bytes) | Line::Unended(bytes)) = line else { continue };
+            let (Line::Whole(bytes) | Line::Unended(bytes)) = line else {
+                continue;
+            };
             if events.send(each(bytes)).is_err() {
                 return;
             }
@@ -139,14 +148,22 @@ impl Journal {
     fn add_hub(&mut self, number: u64, pipe: OwnedFd, events: &SyncSender<Event>) {
         let told = events.clone();
         let written = move |_| drop(told.try_send(Event::Written));
-        self.hubs.insert(number, Hub { out: Outbox::start(pipe, None, written), listens: HashMap::new() });
+        self.hubs.insert(
+            number,
+            Hub {
+                out: Outbox::start(pipe, None, written),
+                listens: HashMap::new(),
+            },
+        );
     }
 
     fn work(&mut self, inbox: &Receiver<Event>, events: &SyncSender<Event>) {
         let mut is_ending = false;
         loop {
             // A write wakes the reader where there is room for that; the rest is found by looking.
-            let event = inbox.recv_timeout(std::time::Duration::from_millis(20)).unwrap_or(Event::Written);
+            let event = inbox
+                .recv_timeout(std::time::Duration::from_millis(20))
+                .unwrap_or(Event::Written);
             match event {
                 Event::Hub(hub, line) => self.take_from_hub(hub, line),
                 Event::Below(line) => self.take_from_below(line),
@@ -177,14 +194,18 @@ impl Journal {
             self.pump();
         }
         if let Some(hub) = self.hubs.get(&0) {
-            hub.out.wait_until_settled(std::time::Instant::now() + std::time::Duration::from_secs(1));
+            hub.out
+                .wait_until_settled(std::time::Instant::now() + std::time::Duration::from_secs(1));
         }
     }
 }
 
 /// A member that is text, or the empty string.
 pub(crate) fn text<'a>(message: &'a Message, member: &str) -> &'a str {
-    message.get(member).and_then(Value::as_str).unwrap_or_default()
+    message
+        .get(member)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// A message as a line.
@@ -197,7 +218,10 @@ pub(crate) fn line_of(message: Message) -> Vec<u8> {
 /// The members of an object that is written in place.
 pub(crate) fn members(value: Value) -> Message {
     match value {
-        Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .collect(),
         _ => Message::new(),
     }
 }

@@ -47,7 +47,9 @@ fn main() -> ExitCode {
             switches::list();
             return ExitCode::SUCCESS;
         }
-        let Some(value) = arguments.next() else { return usage(&format!("{flag} wants a value")) };
+        let Some(value) = arguments.next() else {
+            return usage(&format!("{flag} wants a value"));
+        };
         match flag.as_str() {
             "--adapter" | "--adapter2" => match shell_words::split(&value) {
                 Ok(words) if !words.is_empty() => {
@@ -61,7 +63,9 @@ fn main() -> ExitCode {
             _ => return usage(&format!("there is no {flag} {value}")),
         }
     }
-    let [Some(first), second] = adapters else { return usage("--adapter is missing") };
+    let [Some(first), second] = adapters else {
+        return usage("--adapter is missing");
+    };
     let commands = std::iter::once(first).chain(second).collect();
     let ran = match folder {
         Some(folder) => journal::run(folder, &below),

@@ -20,7 +20,10 @@ pub(crate) enum Fault {
     /// A type that no one knows ([msg.2]).
     Unknown(Option<String>),
     /// A required field is missing or of the wrong type ([msg.3]).
-    Bad { session: Option<String>, why: String },
+    Bad {
+        session: Option<String>,
+        why: String,
+    },
 }
 
 /// One message.
@@ -45,8 +48,16 @@ impl Message {
     }
 
     fn new(table: &[Shape], kind: &'static str, session: &str) -> Self {
-        let needs = table.iter().find(|shape| shape.kind == kind).map_or(Exts::NONE, |shape| shape.needs);
-        Self { kind, needs, session: session.to_owned(), fields: Vec::new() }
+        let needs = table
+            .iter()
+            .find(|shape| shape.kind == kind)
+            .map_or(Exts::NONE, |shape| shape.needs);
+        Self {
+            kind,
+            needs,
+            session: session.to_owned(),
+            fields: Vec::new(),
+        }
     }
 
     pub(crate) fn with(mut self, name: &str, text: &str) -> Self {
@@ -67,7 +78,14 @@ impl Message {
             .flatten()
             .find(|shape| shape.kind == self.kind)
             .and_then(|shape| shape.fields().find(|field| field.0 == name))
-            .map_or(if name == "_meta" { Exts::SOME } else { Exts::NONE }, |field| field.3);
+            .map_or(
+                if name == "_meta" {
+                    Exts::SOME
+                } else {
+                    Exts::NONE
+                },
+                |field| field.3,
+            );
         self.fields.push((name.to_owned(), ext, raw));
     }
 
@@ -77,7 +95,10 @@ impl Message {
     }
 
     pub(crate) fn raw(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|field| field.0 == name).map(|field| field.2.as_str())
+        self.fields
+            .iter()
+            .find(|field| field.0 == name)
+            .map(|field| field.2.as_str())
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<String> {
@@ -94,7 +115,9 @@ impl Message {
     }
 
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.fields.iter().map(|(name, _, raw)| (name.as_str(), raw.as_str()))
+        self.fields
+            .iter()
+            .map(|(name, _, raw)| (name.as_str(), raw.as_str()))
     }
 
     /// Keeps what these extensions allow ([ext.2]).
@@ -113,7 +136,13 @@ impl Message {
                 members.push(format!("{}:{raw}", json::quote(name)));
             }
         }
-        let down = ["user.input", "file.input", "permission.response", "stop", "session.close"];
+        let down = [
+            "user.input",
+            "file.input",
+            "permission.response",
+            "stop",
+            "session.close",
+        ];
         if varied(V::Vh02) && down.contains(&self.kind) {
             members.push("\"user_id\":\"u-1\",\"exit_code\":null".to_owned());
         }
@@ -154,8 +183,13 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         (member.raw != "null").then_some(member)
     };
     let session_raw = take("session_id");
-    let session = session_raw.as_ref().and_then(|member| identifier(member.raw, true));
-    let bad = |why: &str| Fault::Bad { session: session.clone(), why: why.to_owned() };
+    let session = session_raw
+        .as_ref()
+        .and_then(|member| identifier(member.raw, true));
+    let bad = |why: &str| Fault::Bad {
+        session: session.clone(),
+        why: why.to_owned(),
+    };
     let kind = match take("type") {
         Some(member) if member.raw.starts_with('"') && !json::decode(member.raw).1 => {
             json::decode(member.raw).0
@@ -171,11 +205,18 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         _ if broken(M::MissingIdGuessed) && !of_the_pipe(&kind) => String::new(),
         _ => return Err(bad(&format!("{kind} without a good session_id"))),
     };
-    let mut message = Message { kind: shape.kind, needs: shape.needs, session, fields: Vec::new() };
+    let mut message = Message {
+        kind: shape.kind,
+        needs: shape.needs,
+        session,
+        fields: Vec::new(),
+    };
     for &(name, kind, required, ext) in shape.fields() {
         let found = take(name);
         let here = found.is_some();
-        let deep = found.as_ref().is_some_and(|member| member.depth > MAX_DEPTH);
+        let deep = found
+            .as_ref()
+            .is_some_and(|member| member.depth > MAX_DEPTH);
         let value = found
             .filter(|member| member.depth <= MAX_DEPTH)
             .and_then(|member| typed(kind, &json::clean(member.raw)).map(|raw| (member.raw, raw)));
@@ -196,7 +237,10 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
                 && !(deep || broken(M::IncompleteRequestDropped)) =>
             {
                 let tool = message.text("tool").filter(|_| name == "description");
-                message.set(name, json::quote(&tool.map(|tool| tool + " asks").unwrap_or_default()));
+                message.set(
+                    name,
+                    json::quote(&tool.map(|tool| tool + " asks").unwrap_or_default()),
+                );
             }
             None if required && broken(M::ContentInvented) => message.set(name, "\"\"".to_owned()),
             None if required || deep => {
@@ -212,11 +256,15 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         && (meta.raw.starts_with('{') && meta.raw.len() <= MAX_META || broken(M::MetaUnchecked))
         && !broken(M::MetaDropped)
     {
-        message.fields.push(("_meta".to_owned(), Exts::SOME, json::clean(meta.raw)));
+        message
+            .fields
+            .push(("_meta".to_owned(), Exts::SOME, json::clean(meta.raw)));
     }
     if broken(M::UnknownFieldsPassed) {
         for member in &members {
-            message.fields.push((member.key.clone(), Exts::NONE, json::clean(member.raw)));
+            message
+                .fields
+                .push((member.key.clone(), Exts::NONE, json::clean(member.raw)));
         }
     }
     if broken(M::UnknownFieldsBad) && !members.is_empty() {
@@ -231,9 +279,17 @@ fn identifier(raw: &str, of_a_session: bool) -> Option<String> {
         return None;
     }
     let (id, lone) = json::decode(raw);
-    let limit = if broken(M::LongIdTaken) { usize::MAX } else { MAX_ID };
+    let limit = if broken(M::LongIdTaken) {
+        usize::MAX
+    } else {
+        MAX_ID
+    };
     if lone || id.len() > limit {
         return None;
     }
-    Some(if of_a_session && broken(M::IdNormalised) { id.trim().to_lowercase() } else { id })
+    Some(if of_a_session && broken(M::IdNormalised) {
+        id.trim().to_lowercase()
+    } else {
+        id
+    })
 }

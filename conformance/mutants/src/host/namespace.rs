@@ -18,7 +18,10 @@ exit $status
 /// The command line that starts `command` in a namespace; without one where the system allows none.
 pub(crate) fn within(command: &[String]) -> Vec<String> {
     let shells = ["sh", "-c", SHELL, "sh", "sh", "-c", SHELL, "sh"];
-    let words = unshare().iter().chain(&shells).map(|word| (*word).to_owned());
+    let words = unshare()
+        .iter()
+        .chain(&shells)
+        .map(|word| (*word).to_owned());
     words.chain(command.iter().cloned()).collect()
 }
 
@@ -28,8 +31,13 @@ fn unshare() -> &'static [&'static str] {
         let ways: [&[&str]; 2] = [&["unshare", "-p"], &["unshare", "-Ucp"]];
         let works = |way: &&&[&str]| {
             let mut command = Command::new(way[0]);
-            command.args(&way[1..]).args(["sh", "-c", "sh -c '[ $$ = 1 ]' & wait $!"]);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+                .args(&way[1..])
+                .args(["sh", "-c", "sh -c '[ $$ = 1 ]' & wait $!"]);
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             command.status().is_ok_and(|status| status.success())
         };
         ways.iter().find(works).copied().unwrap_or_else(|| {

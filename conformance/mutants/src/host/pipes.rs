@@ -21,9 +21,14 @@ pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
         (M::SplitsAtU2028, ReadFault::SplitsAtUnicode),
         (M::BomRefused, ReadFault::KeepsBom),
     ];
-    let longest = if broken(M::LineUnbounded) { usize::MAX } else { LONGEST };
+    let longest = if broken(M::LineUnbounded) {
+        usize::MAX
+    } else {
+        LONGEST
+    };
     let lines = Lines::new(pipe, longest, chosen(faults)).map_while(Result::ok);
-    let lines = until_too_long(lines).filter(|line| !broken(M::Line64k) || line.bytes().len() <= 64 * 1024);
+    let lines =
+        until_too_long(lines).filter(|line| !broken(M::Line64k) || line.bytes().len() <= 64 * 1024);
     let lines = lines.map(|line| match line {
         Line::Whole(mut bytes) if broken(M::CrlfRefused) && bytes.last() == Some(&b'\r') => {
             bytes.insert(0, b'?');
@@ -31,7 +36,9 @@ pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
         }
         line => line,
     });
-    lines.filter(|line| broken(M::BlankReported) || !line.bytes().iter().all(u8::is_ascii_whitespace))
+    lines.filter(|line| {
+        broken(M::BlankReported) || !line.bytes().iter().all(u8::is_ascii_whitespace)
+    })
 }
 
 /// What a reader with a fixed buffer hears: at a line that does not fit it reads on without hearing anything.
@@ -46,11 +53,17 @@ fn until_too_long(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Lin
 
 /// A writer of lines; `written` hears of each write.
 pub(crate) fn writer(pipe: OwnedFd, written: impl Fn(io::Result<()>) + Send + 'static) -> Outbox {
-    let faults = [(M::WritesMixed, Fault::Unlocked), (M::WriteBlocks, Fault::PushWaits)];
+    let faults = [
+        (M::WritesMixed, Fault::Unlocked),
+        (M::WriteBlocks, Fault::PushWaits),
+    ];
     let slow = varied(V::Vh04).then_some(Fault::Slow(Duration::from_millis(5)));
     Outbox::start(pipe, chosen(faults).or(slow), written)
 }
 
 fn chosen<T, const N: usize>(faults: [(M, T); N]) -> Option<T> {
-    faults.into_iter().find(|(mutant, _)| broken(*mutant)).map(|(_, fault)| fault)
+    faults
+        .into_iter()
+        .find(|(mutant, _)| broken(*mutant))
+        .map(|(_, fault)| fault)
 }

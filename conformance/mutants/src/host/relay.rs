@@ -92,7 +92,11 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
         events,
         hub: Upstream::new(pipe, folder.path().to_owned()),
         folder,
-        agents: names.iter().zip(commands).map(|(name, command)| Agent::new(name, command)).collect(),
+        agents: names
+            .iter()
+            .zip(commands)
+            .map(|(name, command)| Agent::new(name, command))
+            .collect(),
         processes: HashMap::new(),
         sessions: HashMap::new(),
         counters: Counters::default(),
@@ -159,7 +163,9 @@ impl Relay {
     /// Whether a broken host lets this wait, for a permission or for a timer.
     fn parks(&self, event: &Event) -> bool {
         let from_adapter = matches!(event, Event::Line(..));
-        broken(M::PermissionBlocks) && from_adapter && self.sessions.values().any(|s| !s.requests.is_empty())
+        broken(M::PermissionBlocks)
+            && from_adapter
+            && self.sessions.values().any(|s| !s.requests.is_empty())
             || varied(V::Vh11) && from_adapter
     }
 
@@ -173,7 +179,11 @@ impl Relay {
     }
 
     /// Runs `work` on a session that is taken out of the table meanwhile.
-    pub(crate) fn with<T>(&mut self, id: &str, work: impl FnOnce(&mut Self, &mut Session) -> T) -> Option<T> {
+    pub(crate) fn with<T>(
+        &mut self,
+        id: &str,
+        work: impl FnOnce(&mut Self, &mut Session) -> T,
+    ) -> Option<T> {
         let mut session = self.sessions.remove(id)?;
         let result = work(self, &mut session);
         if session.gone {
@@ -195,7 +205,8 @@ impl Relay {
         if broken(M::ClosedIdDelivered)
             && let Some(wire) = &session.wire
         {
-            self.forgotten.insert(wire.id.clone(), (session.key, session.hub));
+            self.forgotten
+                .insert(wire.id.clone(), (session.key, session.hub));
         }
     }
 
@@ -218,7 +229,11 @@ impl Relay {
             || broken(M::RichToCore)
             || broken(M::WithdrawalToldCore) && message.kind == "permission.cancel"
         {
-            let allowed = if broken(M::RichToCore) { Exts::ALL } else { session.hub };
+            let allowed = if broken(M::RichToCore) {
+                Exts::ALL
+            } else {
+                session.hub
+            };
             for part in cut(message) {
                 self.hub.push(session.key, part.encode(allowed));
             }
@@ -229,22 +244,30 @@ impl Relay {
             Some(value.get("message")?.as_str()?.to_owned())
         };
         match message.kind {
-            "error" => self.say_text(session, "system", &message.text("message").unwrap_or_default()),
+            "error" => self.say_text(
+                session,
+                "system",
+                &message.text("message").unwrap_or_default(),
+            ),
             "session.closed" => {
                 let reason = message.text("reason").unwrap_or_else(|| "ended".to_owned());
                 let text = error().unwrap_or_else(|| format!("the session has ended: {reason}"));
                 self.say_text(session, "system", &text);
             }
-            "input.request" if !broken(M::QuestionUnfolded) => {
-                self.say_text(session, "question", &message.text("prompt").unwrap_or_default())
-            }
+            "input.request" if !broken(M::QuestionUnfolded) => self.say_text(
+                session,
+                "question",
+                &message.text("prompt").unwrap_or_default(),
+            ),
             _ => {}
         }
     }
 
     /// Says a text on a channel, outside any turn.
     pub(crate) fn say_text(&mut self, session: &mut Session, channel: &str, text: &str) {
-        let mut message = Message::up("output", &session.id).with("content", text).with("channel", channel);
+        let mut message = Message::up("output", &session.id)
+            .with("content", text)
+            .with("channel", channel);
         if let Some(turn) = &session.turn {
             message.set("turn_id", quote(&turn.id));
         }
@@ -270,12 +293,16 @@ impl Relay {
 
 /// The outputs that stand for an output: its two halves, or itself.
 fn cut(message: &Message) -> Vec<Message> {
-    let content = message.text("content").filter(|_| varied(V::Vh19) && message.kind == "output");
+    let content = message
+        .text("content")
+        .filter(|_| varied(V::Vh19) && message.kind == "output");
     let content = content.unwrap_or_default();
     let middle = content.ceil_char_boundary(content.len() / 2);
     if middle == 0 || middle == content.len() {
         return vec![message.clone()];
     }
     let (first, second) = content.split_at(middle);
-    [first, second].map(|half| message.clone().with("content", half)).into()
+    [first, second]
+        .map(|half| message.clone().with("content", half))
+        .into()
 }

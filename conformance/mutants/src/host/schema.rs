@@ -28,8 +28,17 @@ impl Exts {
     pub(crate) const SOME: Self = Self(1 << 15);
     pub(crate) const ALL: Self = Self(511 | 1 << 15);
 
-    const NAMES: [&'static str; 9] =
-        ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
+    const NAMES: [&'static str; 9] = [
+        "turns",
+        "events",
+        "usage",
+        "resume",
+        "options",
+        "questions",
+        "flow",
+        "control",
+        "large",
+    ];
 
     pub(crate) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut set = Self::NONE;
@@ -42,7 +51,10 @@ impl Exts {
     }
 
     pub(crate) fn names(self) -> Vec<&'static str> {
-        (0..9).filter(|at| self.0 & 1 << at != 0).map(|at| Self::NAMES[at]).collect()
+        (0..9)
+            .filter(|at| self.0 & 1 << at != 0)
+            .map(|at| Self::NAMES[at])
+            .collect()
     }
 
     pub(crate) fn has(self, other: Self) -> bool {
@@ -173,24 +185,41 @@ pub(super) const CAPABILITIES: Kind = Object(&[
     ("updated_input", Bool, false),
     ("max_sessions", Uint, false),
 ]);
-pub(super) const CHOICES: Kind =
-    List(&Object(&[("id", Str, true), ("label", Str, false), ("description", Str, false)]));
+pub(super) const CHOICES: Kind = List(&Object(&[
+    ("id", Str, true),
+    ("label", Str, false),
+    ("description", Str, false),
+]));
 
 pub(super) const TURN: Field = ("turn_id", Id, false, T);
 /// What every event may carry.
-pub(super) const EVENT: &[Field] =
-    &[TURN, ("message_id", Id, false, E), ("parent_tool_call_id", Id, false, E), ("history", Bool, false, E)];
+pub(super) const EVENT: &[Field] = &[
+    TURN,
+    ("message_id", Id, false, E),
+    ("parent_tool_call_id", Id, false, E),
+    ("history", Bool, false, E),
+];
 pub(super) const REQUEST: Field = ("request_id", Id, true, CORE);
 
 pub(super) const fn shape(kind: &'static str, needs: Exts, fields: &'static [Field]) -> Shape {
-    Shape { kind, needs, fields, shared: &[] }
+    Shape {
+        kind,
+        needs,
+        fields,
+        shared: &[],
+    }
 }
 
 /// The types that belong to the pipe ([msg.1]).
 pub(crate) fn of_the_pipe(kind: &str) -> bool {
     matches!(
         kind,
-        "ping" | "pong" | "sessions.list" | "sessions.list.result" | "agents.list" | "agents.list.result"
+        "ping"
+            | "pong"
+            | "sessions.list"
+            | "sessions.list.result"
+            | "agents.list"
+            | "agents.list.result"
     )
 }
 
@@ -223,7 +252,12 @@ fn number(kind: Kind, raw: &str) -> bool {
             raw.parse::<u64>().is_ok()
                 || whole && raw.parse::<f64>().is_ok_and(|n| (0.0..1.8e19).contains(&n))
         }
-        Int => whole && raw.parse::<f64>().is_ok_and(|n| n.abs() <= f64::from(i32::MAX) + 1.0),
+        Int => {
+            whole
+                && raw
+                    .parse::<f64>()
+                    .is_ok_and(|n| n.abs() <= f64::from(i32::MAX) + 1.0)
+        }
         _ => raw.parse::<f64>().is_ok_and(f64::is_finite),
     }
 }
@@ -232,9 +266,11 @@ fn number(kind: Kind, raw: &str) -> bool {
 /// of the wrong type ([msg.5], [ext.4]).
 fn nested(kind: Kind, value: Value) -> Option<Value> {
     match (kind, value) {
-        (List(of), Value::Array(items)) => {
-            items.into_iter().map(|item| nested(*of, item)).collect::<Option<Vec<_>>>().map(Value::Array)
-        }
+        (List(of), Value::Array(items)) => items
+            .into_iter()
+            .map(|item| nested(*of, item))
+            .collect::<Option<Vec<_>>>()
+            .map(Value::Array),
         (Map(of), Value::Object(members)) => members
             .into_iter()
             .map(|(key, value)| Some((key, nested(*of, value)?)))

@@ -10,7 +10,11 @@ use crate::session::End;
 use crate::switches::{Mutant as M, broken};
 
 /// After the closes, after the end of stdin, after SIGTERM.
-const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(1)];
+const WAITS: [Duration; 3] = [
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(1),
+];
 /// What is queued for the hub has this long.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
@@ -33,8 +37,11 @@ impl Relay {
         }
         self.hub.release();
         for process in self.processes.values_mut() {
-            process.ending =
-                Some(if broken(M::KilledAtOnce) { (Step::Kill, now) } else { (Step::Eof, now + WAITS[0]) });
+            process.ending = Some(if broken(M::KilledAtOnce) {
+                (Step::Kill, now)
+            } else {
+                (Step::Eof, now + WAITS[0])
+            });
         }
         let counters = &self.counters;
         crate::note(&format!("the end; skipped: {counters:?}"));
@@ -42,11 +49,17 @@ impl Relay {
 
     /// Takes one step towards the end of a process.
     pub(crate) fn step_end(&mut self, number: u64, step: Step, now: Instant) {
-        let Some(process) = self.processes.get_mut(&number) else { return };
+        let Some(process) = self.processes.get_mut(&number) else {
+            return;
+        };
         match step {
             Step::Eof => {
                 process.stdin.close();
-                let wait = if broken(M::ShutdownLingers) { Duration::from_secs(30) } else { WAITS[1] };
+                let wait = if broken(M::ShutdownLingers) {
+                    Duration::from_secs(30)
+                } else {
+                    WAITS[1]
+                };
                 process.ending = Some((Step::Term, now + wait));
             }
             Step::Term => {

@@ -22,7 +22,14 @@ pub(crate) struct Spool {
 
 impl Spool {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, memory: VecDeque::new(), bytes: 0, file: None, read: 0, written: 0 }
+        Self {
+            folder,
+            memory: VecDeque::new(),
+            bytes: 0,
+            file: None,
+            read: 0,
+            written: 0,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -43,8 +50,13 @@ impl Spool {
         if self.file.is_none() {
             self.file = Some(tempfile::tempfile_in(&self.folder)?);
         }
-        let Some(file) = &self.file else { return Ok(()) };
-        let mut record = u32::try_from(line.len()).map_err(io::Error::other)?.to_le_bytes().to_vec();
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let mut record = u32::try_from(line.len())
+            .map_err(io::Error::other)?
+            .to_le_bytes()
+            .to_vec();
         record.extend_from_slice(&line);
         file.write_all_at(&record, self.written)?;
         self.written += record.len() as u64;
@@ -72,7 +84,9 @@ impl Spool {
     }
 
     fn refill(&mut self) -> io::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
         while self.read < self.written && self.bytes < MEMORY / 2 {
             let mut head = [0; 4];
             file.read_exact_at(&mut head, self.read)?;

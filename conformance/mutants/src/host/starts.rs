@@ -14,8 +14,14 @@ use crate::session::{Session, Wire};
 use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
-pub(crate) const RESTRICTIONS: [&str; 6] =
-    ["denied_tools", "allowed_tools", "permission_mode", "allowed_domains", "cwd", "max_cost_usd"];
+pub(crate) const RESTRICTIONS: [&str; 6] = [
+    "denied_tools",
+    "allowed_tools",
+    "permission_mode",
+    "allowed_domains",
+    "cwd",
+    "max_cost_usd",
+];
 
 /// Whether a session has a wire.
 #[derive(Debug)]
@@ -82,10 +88,15 @@ impl Relay {
 
     fn open_wire(&mut self, session: &mut Session, number: u64) {
         let minted = self.mint();
-        let Some(process) = self.processes.get_mut(&number) else { return };
+        let Some(process) = self.processes.get_mut(&number) else {
+            return;
+        };
         let id = if broken(M::IdsShared) {
             "session".to_owned()
-        } else if process.used.contains(&session.id) && !broken(M::IdReused) && !broken(M::ClosedGoesOn) {
+        } else if process.used.contains(&session.id)
+            && !broken(M::IdReused)
+            && !broken(M::ClosedGoesOn)
+        {
             format!("relay-{minted}-{}", std::process::id())
         } else {
             session.id.clone()
@@ -94,9 +105,16 @@ impl Relay {
         process.wire.insert(id.clone(), session.id.clone());
         let mut wire = Wire::new(number, id.clone());
         let mut start = Message::down("session.start", &id);
-        let fields = if varied(V::Vh18) { Vec::new() } else { session.start.fields().collect() };
+        let fields = if varied(V::Vh18) {
+            Vec::new()
+        } else {
+            session.start.fields().collect()
+        };
         for (name, raw) in fields {
-            if !matches!(name, "protocol" | "extensions" | "agent_id" | "exchange_dir" | "resume") {
+            if !matches!(
+                name,
+                "protocol" | "extensions" | "agent_id" | "exchange_dir" | "resume"
+            ) {
                 start.set(name, raw.to_owned());
             }
         }
@@ -119,10 +137,17 @@ impl Relay {
             start.set("exchange_dir", quote(&session.exchange.to_string_lossy()));
         }
         let resume = if session.restarted {
-            let native = session.native.as_ref().map(|id| format!("\"native_session_id\":{id}"));
-            let params = session.params.as_ref().map(|params| format!("\"params\":{params}"));
+            let native = session
+                .native
+                .as_ref()
+                .map(|id| format!("\"native_session_id\":{id}"));
+            let params = session
+                .params
+                .as_ref()
+                .map(|params| format!("\"params\":{params}"));
             let known: Vec<String> = native.into_iter().chain(params).collect();
-            (!known.is_empty() && !broken(M::ResumeForgotten)).then(|| format!("{{{}}}", known.join(",")))
+            (!known.is_empty() && !broken(M::ResumeForgotten))
+                .then(|| format!("{{{}}}", known.join(",")))
         } else {
             session.start.raw("resume").map(str::to_owned)
         };
@@ -150,13 +175,17 @@ impl Relay {
         if broken(M::UnknownTypeWritten)
             && let Some(process) = self.processes.get(&number)
         {
-            process.stdin.push(b"{\"type\":\"hello\",\"session_id\":\"\"}\n".to_vec());
+            process
+                .stdin
+                .push(b"{\"type\":\"hello\",\"session_id\":\"\"}\n".to_vec());
         }
     }
 
     /// Tells the hub, once, what became of the context ([process.5]).
     pub(crate) fn tell_context(&mut self, session: &mut Session, kept: bool) {
-        let Some(wire) = &mut session.wire else { return };
+        let Some(wire) = &mut session.wire else {
+            return;
+        };
         wire.owes_context = false;
         let infos = std::mem::take(&mut wire.infos);
         self.say_context(session, kept);
@@ -198,19 +227,27 @@ impl Relay {
         }
         let mut line = message.encode(allowed);
         if broken(M::NewlineRaw) {
-            line = String::from_utf8_lossy(&line).replace("\\n", "\n").into_bytes();
+            line = String::from_utf8_lossy(&line)
+                .replace("\\n", "\n")
+                .into_bytes();
         }
         if broken(M::U2028Raw) {
-            line = String::from_utf8_lossy(&line).replace("\\u2028", "\u{2028}").into_bytes();
+            line = String::from_utf8_lossy(&line)
+                .replace("\\u2028", "\u{2028}")
+                .into_bytes();
         }
         if broken(M::NulLost) {
-            line = String::from_utf8_lossy(&line).replace("\\u0000", "").into_bytes();
+            line = String::from_utf8_lossy(&line)
+                .replace("\\u0000", "")
+                .into_bytes();
         }
         if broken(M::CrlfWritten) {
             line.pop();
             line.extend_from_slice(b"\r\n");
         }
-        let Some(process) = self.processes.get(&wire.process) else { return };
+        let Some(process) = self.processes.get(&wire.process) else {
+            return;
+        };
         if broken(M::WriteUnflushed) && message.kind == "user.input" && session.minted > 1 {
             let stdin = process.stdin.clone();
             std::thread::spawn(move || {

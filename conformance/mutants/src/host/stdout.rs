@@ -22,7 +22,12 @@ pub(crate) struct Stdout {
 
 impl Stdout {
     pub(crate) fn new(pipe: OwnedFd, exit: OwnedFd) -> Self {
-        Self { pipe, exit, left: None, fresh: true }
+        Self {
+            pipe,
+            exit,
+            left: None,
+            fresh: true,
+        }
     }
 
     fn wait(&mut self) -> io::Result<()> {
@@ -39,7 +44,11 @@ impl Stdout {
             let exited = !fds[1].revents().is_empty();
             if exited && !broken(M::GrandchildWaited) && !broken(M::CutHangs) {
                 let held = rustix::io::ioctl_fionread(&self.pipe).unwrap_or(0);
-                self.left = Some(if broken(M::TailLost) { 0 } else { usize::try_from(held).unwrap_or(0) });
+                self.left = Some(if broken(M::TailLost) {
+                    0
+                } else {
+                    usize::try_from(held).unwrap_or(0)
+                });
             } else if !fds[0].revents().is_empty() {
                 if broken(M::TailLost) && std::mem::take(&mut self.fresh) {
                     std::thread::sleep(std::time::Duration::from_millis(30));

@@ -22,7 +22,10 @@ impl Relay {
     /// Looks at every deadline; whether the relay is done.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         self.hub.pump();
-        let waiting = self.sessions.values().any(|session| !session.requests.is_empty());
+        let waiting = self
+            .sessions
+            .values()
+            .any(|session| !session.requests.is_empty());
         if !waiting || varied(V::Vh11) {
             self.unpark();
         }
@@ -53,7 +56,11 @@ impl Relay {
 
     fn look_at(&mut self, session: &mut Session, now: Instant) {
         self.spoil_by_time(session, now);
-        let stopped = session.turn.as_ref().and_then(|turn| turn.stop.as_ref()).map(|stop| stop.at);
+        let stopped = session
+            .turn
+            .as_ref()
+            .and_then(|turn| turn.stop.as_ref())
+            .map(|stop| stop.at);
         if stopped.is_some_and(|at| now >= at + STOP_TIMEOUT) {
             self.give_up_turn(session);
         }
@@ -68,10 +75,14 @@ impl Relay {
             && let Some(wire) = &session.wire
             && let Some(process) = self.processes.get(&wire.process)
         {
-            let impatient = broken(M::StartImpatient) && now >= process.since + Duration::from_secs(2);
+            let impatient =
+                broken(M::StartImpatient) && now >= process.since + Duration::from_secs(2);
             if !process.spoke && (now >= process.since + START_TIMEOUT || impatient) {
                 let number = wire.process;
-                self.end_all(session, &End::failed("timeout", "the agent did not start in time"));
+                self.end_all(
+                    session,
+                    &End::failed("timeout", "the agent did not start in time"),
+                );
                 if let Some(process) = self.processes.get(&number) {
                     process.signal(nix::sys::signal::Signal::SIGKILL);
                 }
@@ -79,11 +90,17 @@ impl Relay {
                 && !session.restrictions.is_empty()
                 && now >= wire.since + START_TIMEOUT
             {
-                self.refuse(session, "the agent did not say which restrictions it honours");
+                self.refuse(
+                    session,
+                    "the agent did not say which restrictions it honours",
+                );
             }
         }
         let updates = matches!(session.held.front(), Some(Held::Update(..)));
-        let unwritten = session.turn.as_ref().is_some_and(|turn| turn.written.is_none());
+        let unwritten = session
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.written.is_none());
         if updates || unwritten || !session.held.is_empty() && session.turn.is_none() {
             self.advance(session);
         }
@@ -91,7 +108,10 @@ impl Relay {
 
     /// A stop was not answered ([turn.8]).
     fn give_up_turn(&mut self, session: &mut Session) {
-        let tells = session.wire.as_ref().is_some_and(|wire| wire.agreed().has(Exts::TURNS));
+        let tells = session
+            .wire
+            .as_ref()
+            .is_some_and(|wire| wire.agreed().has(Exts::TURNS));
         let timed_out = session
             .turn
             .as_ref()
@@ -136,7 +156,9 @@ impl Relay {
 
     /// The end of a process ends every turn of its sessions ([process.4]).
     fn process_gone(&mut self, number: u64, what: &str) {
-        let Some(mut process) = self.processes.remove(&number) else { return };
+        let Some(mut process) = self.processes.remove(&number) else {
+            return;
+        };
         let closed = process.exited.is_none();
         let exit = process.reap();
         // How it ended by itself is not known where it lived on without a stdout.
@@ -149,14 +171,27 @@ impl Relay {
             return;
         }
         let how = match exit {
-            Exit { signal: Some(signal), .. } => format!("the adapter was killed by signal {signal}"),
-            Exit { code: Some(code), .. } => format!("{what} with status {code}"),
+            Exit {
+                signal: Some(signal),
+                ..
+            } => format!("the adapter was killed by signal {signal}"),
+            Exit {
+                code: Some(code), ..
+            } => format!("{what} with status {code}"),
             Exit { .. } => what.to_owned(),
         };
         let words = process.last_words();
-        let text = if words.is_empty() { how.clone() } else { format!("{how}; its last words: {words}") };
+        let text = if words.is_empty() {
+            how.clone()
+        } else {
+            format!("{how}; its last words: {words}")
+        };
         if !process.served || varied(V::Vh10) {
-            self.agents[agent].count_failure(Instant::now(), &text, exit.code == Some(2) || varied(V::Vh10));
+            self.agents[agent].count_failure(
+                Instant::now(),
+                &text,
+                exit.code == Some(2) || varied(V::Vh10),
+            );
         }
         let silent = broken(M::ExitUnnoticed) && exit.signal.is_none() && process.spoke
             || broken(M::SignalUnnoticed) && exit.signal.is_some()
@@ -168,9 +203,14 @@ impl Relay {
         if broken(M::CrashSpreads) {
             ids = self.sessions.keys().cloned().collect();
         }
-        let end = End { exit, ..End::failed("process_exit", text) };
+        let end = End {
+            exit,
+            ..End::failed("process_exit", text)
+        };
         for id in ids {
-            self.with(&id, |relay, session| relay.process_ended(session, &how, &end));
+            self.with(&id, |relay, session| {
+                relay.process_ended(session, &how, &end)
+            });
         }
     }
 

@@ -20,7 +20,11 @@ impl Relay {
     /// Writes what may be written now, in order.
     pub(crate) fn advance(&mut self, session: &mut Session) {
         while !session.gone && session.ended.is_none() {
-            if session.turn.as_ref().is_some_and(|turn| turn.written.is_none()) {
+            if session
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.written.is_none())
+            {
                 if !self.write_turn(session) {
                     return;
                 }
@@ -48,7 +52,10 @@ impl Relay {
                 },
                 Some(Held::Update(_, since)) => {
                     let waited = since.elapsed() > UPDATE_WAIT;
-                    let known = session.wire.as_ref().is_none_or(|wire| wire.agreed.is_some());
+                    let known = session
+                        .wire
+                        .as_ref()
+                        .is_none_or(|wire| wire.agreed.is_some());
                     if !known && !waited && !broken(M::TypesBeforeReady) {
                         return;
                     }
@@ -70,13 +77,17 @@ impl Relay {
                 return true;
             }
         }
-        let Some(wire) = &mut session.wire else { return false };
+        let Some(wire) = &mut session.wire else {
+            return false;
+        };
         // A broken host that waited forever would serve no core-only adapter, which proves nothing.
         let hopes = broken(M::WaitsForReady) && wire.since.elapsed() < HOPE;
         if wire.agreed.is_none() && (!session.restrictions.is_empty() || hopes) {
             return false;
         }
-        let Some(turn) = &mut session.turn else { return false };
+        let Some(turn) = &mut session.turn else {
+            return false;
+        };
         if wire.turns.contains_key(&turn.wire_id) {
             session.minted += 1;
             turn.wire_id = format!("turn-{}-{}", session.minted, std::process::id());
@@ -86,10 +97,18 @@ impl Relay {
         }
         let mut input = turn.input.clone();
         // The ids and the rest of the line are short.
-        let longest = wire.max_line.map_or(usize::MAX, |most| most.max(1 << 20) - 1024);
-        if input.raw("content").is_some_and(|content| content.len() > longest) && !broken(M::LongInputWritten)
+        let longest = wire
+            .max_line
+            .map_or(usize::MAX, |most| most.max(1 << 20) - 1024);
+        if input
+            .raw("content")
+            .is_some_and(|content| content.len() > longest)
+            && !broken(M::LongInputWritten)
         {
-            let end = End::failed("oversize", "the adapter does not read an input of this length");
+            let end = End::failed(
+                "oversize",
+                "the adapter does not read an input of this length",
+            );
             self.end_turn(session, &end);
             return true;
         }
@@ -114,8 +133,17 @@ impl Relay {
 
     /// Ends the running turn in the place of its adapter.
     pub(crate) fn end_turn(&mut self, session: &mut Session, end: &End) {
-        self.settle_turn(session, if end.status == "stopped" { "stopped" } else { "policy" });
-        let Some(turn) = session.turn.take() else { return };
+        self.settle_turn(
+            session,
+            if end.status == "stopped" {
+                "stopped"
+            } else {
+                "policy"
+            },
+        );
+        let Some(turn) = session.turn.take() else {
+            return;
+        };
         if let Some(wire) = &mut session.wire {
             wire.end(&turn);
         }
@@ -144,7 +172,11 @@ impl Relay {
             complete.set("stop_reason", quote(reason));
         }
         if let Some(category) = end.category {
-            let error = format!("{{\"category\":{},\"message\":{}}}", quote(category), quote(&end.text));
+            let error = format!(
+                "{{\"category\":{},\"message\":{}}}",
+                quote(category),
+                quote(&end.text)
+            );
             complete.set("error", error);
         }
         complete.set("delivered", quote(turn.delivered()));
@@ -155,7 +187,8 @@ impl Relay {
             complete.set("signal", signal.to_string());
         }
         if !explained {
-            complete = Message::up("turn.complete", &session.id).with_raw("turn_id", quote(&turn.id));
+            complete =
+                Message::up("turn.complete", &session.id).with_raw("turn_id", quote(&turn.id));
         }
         let core = !session.hub.has(Exts::TURNS);
         if core && end.category.is_some() && !broken(M::EndUnexplainedCore) {
@@ -167,7 +200,9 @@ impl Relay {
     /// Passes on the end that the adapter made.
     pub(crate) fn complete(&mut self, session: &mut Session, mut message: Message) {
         self.settle_turn(session, "policy");
-        let Some(turn) = session.turn.take() else { return };
+        let Some(turn) = session.turn.take() else {
+            return;
+        };
         if let Some(wire) = &mut session.wire {
             wire.end(&turn);
             let process = wire.process;
@@ -180,9 +215,15 @@ impl Relay {
             && message.raw("status").is_none()
         {
             message.set("status", quote("stopped"));
-            message.set("stop_reason", quote(stop.reason.as_deref().unwrap_or("user")));
+            message.set(
+                "stop_reason",
+                quote(stop.reason.as_deref().unwrap_or("user")),
+            );
         }
-        let failed = matches!(message.text("status").as_deref(), Some("failed" | "refused" | "limit"));
+        let failed = matches!(
+            message.text("status").as_deref(),
+            Some("failed" | "refused" | "limit")
+        );
         if failed && !session.hub.has(Exts::TURNS) {
             let text = message
                 .raw("error")

@@ -55,14 +55,24 @@ impl Upstream {
 
     /// Queues a line of a session.
     pub(crate) fn push(&mut self, session: u64, line: Vec<u8>) {
-        let session = if broken(M::UpstreamInTurnByArrival) { 0 } else { session };
+        let session = if broken(M::UpstreamInTurnByArrival) {
+            0
+        } else {
+            session
+        };
         if broken(M::FloodInMemory) {
             self.hoard.push(line.clone());
             self.hoard.push(line.clone());
         }
         let folder = &self.folder;
-        let queue = self.queues.entry(session).or_insert_with(|| Queue::new(folder.clone()));
-        if broken(M::FloodDropped) && queue.count > 1000 && line.starts_with(b"{\"type\":\"output\"") {
+        let queue = self
+            .queues
+            .entry(session)
+            .or_insert_with(|| Queue::new(folder.clone()));
+        if broken(M::FloodDropped)
+            && queue.count > 1000
+            && line.starts_with(b"{\"type\":\"output\"")
+        {
             return;
         }
         queue.count += 1;
@@ -83,11 +93,17 @@ impl Upstream {
         if broken(M::PauseIgnored) {
             return;
         }
-        let sessions =
-            if broken(M::PauseHoldsAll) { self.queues.keys().copied().collect() } else { vec![session] };
+        let sessions = if broken(M::PauseHoldsAll) {
+            self.queues.keys().copied().collect()
+        } else {
+            vec![session]
+        };
         for session in sessions {
             let folder = &self.folder;
-            self.queues.entry(session).or_insert_with(|| Queue::new(folder.clone())).paused = paused;
+            self.queues
+                .entry(session)
+                .or_insert_with(|| Queue::new(folder.clone()))
+                .paused = paused;
             self.ring_up(session);
         }
         self.pump();
@@ -125,7 +141,8 @@ impl Upstream {
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.pipe.is_broken() || self.of_the_pipe.is_empty() && self.ring.is_empty() && self.pipe.is_settled()
+        self.pipe.is_broken()
+            || self.of_the_pipe.is_empty() && self.ring.is_empty() && self.pipe.is_settled()
     }
 
     fn ring_up(&mut self, session: u64) {
@@ -143,11 +160,17 @@ impl Upstream {
     pub(crate) fn pump(&mut self) {
         while self.pipe.bytes() < AHEAD {
             let waits = broken(M::PingQueued) && !self.ring.is_empty();
-            if let Some(line) = if waits { None } else { self.of_the_pipe.pop_front() } {
+            if let Some(line) = if waits {
+                None
+            } else {
+                self.of_the_pipe.pop_front()
+            } {
                 self.pipe.push(line);
                 continue;
             }
-            let Some(&session) = self.ring.front() else { return };
+            let Some(&session) = self.ring.front() else {
+                return;
+            };
             let Some(queue) = self.queues.get_mut(&session) else {
                 self.ring.pop_front();
                 continue;
@@ -182,6 +205,13 @@ impl Upstream {
 
 impl Queue {
     fn new(folder: PathBuf) -> Self {
-        Self { lines: Spool::new(folder), credit: 0, paused: false, ringed: false, count: 0, over: false }
+        Self {
+            lines: Spool::new(folder),
+            credit: 0,
+            paused: false,
+            ringed: false,
+            count: 0,
+            over: false,
+        }
     }
 }

@@ -1,5 +1,9 @@
 //! The reference adapter keeps the clauses of SPEC.md, seen from the host's side.
-#![allow(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "a test may panic and copy")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test may panic and copy"
+)]
 
 mod extensions;
 mod peer;
@@ -24,7 +28,10 @@ fn an_input_is_answered_and_queued_ones_run_after_a_stop() {
     let next = peer.turn("s");
     assert_eq!(
         (text(&next).as_str(), next.last().unwrap()),
-        ("next", &json!({ "type": "turn.complete", "session_id": "s" }))
+        (
+            "next",
+            &json!({ "type": "turn.complete", "session_id": "s" })
+        )
     );
     peer.tell("stop", "s", json!({}));
     assert!(peer.fence("s").is_empty());
@@ -35,15 +42,27 @@ fn an_input_is_answered_and_queued_ones_run_after_a_stop() {
 #[test]
 fn odd_lines_cost_themselves_alone() {
     let mut peer = Peer::start();
-    let bytes = "\u{feff}{\"type\":\"session.start\",\"session_id\":\"ü \"}\r\n\r\n \t\n".as_bytes();
+    let bytes =
+        "\u{feff}{\"type\":\"session.start\",\"session_id\":\"ü \"}\r\n\r\n \t\n".as_bytes();
     bytes.chunks(1).for_each(|byte| peer.write(byte));
-    for noise in
-        ["[]", "{", "{'a':1}", "{}{}", "Content-Length: 5", "NaN", "{\"type\":7}", "{\"type\":\"\\ud800\"}"]
-    {
+    for noise in [
+        "[]",
+        "{",
+        "{'a':1}",
+        "{}{}",
+        "Content-Length: 5",
+        "NaN",
+        "{\"type\":7}",
+        "{\"type\":\"\\ud800\"}",
+    ] {
         peer.write(format!("{noise}\n").as_bytes());
     }
     peer.write(b"{\"type\":\"user.input\",\"session_id\":\"\xff\",\"content\":\"x\"}\n");
-    for bad in ["{\"content\":7}", "{\"content\":[\"x\"]}", "{\"content\":{}}"] {
+    for bad in [
+        "{\"content\":7}",
+        "{\"content\":[\"x\"]}",
+        "{\"content\":{}}",
+    ] {
         peer.tell("user.input", "ü ", serde_json::from_str(bad).unwrap());
     }
     peer.tell("user.input", "ü", json!({ "content": "unknown" }));
@@ -66,7 +85,10 @@ fn long_lines_are_whole_up_to_the_limit_and_skipped_beyond() {
     let limit = 16 * 1024 * 1024;
     let frame = "{\"type\":\"user.input\",\"session_id\":\"s\",\"content\":\"\"}".len();
     let line = |bytes: usize| {
-        format!("{{\"type\":\"user.input\",\"session_id\":\"s\",\"content\":\"{}\"}}\n", "x".repeat(bytes))
+        format!(
+            "{{\"type\":\"user.input\",\"session_id\":\"s\",\"content\":\"{}\"}}\n",
+            "x".repeat(bytes)
+        )
     };
     peer.write(line(limit - frame).as_bytes());
     assert_eq!(text(&peer.turn("s")).len(), limit - frame);
@@ -102,7 +124,10 @@ fn sessions_do_not_mix() {
         peer.tell("session.close", id, json!({}));
     }
     peer.open("s-0", &[]);
-    assert_eq!(peer.data("s-0", json!([["get", "k"]]))["value"], Value::Null);
+    assert_eq!(
+        peer.data("s-0", json!([["get", "k"]]))["value"],
+        Value::Null
+    );
 }
 
 #[test]
@@ -114,9 +139,17 @@ fn bursts_keep_their_order_though_the_host_is_slow() {
     }
     for id in ["a", "b"] {
         let turn = peer.turn(id);
-        let pieces: Vec<_> = turn.iter().filter_map(|message| message["content"].as_str()).collect();
+        let pieces: Vec<_> = turn
+            .iter()
+            .filter_map(|message| message["content"].as_str())
+            .collect();
         let fill = id.repeat(20_000 - 9);
-        assert!(pieces.iter().enumerate().all(|(at, piece)| *piece == format!("{:08} {fill}", at + 1)));
+        assert!(
+            pieces
+                .iter()
+                .enumerate()
+                .all(|(at, piece)| *piece == format!("{:08} {fill}", at + 1))
+        );
         assert_eq!(pieces.len(), 300);
     }
 }
@@ -142,35 +175,75 @@ fn a_stop_ends_a_burst_and_the_race_is_one_end() {
 fn only_true_of_the_same_session_and_request_approves() {
     let folder = tempfile::tempdir().unwrap();
     let effect = |name: &str| folder.path().join(name);
-    let ask =
-        |name: &str| json!({ "tool": "t", "description": "d", "resource": name, "effect": effect(name) });
+    let ask = |name: &str| json!({ "tool": "t", "description": "d", "resource": name, "effect": effect(name) });
     let mut peer = Peer::start();
     peer.open("s", &[]);
     peer.open("o", &[]);
-    for odd in [json!("true"), json!(1), json!({}), json!(null), json!(false)] {
+    for odd in [
+        json!("true"),
+        json!(1),
+        json!({}),
+        json!(null),
+        json!(false),
+    ] {
         peer.script("s", json!([["ask", ask("never")]]));
         let id = peer.next("s")["request_id"].clone();
-        peer.tell("permission.response", "o", json!({ "request_id": id, "approved": true }));
-        peer.tell("permission.response", "s", json!({ "request_id": "other", "approved": true }));
+        peer.tell(
+            "permission.response",
+            "o",
+            json!({ "request_id": id, "approved": true }),
+        );
+        peer.tell(
+            "permission.response",
+            "s",
+            json!({ "request_id": "other", "approved": true }),
+        );
         assert!(peer.fence("s").is_empty());
-        peer.tell("permission.response", "s", json!({ "request_id": id, "approved": odd }));
-        peer.tell("permission.response", "s", json!({ "request_id": id, "approved": true }));
+        peer.tell(
+            "permission.response",
+            "s",
+            json!({ "request_id": id, "approved": odd }),
+        );
+        peer.tell(
+            "permission.response",
+            "s",
+            json!({ "request_id": id, "approved": true }),
+        );
         assert!(text(&peer.turn("s")).contains("\"approved\":false"));
     }
     peer.script("s", json!([["ask", ask("never"), ask("yes")]]));
-    let (first, second) = (peer.next("s")["request_id"].clone(), peer.next("s")["request_id"].clone());
-    peer.tell("permission.response", "s", json!({ "request_id": second, "approved": true }));
-    peer.tell("permission.response", "s", json!({ "request_id": first, "approved": false }));
+    let (first, second) = (
+        peer.next("s")["request_id"].clone(),
+        peer.next("s")["request_id"].clone(),
+    );
+    peer.tell(
+        "permission.response",
+        "s",
+        json!({ "request_id": second, "approved": true }),
+    );
+    peer.tell(
+        "permission.response",
+        "s",
+        json!({ "request_id": first, "approved": false }),
+    );
     peer.turn("s");
     peer.script("s", json!([["ask", ask("never")]]));
     let late = peer.next("s")["request_id"].clone();
     peer.tell("stop", "s", json!({}));
-    peer.tell("permission.response", "s", json!({ "request_id": late, "approved": true }));
+    peer.tell(
+        "permission.response",
+        "s",
+        json!({ "request_id": late, "approved": true }),
+    );
     assert_eq!(peer.turn("s").len(), 1);
     peer.script("s", json!([["ask", ask("never")]]));
     let closed = peer.next("s")["request_id"].clone();
     peer.tell("session.close", "s", json!({}));
-    peer.tell("permission.response", "s", json!({ "request_id": closed, "approved": true }));
+    peer.tell(
+        "permission.response",
+        "s",
+        json!({ "request_id": closed, "approved": true }),
+    );
     assert!(peer.fence("s").is_empty());
     assert!(effect("yes").exists() && !effect("never").exists());
 }
@@ -200,7 +273,10 @@ fn a_report_knows_inputs_files_and_answers() {
         (&json!("../a b"), &json!(3), &json!(sha256))
     );
     assert!(report["files"][1]["error"].is_string() && report["files"][1]["name"] == "file");
-    assert_eq!((&report["count"], report["files"].as_array().unwrap().len()), (&json!(2), 2));
+    assert_eq!(
+        (&report["count"], report["files"].as_array().unwrap().len()),
+        (&json!(2), 2)
+    );
     peer.script("s", json!([["file", "r", "image/png", 1000]]));
     let file = peer.next("s");
     let path = file["file_path"].as_str().unwrap().to_owned();
@@ -244,7 +320,13 @@ fn the_end_of_stdin_stops_the_turns() {
     }
     let begun = Instant::now();
     let (status, rest) = peer.end();
-    let ends = rest.iter().filter(|message| message["type"] == "turn.complete").count();
-    assert!(status.success() && begun.elapsed() < Duration::from_secs(2), "{status}");
+    let ends = rest
+        .iter()
+        .filter(|message| message["type"] == "turn.complete")
+        .count();
+    assert!(
+        status.success() && begun.elapsed() < Duration::from_secs(2),
+        "{status}"
+    );
     assert_eq!(ends, 4);
 }

@@ -41,7 +41,12 @@ impl Peer {
                 }
             }
         });
-        Self { stdin: child.stdin.take(), child, stdout: receive, aside: VecDeque::new() }
+        Self {
+            stdin: child.stdin.take(),
+            child,
+            stdout: receive,
+            aside: VecDeque::new(),
+        }
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {
@@ -56,9 +61,9 @@ impl Peer {
     pub(crate) fn open(&mut self, session: &str, extensions: &[&str]) {
         match extensions {
             [] => self.send(json!({ "type": "session.start", "session_id": session })),
-            _ => {
-                self.send(json!({ "type": "session.start", "session_id": session, "extensions": extensions }))
-            }
+            _ => self.send(
+                json!({ "type": "session.start", "session_id": session, "extensions": extensions }),
+            ),
         }
     }
 
@@ -81,7 +86,11 @@ impl Peer {
 
     /// The next message of a session.
     pub(crate) fn next(&mut self, session: &str) -> Value {
-        if let Some(at) = self.aside.iter().position(|message| message["session_id"] == session) {
+        if let Some(at) = self
+            .aside
+            .iter()
+            .position(|message| message["session_id"] == session)
+        {
             return self.aside.remove(at).unwrap();
         }
         let until = Instant::now() + DEADLINE;
@@ -118,7 +127,10 @@ impl Peer {
         self.input("fence", "?");
         self.turn("fence");
         self.tell("session.close", "fence", json!({}));
-        let (of_session, others) = self.aside.drain(..).partition(|message| message["session_id"] == session);
+        let (of_session, others) = self
+            .aside
+            .drain(..)
+            .partition(|message| message["session_id"] == session);
         self.aside = others;
         Vec::from_iter::<VecDeque<Value>>(of_session)
     }
@@ -127,7 +139,13 @@ impl Peer {
     pub(crate) fn end(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.stdin.take());
         let rest = std::iter::from_fn(|| self.stdout.recv_timeout(DEADLINE).ok());
-        let rest = self.aside.drain(..).collect::<Vec<_>>().into_iter().chain(rest).collect();
+        let rest = self
+            .aside
+            .drain(..)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .chain(rest)
+            .collect();
         (self.child.wait().unwrap(), rest)
     }
 
@@ -135,8 +153,16 @@ impl Peer {
     #[cfg(target_os = "linux")]
     pub(crate) fn memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<usize>()
+            .unwrap()
+            / 1024
     }
 }
 
@@ -149,11 +175,17 @@ impl Drop for Peer {
 
 /// The answer in a turn.
 pub(crate) fn text(turn: &[Value]) -> String {
-    let said = turn.iter().filter(|message| message["type"] == "output" && message["channel"].is_null());
-    said.filter_map(|message| message["content"].as_str()).collect()
+    let said = turn
+        .iter()
+        .filter(|message| message["type"] == "output" && message["channel"].is_null());
+    said.filter_map(|message| message["content"].as_str())
+        .collect()
 }
 
 /// The types of messages.
 pub(crate) fn kinds(messages: &[Value]) -> Vec<&str> {
-    messages.iter().filter_map(|message| message["type"].as_str()).collect()
+    messages
+        .iter()
+        .filter_map(|message| message["type"].as_str())
+        .collect()
 }

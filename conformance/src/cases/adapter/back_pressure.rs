@@ -43,7 +43,10 @@ const GROWTH: u64 = 256;
 pub(super) fn numbers(text: &str) -> Vec<usize> {
     let ends = text.match_indices(' ');
     let before = ends.filter_map(|(end, _)| text.get(end.checked_sub(8)?..end));
-    before.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit())).flat_map(str::parse).collect()
+    before
+        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .flat_map(str::parse)
+        .collect()
 }
 
 fn read_late(t: &mut Trial<'_>) -> Outcome {
@@ -58,7 +61,10 @@ fn read_late(t: &mut Trial<'_>) -> Outcome {
         .end_within(&s, from, t.bounds.longest)
         .hint("a full pipe is to be waited for, without losing what was to be written")?;
     let numbers = numbers(&turn.text());
-    let first_wrong = numbers.iter().zip(1..).position(|(number, wanted)| *number != wanted);
+    let first_wrong = numbers
+        .iter()
+        .zip(1..)
+        .position(|(number, wanted)| *number != wanted);
     t.demand(
         numbers.len() == PIECES && first_wrong.is_none(),
         format!("pieces 1 to {PIECES} in order"),
@@ -81,7 +87,8 @@ fn stdin_is_read(t: &mut Trial<'_>) -> Outcome {
         t.input(&other, content.clone())?;
         others.push(other);
     }
-    t.flushed(t.bounds.secs(5.0)).hint("read stdin on its own, whatever the turns do")?;
+    t.flushed(t.bounds.secs(5.0))
+        .hint("read stdin on its own, whatever the turns do")?;
     t.stop(&s)?;
     t.end_within(&s, from, t.bounds.stop)?;
     for other in &others {
@@ -106,8 +113,12 @@ fn flood_beside_a_conversation(t: &mut Trial<'_>) -> Outcome {
     t.end_within(&flood, from, t.bounds.secs(20.0))?;
     took.sort_unstable();
     let (slowest, bound) = (took[ECHOES - 2], t.bounds.secs(2.0));
-    t.demand(slowest <= bound, format!("19 of 20 echoes within {bound:.1?}"), format!("within {slowest:.1?}"))
-        .hint("let the sessions share the pipe in turn; one queue for all lets a flood go first")
+    t.demand(
+        slowest <= bound,
+        format!("19 of 20 echoes within {bound:.1?}"),
+        format!("within {slowest:.1?}"),
+    )
+    .hint("let the sessions share the pipe in turn; one queue for all lets a flood go first")
 }
 
 fn many_turns(t: &mut Trial<'_>) -> Outcome {
@@ -126,12 +137,17 @@ fn many_turns(t: &mut Trial<'_>) -> Outcome {
             let said = turn.text();
             // A greeting or work in the background may stand beside it ([turn.6]).
             let only = said.contains(&word) && said.matches("[s-").count() == 1;
-            t.demand(only, format!("the turn says {word:?}"), format!("{said:?}")).under("session.3")?;
+            t.demand(only, format!("the turn says {word:?}"), format!("{said:?}"))
+                .under("session.3")?;
         }
     }
     for s in &sessions {
         let ends = t.count(s, "turn.complete");
-        t.demand(ends == 50, "50 `turn.complete` in each session", format!("{ends} for {}", s.id()))?;
+        t.demand(
+            ends == 50,
+            "50 `turn.complete` in each session",
+            format!("{ends} for {}", s.id()),
+        )?;
     }
     Ok(())
 }
@@ -143,9 +159,12 @@ pub(super) fn watch_growth(t: &mut Trial<'_>, limit: u64) -> Outcome {
     let before = crate::process::usage_of(pid).resident;
     let began = Instant::now();
     let (mut most, mut grew) = (0, Instant::now());
-    while began.elapsed() < Duration::from_secs(60) && grew.elapsed() < Duration::from_millis(1_500) {
+    while began.elapsed() < Duration::from_secs(60) && grew.elapsed() < Duration::from_millis(1_500)
+    {
         t.pass_time(Duration::from_millis(50));
-        let growth = crate::process::usage_of(pid).resident.saturating_sub(before);
+        let growth = crate::process::usage_of(pid)
+            .resident
+            .saturating_sub(before);
         if growth > most + (1 << 20) {
             most = growth;
             grew = Instant::now();
@@ -154,12 +173,20 @@ pub(super) fn watch_growth(t: &mut Trial<'_>, limit: u64) -> Outcome {
             // It may go on until the machine has no memory left.
             t.expect_gone();
             return t
-                .fail(format!("memory grows by less than {limit} MiB"), format!("{} MiB", growth >> 20))
-                .hint("wait where the outgoing queue is full, so that the agent is read no further");
+                .fail(
+                    format!("memory grows by less than {limit} MiB"),
+                    format!("{} MiB", growth >> 20),
+                )
+                .hint(
+                    "wait where the outgoing queue is full, so that the agent is read no further",
+                );
         }
     }
     if grew.elapsed() < Duration::from_millis(1_500) {
-        let why = format!("memory has grown by {} MiB in a minute, and still grows", most >> 20);
+        let why = format!(
+            "memory has grown by {} MiB in a minute, and still grows",
+            most >> 20
+        );
         return Err(Stop::Inconclusive(why));
     }
     Ok(())

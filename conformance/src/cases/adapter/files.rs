@@ -76,7 +76,11 @@ fn announce(t: &mut Trial<'_>, s: &Session, name: &str, path: &Path) -> Outcome<
 
 /// What the report says of its files.
 fn files(report: &Value) -> Vec<Value> {
-    report.get("files").and_then(Value::as_array).cloned().unwrap_or_default()
+    report
+        .get("files")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// The last file of the report is this one.
@@ -96,7 +100,10 @@ fn input_in_a_file(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["large", "options"], &json!({"exchange_dir":folder}))?;
     let content = format!("{} {}", t.token(), "\u{e9}".repeat(100_000));
     let value = Value::from(content.clone()).to_string();
-    for (name, sha256) in [("right", wire::sha256(value.as_bytes())), ("other", wire::sha256(b"another"))] {
+    for (name, sha256) in [
+        ("right", wire::sha256(value.as_bytes())),
+        ("other", wire::sha256(b"another")),
+    ] {
         let path = folder.join(name);
         fs::write(&path, &value)?;
         let large = json!({"content":{"file_path":path,"size":value.len(),"sha256":sha256}});
@@ -106,7 +113,10 @@ fn input_in_a_file(t: &mut Trial<'_>) -> Outcome {
     let report = t.report(&s)?;
     let inputs = report["inputs"].as_array().cloned().unwrap_or_default();
     let wanted = wire::sha256(content.as_bytes());
-    let taken: Vec<_> = inputs.iter().filter(|input| input["sha256"] == wanted.as_str()).collect();
+    let taken: Vec<_> = inputs
+        .iter()
+        .filter(|input| input["sha256"] == wanted.as_str())
+        .collect();
     t.demand(
         taken.len() == 1,
         format!("one input of {} bytes with SHA-256 {wanted}", content.len()),
@@ -117,10 +127,16 @@ fn input_in_a_file(t: &mut Trial<'_>) -> Outcome {
 fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["large"], &json!({}))?;
     let contents = t.token().into_bytes();
-    let (size, right, wrong) = (contents.len(), wire::sha256(&contents), wire::sha256(b"another"));
-    for (name, size, sha256) in
-        [("right", size, &right), ("other-size", size + 1, &right), ("other-digest", size, &wrong)]
-    {
+    let (size, right, wrong) = (
+        contents.len(),
+        wire::sha256(&contents),
+        wire::sha256(b"another"),
+    );
+    for (name, size, sha256) in [
+        ("right", size, &right),
+        ("other-size", size + 1, &right),
+        ("other-digest", size, &wrong),
+    ] {
         let path = t.path(name);
         fs::write(&path, &contents)?;
         let members = json!({"file_name":name,"file_mime_type":"text/plain","file_path":path,
@@ -128,9 +144,16 @@ fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
         t.tell(&s, "file.input", &members)?;
     }
     let report = t.report(&s)?;
-    let listed: Vec<Value> = files(&report).iter().map(|file| file["name"].clone()).collect();
-    t.demand(listed == ["right"], "the file that is what was announced, alone", Value::from(listed))
-        .hint("compare `size` and `sha256` with the file, where they are there")
+    let listed: Vec<Value> = files(&report)
+        .iter()
+        .map(|file| file["name"].clone())
+        .collect();
+    t.demand(
+        listed == ["right"],
+        "the file that is what was announced, alone",
+        Value::from(listed),
+    )
+    .hint("compare `size` and `sha256` with the file, where they are there")
 }
 
 fn file_is_no_turn(t: &mut Trial<'_>) -> Outcome {
@@ -144,7 +167,9 @@ fn file_is_no_turn(t: &mut Trial<'_>) -> Outcome {
 fn file_is_read(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let path = t.path("contents.bin");
-    let contents: Vec<u8> = (0..10_000).map(|_| t.rng.next_u64().to_le_bytes()[0]).collect();
+    let contents: Vec<u8> = (0..10_000)
+        .map(|_| t.rng.next_u64().to_le_bytes()[0])
+        .collect();
     fs::write(&path, &contents)?;
     announce(t, &s, "a label.bin", &path)?;
     let report = t.report(&s)?;
@@ -182,10 +207,21 @@ fn names_are_labels(t: &mut Trial<'_>) -> Outcome {
         announce(t, &s, name, &path)?;
     }
     let report = t.report(&s)?;
-    let told: Vec<Value> = files(&report).iter().map(|file| file["name"].clone()).collect();
+    let told: Vec<Value> = files(&report)
+        .iter()
+        .map(|file| file["name"].clone())
+        .collect();
     let written = created(t, &absolute, &format!("up-{token}"));
-    t.demand(written.is_empty(), "nothing is created at a file's name", format!("{written:?}"))?;
-    t.demand(told == names.map(Value::from), "the names as they were sent", Value::from(told))
+    t.demand(
+        written.is_empty(),
+        "nothing is created at a file's name",
+        format!("{written:?}"),
+    )?;
+    t.demand(
+        told == names.map(Value::from),
+        "the names as they were sent",
+        Value::from(told),
+    )
 }
 
 /// What stands where a name, taken as a path, could lead.
@@ -209,9 +245,16 @@ fn announced(t: &mut Trial<'_>, s: &Session) -> Outcome<(Seen, usize)> {
         let probed = t.has_probe(&["file"]);
         let from = match t.subject.recipes.file_out.clone() {
             Some(recipe) if !probed => t.input(s, recipe)?,
-            _ => t.probe(s, &json!([["file", "sent.bin", "application/octet-stream", SENT]]))?,
+            _ => t.probe(
+                s,
+                &json!([["file", "sent.bin", "application/octet-stream", SENT]]),
+            )?,
         };
-        let within = if probed { t.bounds.deadline } else { t.bounds.longest };
+        let within = if probed {
+            t.bounds.deadline
+        } else {
+            t.bounds.longest
+        };
         let found = t.wait(from, within, |seen| {
             seen.session() == s.id() && matches!(seen.kind(), "file.output" | "turn.complete")
         });
@@ -221,7 +264,9 @@ fn announced(t: &mut Trial<'_>, s: &Session) -> Outcome<(Seen, usize)> {
             _ => t.end_of(s, from)?,
         };
     }
-    Err(Stop::Inconclusive("recipe `file_out` did not provoke a `file.output`".to_owned()))
+    Err(Stop::Inconclusive(
+        "recipe `file_out` did not provoke a `file.output`".to_owned(),
+    ))
 }
 
 fn contents(path: &str) -> Result<(usize, String), String> {
@@ -238,23 +283,41 @@ fn sent_file_is_complete(t: &mut Trial<'_>) -> Outcome {
     let path = file.text("file_path");
     // The length is taken at once: reading takes time in which a late writer could catch up.
     let length = fs::metadata(path).map(|file| file.len()).ok();
-    t.demand(Path::new(path).is_absolute(), "an absolute `file_path`", format!("{path:?}"))
-        .under("file.1")?;
+    t.demand(
+        Path::new(path).is_absolute(),
+        "an absolute `file_path`",
+        format!("{path:?}"),
+    )
+    .under("file.1")?;
     let whole = "the whole file, the moment it is announced";
     let first = match contents(path) {
         Ok(first) => first,
         Err(error) => {
-            return t.fail(whole, error).hint("close the file, then write `file.output`");
+            return t
+                .fail(whole, error)
+                .hint("close the file, then write `file.output`");
         }
     };
     let complete = length == Some(first.0 as u64) && (!t.has_probe(&["file"]) || first.0 == SENT);
-    t.demand(complete, whole, format!("{length:?} bytes, then {}", first.0))
-        .hint("close the file, then write `file.output`")?;
+    t.demand(
+        complete,
+        whole,
+        format!("{length:?} bytes, then {}", first.0),
+    )
+    .hint("close the file, then write `file.output`")?;
     t.pass_time(Duration::from_millis(500));
-    t.demand(contents(path).as_ref() == Ok(&first), "the same contents after 500 ms", "other ones")?;
+    t.demand(
+        contents(path).as_ref() == Ok(&first),
+        "the same contents after 500 ms",
+        "other ones",
+    )?;
     t.end_of(&s, from)?;
     t.quick_turn(&s)?;
-    t.demand(contents(path).as_ref() == Ok(&first), "the file stays until the session closes", "it is gone")
+    t.demand(
+        contents(path).as_ref() == Ok(&first),
+        "the file stays until the session closes",
+        "it is gone",
+    )
 }
 
 fn sent_file_is_named(t: &mut Trial<'_>) -> Outcome {
@@ -262,7 +325,11 @@ fn sent_file_is_named(t: &mut Trial<'_>) -> Outcome {
     let (file, from) = announced(t, &s)?;
     for member in ["file_name", "file_mime_type"] {
         let got = file.get(member).cloned().unwrap_or_default();
-        t.demand(!file.text(member).is_empty(), format!("`{member}` is written and not empty"), got)?;
+        t.demand(
+            !file.text(member).is_empty(),
+            format!("`{member}` is written and not empty"),
+            got,
+        )?;
     }
     t.end_of(&s, from)?;
     Ok(())
@@ -294,7 +361,11 @@ fn file_of_its_session(t: &mut Trial<'_>) -> Outcome {
     announce(t, &own, "own.txt", &path)?;
     let report = t.report(&other)?;
     let listed = files(&report);
-    t.demand(listed.is_empty(), "no file of another session", format!("{} files", listed.len()))?;
+    t.demand(
+        listed.is_empty(),
+        "no file of another session",
+        format!("{} files", listed.len()),
+    )?;
     let report = t.report(&own)?;
     demand_file(t, &report, 4, &wire::sha256(b"mine")).under("file.2")
 }

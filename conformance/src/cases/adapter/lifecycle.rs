@@ -20,17 +20,32 @@ use crate::{
 const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("A-LIF-01", "process.1", "the end of stdin at once", eof_at_once)
-        .smoke()
-        .when("the process is started, and its stdin closed")
-        .then("it exits within 5 s"),
-    Case::derived("A-LIF-02", "process.1", "the end of stdin when idle", eof_when_idle)
-        .when("two sessions, one of them with a turn; stdin is closed")
-        .then("it exits within 5 s, with status 0 (SHOULD)"),
-    Case::derived("A-LIF-03", "process.1", "the end of stdin in a turn", eof_in_a_turn)
-        .needs(&[BUSY])
-        .when("stdin is closed while a turn runs")
-        .then("it stops the turn and exits within 5 s and the time that a stop takes"),
+    Case::derived(
+        "A-LIF-01",
+        "process.1",
+        "the end of stdin at once",
+        eof_at_once,
+    )
+    .smoke()
+    .when("the process is started, and its stdin closed")
+    .then("it exits within 5 s"),
+    Case::derived(
+        "A-LIF-02",
+        "process.1",
+        "the end of stdin when idle",
+        eof_when_idle,
+    )
+    .when("two sessions, one of them with a turn; stdin is closed")
+    .then("it exits within 5 s, with status 0 (SHOULD)"),
+    Case::derived(
+        "A-LIF-03",
+        "process.1",
+        "the end of stdin in a turn",
+        eof_in_a_turn,
+    )
+    .needs(&[BUSY])
+    .when("stdin is closed while a turn runs")
+    .then("it stops the turn and exits within 5 s and the time that a stop takes"),
     Case::choice("A-LIF-04", "process.1", "SIGTERM", sigterm)
         .should()
         .when("SIGTERM to the process")
@@ -39,17 +54,32 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[BUSY])
         .when("the runner closes its end of stdout while a turn runs")
         .then("it exits within 5 s, and does not spin meanwhile"),
-    Case::derived("A-LIF-06", "session.6", "input that stands there already", input_at_once)
-        .when("two starts and two inputs, written right after the spawn")
-        .then("both sessions are served"),
-    Case::choice("A-LIF-07", "process.1", "nothing is left behind", nothing_left)
-        .should()
-        .when("a turn; stdin is closed; the process exits")
-        .then("no process that it started outlives it by a second"),
-    Case::derived("A-LIF-08", "session.6", "a bare environment", bare_environment)
-        .should()
-        .when("no variables but HOME, PATH, TMPDIR and the configured ones; another working directory")
-        .then("an ordinary turn"),
+    Case::derived(
+        "A-LIF-06",
+        "session.6",
+        "input that stands there already",
+        input_at_once,
+    )
+    .when("two starts and two inputs, written right after the spawn")
+    .then("both sessions are served"),
+    Case::choice(
+        "A-LIF-07",
+        "process.1",
+        "nothing is left behind",
+        nothing_left,
+    )
+    .should()
+    .when("a turn; stdin is closed; the process exits")
+    .then("no process that it started outlives it by a second"),
+    Case::derived(
+        "A-LIF-08",
+        "session.6",
+        "a bare environment",
+        bare_environment,
+    )
+    .should()
+    .when("no variables but HOME, PATH, TMPDIR and the configured ones; another working directory")
+    .then("an ordinary turn"),
     Case::derived("A-LIF-09", "session.6", "the locale C", locale_c)
         .when("LANG=C and no other variable of locale or encoding; text and an id beyond ASCII")
         .then("an ordinary turn under the same id; an echo is identical"),
@@ -57,14 +87,18 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .should()
         .when("the process is started with a stderr that no one reads and that takes nothing")
         .then("an ordinary turn"),
-    Case::derived("A-LIF-11", "session.6", "idle costs nothing", idle_costs_nothing)
-        .should()
-        .when("a session is open and idle for 4 s")
-        .then("less than 5 % of a processor"),
+    Case::derived(
+        "A-LIF-11",
+        "session.6",
+        "idle costs nothing",
+        idle_costs_nothing,
+    )
+    .should()
+    .when("a session is open and idle for 4 s")
+    .then("less than 5 % of a processor"),
 ];
 
-const READS_EOF: &str =
-    "at the end of stdin stop the running turns and exit; threads and timers must not hold the process";
+const READS_EOF: &str = "at the end of stdin stop the running turns and exit; threads and timers must not hold the process";
 
 /// The stated time, and that of a start that may not have ended.
 fn bound(t: &Trial<'_>) -> Duration {
@@ -103,7 +137,11 @@ fn sigterm(t: &mut Trial<'_>) -> Outcome {
     t.with_process(|process| process.signal(Signal::TERM))?;
     let exit = t.exit_within(bound(t))?;
     let got = t.exit_text().unwrap_or_default();
-    t.should(exit.code == Some(0), "status 0 after SIGTERM, as after the end of stdin", got);
+    t.should(
+        exit.code == Some(0),
+        "status 0 after SIGTERM, as after the end of stdin",
+        got,
+    );
     Ok(())
 }
 
@@ -121,8 +159,13 @@ fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
     let (mut stopped, mut spent) = (false, Duration::ZERO);
     while began.elapsed() < within {
         if t.process()?.wait_exit(Duration::from_millis(100)).is_some() {
-            let spins = began.elapsed() > Duration::from_millis(1_500) && spent * 2 > began.elapsed();
-            return t.demand(!spins, "less than half a processor", format!("{spent:.1?} of processor time"));
+            let spins =
+                began.elapsed() > Duration::from_millis(1_500) && spent * 2 > began.elapsed();
+            return t.demand(
+                !spins,
+                "less than half a processor",
+                format!("{spent:.1?} of processor time"),
+            );
         }
         spent = spent.max(usage_of(pid).processor.saturating_sub(before));
         if !stopped && began.elapsed() > Duration::from_secs(1) {
@@ -142,8 +185,12 @@ fn input_at_once(t: &mut Trial<'_>) -> Outcome {
     let quick = t.quick();
     let mut lines = Vec::new();
     for id in &ids {
-        lines.extend(wire::line_of(&json!({"type":"session.start","session_id":id})));
-        lines.extend(wire::line_of(&json!({"type":"user.input","session_id":id,"content":quick})));
+        lines.extend(wire::line_of(
+            &json!({"type":"session.start","session_id":id}),
+        ));
+        lines.extend(wire::line_of(
+            &json!({"type":"user.input","session_id":id,"content":quick}),
+        ));
     }
     t.start()?;
     let from = t.raw_valid(lines)?;
@@ -162,7 +209,11 @@ fn nothing_left(t: &mut Trial<'_>) -> Outcome {
     t.exit_within(bound(t)).under("process.1")?;
     t.pass_time(Duration::from_secs(1));
     let left = t.left_behind();
-    t.demand(left.is_empty(), "nothing that it started outlives it", left.join(", "))
+    t.demand(
+        left.is_empty(),
+        "nothing that it started outlives it",
+        left.join(", "),
+    )
 }
 
 fn bare_environment(t: &mut Trial<'_>) -> Outcome {
@@ -180,7 +231,10 @@ fn bare_environment(t: &mut Trial<'_>) -> Outcome {
         t.note("its command is relative to its working directory, which was kept");
     }
     t.start_with(&launch)?;
-    ordinary(t, "name what it needs as `env` in the configuration, or find it by HOME or PATH")
+    ordinary(
+        t,
+        "name what it needs as `env` in the configuration, or find it by HOME or PATH",
+    )
 }
 
 /// The command so that it works in any folder; `None` where that cannot be known.
@@ -197,22 +251,32 @@ fn wherever(launch: &Launch) -> Option<Vec<String>> {
     if arguments.iter().any(|argument| argument == "-m") {
         return None;
     }
-    let program = if program.contains('/') { whole(program)? } else { program.clone() };
-    std::iter::once(Some(program)).chain(arguments.iter().map(whole)).collect()
+    let program = if program.contains('/') {
+        whole(program)?
+    } else {
+        program.clone()
+    };
+    std::iter::once(Some(program))
+        .chain(arguments.iter().map(whole))
+        .collect()
 }
 
 /// One ordinary turn of a session.
 fn ordinary(t: &mut Trial<'_>, hint: &str) -> Outcome {
     let s = t.open()?;
     let from = t.quick_input(&s)?;
-    t.end_within(&s, from, t.bounds.deadline + t.bounds.start).hint(hint)?;
+    t.end_within(&s, from, t.bounds.deadline + t.bounds.start)
+        .hint(hint)?;
     Ok(())
 }
 
 fn locale_c(t: &mut Trial<'_>) -> Outcome {
     let mut launch = t.launch();
     let inherited = launch.inherited.variables().filter_map(|(name, value)| {
-        let name = name.into_string().ok().filter(|name| name != "LANG" && !name.starts_with("LC_"))?;
+        let name = name
+            .into_string()
+            .ok()
+            .filter(|name| name != "LANG" && !name.starts_with("LC_"))?;
         Some((name, value.into_string().ok()?))
     });
     let mut env: Vec<(String, String)> = inherited.collect();
@@ -228,15 +292,25 @@ fn locale_c(t: &mut Trial<'_>) -> Outcome {
     if t.has_probe(&["echo"]) {
         let said = t.probe_echo(&s, text).hint(hint)?;
         // A greeting or work in the background may stand beside it.
-        return t.demand(said.contains(text), format!("{text:?}"), format!("{said:?}")).hint(hint);
+        return t
+            .demand(
+                said.contains(text),
+                format!("{text:?}"),
+                format!("{said:?}"),
+            )
+            .hint(hint);
     }
     let from = t.input(&s, text)?;
-    t.end_within(&s, from, t.bounds.deadline + t.bounds.start).hint(hint)?;
+    t.end_within(&s, from, t.bounds.deadline + t.bounds.start)
+        .hint(hint)?;
     Ok(())
 }
 
 fn closed_stderr(t: &mut Trial<'_>) -> Outcome {
-    let launch = Launch { stderr: StderrMode::Closed, ..t.launch() };
+    let launch = Launch {
+        stderr: StderrMode::Closed,
+        ..t.launch()
+    };
     t.start_with(&launch)?;
     ordinary(t, "a write to stderr that fails must not end the process")
 }

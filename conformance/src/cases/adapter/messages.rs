@@ -52,7 +52,10 @@ fn shapes(t: &mut Trial<'_>) -> Outcome {
     t.quick_turn(&s)?;
     t.turn(&s, "")?;
     if t.has_probe(&["say"]) {
-        t.probe_turn(&s, &json!([["say", ""], ["say", "a", "stderr"], ["say", "b", "system"]]))?;
+        t.probe_turn(
+            &s,
+            &json!([["say", ""], ["say", "a", "stderr"], ["say", "b", "system"]]),
+        )?;
     }
     if t.has_probe(&["file"]) {
         t.file_sent(&s, "shape.txt", "text/plain", 16)?;
@@ -86,12 +89,16 @@ fn odd_ids(t: &mut Trial<'_>) -> Outcome {
         "0",
         "%s{}$(x)",
     ];
-    let sessions = ids.iter().map(|id| t.open_as(id)).collect::<Outcome<Vec<_>>>()?;
+    let sessions = ids
+        .iter()
+        .map(|id| t.open_as(id))
+        .collect::<Outcome<Vec<_>>>()?;
     let quick = t.quick();
     for s in &sessions {
         let from = t.input(s, quick.clone())?;
         if let Err(stop) = t.end_of(s, from) {
-            t.demand_no_strangers().map_err(|stranger| stranger.sent(sent_id(s)))?;
+            t.demand_no_strangers()
+                .map_err(|stranger| stranger.sent(sent_id(s)))?;
             return Err(stop.sent(sent_id(s)));
         }
     }
@@ -109,8 +116,12 @@ fn sent_id(session: &Session) -> String {
 }
 
 /// Ids that a tidy mind might take for the same.
-const PAIRS: [(&str, &str); 4] =
-    [("case-A", "case-a"), ("space", "space "), ("caf\u{e9}", "cafe\u{301}"), ("zero", "zero\u{200b}")];
+const PAIRS: [(&str, &str); 4] = [
+    ("case-A", "case-a"),
+    ("space", "space "),
+    ("caf\u{e9}", "cafe\u{301}"),
+    ("zero", "zero\u{200b}"),
+];
 
 fn similar_ids(t: &mut Trial<'_>) -> Outcome {
     for (one, other) in PAIRS {
@@ -119,17 +130,23 @@ fn similar_ids(t: &mut Trial<'_>) -> Outcome {
         // Each is served under its own id, and the end of one leaves the other.
         for s in [&a, &b] {
             if let Err(stop) = t.quick_turn(s) {
-                t.demand_no_strangers().map_err(|stranger| stranger.sent(&sent))?;
+                t.demand_no_strangers()
+                    .map_err(|stranger| stranger.sent(&sent))?;
                 return Err(stop.sent(sent));
             }
         }
         t.close(&a)?;
-        t.quick_turn(&b).map_err(|stop| stop.sent(format!("{sent}; the first was closed")))?;
+        t.quick_turn(&b)
+            .map_err(|stop| stop.sent(format!("{sent}; the first was closed")))?;
         t.settle()?;
         for (s, wanted) in [(&a, 1), (&b, 2)] {
             let ends = t.count(s, "turn.complete");
-            t.demand(ends == wanted, format!("{wanted} `turn.complete` for {:?}", s.id()), format!("{ends}"))
-                .map_err(|stop| stop.sent(&sent))?;
+            t.demand(
+                ends == wanted,
+                format!("{wanted} `turn.complete` for {:?}", s.id()),
+                format!("{ends}"),
+            )
+            .map_err(|stop| stop.sent(&sent))?;
         }
     }
     t.demand_no_strangers()
@@ -150,7 +167,9 @@ const UNKNOWN: [&str; 8] = [
 fn unknown_types(t: &mut Trial<'_>) -> Outcome {
     let unknown = |t: &mut Trial<'_>, session: &str| -> Outcome {
         for kind in UNKNOWN {
-            t.send_deviant(json!({"type":kind,"session_id":session,"content":"x","request_id":"r"}))?;
+            t.send_deviant(
+                json!({"type":kind,"session_id":session,"content":"x","request_id":"r"}),
+            )?;
         }
         Ok(())
     };
@@ -163,7 +182,9 @@ fn unknown_types(t: &mut Trial<'_>) -> Outcome {
     unknown(t, s.id())?;
     t.end_of(&s, from)?;
     t.demand_ends(&s, 2)?;
-    t.demand_unanswered(&idle, "no answer to unknown types", |t| unknown(t, idle.id()))?;
+    t.demand_unanswered(&idle, "no answer to unknown types", |t| {
+        unknown(t, idle.id())
+    })?;
     t.demand_no_strangers()
 }
 
@@ -192,7 +213,11 @@ fn unknown_fields(t: &mut Trial<'_>) -> Outcome {
     t.raw(line("user.input", &content))?;
     t.settle()?;
     let came = t.since(from, &s).len();
-    t.demand(came == 0, "a `session.close` with unknown fields closes", format!("{came} messages after it"))
+    t.demand(
+        came == 0,
+        "a `session.close` with unknown fields closes",
+        format!("{came} messages after it"),
+    )
 }
 
 fn bad_messages(t: &mut Trial<'_>) -> Outcome {
@@ -207,7 +232,13 @@ fn bad_messages(t: &mut Trial<'_>) -> Outcome {
         json!({"type":"file.input","session_id":id}),
         json!({"type":"file.input","session_id":id,"file_path":["/x"],"file_name":7}),
     ];
-    for wrong in [json!(null), json!(7), json!(true), json!(["user.input"]), json!({"user":"input"})] {
+    for wrong in [
+        json!(null),
+        json!(7),
+        json!(true),
+        json!(["user.input"]),
+        json!({"user":"input"}),
+    ] {
         bad.push(json!({"type":wrong,"session_id":id,"content":"x"}));
         bad.push(json!({"type":"session.start","session_id":wrong}));
         bad.push(json!({"type":"user.input","session_id":wrong,"content":"x"}));
@@ -229,7 +260,12 @@ fn bad_messages(t: &mut Trial<'_>) -> Outcome {
     })?;
     if let Some(answer) = t.seen_from(0).iter().find(|seen| seen.session().is_empty()) {
         let got = format!("`{}` for no session", answer.kind());
-        t.found("msg.4", Level::Must, "no answer to what could not be understood", got);
+        t.found(
+            "msg.4",
+            Level::Must,
+            "no answer to what could not be understood",
+            got,
+        );
     }
     t.demand_no_strangers()
 }
@@ -262,7 +298,11 @@ fn channels(t: &mut Trial<'_>) -> Outcome {
     let names: Vec<String> = names.into_iter().collect();
     t.note(format!(
         "channels in use: {}",
-        if names.is_empty() { "no output".to_owned() } else { names.join(", ") }
+        if names.is_empty() {
+            "no output".to_owned()
+        } else {
+            names.join(", ")
+        }
     ));
     Ok(())
 }

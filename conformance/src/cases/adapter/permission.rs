@@ -78,7 +78,8 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("the second request has another id, or comes after that denial; its own approval works"),
 ];
 
-const SETTLE_ONE: &str = "look requests up by session and `request_id`, and ignore answers to others";
+const SETTLE_ONE: &str =
+    "look requests up by session and `request_id`, and ignore answers to others";
 
 /// A session in which an action is asked for that can be seen when it happens.
 fn asked_visibly(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
@@ -95,12 +96,16 @@ fn answer_to_the_end(t: &mut Trial<'_>, s: &Session, request: &Request, approved
     let mut from = request.seen.index + 1;
     loop {
         let next = t.wait(from, t.bounds.longest, |seen| {
-            seen.session() == s.id() && matches!(seen.kind(), "permission.request" | "turn.complete")
+            seen.session() == s.id()
+                && matches!(seen.kind(), "permission.request" | "turn.complete")
         });
         match next {
             Some(seen) if seen.kind() == "permission.request" => {
                 from = seen.index + 1;
-                let request = Request { from: request.from, seen };
+                let request = Request {
+                    from: request.from,
+                    seen,
+                };
                 t.answer(s, &request, approved)?;
             }
             _ => break,
@@ -118,7 +123,12 @@ fn asked(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
 }
 
 /// Answers a request in a way that a host must not.
-fn respond(t: &mut Trial<'_>, s: &Session, request_id: &str, approved: impl Into<Value>) -> Outcome<usize> {
+fn respond(
+    t: &mut Trial<'_>,
+    s: &Session,
+    request_id: &str,
+    approved: impl Into<Value>,
+) -> Outcome<usize> {
     let members = json!({"request_id":request_id,"approved":approved.into()});
     t.tell_deviant(s, "permission.response", &members)
 }
@@ -145,7 +155,11 @@ fn request_says_all(t: &mut Trial<'_>) -> Outcome {
 fn approval(t: &mut Trial<'_>) -> Outcome {
     let (s, ask, request) = asked_visibly(t)?;
     answer_to_the_end(t, &s, &request, true)?;
-    t.demand(ask.done(), "the approved action has happened when the turn ends", "it has not")?;
+    t.demand(
+        ask.done(),
+        "the approved action has happened when the turn ends",
+        "it has not",
+    )?;
     t.settle_ledger(&s)
 }
 
@@ -161,17 +175,29 @@ fn no_answer(t: &mut Trial<'_>) -> Outcome {
     undone(t, &ask, "it had happened when the request came")?;
     t.pass_time(Duration::from_secs(3));
     if ask.done() {
-        t.found("permission.3", Level::Must, "silence is not approval", "it was taken for one");
+        t.found(
+            "permission.3",
+            Level::Must,
+            "silence is not approval",
+            "it was taken for one",
+        );
         undone(t, &ask, "it happened without an answer")?;
     }
-    let ended = t.since(request.from, &s).iter().any(|seen| seen.kind() == "turn.complete");
+    let ended = t
+        .since(request.from, &s)
+        .iter()
+        .any(|seen| seen.kind() == "turn.complete");
     if ended && !t.has_probe(&["ask"]) {
         // An agent may give its request up, and settle it as denied by the end of its turn.
         return Err(Stop::Inconclusive(
             "the turn of recipe `permission` did not wait for an answer".to_owned(),
         ));
     }
-    t.demand(!ended, "the turn waits for the answer", "it ended without one")?;
+    t.demand(
+        !ended,
+        "the turn waits for the answer",
+        "it ended without one",
+    )?;
     answer_to_the_end(t, &s, &request, false)?;
     undone(t, &ask, "it happened after the denial")
 }
@@ -184,7 +210,12 @@ fn other_request(t: &mut Trial<'_>) -> Outcome {
     undone(t, &ask, "an approval of another request let it happen").hint(SETTLE_ONE)?;
     t.answer(&s, &request, true)?;
     t.end_of(&s, request.from)?;
-    t.demand(ask.done(), "the right approval lets it happen", "it has not happened").hint(SETTLE_ONE)?;
+    t.demand(
+        ask.done(),
+        "the right approval lets it happen",
+        "it has not happened",
+    )
+    .hint(SETTLE_ONE)?;
     t.settle_ledger(&s)
 }
 
@@ -203,19 +234,34 @@ fn other_session(t: &mut Trial<'_>) -> Outcome {
 
 fn only_true(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let bad = [None, Some(json!(null)), Some(json!("true")), Some(json!(1)), Some(json!(0)), Some(json!({}))];
+    let bad = [
+        None,
+        Some(json!(null)),
+        Some(json!("true")),
+        Some(json!(1)),
+        Some(json!(0)),
+        Some(json!({})),
+    ];
     for approved in bad.into_iter().chain([Some(json!([true]))]) {
         let ask = t.action();
         let request = t.ask(&s, &ask)?;
         match approved.clone() {
             Some(approved) => respond(t, &s, request.id(), approved)?,
-            None => t.tell_deviant(&s, "permission.response", &json!({"request_id":request.id()}))?,
+            None => t.tell_deviant(
+                &s,
+                "permission.response",
+                &json!({"request_id":request.id()}),
+            )?,
         };
         let shown = approved.map_or_else(|| "absent".to_owned(), |approved| approved.to_string());
         t.end_of(&s, request.from)
             .hint("an answer whose `approved` is not a boolean denies; it must not be dropped")?;
-        undone(t, &ask, &format!("`approved` {shown} was taken for an approval"))
-            .hint("compare with true; do not convert")?;
+        undone(
+            t,
+            &ask,
+            &format!("`approved` {shown} was taken for an approval"),
+        )
+        .hint("compare with true; do not convert")?;
     }
     t.settle_ledger(&s)
 }
@@ -236,8 +282,14 @@ fn in_reverse(t: &mut Trial<'_>) -> Outcome {
     t.answer(&s, &requests[1], true)?;
     t.answer(&s, &requests[0], false)?;
     t.end_of(&s, requests[0].from)?;
-    t.demand(!asks[0].done(), "the denied action does not happen", "it has happened").hint(SETTLE_ONE)?;
-    t.demand(asks[1].done(), "the approved action happens", "it has not").hint(SETTLE_ONE)?;
+    t.demand(
+        !asks[0].done(),
+        "the denied action does not happen",
+        "it has happened",
+    )
+    .hint(SETTLE_ONE)?;
+    t.demand(asks[1].done(), "the approved action happens", "it has not")
+        .hint(SETTLE_ONE)?;
     t.settle_ledger(&s)
 }
 
@@ -252,7 +304,11 @@ fn two_sessions(t: &mut Trial<'_>) -> Outcome {
     t.demand(wanted.done(), "the approved action happens", "it has not")?;
     undone(t, &waiting, "the approval in another session let it happen")?;
     let ended = t.count(&waits, "turn.complete");
-    t.demand(ended == 0, "the other turn waits for its own answer", "it has ended")?;
+    t.demand(
+        ended == 0,
+        "the other turn waits for its own answer",
+        "it has ended",
+    )?;
     t.answer(&waits, &pending, false)?;
     t.end_of(&waits, pending.from)?;
     undone(t, &waiting, "it happened after its denial")
@@ -278,7 +334,10 @@ fn a_hundred(t: &mut Trial<'_>) -> Outcome {
         t.settle_ledger(&s)?;
     }
     if of_all.len() < 100 {
-        t.note(format!("100 requests over 5 sessions had {} ids", of_all.len()));
+        t.note(format!(
+            "100 requests over 5 sessions had {} ids",
+            of_all.len()
+        ));
     }
     Ok(())
 }
@@ -306,15 +365,19 @@ fn close_denies(t: &mut Trial<'_>) -> Outcome {
     let read = t.history.len();
     t.pass_time(t.quiet());
     undone(t, &ask, "an approval after `session.close` let it happen")?;
-    let ended = t.since(closed, &s).iter().any(|seen| seen.kind() == "turn.complete");
-    t.demand(!ended, "no `turn.complete` for the turn that waited", "one").under("session.4")?;
-    t.demand_silence(&s, read, "nothing for a closed session").under("session.4")
+    let ended = t
+        .since(closed, &s)
+        .iter()
+        .any(|seen| seen.kind() == "turn.complete");
+    t.demand(!ended, "no `turn.complete` for the turn that waited", "one")
+        .under("session.4")?;
+    t.demand_silence(&s, read, "nothing for a closed session")
+        .under("session.4")
 }
 
 /// At a stop the adapter settles by itself, and the host's denial may come as late as the next turn.
 fn id_of_an_earlier_turn(t: &mut Trial<'_>) -> Outcome {
-    let hint =
-        "an id may be used again only when the host's answer to it has come: count over the session's turns";
+    let hint = "an id may be used again only when the host's answer to it has come: count over the session's turns";
     let (s, first, request) = asked(t)?;
     t.stop(&s)?;
     t.end_within(&s, request.from, t.bounds.stop)?;
@@ -324,18 +387,35 @@ fn id_of_an_earlier_turn(t: &mut Trial<'_>) -> Outcome {
     // An adapter that has but one id may wait for the answer.
     if let Some(early) = t.wait(from, t.quiet().max(Duration::from_millis(500)), is_request) {
         let id = early.text("request_id").to_owned();
-        t.demand(id != request.id(), "an id that no answer is to come for", format!("{id:?} again"))
-            .hint(hint)?;
+        t.demand(
+            id != request.id(),
+            "an id that no answer is to come for",
+            format!("{id:?} again"),
+        )
+        .hint(hint)?;
     }
     t.answer(&s, &request, false)?;
     let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     let again = Request { seen, from };
     t.pass_time(t.quiet());
-    let ended = t.since(from, &s).iter().any(|seen| seen.kind() == "turn.complete");
-    t.demand(!ended, "the second request waits for its own answer", "its turn has ended").hint(hint)?;
+    let ended = t
+        .since(from, &s)
+        .iter()
+        .any(|seen| seen.kind() == "turn.complete");
+    t.demand(
+        !ended,
+        "the second request waits for its own answer",
+        "its turn has ended",
+    )
+    .hint(hint)?;
     t.answer(&s, &again, true)?;
     t.end_of(&s, from)?;
-    t.demand(second.done(), "the approval of the second request lets it happen", "it has not").hint(hint)?;
+    t.demand(
+        second.done(),
+        "the approval of the second request lets it happen",
+        "it has not",
+    )
+    .hint(hint)?;
     undone(t, &first, "the denied one of the stopped turn happened")?;
     t.settle_ledger(&s)
 }

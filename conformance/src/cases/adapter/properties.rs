@@ -43,7 +43,10 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     }
     for (lines, clause) in [(noise, "frame.6"), (objects, "msg.2")] {
         for batch in lines.chunks(250) {
-            let bytes: Vec<u8> = batch.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+            let bytes: Vec<u8> = batch
+                .iter()
+                .flat_map(|line| line.iter().copied().chain([b'\n']))
+                .collect();
             t.raw(bytes)?;
             t.fence()
                 .under(clause)
@@ -85,7 +88,17 @@ fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {
             line.extend(copy);
         }
         3 => {
-            let odd: &[&[u8]] = &[b"\r", b"\0", b"\xef\xbb\xbf", b"\\", b"\"", b"{", b"\xc3", b" ", b"e9"];
+            let odd: &[&[u8]] = &[
+                b"\r",
+                b"\0",
+                b"\xef\xbb\xbf",
+                b"\\",
+                b"\"",
+                b"{",
+                b"\xc3",
+                b" ",
+                b"e9",
+            ];
             let odd = rng.pick(odd).to_vec();
             line.splice(at..at, odd);
         }
@@ -95,8 +108,12 @@ fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {
         }
         5 => {
             // Another name or value of a member.
-            let quotes: Vec<usize> =
-                line.iter().enumerate().filter(|(_, byte)| **byte == b'"').map(|(place, _)| place).collect();
+            let quotes: Vec<usize> = line
+                .iter()
+                .enumerate()
+                .filter(|(_, byte)| **byte == b'"')
+                .map(|(place, _)| place)
+                .collect();
             if let Some(place) = quotes.get(rng.below(quotes.len().max(1))) {
                 let more = [&b"\""[..], b"x-", b"?"];
                 let more = rng.pick(&more).to_vec();
@@ -105,7 +122,10 @@ fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {
         }
         _ => {
             // A string becomes a number.
-            let value = line[..at].windows(2).rposition(|pair| pair == b":\"").map(|place| place + 1);
+            let value = line[..at]
+                .windows(2)
+                .rposition(|pair| pair == b":\"")
+                .map(|place| place + 1);
             if let Some(from) = value
                 && let Some(length) = line[from + 1..].iter().position(|byte| *byte == b'"')
             {

@@ -8,10 +8,14 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(in crate::cases) static CASES: &[Case] =
-    &[Case::choice("A-SEC-01", "turn.1", "a script is text without the switch", script_is_text)
-        .when("a script of the probe to a process whose environment has no CONFORM_PROBE")
-        .then("an ordinary turn: no answer of the probe, no file")];
+pub(in crate::cases) static CASES: &[Case] = &[Case::choice(
+    "A-SEC-01",
+    "turn.1",
+    "a script is text without the switch",
+    script_is_text,
+)
+.when("a script of the probe to a process whose environment has no CONFORM_PROBE")
+.then("an ordinary turn: no answer of the probe, no file")];
 
 const SWITCH: &str = "CONFORM_PROBE";
 /// The file that the script would send.
@@ -25,13 +29,24 @@ fn script_is_text(t: &mut Trial<'_>) -> Outcome {
     }
     t.start_with(&launch)?;
     let s = t.open()?;
-    let script = Trial::script(&json!([["hello"], ["file", FILE, "application/octet-stream", 3]]));
+    let script = Trial::script(&json!([
+        ["hello"],
+        ["file", FILE, "application/octet-stream", 3]
+    ]));
     let from = t.input(&s, script)?;
     let turn = t.end_within(&s, from, t.bounds.deadline + t.bounds.start)?;
     let hint = "obey scripts only where the environment says CONFORM_PROBE=1";
     let obeyed = Trial::probe_answer(&turn.messages, "ops").map(|answer| answer["ops"].clone());
-    t.demand(obeyed.is_none(), "no answer of the probe", obeyed.unwrap_or(Value::Null)).hint(hint)?;
+    t.demand(
+        obeyed.is_none(),
+        "no answer of the probe",
+        obeyed.unwrap_or(Value::Null),
+    )
+    .hint(hint)?;
     // An agent may answer any input by a file of its own.
-    let file = turn.of_kind("file.output").any(|seen| seen.text("file_name") == FILE);
-    t.demand(!file, "no file from a script", "a `file.output`").hint(hint)
+    let file = turn
+        .of_kind("file.output")
+        .any(|seen| seen.text("file_name") == FILE);
+    t.demand(!file, "no file from a script", "a `file.output`")
+        .hint(hint)
 }

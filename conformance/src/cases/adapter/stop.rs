@@ -93,10 +93,23 @@ fn stop_ends_the_turn(t: &mut Trial<'_>) -> Outcome {
         Ok(turn) => turn,
         Err(failure) => {
             // Where the turn does go silent it was stopped, and only its end is missing.
-            let last = t.of(&s).into_iter().rfind(|seen| seen.index >= stopped).map(|seen| seen.at);
-            let since = t.history.began().elapsed().saturating_sub(last.unwrap_or_default());
+            let last = t
+                .of(&s)
+                .into_iter()
+                .rfind(|seen| seen.index >= stopped)
+                .map(|seen| seen.at);
+            let since = t
+                .history
+                .began()
+                .elapsed()
+                .saturating_sub(last.unwrap_or_default());
             if last.is_none() || since > Duration::from_secs(1) {
-                t.found("turn.1", Level::Must, "one `turn.complete` for a turn that is stopped", "none");
+                t.found(
+                    "turn.1",
+                    Level::Must,
+                    "one `turn.complete` for a turn that is stopped",
+                    "none",
+                );
             }
             return Err(failure);
         }
@@ -133,7 +146,8 @@ fn session_goes_on(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     stop(t, &s, from)?;
-    t.quick_turn(&s).hint("a stop must not outlive its turn, nor end the session")?;
+    t.quick_turn(&s)
+        .hint("a stop must not outlive its turn, nor end the session")?;
     t.settle_ledger(&s)
 }
 
@@ -144,8 +158,12 @@ fn ordinary_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
     }
     let token = t.token();
     let said = t.probe_echo(s, &token)?;
-    t.demand(said.contains(&token), format!("the next turn says {token:?}"), format!("{said:?}"))
-        .hint("the stop seems to be kept for the next turn")
+    t.demand(
+        said.contains(&token),
+        format!("the next turn says {token:?}"),
+        format!("{said:?}"),
+    )
+    .hint("the stop seems to be kept for the next turn")
 }
 
 fn stop_after_the_end(t: &mut Trial<'_>) -> Outcome {
@@ -172,7 +190,11 @@ fn only_its_own_session(t: &mut Trial<'_>) -> Outcome {
     let since = t.history.len();
     t.pass_time(Duration::from_millis(1_200));
     let ended = t.count(&other, "turn.complete");
-    t.demand(ended == 0, "the turn of the other session runs on", "it has ended")?;
+    t.demand(
+        ended == 0,
+        "the turn of the other session runs on",
+        "it has ended",
+    )?;
     if t.has_probe(&["until_stop"]) {
         t.expect(since, &other, "output", t.bounds.deadline)?;
     }
@@ -185,7 +207,8 @@ fn five_stops(t: &mut Trial<'_>) -> Outcome {
     let from = t.busy(&s)?;
     t.raw_valid(wire::line_of(&json!({"type":"stop","session_id":s.id()})).repeat(5))?;
     t.end_within(&s, from, t.bounds.stop)?;
-    t.settle_ledger(&s).hint("a `stop` without a running turn must not be answered")?;
+    t.settle_ledger(&s)
+        .hint("a `stop` without a running turn must not be answered")?;
     ordinary_turn(t, &s)?;
     t.settle_ledger(&s)
 }
@@ -205,7 +228,10 @@ fn stop_races_completion(t: &mut Trial<'_>) -> Outcome {
     for _ in 0..RUNS {
         // Where each stop takes its time, fewer have to do.
         if runs.len() >= 5 && began.elapsed() > Duration::from_secs(15) {
-            t.note(format!("{} turns instead of {RUNS}, since a stop takes so long", runs.len()));
+            t.note(format!(
+                "{} turns instead of {RUNS}, since a stop takes so long",
+                runs.len()
+            ));
             break;
         }
         let offset = span.mul_f64(t.rng.below(1_000) as f64 / 1_000.0);
@@ -216,20 +242,36 @@ fn stop_races_completion(t: &mut Trial<'_>) -> Outcome {
         runs.push((from, offset));
     }
     t.settle()?;
-    let ends: Vec<usize> =
-        t.of(&s).iter().filter(|seen| seen.kind() == "turn.complete").map(|seen| seen.index).collect();
+    let ends: Vec<usize> = t
+        .of(&s)
+        .iter()
+        .filter(|seen| seen.kind() == "turn.complete")
+        .map(|seen| seen.index)
+        .collect();
     let mut doubles = Vec::new();
     for (run, (from, offset)) in runs.iter().enumerate() {
         let until = runs.get(run + 1).map_or(usize::MAX, |(next, _)| *next);
-        if ends.iter().filter(|end| (*from..until).contains(*end)).count() != 1 {
+        if ends
+            .iter()
+            .filter(|end| (*from..until).contains(*end))
+            .count()
+            != 1
+        {
             doubles.push(format!("{offset:.1?}"));
         }
     }
     doubles.truncate(5);
     t.demand(
         ends.len() == runs.len() + 5 && doubles.is_empty(),
-        format!("exactly one `turn.complete` for each of {} inputs", runs.len() + 5),
-        format!("{}; not one each where the stop came after {}", ends.len(), doubles.join(", ")),
+        format!(
+            "exactly one `turn.complete` for each of {} inputs",
+            runs.len() + 5
+        ),
+        format!(
+            "{}; not one each where the stop came after {}",
+            ends.len(),
+            doubles.join(", ")
+        ),
     )
     .hint("decide under one lock whether the turn ends by itself or by the stop")
 }
@@ -239,10 +281,18 @@ fn stop_denies(t: &mut Trial<'_>) -> Outcome {
     let ask = t.action();
     let request = t.ask(&s, &ask)?;
     stop(t, &s, request.from)?;
-    t.tell_deviant(&s, "permission.response", &json!({"request_id":request.id(),"approved":true}))?;
+    t.tell_deviant(
+        &s,
+        "permission.response",
+        &json!({"request_id":request.id(),"approved":true}),
+    )?;
     t.settle_ledger(&s)?;
-    t.demand(!ask.done(), "the action does not happen after the stop", "a late approval let it happen")
-        .hint("settle every pending request as denied when its turn is stopped, and forget it")
+    t.demand(
+        !ask.done(),
+        "the action does not happen after the stop",
+        "a late approval let it happen",
+    )
+    .hint("settle every pending request as denied when its turn is stopped, and forget it")
 }
 
 fn no_tick_after_the_end(t: &mut Trial<'_>) -> Outcome {
@@ -254,7 +304,11 @@ fn no_tick_after_the_end(t: &mut Trial<'_>) -> Outcome {
     late.retain(|seen| seen.index > end);
     // Other output between turns is work in the background ([turn.6]).
     let ticks = answer_of(&late).matches(TICK).count();
-    t.demand(ticks == 0, "no output of a turn after its `turn.complete`", format!("{ticks} ticks"))
+    t.demand(
+        ticks == 0,
+        "no output of a turn after its `turn.complete`",
+        format!("{ticks} ticks"),
+    )
 }
 
 fn stop_in_a_flood(t: &mut Trial<'_>) -> Outcome {
@@ -295,8 +349,11 @@ fn stop_in_a_flood(t: &mut Trial<'_>) -> Outcome {
         ))),
         Some(_) => {
             t.expect_gone();
-            t.fail("the turn ends soon after its stop", format!("{pieces} pieces of the burst"))
-                .hint("look for a stop between the pieces of an answer, and read stdin meanwhile")
+            t.fail(
+                "the turn ends soon after its stop",
+                format!("{pieces} pieces of the burst"),
+            )
+            .hint("look for a stop between the pieces of an answer, and read stdin meanwhile")
         }
         None => {
             let came = t.what_came(from, &s);
@@ -312,8 +369,14 @@ fn queued_turn_runs(t: &mut Trial<'_>) -> Outcome {
     let token = t.token();
     t.probe(&s, &json!([["say", token]]))?;
     stop(t, &s, from)?;
-    let queued = t.end_of(&s, from).hint("a stop ends the running turn only; what is queued runs")?;
-    t.demand(queued.text().contains(&token), "the queued turn has run", "it ended without its output")?;
+    let queued = t
+        .end_of(&s, from)
+        .hint("a stop ends the running turn only; what is queued runs")?;
+    t.demand(
+        queued.text().contains(&token),
+        "the queued turn has run",
+        "it ended without its output",
+    )?;
     t.settle_ledger(&s)
 }
 
@@ -322,22 +385,34 @@ fn stop_of_a_stranger(t: &mut Trial<'_>) -> Outcome {
     let stranger = t.fresh("stranger");
     t.send_deviant(json!({"type":"stop","session_id":stranger}))?;
     t.settle()?;
-    let of_it = t.seen_from(0).iter().filter(|seen| seen.session() == stranger).count();
-    t.demand(of_it == 0, "nothing is written for an unknown id", format!("{of_it} messages"))?;
+    let of_it = t
+        .seen_from(0)
+        .iter()
+        .filter(|seen| seen.session() == stranger)
+        .count();
+    t.demand(
+        of_it == 0,
+        "nothing is written for an unknown id",
+        format!("{of_it} messages"),
+    )?;
     t.quick_turn(&s)?;
     t.settle_ledger(&s)
 }
 
 fn children_end(t: &mut Trial<'_>) -> Outcome {
-    let Some(long) = t.subject.recipes.long.clone() else { return t.skip("recipe `long`") };
+    let Some(long) = t.subject.recipes.long.clone() else {
+        return t.skip("recipe `long`");
+    };
     let s = t.open()?;
     t.quick_turn(&s)?;
     let adapter = t.process()?.pid();
     let before = descendants(adapter);
     let from = t.input(&s, long)?;
     t.pass_time(t.quiet().max(Duration::from_millis(500)));
-    let of_turn: Vec<u32> =
-        descendants(adapter).into_iter().filter(|process| !before.contains(process)).collect();
+    let of_turn: Vec<u32> = descendants(adapter)
+        .into_iter()
+        .filter(|process| !before.contains(process))
+        .collect();
     if of_turn.is_empty() {
         return t.skip("a turn of recipe `long` that starts a process");
     }
@@ -345,13 +420,19 @@ fn children_end(t: &mut Trial<'_>) -> Outcome {
     let until = Instant::now() + t.bounds.secs(5.0);
     loop {
         let now = descendants(adapter);
-        let left = of_turn.iter().filter(|process| now.contains(process)).count();
+        let left = of_turn
+            .iter()
+            .filter(|process| now.contains(process))
+            .count();
         if left == 0 {
             return Ok(());
         }
         if Instant::now() > until {
             return t
-                .fail("the processes of a stopped turn are gone within 5 s", format!("{left} are running"))
+                .fail(
+                    "the processes of a stopped turn are gone within 5 s",
+                    format!("{left} are running"),
+                )
                 .hint("start what a turn starts in its own process group, and end the group");
         }
         t.pass_time(Duration::from_millis(50));

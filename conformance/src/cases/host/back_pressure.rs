@@ -74,7 +74,11 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
     }
     let turn = t.end_of(&s, from)?;
     let got = turn.text().len();
-    t.demand(got == FLOOD + 4, format!("{FLOOD} bytes of output"), format!("{}", got.saturating_sub(4)))?;
+    t.demand(
+        got == FLOOD + 4,
+        format!("{FLOOD} bytes of output"),
+        format!("{}", got.saturating_sub(4)),
+    )?;
     for (other, from) in others.iter().zip(begun) {
         t.end_of(other, from)?;
         let told = t.told(&t.lower(other)?, "user.input");
@@ -94,7 +98,8 @@ fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
 /// Opens a session that can be paused, and pauses it.
 fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
     let s = t.open_offering(&["flow"], &json!({}))?;
-    t.expect(0, &s, "session.ready", t.bounds.deadline).under("relay.8")?;
+    t.expect(0, &s, "session.ready", t.bounds.deadline)
+        .under("relay.8")?;
     t.introduce(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     // What is in the pipe already may still come.
@@ -108,17 +113,28 @@ fn one_paused(t: &mut Trial<'_>) -> Outcome {
     let s = open_paused(t)?;
     let from = t.instruct(&s, &json!([["flood", FLOOD, 4_096], ["complete"]]))?;
     for _ in 0..5 {
-        prompt_turn(t, &other, "a session that its hub has paused holds up another")?;
+        prompt_turn(
+            t,
+            &other,
+            "a session that its hub has paused holds up another",
+        )?;
         t.pass_time(Duration::from_millis(100));
     }
     t.tell(&s, "flow.resume", &json!({}))?;
     let turn = t.end_of(&s, from)?;
     let got = turn.text().len();
-    t.demand(got == FLOOD, format!("{FLOOD} bytes of output after `flow.resume`"), got)
+    t.demand(
+        got == FLOOD,
+        format!("{FLOOD} bytes of output after `flow.resume`"),
+        got,
+    )
 }
 
 fn not_reading(t: &mut Trial<'_>) -> Outcome {
-    let elsewhere = match t.subject.lacks(&[Need::SecondAdapter, Need::Extension("options")]) {
+    let elsewhere = match t
+        .subject
+        .lacks(&[Need::SecondAdapter, Need::Extension("options")])
+    {
         None => Some(t.open_offering(&["options"], &json!({"agent_id":"second"}))?),
         Some(_) => None,
     };
@@ -132,8 +148,13 @@ fn not_reading(t: &mut Trial<'_>) -> Outcome {
     }
     let from_stopped = t.begin_busy(&stopped)?;
     let (lower_stopped, lower_closed) = (t.lower(&stopped)?, t.lower(&closed)?);
-    let held =
-        json!([["hold_stdin", true], ["say", "held"], ["delay", 1_500], ["hold_stdin", false], ["complete"]]);
+    let held = json!([
+        ["hold_stdin", true],
+        ["say", "held"],
+        ["delay", 1_500],
+        ["hold_stdin", false],
+        ["complete"]
+    ]);
     let from_holder = t.begin(&holder, &held)?;
     let text = "t".repeat(128 << 10);
     let mut begun = Vec::new();
@@ -144,9 +165,14 @@ fn not_reading(t: &mut Trial<'_>) -> Outcome {
     let close = t.close(&closed)?;
     let fresh = t.open()?;
     begun.push((fresh.clone(), t.input(&fresh, "a new session")?));
-    t.flushed(t.bounds.secs(2.0)).hint("the host does not read its hub while an adapter does not read")?;
+    t.flushed(t.bounds.secs(2.0))
+        .hint("the host does not read its hub while an adapter does not read")?;
     if let Some(elsewhere) = &elsewhere {
-        prompt_turn(t, elsewhere, "an adapter that does not read holds up another adapter")?;
+        prompt_turn(
+            t,
+            elsewhere,
+            "an adapter that does not read holds up another adapter",
+        )?;
     }
     let within = t.bounds.deadline.max(t.bounds.secs(5.0));
     t.expect_told(stop, &lower_stopped, "stop", within)?;
@@ -170,7 +196,11 @@ fn many_outputs(t: &mut Trial<'_>) -> Outcome {
         let got = text.get(8 * (n - 1)..8 * n).unwrap_or("nothing more");
         t.demand(got == wanted, format!("output {wanted}"), got)?;
     }
-    t.demand(text.len() == 8 * OUTPUTS, format!("{OUTPUTS} outputs"), text.len() / 8)
+    t.demand(
+        text.len() == 8 * OUTPUTS,
+        format!("{OUTPUTS} outputs"),
+        text.len() / 8,
+    )
 }
 
 fn memory(t: &mut Trial<'_>) -> Outcome {
@@ -186,14 +216,20 @@ fn memory(t: &mut Trial<'_>) -> Outcome {
     loop {
         most = most.max(usage_of(group).resident.saturating_sub(before));
         // A host may also stop reading, and the adapter with it.
-        let done = t.wait_logged(from, Duration::from_millis(20), |act| act["ev"] == "pid").is_some();
+        let done = t
+            .wait_logged(from, Duration::from_millis(20), |act| act["ev"] == "pid")
+            .is_some();
         if done || most > MOST || Instant::now() > deadline {
             break;
         }
     }
     most = most.max(usage_of(group).resident.saturating_sub(before));
-    t.demand(most <= MOST, format!("at most {} MiB more memory", MOST >> 20), format!("{} MiB", most >> 20))
-        .hint("what a paused session holds belongs on disk, or stays with the adapter")?;
+    t.demand(
+        most <= MOST,
+        format!("at most {} MiB more memory", MOST >> 20),
+        format!("{} MiB", most >> 20),
+    )
+    .hint("what a paused session holds belongs on disk, or stays with the adapter")?;
     prompt_turn(t, &other, "a flood into a paused session holds up another")?;
     t.close(&s)?;
     Ok(())
@@ -205,7 +241,10 @@ fn ticks(t: &mut Trial<'_>) -> Outcome {
     const WORD: &str = "word ";
     let (flood, tick) = (t.open_known()?, t.open_known()?);
     let from_flood = t.instruct(&flood, &json!([["flood", FLOOD, 16_384], ["complete"]]))?;
-    let words = json!([["repeat", WORDS, [["say", WORD], ["delay", 100]]], ["complete"]]);
+    let words = json!([
+        ["repeat", WORDS, [["say", WORD], ["delay", 100]]],
+        ["complete"]
+    ]);
     let from_tick = t.instruct(&tick, &words)?;
     read_slowly(t, from_flood, &tick)?;
     let turn = t.end_of(&tick, from_tick)?;
@@ -221,8 +260,10 @@ fn ticks(t: &mut Trial<'_>) -> Outcome {
         length += seen.on_channel("stdout").len();
         std::iter::repeat_n(seen.at, length / WORD.len() - before)
     });
-    let mut lags: Vec<Duration> =
-        said.zip(came).map(|(said, came)| came.saturating_sub(said.seen.at)).collect();
+    let mut lags: Vec<Duration> = said
+        .zip(came)
+        .map(|(said, came)| came.saturating_sub(said.seen.at))
+        .collect();
     lags.sort_unstable();
     let within = t.bounds.secs(2.0);
     let late = lags.iter().filter(|lag| **lag > within).count() + WORDS.saturating_sub(lags.len());
@@ -253,8 +294,15 @@ fn read_slowly(t: &mut Trial<'_>, from: usize, s: &Session) -> Outcome {
         }
         let upto = t.history.len();
         t.history.scan(next, |index, record| {
-            if let (true, Link::Upper, Event::Adapter { bytes: line, parsed, .. }) =
-                (index < upto, record.link, &record.event)
+            if let (
+                true,
+                Link::Upper,
+                Event::Adapter {
+                    bytes: line,
+                    parsed,
+                    ..
+                },
+            ) = (index < upto, record.link, &record.event)
             {
                 bytes += u32::try_from(line.len()).unwrap_or_default();
                 ended |= parsed.message().is_some_and(|message| {

@@ -86,20 +86,33 @@ fn told(turn: &TurnSeen) -> bool {
 
 fn attached(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    for (name, mime, bytes) in [("data.csv", "text/csv", 100_000), ("empty.bin", "application/x-empty", 0)] {
+    for (name, mime, bytes) in [
+        ("data.csv", "text/csv", 100_000),
+        ("empty.bin", "application/x-empty", 0),
+    ] {
         let path = t.path(name);
-        let content: Vec<u8> = (0..bytes).map(|_| t.rng.next_u64().to_le_bytes()[0]).collect();
+        let content: Vec<u8> = (0..bytes)
+            .map(|_| t.rng.next_u64().to_le_bytes()[0])
+            .collect();
         fs::write(&path, content)?;
         let from = t.announce(&s, name, mime, &path)?;
         t.introduce(&s)?;
         let lower = t.lower(&s)?;
         let announced = t.expect_told(from, &lower, "file.input", t.bounds.deadline)?;
         let there = announced.text("file_path").to_owned();
-        t.demand(Path::new(&there).is_absolute(), "an absolute `file_path`", &there).under("file.1")?;
+        t.demand(
+            Path::new(&there).is_absolute(),
+            "an absolute `file_path`",
+            &there,
+        )
+        .under("file.1")?;
         t.demand_member(&announced, "file_name", name)?;
         t.demand_member(&announced, "file_mime_type", mime)?;
         t.act(&s, &json!([["report_file", there], ["complete"]]))?;
-        let report = t.logged("report").into_iter().find(|(_, report)| report["path"] == there.as_str());
+        let report = t
+            .logged("report")
+            .into_iter()
+            .find(|(_, report)| report["path"] == there.as_str());
         let read = report.map(|(_, report)| report).unwrap_or_default();
         let wanted = digest(&path)?;
         t.demand(
@@ -115,24 +128,48 @@ fn sent(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     for (name, mime, bytes, place) in [
         ("report.md", "text/markdown", 100_000, "tmpdir"),
-        ("r\u{e9}sum\u{e9} 1.pdf", "application/pdf", 5_000, "exchange_dir"),
+        (
+            "r\u{e9}sum\u{e9} 1.pdf",
+            "application/pdf",
+            5_000,
+            "exchange_dir",
+        ),
         ("empty", "application/x-empty", 0, "tmpdir"),
     ] {
-        let turn = t.act(&s, &json!([["file", name, mime, bytes, place], ["complete"]]))?;
-        let logged = t.logged("file").pop().map(|(_, file)| file).unwrap_or_default();
+        let turn = t.act(
+            &s,
+            &json!([["file", name, mime, bytes, place], ["complete"]]),
+        )?;
+        let logged = t
+            .logged("file")
+            .pop()
+            .map(|(_, file)| file)
+            .unwrap_or_default();
         let files = files(&turn);
         let [file] = files.as_slice() else {
-            let got =
-                format!("{} of them; channel `system` says {:?}", files.len(), turn.on_channel("system"));
+            let got = format!(
+                "{} of them; channel `system` says {:?}",
+                files.len(),
+                turn.on_channel("system")
+            );
             return t.fail("one `file.output` before the turn ends", got);
         };
         t.demand_member(file, "file_name", name)?;
         t.demand_member(file, "file_mime_type", mime)?;
         let path = PathBuf::from(file.text("file_path"));
-        t.demand(path.is_absolute(), "an absolute `file_path`", path.display()).under("file.1")?;
+        t.demand(
+            path.is_absolute(),
+            "an absolute `file_path`",
+            path.display(),
+        )
+        .under("file.1")?;
         let got = digest(&path).unwrap_or_else(|error| error.to_string());
-        t.demand(logged["sha256"] == got.as_str(), format!("the {bytes} bytes at that path"), got)
-            .under("file.7")?;
+        t.demand(
+            logged["sha256"] == got.as_str(),
+            format!("the {bytes} bytes at that path"),
+            got,
+        )
+        .under("file.7")?;
     }
     Ok(())
 }
@@ -141,15 +178,26 @@ fn sent(t: &mut Trial<'_>) -> Outcome {
 fn demand_refused(t: &Trial<'_>, turn: &TurnSeen) -> Outcome {
     if let Some(file) = files(turn).first() {
         let path = file.text("file_path");
-        return t.fail("no `file.output` for the hub", format!("{:?} at {path}", file.text("file_name")));
+        return t.fail(
+            "no `file.output` for the hub",
+            format!("{:?} at {path}", file.text("file_name")),
+        );
     }
-    t.demand(told(turn), "the refusal on channel `system`", "nothing there")
+    t.demand(
+        told(turn),
+        "the refusal on channel `system`",
+        "nothing there",
+    )
 }
 
 fn missing(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     for path in ["{tmpdir}/not-there.txt", "not/absolute.txt"] {
-        let actions = json!([["file_at", path, "named.txt", "text/plain"], ["say", "went on"], ["complete"]]);
+        let actions = json!([
+            ["file_at", path, "named.txt", "text/plain"],
+            ["say", "went on"],
+            ["complete"]
+        ]);
         let turn = t.act(&s, &actions)?;
         t.demand_text(&turn, "went on")?;
         demand_refused(t, &turn).map_err(|stop| stop.sent(format!("a file at {path}")))?;
@@ -161,7 +209,11 @@ fn names(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let inside = |path: PathBuf| path.display().to_string();
     let (absolute, upwards) = (t.path("by-absolute-name"), t.path("by-upward-name"));
-    let climb = format!("{}{}", "../".repeat(24), inside(upwards.clone()).trim_start_matches('/'));
+    let climb = format!(
+        "{}{}",
+        "../".repeat(24),
+        inside(upwards.clone()).trim_start_matches('/')
+    );
     let labels = [
         climb,
         inside(absolute.clone()),
@@ -173,7 +225,11 @@ fn names(t: &mut Trial<'_>) -> Outcome {
     ];
     let mut lost = Vec::new();
     for label in &labels {
-        let actions = json!([["file", label, "text/plain", 300], ["say", "went on"], ["complete"]]);
+        let actions = json!([
+            ["file", label, "text/plain", 300],
+            ["say", "went on"],
+            ["complete"]
+        ]);
         let turn = t.act(&s, &actions)?;
         t.demand_text(&turn, "went on")?;
         if files(&turn).is_empty() && !told(&turn) {
@@ -181,25 +237,49 @@ fn names(t: &mut Trial<'_>) -> Outcome {
         }
     }
     for path in [&absolute, &upwards] {
-        t.demand(!path.exists(), "nothing where a name leads to", format!("a file at {}", path.display()))?;
+        t.demand(
+            !path.exists(),
+            "nothing where a name leads to",
+            format!("a file at {}", path.display()),
+        )?;
     }
-    t.demand(lost.is_empty(), "each file given or refused with a word", lost.join(", ")).under("file.4")
+    t.demand(
+        lost.is_empty(),
+        "each file given or refused with a word",
+        lost.join(", "),
+    )
+    .under("file.4")
 }
 
 fn elsewhere(t: &mut Trial<'_>) -> Outcome {
     if Path::new(OUTSIDE).starts_with(&t.subject.cwd) {
-        return Err(Stop::Inconclusive(format!("run in a folder that does not hold {OUTSIDE}")));
+        return Err(Stop::Inconclusive(format!(
+            "run in a folder that does not hold {OUTSIDE}"
+        )));
     }
     let s = t.open()?;
     let announce = |path: &str| json!(["file_at", path, "notes.txt", "text/plain"]);
-    let climb = format!("{{tmpdir}}/{}{}", "../".repeat(24), OUTSIDE.trim_start_matches('/'));
+    let climb = format!(
+        "{{tmpdir}}/{}{}",
+        "../".repeat(24),
+        OUTSIDE.trim_start_matches('/')
+    );
     let ways: [(&str, Vec<Value>); 5] = [
         ("its own path", vec![announce(OUTSIDE)]),
         ("`..`", vec![announce(&climb)]),
-        ("a link", vec![json!(["symlink", OUTSIDE, "{tmpdir}/link"]), announce("{tmpdir}/link")]),
+        (
+            "a link",
+            vec![
+                json!(["symlink", OUTSIDE, "{tmpdir}/link"]),
+                announce("{tmpdir}/link"),
+            ],
+        ),
         (
             "a linked folder",
-            vec![json!(["symlink", "/etc", "{tmpdir}/folder"]), announce("{tmpdir}/folder/passwd")],
+            vec![
+                json!(["symlink", "/etc", "{tmpdir}/folder"]),
+                announce("{tmpdir}/folder/passwd"),
+            ],
         ),
         (
             "a second hard link",
@@ -222,19 +302,31 @@ fn elsewhere(t: &mut Trial<'_>) -> Outcome {
 
 fn defaults(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let actions =
-        json!([["write_file", "{tmpdir}/plain.bin", 100], ["file_at", "{tmpdir}/plain.bin"], ["complete"]]);
+    let actions = json!([
+        ["write_file", "{tmpdir}/plain.bin", 100],
+        ["file_at", "{tmpdir}/plain.bin"],
+        ["complete"]
+    ]);
     let turn = t.act(&s, &actions)?;
     let files = files(&turn);
     let [file] = files.as_slice() else {
-        return t.fail("one `file.output` before the turn ends", format!("{} of them", files.len()));
+        return t.fail(
+            "one `file.output` before the turn ends",
+            format!("{} of them", files.len()),
+        );
     };
-    let base = Path::new(file.text("file_path")).file_name().map(|name| name.to_string_lossy().into_owned());
+    let base = Path::new(file.text("file_path"))
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
     let name = match file.text("file_name") {
         "" => base.unwrap_or_default(),
         name => name.to_owned(),
     };
-    t.demand(name == "plain.bin", "the name \"plain.bin\"", format!("{name:?}"))?;
+    t.demand(
+        name == "plain.bin",
+        "the name \"plain.bin\"",
+        format!("{name:?}"),
+    )?;
     let mime = file.text("file_mime_type");
     t.demand(
         ["", "application/octet-stream"].contains(&mime),
@@ -249,14 +341,18 @@ fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "large")?;
     let starts = t.told(&lower, "session.start");
-    let Some(folder) = starts.first().map(|start| PathBuf::from(start.text("exchange_dir"))) else {
+    let Some(folder) = starts
+        .first()
+        .map(|start| PathBuf::from(start.text("exchange_dir")))
+    else {
         return t.skip("an exchange folder");
     };
     let content = format!("{} {}", t.token(), "\u{e9}".repeat(10_000));
     let value = Value::from(content.clone()).to_string();
-    for (name, sha256, is_right) in
-        [("right", wire::sha256(value.as_bytes()), true), ("other", wire::sha256(b"another"), false)]
-    {
+    for (name, sha256, is_right) in [
+        ("right", wire::sha256(value.as_bytes()), true),
+        ("other", wire::sha256(b"another"), false),
+    ] {
         let path = folder.join(name);
         fs::write(&path, &value)?;
         let large = json!({"content":{"file_path":path,"size":value.len(),"sha256":sha256}});
@@ -268,10 +364,19 @@ fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
         };
         if is_right {
             let whole = message.text("content") == content;
-            t.demand(whole, "the text of the file", format!("{} bytes", message.text("content").len()))?;
+            t.demand(
+                whole,
+                "the text of the file",
+                format!("{} bytes", message.text("content").len()),
+            )?;
         } else {
-            let cut = message.text("content").is_empty() && message.get("truncated") == Some(&json!(true));
-            t.demand(cut, "no text, and `truncated: true`", Value::from(message.message().clone()))?;
+            let cut = message.text("content").is_empty()
+                && message.get("truncated") == Some(&json!(true));
+            t.demand(
+                cut,
+                "no text, and `truncated: true`",
+                Value::from(message.message().clone()),
+            )?;
         }
     }
     Ok(())
@@ -280,9 +385,16 @@ fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
 fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["large"])?;
     let s = t.open()?;
-    t.act(&s, &json!([["write_file", "{tmpdir}/known", 100], ["complete"]]))?;
+    t.act(
+        &s,
+        &json!([["write_file", "{tmpdir}/known", 100], ["complete"]]),
+    )?;
     full_hub::demand_offer(t, &t.lower(&s)?, "large")?;
-    let logged = t.logged("file").pop().map(|(_, file)| file).unwrap_or_default();
+    let logged = t
+        .logged("file")
+        .pop()
+        .map(|(_, file)| file)
+        .unwrap_or_default();
     let (path, sha256) = (logged["path"].clone(), logged["sha256"].clone());
     let other = wire::sha256(b"another");
     for (what, size, sha256, is_right) in [
@@ -292,10 +404,17 @@ fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
     ] {
         let file = json!({"type":"file.output","file_name":"known","file_mime_type":"text/plain",
             "file_path":path,"size":size,"sha256":sha256});
-        let turn = t.act(&s, &json!([["emit", file], ["say", "went on"], ["complete"]]))?;
+        let turn = t.act(
+            &s,
+            &json!([["emit", file], ["say", "went on"], ["complete"]]),
+        )?;
         t.demand_text(&turn, "went on")?;
         if is_right {
-            t.demand(files(&turn).len() == 1, "one `file.output` for the hub", "none")
+            t.demand(
+                files(&turn).len() == 1,
+                "one `file.output` for the hub",
+                "none",
+            )
         } else {
             demand_refused(t, &turn)
         }
@@ -307,7 +426,8 @@ fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
     let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
-    t.expect(from, s, "output", t.bounds.secs(2.0)).hint("another session's file holds this one up")?;
+    t.expect(from, s, "output", t.bounds.secs(2.0))
+        .hint("another session's file holds this one up")?;
     t.end_of(s, from)?;
     Ok(())
 }
@@ -316,7 +436,11 @@ fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open_known()?);
     t.act(&s, &json!([["mkfifo", "{tmpdir}/fifo"], ["complete"]]))?;
     for path in ["{tmpdir}/fifo", "{tmpdir}", "/dev/zero"] {
-        let actions = json!([["file_at", path, "odd", "text/plain"], ["say", "went on"], ["complete"]]);
+        let actions = json!([
+            ["file_at", path, "odd", "text/plain"],
+            ["say", "went on"],
+            ["complete"]
+        ]);
         let from = t.instruct(&s, &actions)?;
         t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.deadline)?;
         t.pass_time(Duration::from_millis(200));
@@ -332,8 +456,10 @@ fn large(t: &mut Trial<'_>) -> Outcome {
     const MIB: usize = 1 << 20;
     let (s, other) = (t.open()?, t.open_known()?);
     let sizes = [8 * MIB, 8 * MIB, 48 * MIB, 8 * MIB, 8 * MIB];
-    let mut actions: Vec<Value> =
-        sizes.iter().map(|size| json!(["file", "large.bin", "application/x-large", size])).collect();
+    let mut actions: Vec<Value> = sizes
+        .iter()
+        .map(|size| json!(["file", "large.bin", "application/x-large", size]))
+        .collect();
     actions.push(json!(["complete"]));
     let from = t.instruct(&s, &json!(actions))?;
     loop {

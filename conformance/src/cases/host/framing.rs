@@ -5,7 +5,9 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
-use crate::{case::Case, cases::corpus, needs::Need, process::usage_of, trial::Trial, verdict::Outcome};
+use crate::{
+    case::Case, cases::corpus, needs::Need, process::usage_of, trial::Trial, verdict::Outcome,
+};
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
@@ -82,14 +84,25 @@ fn within_the_adapters_limit(t: &mut Trial<'_>) -> Outcome {
     t.demand_answer(&s, &json!([["say", "ready"], ["complete"]]), "ready")?;
     let lower = t.lower(&s)?;
     let start = t.told(&lower, "session.start");
-    if start.first().is_none_or(|start| start.get("extensions").is_none()) {
+    if start
+        .first()
+        .is_none_or(|start| start.get("extensions").is_none())
+    {
         return t.skip("extension `turns` towards its adapters");
     }
     let from = t.input(&s, "y".repeat(2 * MIB))?;
     let turn = t.end_of(&s, from)?;
-    let longest = t.told(&lower, "user.input").iter().map(|input| input.text("content").len()).max();
+    let longest = t
+        .told(&lower, "user.input")
+        .iter()
+        .map(|input| input.text("content").len())
+        .max();
     let longest = longest.unwrap_or_default();
-    t.demand(longest < MIB, format!("no line over {MIB} bytes"), format!("an input of {longest} bytes"))?;
+    t.demand(
+        longest < MIB,
+        format!("no line over {MIB} bytes"),
+        format!("an input of {longest} bytes"),
+    )?;
     let told = !turn.on_channel("system").is_empty();
     t.demand(told, "the reason on channel `system`", "nothing there")?;
     t.demand_answer(&s, &json!([["say", "served"], ["complete"]]), "served")
@@ -120,8 +133,14 @@ fn cut_characters(t: &mut Trial<'_>) -> Outcome {
 fn many_at_once(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let word = |n: i32| format!("{n} ");
-    let outputs: Vec<Value> = (0..100).map(|n| json!({"type":"output","content":word(n)})).collect();
-    t.demand_answer(&s, &json!([["many", outputs], ["complete"]]), &(0..100).map(word).collect::<String>())
+    let outputs: Vec<Value> = (0..100)
+        .map(|n| json!({"type":"output","content":word(n)}))
+        .collect();
+    t.demand_answer(
+        &s,
+        &json!([["many", outputs], ["complete"]]),
+        &(0..100).map(word).collect::<String>(),
+    )
 }
 
 fn carriage_return(t: &mut Trial<'_>) -> Outcome {
@@ -129,8 +148,14 @@ fn carriage_return(t: &mut Trial<'_>) -> Outcome {
     t.demand_answer(
         &s,
         &json!([
-            ["raw", "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"a\"}\r\n"],
-            ["raw", "{\"type\":\"turn.complete\",\"session_id\":\"{session_id}\"}\r\n"],
+            [
+                "raw",
+                "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"a\"}\r\n"
+            ],
+            [
+                "raw",
+                "{\"type\":\"turn.complete\",\"session_id\":\"{session_id}\"}\r\n"
+            ],
             ["done"]
         ]),
         "a",
@@ -142,16 +167,34 @@ fn separators(t: &mut Trial<'_>) -> Outcome {
     let text = "a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f";
     // VT and FF are control characters, which JSON wants escaped; the others may stand as they are.
     let raw = text.replace('\u{b}', "\\u000b").replace('\u{c}', "\\f");
-    let line = format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n");
+    let line = format!(
+        "{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n"
+    );
     t.demand_answer(&s, &json!([["raw", line], ["complete"]]), text)
 }
 
 fn blank_lines(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["say", "a"], ["raw", "\n\r\n \t \n\n"], ["say", "b"], ["complete"]]))?;
+    let turn = t.act(
+        &s,
+        &json!([
+            ["say", "a"],
+            ["raw", "\n\r\n \t \n\n"],
+            ["say", "b"],
+            ["complete"]
+        ]),
+    )?;
     t.demand_text(&turn, "ab")?;
-    let told = turn.messages.iter().filter(|seen| seen.text("channel") == "system").count();
-    t.should(told == 0, "blank lines are not reported", format!("{told} messages"));
+    let told = turn
+        .messages
+        .iter()
+        .filter(|seen| seen.text("channel") == "system")
+        .count();
+    t.should(
+        told == 0,
+        "blank lines are not reported",
+        format!("{told} messages"),
+    );
     Ok(())
 }
 
@@ -163,10 +206,15 @@ fn malformed_lines(t: &mut Trial<'_>) -> Outcome {
         match std::str::from_utf8(&line.bytes) {
             Ok(text) => {
                 // As an adapter would write them.
-                let text = text.replace("user.input", "output").replace("\"stop\"", "\"turn.complete\"");
+                let text = text
+                    .replace("user.input", "output")
+                    .replace("\"stop\"", "\"turn.complete\"");
                 actions.push(json!(["raw", text + "\n"]));
             }
-            Err(_) => actions.push(json!(["raw64", BASE64.encode([&line.bytes[..], b"\n"].concat())])),
+            Err(_) => actions.push(json!([
+                "raw64",
+                BASE64.encode([&line.bytes[..], b"\n"].concat())
+            ])),
         }
         actions.push(json!(["say", format!("after {n} ({}); ", line.name)]));
         wanted.push_str(&format!("after {n} ({}); ", line.name));
@@ -180,21 +228,39 @@ fn malformed_lines(t: &mut Trial<'_>) -> Outcome {
 fn not_utf8(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_known()?;
     let id = t.lower(&s)?.id;
-    let mut line = format!("{{\"type\":\"output\",\"session_id\":\"{id}\",\"content\":\"bad ").into_bytes();
+    let mut line =
+        format!("{{\"type\":\"output\",\"session_id\":\"{id}\",\"content\":\"bad ").into_bytes();
     line.extend_from_slice(b"\xff\"}\n");
-    t.demand_answer(&s, &json!([["raw64", BASE64.encode(line)], ["say", "good"], ["complete"]]), "good")
+    t.demand_answer(
+        &s,
+        &json!([
+            ["raw64", BASE64.encode(line)],
+            ["say", "good"],
+            ["complete"]
+        ]),
+        "good",
+    )
 }
 
 fn byte_order_mark(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["raw64", BASE64.encode(b"\xef\xbb\xbf")]]}))?;
     let s = t.open()?;
-    t.demand_answer(&s, &json!([["say", "first"], ["say", " second"], ["complete"]]), "first second")
+    t.demand_answer(
+        &s,
+        &json!([["say", "first"], ["say", " second"], ["complete"]]),
+        "first second",
+    )
 }
 
 /// The actions that write output lines of these lengths, given the session's id below.
 fn lines_of(id: &str, lengths: &[usize]) -> Vec<Value> {
-    let empty = json!({"type":"output","session_id":id,"content":""}).to_string().len();
-    lengths.iter().map(|length| json!(["burst", 1, length - empty])).collect()
+    let empty = json!({"type":"output","session_id":id,"content":""})
+        .to_string()
+        .len();
+    lengths
+        .iter()
+        .map(|length| json!(["burst", 1, length - empty]))
+        .collect()
 }
 
 fn long_lines(t: &mut Trial<'_>) -> Outcome {
@@ -226,7 +292,10 @@ fn endless_line(t: &mut Trial<'_>) -> Outcome {
     let (noisy, other) = (t.open_known()?, t.open_known()?);
     let group = t.with_process(|process| process.pid())?;
     let before = usage_of(group).resident;
-    let from = t.instruct(&noisy, &json!([["endless", LENGTH], ["raw", "\n"], ["complete"]]))?;
+    let from = t.instruct(
+        &noisy,
+        &json!([["endless", LENGTH], ["raw", "\n"], ["complete"]]),
+    )?;
     t.wait_logged(from, t.bounds.deadline, |act| act["name"] == "endless");
     let lower = t.lower(&other)?;
     let sent = t.input(&other, "meanwhile")?;
@@ -254,8 +323,15 @@ fn endless_line(t: &mut Trial<'_>) -> Outcome {
 fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let length = t.subject.limits.max_line + (1 << 20);
-    let turn =
-        t.act(&s, &json!([["say", "before "], ["burst", 1, length], ["say", "after"], ["complete"]]))?;
+    let turn = t.act(
+        &s,
+        &json!([
+            ["say", "before "],
+            ["burst", 1, length],
+            ["say", "after"],
+            ["complete"]
+        ]),
+    )?;
     t.demand_text(&turn, "before after")?;
     t.demand_told(&turn, "of the line that was skipped")
 }
@@ -263,20 +339,38 @@ fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
 fn last_line(t: &mut Trial<'_>) -> Outcome {
     let line = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"last words\"}";
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["say", "first "], ["grandchild", 30], ["raw", line], ["exit", 0]]))?;
+    let from = t.instruct(
+        &s,
+        &json!([
+            ["say", "first "],
+            ["grandchild", 30],
+            ["raw", line],
+            ["exit", 0]
+        ]),
+    )?;
     let ended = t.expect(from, &s, "turn.complete", t.bounds.secs(2.5));
     t.kill_children();
     ended?;
     let text = t.end_of(&s, from)?.text();
-    t.demand(text.starts_with("first "), "what came before is delivered", super::shown(&text))?;
-    t.should(text == "first last words", "the last line is delivered", super::shown(&text));
+    t.demand(
+        text.starts_with("first "),
+        "what came before is delivered",
+        super::shown(&text),
+    )?;
+    t.should(
+        text == "first last words",
+        "the last line is delivered",
+        super::shown(&text),
+    );
     Ok(())
 }
 
 fn escapes(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let raw = r#"\u0041\n\t\r\"\\\/\b\f\u0000\u00e9\ud83d\ude00\u2028"#;
-    let line = format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n");
+    let line = format!(
+        "{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n"
+    );
     t.demand_answer(
         &s,
         &json!([["raw", line], ["complete"]]),
@@ -286,15 +380,27 @@ fn escapes(t: &mut Trial<'_>) -> Outcome {
 
 fn odd_json(t: &mut Trial<'_>) -> Outcome {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let line = |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",{rest}}}\n");
+    let line =
+        |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",{rest}}}\n");
     let actions = json!([
         ["raw", line(r#""content":"a\ud83db ""#)],
         ["raw", line(r#""content":"c\ud83d""#)],
-        ["raw", line(r#""content":"\ud800 \udc00\ude00 \ud83d\ud83d\ude00 ""#)],
+        [
+            "raw",
+            line(r#""content":"\ud800 \udc00\ude00 \ud83d\ud83d\ude00 ""#)
+        ],
         ["raw", line(r#""content":"first","content":"last ""#)],
-        ["raw", line(r#""content":"numbers ","n":1e999,"m":-123456789012345678901234567890,"o":0.1e-999"#)],
+        [
+            "raw",
+            line(
+                r#""content":"numbers ","n":1e999,"m":-123456789012345678901234567890,"o":0.1e-999"#
+            )
+        ],
         ["raw", line(&format!("\"content\":\"deep \",\"x\":{deep}"))],
-        ["raw", format!("{{\"type\":\"custom\",\"session_id\":\"{{session_id}}\",\"data\":{deep}}}\n")],
+        [
+            "raw",
+            format!("{{\"type\":\"custom\",\"session_id\":\"{{session_id}}\",\"data\":{deep}}}\n")
+        ],
         ["say", "end"],
         ["complete"]
     ]);
@@ -307,8 +413,14 @@ fn odd_json(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn banner(t: &mut Trial<'_>) -> Outcome {
-    t.stub_script(&json!({"at_start":[["raw", "Welcome!\nDebugger listening on ws://127.0.0.1:9229\n\n"]]}))?;
+    t.stub_script(
+        &json!({"at_start":[["raw", "Welcome!\nDebugger listening on ws://127.0.0.1:9229\n\n"]]}),
+    )?;
     let s = t.open()?;
     // It has time to do what it does about a banner.
-    t.demand_answer(&s, &json!([["delay", 300], ["say", "works"], ["complete"]]), "works")
+    t.demand_answer(
+        &s,
+        &json!([["delay", 300], ["say", "works"], ["complete"]]),
+        "works",
+    )
 }

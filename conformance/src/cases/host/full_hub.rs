@@ -32,15 +32,27 @@ pub(super) fn open_agreeing(t: &mut Trial<'_>, extensions: &[&str]) -> Outcome<S
 }
 
 /// Has the stub carry out actions in a turn of this session; returns the id of the turn as well.
-pub(super) fn instruct_named(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<(usize, String)> {
+pub(super) fn instruct_named(
+    t: &mut Trial<'_>,
+    s: &Session,
+    actions: &Value,
+) -> Outcome<(usize, String)> {
     let (content, turn) = (Trial::instructions(s, actions)?, t.fresh("turn"));
     let from = t.input_as(s, &turn, &content)?;
     Ok((from, turn))
 }
 
 /// Has the stub carry out actions in the place of another session, whatever becomes of the session that says so.
-pub(super) fn act_in(t: &mut Trial<'_>, by: &Session, s: &Session, actions: &Value) -> Outcome<TurnSeen> {
-    t.act(by, &json!([["to", s.id(), [["later", 0, actions]]], ["complete"]]))
+pub(super) fn act_in(
+    t: &mut Trial<'_>,
+    by: &Session,
+    s: &Session,
+    actions: &Value,
+) -> Outcome<TurnSeen> {
+    t.act(
+        by,
+        &json!([["to", s.id(), [["later", 0, actions]]], ["complete"]]),
+    )
 }
 
 /// Has the stub agree on these extensions where they are offered.
@@ -56,10 +68,19 @@ pub(super) fn demand_offer(t: &Trial<'_>, lower: &Lower, extension: &str) -> Out
 /// Skips the case where the host offers none of these extensions to its adapters.
 pub(super) fn demand_any_offer(t: &Trial<'_>, lower: &Lower, extensions: &[&str]) -> Outcome {
     let start = t.told(lower, "session.start");
-    let offer = start.first().and_then(|start| start.get("extensions")?.as_array().cloned());
-    match offer.unwrap_or_default().iter().any(|name| extensions.iter().any(|wanted| name == wanted)) {
+    let offer = start
+        .first()
+        .and_then(|start| start.get("extensions")?.as_array().cloned());
+    match offer
+        .unwrap_or_default()
+        .iter()
+        .any(|name| extensions.iter().any(|wanted| name == wanted))
+    {
         true => Ok(()),
-        false => t.skip(format!("extension `{}` towards its adapters", extensions.join("` or `"))),
+        false => t.skip(format!(
+            "extension `{}` towards its adapters",
+            extensions.join("` or `")
+        )),
     }
 }
 
@@ -71,10 +92,18 @@ pub(super) fn delivered_since(t: &Trial<'_>, lower: &Lower, since: &Seen) -> Vec
 }
 
 /// Waits until the stub has written a message of a type in a session.
-pub(super) fn expect_written(t: &Trial<'_>, from: usize, lower: &Lower, kind: &str) -> Outcome<Seen> {
+pub(super) fn expect_written(
+    t: &Trial<'_>,
+    from: usize,
+    lower: &Lower,
+    kind: &str,
+) -> Outcome<Seen> {
     match t.wait_written(from, lower, kind, t.bounds.secs(20.0)) {
         Some(seen) => Ok(seen),
-        None => t.late(format!("the adapter can write `{kind}`"), "its stdout is not read"),
+        None => t.late(
+            format!("the adapter can write `{kind}`"),
+            "its stdout is not read",
+        ),
     }
 }
 

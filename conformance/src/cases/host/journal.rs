@@ -67,7 +67,12 @@ fn again(t: &mut Trial<'_>) -> Outcome<Hub> {
 
 /// Has the stub carry out actions in a turn of this id; returns the input's place in the history.
 fn instruct(hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<usize> {
-    Ok(hub.input(s, turn, &format!("m-{turn}"), &Trial::instructions(s, actions)?))
+    Ok(hub.input(
+        s,
+        turn,
+        &format!("m-{turn}"),
+        &Trial::instructions(s, actions)?,
+    ))
 }
 
 /// The same to the end of the turn.
@@ -97,7 +102,9 @@ fn catch_up(t: &Trial<'_>, hub: &Hub, s: &Session, after: u64) -> Outcome<(Seen,
 
 /// The number of the last entry that a hub has heard.
 fn last_of(hub: &Hub, s: &Session) -> u64 {
-    hub.entries(s, 0).last().map_or(0, |entry| entry.number("seq"))
+    hub.entries(s, 0)
+        .last()
+        .map_or(0, |entry| entry.number("seq"))
 }
 
 /// Waits for what was asked for under this id.
@@ -109,7 +116,10 @@ fn asked(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, request: &str) -> O
 
 /// How many sessions were opened at adapters.
 fn starts(t: &Trial<'_>) -> usize {
-    t.written().iter().filter(|below| below.seen.kind() == "session.start").count()
+    t.written()
+        .iter()
+        .filter(|below| below.seen.kind() == "session.start")
+        .count()
 }
 
 /// What the adapter was answered to a request.
@@ -122,20 +132,36 @@ fn answers(t: &Trial<'_>, lower: &Lower, request: &str) -> Vec<Seen> {
 /// Demands that a turn ended well; an absent status says so.
 fn demand_completed(t: &Trial<'_>, end: &Seen) -> Outcome {
     let status = end.text("status");
-    t.demand(matches!(status, "" | "completed"), "status `completed`, or none", status)
+    t.demand(
+        matches!(status, "" | "completed"),
+        "status `completed`, or none",
+        status,
+    )
 }
 
 /// Demands that an input was refused, and for its sender alone: an end without `seq`.
 fn demand_refused(t: &Trial<'_>, end: &Seen) -> Outcome {
-    t.demand(end.get("seq").is_none(), "the end of a refused input has no `seq`", "it has one")?;
-    t.demand(end.text("status") != "completed", "an end that says so", "status `completed`")
+    t.demand(
+        end.get("seq").is_none(),
+        "the end of a refused input has no `seq`",
+        "it has one",
+    )?;
+    t.demand(
+        end.text("status") != "completed",
+        "an end that says so",
+        "status `completed`",
+    )
 }
 
 /// Waits for the end of an input that is refused.
 fn hear_refusal(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, turn: &str) -> Outcome<Seen> {
-    t.hear(hub, s, from, format!("the `turn.complete` of {turn}, which is refused"), |seen| {
-        seen.kind() == "turn.complete" && seen.text("turn_id") == turn
-    })
+    t.hear(
+        hub,
+        s,
+        from,
+        format!("the `turn.complete` of {turn}, which is refused"),
+        |seen| seen.kind() == "turn.complete" && seen.text("turn_id") == turn,
+    )
 }
 
 /// Demands what the types of some messages are, in their order.

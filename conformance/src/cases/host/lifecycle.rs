@@ -91,7 +91,10 @@ fn demand_gone(t: &Trial<'_>, processes: &[u32], within: Duration) -> Outcome {
             return Ok(());
         }
         if Instant::now() > deadline {
-            return t.late(format!("the adapter ends within {within:.1?}"), "it is still running");
+            return t.late(
+                format!("the adapter ends within {within:.1?}"),
+                "it is still running",
+            );
         }
         t.pass_time(Duration::from_millis(10));
     }

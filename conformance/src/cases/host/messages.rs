@@ -14,9 +14,14 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-MSG-01", "msg.2", "unknown types", unknown_types)
         .when("messages of unknown types inside a turn")
         .then("ignored; the turn goes on"),
-    Case::choice("H-MSG-02", "msg.2", "unknown fields and odd order", unknown_fields)
-        .when("outputs with unknown fields, the type last")
-        .then("delivered"),
+    Case::choice(
+        "H-MSG-02",
+        "msg.2",
+        "unknown fields and odd order",
+        unknown_fields,
+    )
+    .when("outputs with unknown fields, the type last")
+    .then("delivered"),
     Case::spec("H-MSG-03", "msg.3", "no channel", no_channel)
         .when("outputs without channel, with null, with an empty one")
         .then("all are the answer"),
@@ -69,7 +74,9 @@ fn unknown_fields(t: &mut Trial<'_>) -> Outcome {
 fn no_channel(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let line = |rest: &str| {
-        format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"a\"{rest}}}\n")
+        format!(
+            "{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"a\"{rest}}}\n"
+        )
     };
     t.demand_answer(
         &s,
@@ -88,15 +95,26 @@ fn no_channel(t: &mut Trial<'_>) -> Outcome {
 fn unknown_channel(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
-    let turn = t.act(&s, &json!([["say", token, "rainbow"], ["say", "b", "stderr"], ["complete"]]))?;
-    let text: String = turn.of_kind("output").map(|seen| seen.text("content")).collect();
+    let turn = t.act(
+        &s,
+        &json!([
+            ["say", token, "rainbow"],
+            ["say", "b", "stderr"],
+            ["complete"]
+        ]),
+    )?;
+    let text: String = turn
+        .of_kind("output")
+        .map(|seen| seen.text("content"))
+        .collect();
     let delivered = text.contains(&token);
     t.demand(delivered, "the output is delivered", "it is lost")
 }
 
 fn no_content(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let line = |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\"{rest}}}\n");
+    let line =
+        |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\"{rest}}}\n");
     let turn = t.act(
         &s,
         &json!([
@@ -110,16 +128,23 @@ fn no_content(t: &mut Trial<'_>) -> Outcome {
         ]),
     )?;
     t.demand_text(&turn, "after")?;
-    let invented = |seen: &&Seen| seen.text("content").is_empty() && seen.text("channel") != "system";
+    let invented =
+        |seen: &&Seen| seen.text("content").is_empty() && seen.text("channel") != "system";
     let outputs = turn.of_kind("output").filter(invented).count();
-    t.demand(outputs == 0, "no output without a text", format!("{outputs}"))?;
+    t.demand(
+        outputs == 0,
+        "no output without a text",
+        format!("{outputs}"),
+    )?;
     t.demand_told(&turn, "of the bad messages")
 }
 
 fn no_type(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
-    let line = |kind: &str| format!("{{{kind}\"session_id\":\"{{session_id}}\",\"content\":\"{token}\"}}\n");
+    let line = |kind: &str| {
+        format!("{{{kind}\"session_id\":\"{{session_id}}\",\"content\":\"{token}\"}}\n")
+    };
     t.demand_answer(
         &s,
         &json!([
@@ -138,5 +163,9 @@ fn no_type(t: &mut Trial<'_>) -> Outcome {
 fn empty_output(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.demand_served(&s, "")?;
-    t.demand_answer(&s, &json!([["say", ""], ["say", "a"], ["say", ""], ["complete"]]), "a")
+    t.demand_answer(
+        &s,
+        &json!([["say", ""], ["say", "a"], ["say", ""], ["complete"]]),
+        "a",
+    )
 }

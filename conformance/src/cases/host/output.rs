@@ -12,10 +12,15 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case::spec("H-OUT-01", "frame.1", "lines are messages", ordinary_traffic)
-        .smoke()
-        .when("two sessions with turns, a stop, a close")
-        .then("each line to the adapter is one JSON object in UTF-8, ended by LF"),
+    Case::spec(
+        "H-OUT-01",
+        "frame.1",
+        "lines are messages",
+        ordinary_traffic,
+    )
+    .smoke()
+    .when("two sessions with turns, a stop, a close")
+    .then("each line to the adapter is one JSON object in UTF-8, ended by LF"),
     Case::json("H-OUT-02", "frame.1", "texts arrive as they are", texts)
         .when("inputs with newlines, quotes, tabs, emoji, U+2028, NUL, and nearly 1 MiB")
         .then("the adapter receives the same strings"),
@@ -28,10 +33,15 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::derived("H-OUT-05", "frame.8", "inputs are flushed", flushed)
         .when("one short input and then nothing")
         .then("at the adapter within 1 s"),
-    Case::choice("H-OUT-06", "ext.2", "nothing but the core to a core-only adapter", core_only)
-        .should()
-        .when("ordinary traffic with an adapter that sends no `session.ready`")
-        .then("only the six types of the core"),
+    Case::choice(
+        "H-OUT-06",
+        "ext.2",
+        "nothing but the core to a core-only adapter",
+        core_only,
+    )
+    .should()
+    .when("ordinary traffic with an adapter that sends no `session.ready`")
+    .then("only the six types of the core"),
 ];
 
 fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
@@ -72,7 +82,9 @@ fn texts(t: &mut Trial<'_>) -> Outcome {
     for (n, text) in texts.iter().enumerate() {
         t.turn(&s, *text)?;
         let told = t.told(&lower, "user.input");
-        let got = told.get(n + 1).map_or("nothing".to_owned(), |seen| seen.text("content").to_owned());
+        let got = told
+            .get(n + 1)
+            .map_or("nothing".to_owned(), |seen| seen.text("content").to_owned());
         t.demand(got == *text, super::shown(text), super::shown(&got))?;
     }
     Ok(())
@@ -82,8 +94,13 @@ fn at_once(t: &mut Trial<'_>) -> Outcome {
     let sessions = t.open_many(16)?;
     // The pipe is full first, so that whole lines wait for their turn.
     let s = t.open()?;
-    let hold =
-        json!([["hold_stdin", true], ["say", "held"], ["delay", 800], ["hold_stdin", false], ["complete"]]);
+    let hold = json!([
+        ["hold_stdin", true],
+        ["say", "held"],
+        ["delay", 800],
+        ["hold_stdin", false],
+        ["complete"]
+    ]);
     t.begin(&s, &hold)?;
     let text = |n: usize| format!("{n:02}-{}", "abcdefghijklmnop"[n..=n].repeat(200_000));
     let mut begun = Vec::new();
@@ -93,7 +110,9 @@ fn at_once(t: &mut Trial<'_>) -> Outcome {
     for (n, s) in sessions.iter().enumerate() {
         t.end_of(s, begun[n])?;
         let told = t.told(&t.lower(s)?, "user.input");
-        let got = told.last().map_or(String::new(), |seen| seen.text("content").to_owned());
+        let got = told
+            .last()
+            .map_or(String::new(), |seen| seen.text("content").to_owned());
         t.demand(got == text(n), super::shown(&text(n)), super::shown(&got))?;
     }
     Ok(())
@@ -116,7 +135,11 @@ fn every_type(t: &mut Trial<'_>) -> Outcome {
     )?;
     let request = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     let id = request.text("request_id").to_owned();
-    t.tell(&s, "permission.response", &json!({"request_id":id,"approved":true}))?;
+    t.tell(
+        &s,
+        "permission.response",
+        &json!({"request_id":id,"approved":true}),
+    )?;
     t.expect(from, &s, "output", t.bounds.deadline)?;
     t.stop(&s)?;
     t.end_of(&s, from)?;
@@ -124,12 +147,18 @@ fn every_type(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     let inputs = t.told(&lower, "user.input");
     if empty.on_channel("system").is_empty() {
-        let written = inputs.get(1).is_some_and(|seen| seen.get("content") == Some(&json!("")));
+        let written = inputs
+            .get(1)
+            .is_some_and(|seen| seen.get("content") == Some(&json!("")));
         t.should(written, "an empty content is written as \"\"", "it is not");
     }
     for kind in ["file.input", "permission.response", "session.close"] {
         let count = t.told(&lower, kind).len();
-        t.demand(count == 1, format!("one `{kind}` at the adapter"), format!("{count}"))?;
+        t.demand(
+            count == 1,
+            format!("one `{kind}` at the adapter"),
+            format!("{count}"),
+        )?;
     }
     // A host may stop once more before it closes; the fields of each are judged by O-SHAPE.
     let stops = t.told(&lower, "stop").len();

@@ -119,13 +119,18 @@ fn answers(t: &Trial<'_>, lower: &Lower, id: &str) -> Vec<Value> {
 
 fn demand_answers(t: &Trial<'_>, lower: &Lower, id: &str, wanted: &[bool]) -> Outcome {
     let (got, wanted) = (json!(answers(t, lower, id)), json!(wanted));
-    t.demand(got == wanted, format!("`approved` of {id} at the adapter: {wanted}"), got)
+    t.demand(
+        got == wanted,
+        format!("`approved` of {id} at the adapter: {wanted}"),
+        got,
+    )
 }
 
 /// Whether anything was approved below, for any session.
 fn demand_no_approval(t: &Trial<'_>) -> Outcome {
     let approval = t.written().into_iter().find(|below| {
-        below.seen.kind() == "permission.response" && below.seen.get("approved") == Some(&Value::Bool(true))
+        below.seen.kind() == "permission.response"
+            && below.seen.get("approved") == Some(&Value::Bool(true))
     });
     match approval {
         None => Ok(()),
@@ -152,13 +157,23 @@ fn shown_unchanged(t: &mut Trial<'_>) -> Outcome {
     ];
     for (n, [tool, description, resource]) in texts.into_iter().enumerate() {
         let id = format!("r-{n}");
-        let request =
-            json!(["ask", {"request_id":id,"tool":tool,"description":description,"resource":resource}]);
-        let from = t.instruct(&s, &json!([request, answered(&id), ["say", "went on"], ["complete"]]))?;
+        let request = json!(["ask", {"request_id":id,"tool":tool,"description":description,"resource":resource}]);
+        let from = t.instruct(
+            &s,
+            &json!([request, answered(&id), ["say", "went on"], ["complete"]]),
+        )?;
         let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
-        for (member, wanted) in [("tool", tool), ("description", description), ("resource", resource)] {
+        for (member, wanted) in [
+            ("tool", tool),
+            ("description", description),
+            ("resource", resource),
+        ] {
             let got = seen.text(member);
-            t.demand(got == wanted, format!("{member} {}", super::shown(wanted)), super::shown(got))?;
+            t.demand(
+                got == wanted,
+                format!("{member} {}", super::shown(wanted)),
+                super::shown(got),
+            )?;
         }
         t.send(answer_of(&s, &seen, true))?;
         t.demand_end(&s, from, "went on")?;
@@ -169,8 +184,15 @@ fn shown_unchanged(t: &mut Trial<'_>) -> Outcome {
 fn decided(t: &mut Trial<'_>, approved: bool) -> Outcome {
     let s = t.open()?;
     let token = t.token();
-    let from =
-        t.instruct(&s, &json!([ask("r-1", &token), answered("r-1"), ["say", "went on"], ["complete"]]))?;
+    let from = t.instruct(
+        &s,
+        &json!([
+            ask("r-1", &token),
+            answered("r-1"),
+            ["say", "went on"],
+            ["complete"]
+        ]),
+    )?;
     let request = asked(t, &s, from, &token)?;
     t.send(answer_of(&s, &request, approved))?;
     t.demand_end(&s, from, "went on")?;

@@ -38,7 +38,10 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     let lines: Vec<Vec<u8>> = (0..LINES).map(|_| harmless(&mut t.rng, ID)).collect();
     let (mut actions, mut wanted) = (Vec::new(), String::new());
     for (n, batch) in t.part_of(lines).chunks(BETWEEN).enumerate() {
-        let bytes: Vec<u8> = batch.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+        let bytes: Vec<u8> = batch
+            .iter()
+            .flat_map(|line| line.iter().copied().chain([b'\n']))
+            .collect();
         actions.push(json!(["raw64", BASE64.encode(bytes)]));
         actions.push(json!(["say", format!("valid {n}; ")]));
         wanted.push_str(&format!("valid {n}; "));
@@ -48,10 +51,19 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     let from = t.instruct(&s, &json!([["do", "lines"], ["complete"]]))?;
     let turn = t.end_within(&s, from, t.bounds.deadline.max(t.bounds.secs(10.0)))?;
     let text = turn.text();
-    let place = text.bytes().zip(wanted.bytes()).take_while(|(got, wanted)| got == wanted).count();
-    let around = |text: &str| super::shown(text.get(place.saturating_sub(20)..).unwrap_or_default());
-    t.demand(text == wanted, format!("the valid outputs: {}", around(&wanted)), around(&text))
-        .hint("a line that is not a message costs that line and no other")?;
+    let place = text
+        .bytes()
+        .zip(wanted.bytes())
+        .take_while(|(got, wanted)| got == wanted)
+        .count();
+    let around =
+        |text: &str| super::shown(text.get(place.saturating_sub(20)..).unwrap_or_default());
+    t.demand(
+        text == wanted,
+        format!("the valid outputs: {}", around(&wanted)),
+        around(&text),
+    )
+    .hint("a line that is not a message costs that line and no other")?;
     t.demand_ends_now(&s, 1)?;
     t.demand_served(&s, "still")
 }
@@ -92,8 +104,18 @@ fn mutated(rng: &mut Rng, id: &str) -> Vec<u8> {
 }
 
 fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {
-    const ODD: [&[u8]; 10] =
-        [b"\r", b"\0", b"\xef\xbb\xbf", b"\\", b"\"", b"{", b"\xc3", b"}", b",", b"\xed\xa0\x80"];
+    const ODD: [&[u8]; 10] = [
+        b"\r",
+        b"\0",
+        b"\xef\xbb\xbf",
+        b"\\",
+        b"\"",
+        b"{",
+        b"\xc3",
+        b"}",
+        b",",
+        b"\xed\xa0\x80",
+    ];
     let at = rng.below(line.len().max(1));
     match rng.below(5) {
         0 => line.truncate(at),

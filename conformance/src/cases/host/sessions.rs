@@ -80,7 +80,11 @@ fn start_first(t: &mut Trial<'_>) -> Outcome {
     }
     t.settle()?;
     let seen = demand_started(t)?;
-    t.demand(seen >= 3, "three sessions at the adapter", format!("{seen}"))
+    t.demand(
+        seen >= 3,
+        "three sessions at the adapter",
+        format!("{seen}"),
+    )
 }
 
 /// Demands that each id at the adapter begins with its one `session.start`, and counts them.
@@ -118,7 +122,11 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     }
     t.settle()?;
     let sessions = demand_fresh_ids(t, "a fresh id for each session")?;
-    t.demand(sessions >= 50, "50 sessions at the adapter", format!("{sessions}"))
+    t.demand(
+        sessions >= 50,
+        "50 sessions at the adapter",
+        format!("{sessions}"),
+    )
 }
 
 fn one_process(t: &mut Trial<'_>) -> Outcome {
@@ -162,10 +170,16 @@ fn ascending(t: &mut Trial<'_>) -> Outcome {
     let sessions = t.open_many(8)?;
     let mut begun = Vec::new();
     for s in &sessions {
-        let one_by_one = json!([["repeat", 10, [["burst", 50, 12], ["delay", 1]]], ["complete"]]);
+        let one_by_one = json!([
+            ["repeat", 10, [["burst", 50, 12], ["delay", 1]]],
+            ["complete"]
+        ]);
         begun.push(t.instruct(s, &one_by_one)?);
     }
-    let wanted: String = (0..10).flat_map(|_| 1..=50).map(|number| format!("{number:08}xxxx")).collect();
+    let wanted: String = (0..10)
+        .flat_map(|_| 1..=50)
+        .map(|number| format!("{number:08}xxxx"))
+        .collect();
     for (s, from) in sessions.iter().zip(begun) {
         t.demand_end(s, from, &wanted)?;
     }
@@ -175,9 +189,15 @@ fn ascending(t: &mut Trial<'_>) -> Outcome {
 fn unknown_id(t: &mut Trial<'_>) -> Outcome {
     let token = t.token();
     // The last ones are what an empty table of some languages holds already.
-    let strangers: Vec<Value> = ["never-opened", "constructor", "toString", "__proto__", "__class__"]
-        .map(|id| json!(["session", id, [["say", token], ["complete"]]]))
-        .into();
+    let strangers: Vec<Value> = [
+        "never-opened",
+        "constructor",
+        "toString",
+        "__proto__",
+        "__class__",
+    ]
+    .map(|id| json!(["session", id, [["say", token], ["complete"]]]))
+    .into();
     t.stub_script(&json!({"lists":{"strangers":strangers}}))?;
     let s = t.open()?;
     t.demand_answer(
@@ -193,10 +213,24 @@ fn unknown_id(t: &mut Trial<'_>) -> Outcome {
     )?;
     t.settle()?;
     demand_unheard(t, &token)?;
-    let asked = t.seen_from(0).iter().any(|seen| seen.kind() == "permission.request");
-    t.demand(!asked, "no one is asked for an unknown session", "a `permission.request`")?;
-    let approved = t.below().iter().any(|below| below.seen.kind() == "permission.response");
-    t.demand(!approved, "a request for an unknown session is not answered", "a `permission.response`")?;
+    let asked = t
+        .seen_from(0)
+        .iter()
+        .any(|seen| seen.kind() == "permission.request");
+    t.demand(
+        !asked,
+        "no one is asked for an unknown session",
+        "a `permission.request`",
+    )?;
+    let approved = t
+        .below()
+        .iter()
+        .any(|below| below.seen.kind() == "permission.response");
+    t.demand(
+        !approved,
+        "a request for an unknown session is not answered",
+        "a `permission.response`",
+    )?;
     t.demand_ends_now(&s, 1)
 }
 
@@ -229,7 +263,13 @@ fn similar_ids(t: &mut Trial<'_>) -> Outcome {
     let token = t.token();
     let swapped: String = id
         .chars()
-        .map(|c| if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() })
+        .map(|c| {
+            if c.is_ascii_lowercase() {
+                c.to_ascii_uppercase()
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
         .collect();
     let cut: String = id.chars().take(id.chars().count() - 1).collect();
     let similar = [

@@ -53,10 +53,21 @@ fn one_stop(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, from)?;
     t.demand_ends(&s, 1)?;
     t.demand_ends_now(&other, 0)?;
-    let (stops, others) = (t.told(&lower, "stop").len(), t.told(&lower_other, "stop").len());
+    let (stops, others) = (
+        t.told(&lower, "stop").len(),
+        t.told(&lower_other, "stop").len(),
+    );
     // A host may repeat itself when it ends the turn.
-    t.demand((1..=2).contains(&stops), "one `stop` at the adapter, or one more", format!("{stops}"))?;
-    t.demand(others == 0, "no `stop` for the other session", format!("{others}"))?;
+    t.demand(
+        (1..=2).contains(&stops),
+        "one `stop` at the adapter, or one more",
+        format!("{stops}"),
+    )?;
+    t.demand(
+        others == 0,
+        "no `stop` for the other session",
+        format!("{others}"),
+    )?;
     t.stop(&other)?;
     t.end_of(&other, from_other)?;
     Ok(())
@@ -70,20 +81,30 @@ fn lives_on(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, from)?;
     t.demand_served(&s, "again")?;
     let after = t.lower(&s)?;
-    t.demand(before == after, "the same session at the adapter", format!("{before:?}, then {after:?}"))?;
+    t.demand(
+        before == after,
+        "the same session at the adapter",
+        format!("{before:?}, then {after:?}"),
+    )?;
     let closes = t.told(&before, "session.close").len();
     t.demand(closes == 0, "no `session.close`", format!("{closes}"))
 }
 
 fn unanswered(t: &mut Trial<'_>) -> Outcome {
     let (s, closed, other) = (t.open()?, t.open()?, t.open()?);
-    let deaf = json!([["ignore_stop"], ["say", "on "], ["wait", "stop"], ["say", "and on"]]);
+    let deaf = json!([
+        ["ignore_stop"],
+        ["say", "on "],
+        ["wait", "stop"],
+        ["say", "and on"]
+    ]);
     let from = begun(t, &s, &deaf)?;
     begun(t, &closed, &deaf)?;
     let (lower, lower_closed) = (t.lower(&s)?, t.lower(&closed)?);
     for (session, lower) in [(&s, &lower), (&closed, &lower_closed)] {
         let stopped = t.stop(session)?;
-        t.expect_told(stopped, lower, "stop", t.bounds.secs(2.0)).under("turn.4")?;
+        t.expect_told(stopped, lower, "stop", t.bounds.secs(2.0))
+            .under("turn.4")?;
     }
     t.demand_served(&other, "served")?;
     let close = t.close(&closed)?;
@@ -92,20 +113,29 @@ fn unanswered(t: &mut Trial<'_>) -> Outcome {
 
     let turn = t
         .end_within(&s, from, t.bounds.stop + t.bounds.secs(2.0))
-        .hint("no end is made when a stop stays unanswered; limit `stop_s` is the host's deadline")?;
+        .hint(
+            "no end is made when a stop stays unanswered; limit `stop_s` is the host's deadline",
+        )?;
     t.demand_text(&turn, "on and on")?;
     t.demand_told(&turn, "why the turn ended")?;
     let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
     t.demand_text(&turn, "anew")?;
     let after = t.lower(&s)?;
-    t.demand(after != lower, "a new session below after the unanswered stop", format!("{lower:?} again"))
-        .under("turn.8")
+    t.demand(
+        after != lower,
+        "a new session below after the unanswered stop",
+        format!("{lower:?} again"),
+    )
+    .under("turn.8")
 }
 
 fn during_a_flood(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     // 8 GiB, if no one stopped it.
-    let flood = json!([["say", "begun"], ["repeat", 60_000, [["burst", 8, 16_384], ["delay", 2]]]]);
+    let flood = json!([
+        ["say", "begun"],
+        ["repeat", 60_000, [["burst", 8, 16_384], ["delay", 2]]]
+    ]);
     let from = begun(t, &s, &flood)?;
     let lower = t.lower(&s)?;
     t.pass_time(Duration::from_millis(300));
@@ -123,8 +153,13 @@ fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     let from = t.instruct(&s, &json!([["delay", 60_000]]))?;
     t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
-    let held =
-        json!([["hold_stdin", true], ["say", "held"], ["delay", 1_200], ["hold_stdin", false], ["complete"]]);
+    let held = json!([
+        ["hold_stdin", true],
+        ["say", "held"],
+        ["delay", 1_200],
+        ["hold_stdin", false],
+        ["complete"]
+    ]);
     let holding = begun(t, &holder, &held)?;
     let text = "t".repeat(128 << 10);
     let mut inputs = Vec::new();
@@ -132,8 +167,14 @@ fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
         inputs.push(t.input(other, text.as_str())?);
     }
     let stopped = t.stop(&s)?;
-    t.flushed(t.bounds.secs(2.0)).hint("the host does not read its hub while an adapter does not read")?;
-    t.expect_told(stopped, &lower, "stop", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
+    t.flushed(t.bounds.secs(2.0))
+        .hint("the host does not read its hub while an adapter does not read")?;
+    t.expect_told(
+        stopped,
+        &lower,
+        "stop",
+        t.bounds.deadline.max(t.bounds.secs(5.0)),
+    )?;
     t.end_of(&s, from)?;
     t.end_of(&holder, holding)?;
     for (other, from) in others.iter().zip(inputs) {
@@ -144,10 +185,17 @@ fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
 
 fn output_after(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let talk =
-        json!([["say", "a"], ["wait", "stop"], ["say", "b"], ["delay", 300], ["say", "c"], ["complete"]]);
+    let talk = json!([
+        ["say", "a"],
+        ["wait", "stop"],
+        ["say", "b"],
+        ["delay", 300],
+        ["say", "c"],
+        ["complete"]
+    ]);
     let from = begun(t, &s, &talk)?;
     t.stop(&s)?;
-    t.demand_end(&s, from, "abc").hint("a turn ends when the adapter says so, not when it is stopped")?;
+    t.demand_end(&s, from, "abc")
+        .hint("a turn ends when the adapter says so, not when it is stopped")?;
     t.demand_ends(&s, 1)
 }

@@ -17,12 +17,22 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .smoke()
         .when("an input that is answered by output and `turn.complete`")
         .then("the output and exactly one end"),
-    Case::derived("H-TRN-02", "turn.7", "no end before the adapter's", not_before)
-        .when("3 s between the output and `turn.complete`")
-        .then("the output at once, the end after the adapter's"),
-    Case::derived("H-TRN-03", "session.3", "output before the end", output_before_end)
-        .when("200 outputs and `turn.complete` in one write")
-        .then("all outputs precede the end"),
+    Case::derived(
+        "H-TRN-02",
+        "turn.7",
+        "no end before the adapter's",
+        not_before,
+    )
+    .when("3 s between the output and `turn.complete`")
+    .then("the output at once, the end after the adapter's"),
+    Case::derived(
+        "H-TRN-03",
+        "session.3",
+        "output before the end",
+        output_before_end,
+    )
+    .when("200 outputs and `turn.complete` in one write")
+    .then("all outputs precede the end"),
     Case::derived("H-TRN-04", "turn.8", "an end too many", stray_end)
         .when("`turn.complete` twice; later a second input that is answered late")
         .then("the stray end does not end the second turn"),
@@ -36,13 +46,23 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .should()
         .when("the adapter neither ends the turn nor answers `stop`")
         .then("`stop` and `session.close` still reach it"),
-    Case::derived("H-TRN-08", "session.3", "the end of another session's turn", other_session)
-        .needs(&[Need::Ability(Ability::Multiplexes)])
-        .when("during a turn of each of two sessions the second one's ends")
-        .then("the first goes on"),
-    Case::derived("H-TRN-09", "turn.7", "an input during a turn", during_a_turn)
-        .when("a second input while a turn runs")
-        .then("it reaches the adapter exactly once, and each input has one end"),
+    Case::derived(
+        "H-TRN-08",
+        "session.3",
+        "the end of another session's turn",
+        other_session,
+    )
+    .needs(&[Need::Ability(Ability::Multiplexes)])
+    .when("during a turn of each of two sessions the second one's ends")
+    .then("the first goes on"),
+    Case::derived(
+        "H-TRN-09",
+        "turn.7",
+        "an input during a turn",
+        during_a_turn,
+    )
+    .when("a second input while a turn runs")
+    .then("it reaches the adapter exactly once, and each input has one end"),
     Case::derived("H-TRN-10", "turn.1", "an empty input", empty_input)
         .should()
         .when("an input whose content is empty")
@@ -52,7 +72,12 @@ pub(in crate::cases) static CASES: &[Case] = &[
 fn one_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "hello"], ["complete"]]))?;
-    t.expect(from, &s, "turn.complete", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
+    t.expect(
+        from,
+        &s,
+        "turn.complete",
+        t.bounds.deadline.max(t.bounds.secs(5.0)),
+    )?;
     t.demand_end(&s, from, "hello")?;
     t.demand_ends(&s, 1)
 }
@@ -60,38 +85,71 @@ fn one_end(t: &mut Trial<'_>) -> Outcome {
 fn not_before(t: &mut Trial<'_>) -> Outcome {
     t.open_known()?;
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["say", "early"], ["delay", 3000], ["complete"]]))?;
+    let from = t.instruct(
+        &s,
+        &json!([["say", "early"], ["delay", 3000], ["complete"]]),
+    )?;
     t.expect(from, &s, "output", t.bounds.secs(1.5))?;
     let end = t.end_of(&s, from)?.end;
     let lower = t.lower(&s)?;
     match t.wait_written(0, &lower, "turn.complete", t.bounds.secs(6.0)) {
         Some(said) if said.at <= end.at => Ok(()),
-        _ => t.fail("the end of the turn after the adapter's `turn.complete`", "it comes before"),
+        _ => t.fail(
+            "the end of the turn after the adapter's `turn.complete`",
+            "it comes before",
+        ),
     }
 }
 
 fn output_before_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let word = |n: usize| format!("{n} ");
-    let mut messages: Vec<Value> = (0..200).map(|n| json!({"type":"output","content":word(n)})).collect();
+    let mut messages: Vec<Value> = (0..200)
+        .map(|n| json!({"type":"output","content":word(n)}))
+        .collect();
     messages.push(json!({"type":"turn.complete"}));
-    t.demand_answer(&s, &json!([["many", messages]]), &(0..200).map(word).collect::<String>())
+    t.demand_answer(
+        &s,
+        &json!([["many", messages]]),
+        &(0..200).map(word).collect::<String>(),
+    )
 }
 
 fn stray_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    t.act(&s, &json!([["complete"], ["emit", {"type":"turn.complete"}]]))?;
+    t.act(
+        &s,
+        &json!([["complete"], ["emit", {"type":"turn.complete"}]]),
+    )?;
     // Read before the second input is written, or no host could tell whose it is.
     t.settle()?;
-    t.demand_answer(&s, &json!([["delay", 700], ["say", "late"], ["complete"]]), "late")?;
+    t.demand_answer(
+        &s,
+        &json!([["delay", 700], ["say", "late"], ["complete"]]),
+        "late",
+    )?;
     t.demand_ends(&s, 2)
 }
 
 fn idle_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    t.act(&s, &json!([["complete"], ["delay", 150], ["complete"], ["complete"], ["pid"]]))?;
-    if t.wait_logged(0, t.bounds.secs(20.0), |act| act["ev"] == "pid").is_none() {
-        return t.late("the adapter can write `turn.complete`", "no one reads its stdout");
+    t.act(
+        &s,
+        &json!([
+            ["complete"],
+            ["delay", 150],
+            ["complete"],
+            ["complete"],
+            ["pid"]
+        ]),
+    )?;
+    if t.wait_logged(0, t.bounds.secs(20.0), |act| act["ev"] == "pid")
+        .is_none()
+    {
+        return t.late(
+            "the adapter can write `turn.complete`",
+            "no one reads its stdout",
+        );
     }
     // Read before the next input is written, or no host could tell whose they are.
     t.demand_ends(&s, 1)?;
@@ -131,13 +189,22 @@ fn other_session(t: &mut Trial<'_>) -> Outcome {
     let from_b = t.begin_busy(&b)?;
     let from_a = t.instruct(
         &a,
-        &json!([["to", b.id(), [["complete"]]], ["until", "ended"], ["say", "still"], ["complete"]]),
+        &json!([
+            ["to", b.id(), [["complete"]]],
+            ["until", "ended"],
+            ["say", "still"],
+            ["complete"]
+        ]),
     )?;
     let end_b = t.end_of(&b, from_b)?.end;
     t.cue("ended")?;
     let turn_a = t.end_of(&a, from_a)?;
     t.demand_text(&turn_a, "still")?;
-    t.demand(end_b.index < turn_a.end.index, "the turn of the first goes on", "it ended with the other")?;
+    t.demand(
+        end_b.index < turn_a.end.index,
+        "the turn of the first goes on",
+        "it ended with the other",
+    )?;
     t.demand_ends(&a, 2)?;
     t.demand_ends_now(&b, 1)
 }
@@ -151,11 +218,19 @@ fn during_a_turn(t: &mut Trial<'_>) -> Outcome {
     let turn = t.end_of(&s, second)?;
     t.demand_ends(&s, 2)?;
     let lower = t.lower(&s)?;
-    let times = t.told(&lower, "user.input").iter().filter(|seen| seen.text("content") == token).count();
+    let times = t
+        .told(&lower, "user.input")
+        .iter()
+        .filter(|seen| seen.text("content") == token)
+        .count();
     if times == 0 && !turn.on_channel("system").is_empty() {
         return Ok(());
     }
-    t.demand(times == 1, "the second input reaches the adapter once", format!("{times} times"))
+    t.demand(
+        times == 1,
+        "the second input reaches the adapter once",
+        format!("{times} times"),
+    )
 }
 
 fn empty_input(t: &mut Trial<'_>) -> Outcome {

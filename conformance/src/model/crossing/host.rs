@@ -16,7 +16,14 @@ impl Play {
             } else {
                 json!({"type": "session.start", "session_id": id})
             };
-            self.talks.insert(id, Talk { rich, host_open: true, ..Talk::default() });
+            self.talks.insert(
+                id,
+                Talk {
+                    rich,
+                    host_open: true,
+                    ..Talk::default()
+                },
+            );
             return self.host_writes(start);
         }
         let Some(id) = self.pick() else { return };
@@ -24,7 +31,10 @@ impl Play {
         let approved = self.dice.one_in(2);
         let steer = self.dice.one_in(4);
         let named = self.dice.one_in(2);
-        let talk = self.talks.get_mut(&id).expect("a talk stays until it is removed");
+        let talk = self
+            .talks
+            .get_mut(&id)
+            .expect("a talk stays until it is removed");
         if !talk.host_open {
             return;
         }
@@ -50,7 +60,11 @@ impl Play {
             }
             5 | 6 => {
                 let mut stop = json!({"type": "stop", "session_id": id});
-                let turn = if talk.rich && named { talk.host_turns.back() } else { talk.host_turns.front() };
+                let turn = if talk.rich && named {
+                    talk.host_turns.back()
+                } else {
+                    talk.host_turns.front()
+                };
                 let turn = turn.cloned();
                 if talk.rich
                     && named
@@ -69,14 +83,20 @@ impl Play {
                         "request_id": request, "approved": approved}));
                 }
             }
-            10 if talk.ready_seen => self.host_writes(json!({"type": "flow.pause", "session_id": id})),
-            11 | 12 if talk.ready_seen => self.host_writes(json!({"type": "flow.resume", "session_id": id})),
+            10 if talk.ready_seen => {
+                self.host_writes(json!({"type": "flow.pause", "session_id": id}))
+            }
+            11 | 12 if talk.ready_seen => {
+                self.host_writes(json!({"type": "flow.resume", "session_id": id}))
+            }
             13 if talk.ready_seen => {
                 self.probes += 1;
                 let nonce = format!("probe-{}", self.probes);
                 self.host_writes(json!({"type": "ping", "session_id": "", "nonce": nonce}));
             }
-            14 if talk.ready_seen => self.host_writes(json!({"type": "session.update", "session_id": id})),
+            14 if talk.ready_seen => {
+                self.host_writes(json!({"type": "session.update", "session_id": id}))
+            }
             15 if named => {
                 talk.host_open = false;
                 self.host_writes(json!({"type": "session.close", "session_id": id}));
@@ -87,7 +107,10 @@ impl Play {
 
     /// The denials that [permission.3] asks for.
     fn host_denies(&mut self, id: &str, turn: Option<&String>) {
-        let talk = self.talks.get_mut(id).expect("a talk stays until it is removed");
+        let talk = self
+            .talks
+            .get_mut(id)
+            .expect("a talk stays until it is removed");
         let settled: Vec<_> = talk
             .host_pending
             .extract_if(.., |_, of| of.as_ref() == turn)
@@ -100,12 +123,16 @@ impl Play {
     }
 
     pub(super) fn deliver_up(&mut self) {
-        let Some(message) = self.up.pop_front() else { return };
+        let Some(message) = self.up.pop_front() else {
+            return;
+        };
         if self.seat == Seat::Host {
             self.record(Side::Adapter, &message);
         }
         let id = field(&message, "session_id").to_owned();
-        let Some(talk) = self.talks.get_mut(&id).filter(|talk| talk.host_open) else { return };
+        let Some(talk) = self.talks.get_mut(&id).filter(|talk| talk.host_open) else {
+            return;
+        };
         let request = field(&message, "request_id").to_owned();
         match field(&message, "type") {
             "session.ready" => talk.ready_seen = true,

@@ -14,21 +14,33 @@ use crate::clauses::Level::Must;
 impl Session {
     pub(super) fn ready(&mut self, message: &Message, faults: &mut Faults, of_host: &mut Faults) {
         if self.agreement != Agreement::Unknown {
-            return add(faults, "ext.2", Must, "session.ready is not the first message of its session");
+            return add(
+                faults,
+                "ext.2",
+                Must,
+                "session.ready is not the first message of its session",
+            );
         }
         let Some(offered) = self.offered else {
             self.agreement = Agreement::Core;
             return;
         };
         let mut agreed = Extensions::default();
-        for name in get(message, "extensions").and_then(Value::as_array).into_iter().flatten() {
+        for name in get(message, "extensions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             let Some(name) = name.as_str() else { continue };
             match Extension::named(name).filter(|&extension| offered.has(extension)) {
                 Some(extension) => agreed.insert(extension),
                 None if self.offered_names.iter().any(|offered| offered == name) => {}
-                None => {
-                    add(faults, "ext.2", Must, format!("session.ready lists {name:?}, which was not offered"))
-                }
+                None => add(
+                    faults,
+                    "ext.2",
+                    Must,
+                    format!("session.ready lists {name:?}, which was not offered"),
+                ),
             }
         }
         self.agreement = Agreement::On(agreed);
@@ -36,40 +48,75 @@ impl Session {
         if let (Some(theirs), Some(ours)) = (protocol, self.protocol)
             && theirs > ours
         {
-            add(faults, "ext.2", Must, format!("session.ready answers version {ours} by {theirs}"));
+            add(
+                faults,
+                "ext.2",
+                Must,
+                format!("session.ready answers version {ours} by {theirs}"),
+            );
         }
         self.input_modes(message);
         if self.nameless && agreed.has(Extension::Turns) {
-            add(of_host, "turn.9", Must, "user.input without turn_id, and turns were offered");
+            add(
+                of_host,
+                "turn.9",
+                Must,
+                "user.input without turn_id, and turns were offered",
+            );
         }
     }
 
     /// Whether the message was agreed on; its fields are judged one by one.
-    pub(super) fn may_say(&self, message: &Message, table: &'static Table, faults: &mut Faults) -> bool {
+    pub(super) fn may_say(
+        &self,
+        message: &Message,
+        table: &'static Table,
+        faults: &mut Faults,
+    ) -> bool {
         let negotiated = matches!(table.name, "session.ready" | "session.info");
         if negotiated && !matches!(self.agreement, Agreement::On(_)) {
             if table.name == "session.info" || self.offered.is_none() {
-                add(faults, "ext.2", Must, format!("{} in a core-only session", table.name));
+                add(
+                    faults,
+                    "ext.2",
+                    Must,
+                    format!("{} in a core-only session", table.name),
+                );
             }
             return false;
         }
         if !allows(table.gate, self.agreed()) {
-            add(faults, "ext.2", Must, format!("{} was not agreed on", table.name));
+            add(
+                faults,
+                "ext.2",
+                Must,
+                format!("{} was not agreed on", table.name),
+            );
             return false;
         }
         for (name, gate) in gated(message, table) {
             if !allows(gate, self.agreed()) {
-                add(faults, "ext.2", Must, format!("{name} of {} was not agreed on", table.name));
+                add(
+                    faults,
+                    "ext.2",
+                    Must,
+                    format!("{name} of {} was not agreed on", table.name),
+                );
             }
         }
         true
     }
 
     pub(super) fn input_modes(&mut self, message: &Message) {
-        let Some(modes) = get(message, "input_modes").and_then(Value::as_array) else { return };
+        let Some(modes) = get(message, "input_modes").and_then(Value::as_array) else {
+            return;
+        };
         if self.has(Extension::Turns) && modes.iter().all(Value::is_string) {
             let lists = |name| modes.iter().any(|mode| mode == name);
-            self.modes = InputModes { queue: lists("queue"), steer: lists("steer") };
+            self.modes = InputModes {
+                queue: lists("queue"),
+                steer: lists("steer"),
+            };
         }
     }
 }

@@ -3,11 +3,13 @@
 use super::super::extension::Extension::{
     Control, Events, Flow, Large, Options, Questions, Resume, Turns, Usage,
 };
-use super::Kind::{Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint};
+use super::Kind::{
+    Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint,
+};
 use super::{
-    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, LISTED_SESSIONS, MODELS, OF_USAGE,
-    OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, joined, of, optional, owed, pipe, required, with,
-    written,
+    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, LISTED_SESSIONS, MODELS,
+    OF_USAGE, OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, joined, of, optional, owed, pipe,
+    required, with, written,
 };
 use crate::clauses::Side::{Adapter, Host};
 
@@ -22,7 +24,10 @@ const FILE: &[Field] = &[
 
 /// What `session.ready` and `session.info` say of a session.
 const INFO: &[Field] = &[
-    optional("adapter", Object(&[required("name", Text), optional("version", Text)])),
+    optional(
+        "adapter",
+        Object(&[required("name", Text), optional("version", Text)]),
+    ),
     optional("capabilities", CAPABILITIES),
     with(Turns, "input_modes", Strings),
     with(Resume, "native_session_id", Text),
@@ -36,12 +41,22 @@ const INFO: &[Field] = &[
     with(Options, "allowed_tools", Strings),
     with(Options, "denied_tools", Strings),
     with(Options, "models", MODELS),
-    with(Options, "modes", List(&[required("id", Text), optional("name", Text)])),
+    with(
+        Options,
+        "modes",
+        List(&[required("id", Text), optional("name", Text)]),
+    ),
     with(Options, "commands", COMMANDS),
 ];
 
-const READY: [Field; 3 + INFO.len()] =
-    joined(&[optional("protocol", Uint), optional("extensions", Strings), optional("max_line", Uint)], INFO);
+const READY: [Field; 3 + INFO.len()] = joined(
+    &[
+        optional("protocol", Uint),
+        optional("extensions", Strings),
+        optional("max_line", Uint),
+    ],
+    INFO,
+);
 
 /// Every type of message.
 pub(crate) const TABLES: &[Table] = &[
@@ -57,7 +72,11 @@ pub(crate) const TABLES: &[Table] = &[
             with(Large, "large", Any),
         ],
     ),
-    core("stop", Host, &[with(Turns, "turn_id", Id), with(Turns, "reason", REASON)]),
+    core(
+        "stop",
+        Host,
+        &[with(Turns, "turn_id", Id), with(Turns, "reason", REASON)],
+    ),
     core(
         "permission.response",
         Host,
@@ -119,12 +138,20 @@ pub(crate) const TABLES: &[Table] = &[
     core("session.close", Host, &[]),
     core("file.input", Host, FILE),
     // Core, adapter to host (section 4.2).
-    core("output", Adapter, &[required("content", Text), optional("channel", Text)]),
+    core(
+        "output",
+        Adapter,
+        &[required("content", Text), optional("channel", Text)],
+    ),
     core(
         "turn.complete",
         Adapter,
         &[
-            with(Turns, "status", OneOf(&["completed", "stopped", "failed", "refused", "limit"])),
+            with(
+                Turns,
+                "status",
+                OneOf(&["completed", "stopped", "failed", "refused", "limit"]),
+            ),
             with(Turns, "stop_reason", Text),
             with(Turns, "error", ERROR),
             with(Turns, "delivered", OneOf(&["yes", "no", "unknown"])),
@@ -165,7 +192,10 @@ pub(crate) const TABLES: &[Table] = &[
                 List(&[
                     required("id", Text),
                     optional("label", Text),
-                    optional("kind", OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"])),
+                    optional(
+                        "kind",
+                        OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"]),
+                    ),
                 ]),
             ),
         ],
@@ -179,7 +209,11 @@ pub(crate) const TABLES: &[Table] = &[
         Turns,
         "steer.result",
         Adapter,
-        &[written("message_id", Id), required("delivered", Bool), optional("reason", Text)],
+        &[
+            written("message_id", Id),
+            required("delivered", Bool),
+            optional("reason", Text),
+        ],
     ),
     // events.
     of(Events, "thinking", Adapter, &[required("content", Text)]),
@@ -268,7 +302,11 @@ pub(crate) const TABLES: &[Table] = &[
         Events,
         "error",
         Adapter,
-        &[optional("category", CATEGORY), required("message", Text), optional("fatal", Bool)],
+        &[
+            optional("category", CATEGORY),
+            required("message", Text),
+            optional("fatal", Bool),
+        ],
     ),
     of(
         Events,
@@ -283,7 +321,15 @@ pub(crate) const TABLES: &[Table] = &[
     ),
     // usage.
     of(Usage, "usage", Adapter, OF_USAGE),
-    of(Usage, "context.usage", Adapter, &[optional("used_tokens", Uint), optional("total_tokens", Uint)]),
+    of(
+        Usage,
+        "context.usage",
+        Adapter,
+        &[
+            optional("used_tokens", Uint),
+            optional("total_tokens", Uint),
+        ],
+    ),
     of(
         Usage,
         "compaction",
@@ -373,10 +419,17 @@ pub(crate) const TABLES: &[Table] = &[
                 List(&[
                     required("id", Text),
                     optional("label", Text),
-                    optional("kind", OneOf(&["text", "secret", "boolean", "number", "choice", "choices"])),
+                    optional(
+                        "kind",
+                        OneOf(&["text", "secret", "boolean", "number", "choice", "choices"]),
+                    ),
                     optional(
                         "choices",
-                        List(&[required("id", Text), optional("label", Text), optional("description", Text)]),
+                        List(&[
+                            required("id", Text),
+                            optional("label", Text),
+                            optional("description", Text),
+                        ]),
                     ),
                     optional("required", Bool),
                     optional("default", Any),
@@ -389,14 +442,23 @@ pub(crate) const TABLES: &[Table] = &[
         Questions,
         "input.response",
         Host,
-        &[required("request_id", Id), optional("values", Map(&Any)), optional("cancelled", Bool)],
+        &[
+            required("request_id", Id),
+            optional("values", Map(&Any)),
+            optional("cancelled", Bool),
+        ],
     ),
     // flow.
     of(Flow, "flow.pause", Host, &[]),
     of(Flow, "flow.resume", Host, &[]),
     // control.
     pipe(Gate::One(Control), "ping", Host, &[optional("nonce", Any)]),
-    pipe(Gate::One(Control), "pong", Adapter, &[optional("nonce", Any)]),
+    pipe(
+        Gate::One(Control),
+        "pong",
+        Adapter,
+        &[optional("nonce", Any)],
+    ),
     of(Control, "working", Adapter, &[]),
     of(
         Control,
@@ -405,18 +467,35 @@ pub(crate) const TABLES: &[Table] = &[
         &[
             optional(
                 "reason",
-                OneOf(&["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"]),
+                OneOf(&[
+                    "finished",
+                    "failed",
+                    "refused",
+                    "unknown_agent",
+                    "limit",
+                    "protocol",
+                    "shutdown",
+                ]),
             ),
             optional("error", ERROR),
         ],
     ),
-    of(Control, "permission.cancel", Adapter, &[required("request_id", Id), optional("reason", REASON)]),
+    of(
+        Control,
+        "permission.cancel",
+        Adapter,
+        &[required("request_id", Id), optional("reason", REASON)],
+    ),
     // The relay (section 12).
     pipe(
         Gate::Open,
         "agents.list",
         Host,
-        &[required("request_id", Id), optional("health", Bool), optional("sessions", Uint)],
+        &[
+            required("request_id", Id),
+            optional("health", Bool),
+            optional("sessions", Uint),
+        ],
     ),
     pipe(
         Gate::Open,

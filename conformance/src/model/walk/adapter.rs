@@ -20,8 +20,11 @@ impl Walk {
             AdapterKind::PermissionRequest,
             AdapterKind::PermissionCancel,
         ];
-        let kind =
-            if self.dice.one_in(2) { *self.dice.pick(&likely) } else { *self.dice.pick(AdapterKind::ALL) };
+        let kind = if self.dice.one_in(2) {
+            *self.dice.pick(&likely)
+        } else {
+            *self.dice.pick(AdapterKind::ALL)
+        };
         let seat = &self.seats[at];
         let rule = (self.rules.from_adapter)(seat.phase, kind);
         let mut message = message(kind.as_str(), SESSIONS[at]);
@@ -31,12 +34,24 @@ impl Walk {
             SessionRule::IgnoreUnknown => {
                 fill_adapter(&mut message, kind);
                 let stranger = seat.stranger;
-                self.say(Side::Adapter, &message, if stranger { &["session.5"] } else { &["msg.1"] })
+                self.say(
+                    Side::Adapter,
+                    &message,
+                    if stranger { &["session.5"] } else { &["msg.1"] },
+                )
             }
             SessionRule::IgnoreLate => {
                 fill_adapter(&mut message, kind);
                 let by_adapter = seat.closed_by_adapter;
-                self.say(Side::Adapter, &message, if by_adapter { &["session.8"] } else { &["session.4"] })
+                self.say(
+                    Side::Adapter,
+                    &message,
+                    if by_adapter {
+                        &["session.8"]
+                    } else {
+                        &["session.4"]
+                    },
+                )
             }
             _ if !seat.rich && !kind.extensions().is_empty() => Ok(()),
             SessionRule::Close => {
@@ -46,7 +61,11 @@ impl Walk {
                 let open = self.seats[at].running().is_some();
                 self.seats[at].closed_by_adapter = true;
                 self.close(at)?;
-                self.say(Side::Adapter, &message, if open { &["session.8"] } else { &[] })
+                self.say(
+                    Side::Adapter,
+                    &message,
+                    if open { &["session.8"] } else { &[] },
+                )
             }
             SessionRule::Accept => self.adapter_says(at, kind, message),
             SessionRule::Open | SessionRule::IgnoreRepeated => {
@@ -62,7 +81,9 @@ impl Walk {
                 self.emit(at, kind, message)
             }
             AdapterKind::TurnComplete => self.complete(at, message),
-            AdapterKind::PermissionRequest | AdapterKind::InputRequest => self.ask(at, kind, message),
+            AdapterKind::PermissionRequest | AdapterKind::InputRequest => {
+                self.ask(at, kind, message)
+            }
             AdapterKind::PermissionCancel => {
                 let index = self.dice.below(REQUESTS.len());
                 put(&mut message, "request_id", REQUESTS[index]);
@@ -106,7 +127,9 @@ impl Walk {
             }
             Some(turn) => {
                 put(&mut message, "turn_id", &seat.turns[turn].id);
-                let first_stopped = seat.running().is_some_and(|first| seat.turns[first].stopped);
+                let first_stopped = seat
+                    .running()
+                    .is_some_and(|first| seat.turns[first].stopped);
                 if (self.rules.turn)(seat.turns[turn].phase, TurnStep::Emit).is_err() {
                     expected = &["turn.2"];
                 } else if (self.rules.turn)(seat.served(turn), TurnStep::Emit).is_err()
@@ -121,7 +144,11 @@ impl Walk {
     }
 
     fn complete(&mut self, at: usize, mut message: Message) -> Step {
-        let turn = if self.seats[at].rich { self.any_turn(at) } else { self.seats[at].running() };
+        let turn = if self.seats[at].rich {
+            self.any_turn(at)
+        } else {
+            self.seats[at].running()
+        };
         let seat = &mut self.seats[at];
         let Some(turn) = turn else {
             let expected = if seat.rich {
@@ -137,13 +164,16 @@ impl Walk {
         if seat.rich {
             put(&mut message, "turn_id", &seat.turns[turn].id);
         }
-        let expected: &[&str] = match (self.rules.turn)(seat.turns[turn].phase, TurnStep::Complete) {
+        let expected: &[&str] = match (self.rules.turn)(seat.turns[turn].phase, TurnStep::Complete)
+        {
             Err(_) => &["turn.1"],
             Ok(after) => {
                 let jumped = (self.rules.turn)(seat.served(turn), TurnStep::Complete).is_err();
                 seat.turns[turn].phase = after;
                 seat.idle_stop = false;
-                seat.requests.iter_mut().for_each(|request| request.shaken |= !seat.rich);
+                seat.requests
+                    .iter_mut()
+                    .for_each(|request| request.shaken |= !seat.rich);
                 if jumped { &["turn.3"] } else { &[] }
             }
         };
@@ -153,7 +183,11 @@ impl Walk {
 
     fn ask(&mut self, at: usize, kind: AdapterKind, mut message: Message) -> Step {
         let index = self.dice.below(REQUESTS.len());
-        let turn = if self.seats[at].rich && self.dice.one_in(4) { None } else { self.seats[at].running() };
+        let turn = if self.seats[at].rich && self.dice.one_in(4) {
+            None
+        } else {
+            self.seats[at].running()
+        };
         let seat = &mut self.seats[at];
         let request = &mut seat.requests[index];
         let question = kind == AdapterKind::InputRequest;
@@ -170,8 +204,13 @@ impl Walk {
             RequestRule::Reject => &["permission.4"],
             RequestRule::Open => {
                 let shaken = seat.rich && turn.is_some_and(|turn| seat.turns[turn].stopped);
-                *request =
-                    Request { phase: RequestPhase::Pending, past: Past::Never, question, turn, shaken };
+                *request = Request {
+                    phase: RequestPhase::Pending,
+                    past: Past::Never,
+                    question,
+                    turn,
+                    shaken,
+                };
                 &[]
             }
             rule => return Err(format!("{rule:?} a request")),

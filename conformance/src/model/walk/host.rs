@@ -29,8 +29,19 @@ impl Walk {
         {
             return Ok(());
         }
-        let mut message = message(kind.as_str(), if rule == SessionRule::Pipe { "" } else { SESSIONS[at] });
-        let over: &[&str] = if seat.closed_by_host { &["session.4"] } else { &["session.8"] };
+        let mut message = message(
+            kind.as_str(),
+            if rule == SessionRule::Pipe {
+                ""
+            } else {
+                SESSIONS[at]
+            },
+        );
+        let over: &[&str] = if seat.closed_by_host {
+            &["session.4"]
+        } else {
+            &["session.8"]
+        };
         match rule {
             SessionRule::Pipe => {
                 put(&mut message, "request_id", "q-1");
@@ -67,7 +78,11 @@ impl Walk {
         if self.seats[at].rich {
             message.insert("extensions".to_owned(), names.clone().into());
         }
-        self.say(Side::Host, &message, if again { &["session.2"] } else { &[] })?;
+        self.say(
+            Side::Host,
+            &message,
+            if again { &["session.2"] } else { &[] },
+        )?;
         if !self.seats[at].rich {
             return Ok(());
         }
@@ -80,9 +95,13 @@ impl Walk {
     pub(super) fn close(&mut self, at: usize) -> Step {
         let seat = &mut self.seats[at];
         seat.phase = SessionPhase::Closed;
-        for turn in seat.turns.iter_mut().filter(|turn| turn.phase != TurnPhase::Ended) {
-            turn.phase =
-                (self.rules.turn)(turn.phase, TurnStep::Abort).map_err(|illegal| illegal.to_string())?;
+        for turn in seat
+            .turns
+            .iter_mut()
+            .filter(|turn| turn.phase != TurnPhase::Ended)
+        {
+            turn.phase = (self.rules.turn)(turn.phase, TurnStep::Abort)
+                .map_err(|illegal| illegal.to_string())?;
         }
         seat.requests = [UNASKED; 4];
         Ok(())
@@ -97,14 +116,20 @@ impl Walk {
                     put(&mut message, "turn_id", &id);
                 }
                 // It is on the wire, and so past the queue of the host.
-                let phase =
-                    (self.rules.turn)(TurnPhase::Queued, TurnStep::Begin).map_err(|i| i.to_string())?;
-                seat.turns.push(Turn { id, phase, stopped: false });
+                let phase = (self.rules.turn)(TurnPhase::Queued, TurnStep::Begin)
+                    .map_err(|i| i.to_string())?;
+                seat.turns.push(Turn {
+                    id,
+                    phase,
+                    stopped: false,
+                });
                 fill(&mut message, kind);
                 self.say(Side::Host, &message, &[])
             }
             HostKind::Stop => self.stop(at, message),
-            HostKind::PermissionResponse | HostKind::InputResponse => self.answer(at, kind, message),
+            HostKind::PermissionResponse | HostKind::InputResponse => {
+                self.answer(at, kind, message)
+            }
             _ => {
                 fill(&mut message, kind);
                 self.say(Side::Host, &message, &[])
@@ -129,8 +154,8 @@ impl Walk {
         };
         if let Some(turn) = turn {
             let turn = &mut seat.turns[turn];
-            turn.phase =
-                (self.rules.turn)(turn.phase, TurnStep::Stop).map_err(|illegal| illegal.to_string())?;
+            turn.phase = (self.rules.turn)(turn.phase, TurnStep::Stop)
+                .map_err(|illegal| illegal.to_string())?;
             turn.stopped |= turn.phase != TurnPhase::Ended;
         }
         self.say(Side::Host, &message, &[])?;
@@ -147,7 +172,11 @@ impl Walk {
                 }
                 request.phase = RequestPhase::Settled;
                 request.past = Past::Answered;
-                let kind = if request.question { "input.response" } else { "permission.response" };
+                let kind = if request.question {
+                    "input.response"
+                } else {
+                    "permission.response"
+                };
                 let mut message = message(kind, SESSIONS[at]);
                 put(&mut message, "request_id", id);
                 message.insert("approved".to_owned(), false.into());
@@ -164,8 +193,10 @@ impl Walk {
         if request.question != (kind == HostKind::InputResponse) {
             return Ok(());
         }
-        let expected: &[&str] = match ((self.rules.request)(request.phase, RequestStep::Answer), request.past)
-        {
+        let expected: &[&str] = match (
+            (self.rules.request)(request.phase, RequestStep::Answer),
+            request.past,
+        ) {
             (RequestRule::Settle, _) => &[],
             (RequestRule::Ignore, Past::Never) if approved => &["permission.3"],
             (RequestRule::Ignore, Past::Never | Past::Answered) => &["permission.2"],

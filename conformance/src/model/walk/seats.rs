@@ -25,8 +25,13 @@ pub(super) struct Request {
     pub(super) shaken: bool,
 }
 
-pub(super) const UNASKED: Request =
-    Request { phase: RequestPhase::Settled, past: Past::Never, question: false, turn: None, shaken: false };
+pub(super) const UNASKED: Request = Request {
+    phase: RequestPhase::Settled,
+    past: Past::Never,
+    question: false,
+    turn: None,
+    shaken: false,
+};
 
 pub(super) struct Seat {
     pub(super) phase: SessionPhase,
@@ -55,7 +60,9 @@ impl Seat {
     }
 
     pub(super) fn running(&self) -> Option<usize> {
-        self.turns.iter().position(|turn| turn.phase != TurnPhase::Ended)
+        self.turns
+            .iter()
+            .position(|turn| turn.phase != TurnPhase::Ended)
     }
 
     /// Where the turn stands for the adapter, which serves one at a time.

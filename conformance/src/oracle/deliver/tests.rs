@@ -11,10 +11,19 @@ struct Story(Vec<Record>);
 impl Story {
     fn begin() -> Self {
         let mut story = Self(Vec::new());
-        story.host(Link::Upper, &json!({"type":"session.start","session_id":"u"}));
-        story.host(Link::Lower(1), &json!({"type":"session.start","session_id":"l"}));
+        story.host(
+            Link::Upper,
+            &json!({"type":"session.start","session_id":"u"}),
+        );
+        story.host(
+            Link::Lower(1),
+            &json!({"type":"session.start","session_id":"l"}),
+        );
         let content = json!({"$stub":[],"as":"u"}).to_string();
-        story.host(Link::Lower(1), &json!({"type":"user.input","session_id":"l","content":content}));
+        story.host(
+            Link::Lower(1),
+            &json!({"type":"user.input","session_id":"l","content":content}),
+        );
         story
     }
 
@@ -26,23 +35,44 @@ impl Story {
     fn host(&mut self, link: Link, message: &Value) -> &mut Self {
         let bytes = wire::line_of(message);
         let parsed = Arc::new(Parsed::of(&bytes[..bytes.len() - 1]));
-        self.add(link, Event::Host { bytes: bytes.into(), parsed, intent: Intent::Valid });
+        self.add(
+            link,
+            Event::Host {
+                bytes: bytes.into(),
+                parsed,
+                intent: Intent::Valid,
+            },
+        );
         self
     }
 
     fn adapter(&mut self, link: Link, message: &Value) -> &mut Self {
         let bytes = message.to_string().into_bytes();
         let parsed = Arc::new(Parsed::of(&bytes));
-        self.add(link, Event::Adapter { bytes: bytes.into(), parsed, ended: true, intent: Intent::Valid });
+        self.add(
+            link,
+            Event::Adapter {
+                bytes: bytes.into(),
+                parsed,
+                ended: true,
+                intent: Intent::Valid,
+            },
+        );
         self
     }
 
     fn stub(&mut self, content: &str) -> &mut Self {
-        self.adapter(Link::Lower(1), &json!({"type":"output","session_id":"l","content":content}))
+        self.adapter(
+            Link::Lower(1),
+            &json!({"type":"output","session_id":"l","content":content}),
+        )
     }
 
     fn hub(&mut self, content: &str) -> &mut Self {
-        self.adapter(Link::Upper, &json!({"type":"output","session_id":"u","content":content}))
+        self.adapter(
+            Link::Upper,
+            &json!({"type":"output","session_id":"u","content":content}),
+        )
     }
 
     fn fence(&mut self) -> &mut Self {
@@ -62,13 +92,28 @@ impl Story {
 #[test]
 fn the_same_text_in_other_pieces_is_delivered() {
     let mut story = Story::begin();
-    story.stub("ab").stub("").stub("cd").hub("a").hub("bc").hub("").hub("d").fence();
+    story
+        .stub("ab")
+        .stub("")
+        .stub("cd")
+        .hub("a")
+        .hub("bc")
+        .hub("")
+        .hub("d")
+        .fence();
     assert_eq!(story.faults(), 0);
 }
 
 #[test]
 fn what_is_lost_swapped_changed_or_invented_is_found() {
-    for given in [&["a"][..], &["b", "a"], &["a", "B"], &["a", "b", "c"], &["b"], &["a", "a", "b"]] {
+    for given in [
+        &["a"][..],
+        &["b", "a"],
+        &["a", "B"],
+        &["a", "b", "c"],
+        &["b"],
+        &["a", "a", "b"],
+    ] {
         let mut story = Story::begin();
         story.stub("a").stub("b");
         for content in given {
@@ -92,12 +137,18 @@ fn what_came_after_the_last_fence_may_be_on_its_way() {
 fn a_close_drops_what_was_on_its_way_and_nothing_before() {
     let mut story = Story::begin();
     story.stub("a").stub("b").hub("a");
-    story.host(Link::Lower(1), &json!({"type":"session.close","session_id":"l"}));
+    story.host(
+        Link::Lower(1),
+        &json!({"type":"session.close","session_id":"l"}),
+    );
     story.fence();
     assert_eq!(story.faults(), 0);
     let mut story = Story::begin();
     story.stub("a").stub("b").hub("b");
-    story.host(Link::Lower(1), &json!({"type":"session.close","session_id":"l"}));
+    story.host(
+        Link::Lower(1),
+        &json!({"type":"session.close","session_id":"l"}),
+    );
     story.fence();
     assert_eq!(story.faults(), 1);
 }
@@ -105,7 +156,10 @@ fn a_close_drops_what_was_on_its_way_and_nothing_before() {
 #[test]
 fn what_is_said_after_the_close_goes_nowhere() {
     let mut story = Story::begin();
-    story.host(Link::Lower(1), &json!({"type":"session.close","session_id":"l"}));
+    story.host(
+        Link::Lower(1),
+        &json!({"type":"session.close","session_id":"l"}),
+    );
     story.stub("late").hub("late").fence();
     assert_eq!(story.faults(), 1);
 }
@@ -127,7 +181,10 @@ fn bursts_and_digests_stand_for_their_texts() {
     let burst = json!({"ev":"burst","from":1,"count":2,"size":10});
     let digest = json!({"ev":"out","bytes":5_100,"len":5_000,
         "sha256":Sha256::hash(long.as_bytes()).iter().map(|b| format!("{b:02x}")).collect::<String>()});
-    for (given, faults) in [(["00000001xx00000002xx", &long], 0), (["00000001xx00000003xx", &long], 1)] {
+    for (given, faults) in [
+        (["00000001xx00000002xx", &long], 0),
+        (["00000001xx00000003xx", &long], 1),
+    ] {
         let mut story = Story::begin();
         for summary in [&burst, &digest] {
             let message = json!({"type":"output","session_id":"l","content":"","$summary":summary});

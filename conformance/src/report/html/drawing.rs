@@ -23,15 +23,29 @@ const ADAPTERS: usize = 4;
 
 /// Draws the rows of a case.
 pub(super) fn svg(case: &CaseData) -> String {
-    let adapters = case.diagram.iter().filter_map(|row| row.adapter).max().unwrap_or_default().min(ADAPTERS);
+    let adapters = case
+        .diagram
+        .iter()
+        .filter_map(|row| row.adapter)
+        .max()
+        .unwrap_or_default()
+        .min(ADAPTERS);
     let mut lanes = match case.side {
         Side::Adapter => vec!["suite".to_owned(), "adapter".to_owned()],
         Side::Host => vec!["suite".to_owned(), "host".to_owned()],
     };
     lanes.extend((1..=adapters).map(|place| format!("adapter {place}")));
     let text_at = LEFT + (lanes.len() - 1) * LANE + 24;
-    let widest = case.diagram.iter().map(|row| beside(row).chars().count()).max().unwrap_or_default();
-    let (width, height) = (text_at + widest * 8 + 20, TOP + case.diagram.len() * STEP + 10);
+    let widest = case
+        .diagram
+        .iter()
+        .map(|row| beside(row).chars().count())
+        .max()
+        .unwrap_or_default();
+    let (width, height) = (
+        text_at + widest * 8 + 20,
+        TOP + case.diagram.len() * STEP + 10,
+    );
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"what happened in {}\">\n",
@@ -54,7 +68,9 @@ pub(super) fn svg(case: &CaseData) -> String {
 
 fn drawn(row: &Row, y: usize, text_at: usize) -> String {
     let bad = if row.mark.is_some() { " bad" } else { "" };
-    let upper = row.adapter.map_or(LEFT, |place| LEFT + place.min(ADAPTERS) * LANE);
+    let upper = row
+        .adapter
+        .map_or(LEFT, |place| LEFT + place.min(ADAPTERS) * LANE);
     // The arrows to an adapter of a host begin at the host, however many adapters stand between.
     let (from, to) = match row.adapter {
         None => (LEFT, LEFT + LANE),
@@ -70,7 +86,11 @@ fn drawn(row: &Row, y: usize, text_at: usize) -> String {
     let middle = (from + to) / 2;
     match row.way {
         Way::Here => {
-            let x = if row.adapter.is_some() { to } else { LEFT + LANE };
+            let x = if row.adapter.is_some() {
+                to
+            } else {
+                LEFT + LANE
+            };
             text.push_str(&format!(
                 "<circle class=\"tip{bad}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"/>\
                  <text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{label}</text>",
@@ -79,8 +99,16 @@ fn drawn(row: &Row, y: usize, text_at: usize) -> String {
             ));
         }
         Way::Down | Way::Up => {
-            let (tail, tip) = if row.way == Way::Down { (from, to) } else { (to, from) };
-            let back = if row.way == Way::Down { tip - 8 } else { tip + 8 };
+            let (tail, tip) = if row.way == Way::Down {
+                (from, to)
+            } else {
+                (to, from)
+            };
+            let back = if row.way == Way::Down {
+                tip - 8
+            } else {
+                tip + 8
+            };
             text.push_str(&format!(
                 "<line class=\"arrow{bad}\" x1=\"{tail}\" y1=\"{y}\" x2=\"{tip}\" y2=\"{y}\"/>\
                  <polygon class=\"tip{bad}\" points=\"{tip},{y} {back},{} {back},{}\"/>\

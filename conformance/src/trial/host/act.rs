@@ -16,7 +16,8 @@ impl Trial<'_> {
     ///
     /// When an action is wrong.
     pub(crate) fn instructions(session: &Session, actions: &Value) -> Outcome<String> {
-        stub::check_actions(actions).map_err(|error| Stop::Harness(format!("instructions: {error}")))?;
+        stub::check_actions(actions)
+            .map_err(|error| Stop::Harness(format!("instructions: {error}")))?;
         Ok(json!({"$stub":actions,"as":session.id()}).to_string())
     }
 
@@ -94,7 +95,12 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::act`], and a failure at another text.
-    pub(crate) fn demand_answer(&mut self, session: &Session, actions: &Value, wanted: &str) -> Outcome {
+    pub(crate) fn demand_answer(
+        &mut self,
+        session: &Session,
+        actions: &Value,
+        wanted: &str,
+    ) -> Outcome {
         let turn = self.act(session, actions)?;
         self.demand_text(&turn, wanted)
     }
@@ -125,7 +131,11 @@ impl Trial<'_> {
     /// The failure.
     pub(crate) fn demand_text(&self, turn: &TurnSeen, wanted: &str) -> Outcome {
         let text = turn.text();
-        self.demand(text == wanted, format!("the answer {}", shown(wanted)), shown(&text))
+        self.demand(
+            text == wanted,
+            format!("the answer {}", shown(wanted)),
+            shown(&text),
+        )
     }
 
     /// Demands that a core-only hub was told something in a turn, on channel `system` ([relay.7]).
@@ -135,7 +145,11 @@ impl Trial<'_> {
     /// The failure.
     pub(crate) fn demand_told(&self, turn: &TurnSeen, what: &str) -> Outcome {
         let told = !turn.on_channel("system").is_empty();
-        self.demand(told, format!("the hub learns {what}, on channel `system`"), "it is not")
+        self.demand(
+            told,
+            format!("the hub learns {what}, on channel `system`"),
+            "it is not",
+        )
     }
 }
 

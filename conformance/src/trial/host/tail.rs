@@ -43,9 +43,14 @@ impl Starts {
     /// The place of a start among all of the case, counted from 1; a new one comes last.
     fn place(&self, log: &Path, number: u32) -> u32 {
         let mut starts = self.lock();
-        let known = starts.iter().position(|start| start.number == number && start.log == log);
+        let known = starts
+            .iter()
+            .position(|start| start.number == number && start.log == log);
         let place = known.unwrap_or_else(|| {
-            starts.push(Start { log: log.to_owned(), number });
+            starts.push(Start {
+                log: log.to_owned(),
+                number,
+            });
             starts.len() - 1
         });
         u32::try_from(place + 1).unwrap_or(u32::MAX)
@@ -84,7 +89,11 @@ impl Tail {
         let state = Arc::<State>::default();
         let (log, told) = (path.clone(), Arc::clone(&state));
         let thread = thread::spawn(move || follow(&log, &history, &starts, &told));
-        Self { path, state, thread }
+        Self {
+            path,
+            state,
+            thread,
+        }
     }
 
     /// Waits until the history holds all that has been logged by now.
@@ -114,7 +123,9 @@ fn follow(path: &Path, history: &History, starts: &Starts, state: &State) {
         if file.is_none() {
             file = File::open(path).ok();
         }
-        let read = file.as_mut().map_or(0, |file| file.read(&mut buffer).unwrap_or(0));
+        let read = file
+            .as_mut()
+            .map_or(0, |file| file.read(&mut buffer).unwrap_or(0));
         splitter.take(&buffer[..read], |line| reader.record(line, history, starts));
         state.read.fetch_add(read as u64, Ordering::SeqCst);
         if read == 0 {
@@ -137,7 +148,10 @@ impl Clock {
     fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
         let part = |number: i64| u64::try_from(number).unwrap_or_default();
-        Self { instant: Instant::now(), nanos: part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec) }
+        Self {
+            instant: Instant::now(),
+            nanos: part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec),
+        }
     }
 
     fn at(&self, nanos: u64) -> Instant {
@@ -170,12 +184,20 @@ struct Reader {
 
 impl Reader {
     fn new(log: &Path) -> Self {
-        Self { log: log.to_owned(), clock: Clock::now(), partial: HashMap::new() }
+        Self {
+            log: log.to_owned(),
+            clock: Clock::now(),
+            partial: HashMap::new(),
+        }
     }
 
     fn record(&mut self, line: &[u8], history: &History, starts: &Starts) {
-        let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
-        let number = record["start"].as_u64().and_then(|number| u32::try_from(number).ok());
+        let Ok(record) = serde_json::from_slice::<Value>(line) else {
+            return;
+        };
+        let number = record["start"]
+            .as_u64()
+            .and_then(|number| u32::try_from(number).ok());
         let process = starts.place(&self.log, number.unwrap_or_default());
         let at = self.clock.at(record["t"].as_u64().unwrap_or_default());
         for event in self.events(process, record) {
@@ -199,7 +221,11 @@ impl Reader {
             "raw64" => self.raw(process, &data()),
             "raw" | "endless" => {
                 let ended = record["lf"] == true;
-                let rest = if ended { Partial::Known(Vec::new()) } else { Partial::Unknown };
+                let rest = if ended {
+                    Partial::Known(Vec::new())
+                } else {
+                    Partial::Unknown
+                };
                 self.partial.insert(process, rest);
                 vec![Event::Act(record)]
             }
@@ -207,13 +233,21 @@ impl Reader {
             "eof" => vec![Event::StdinClosed],
             "exit" => {
                 let mut events = self.cut(process);
-                let code = record["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+                let code = record["code"]
+                    .as_i64()
+                    .and_then(|code| i32::try_from(code).ok());
                 events.push(Event::Exited { code, signal: None });
                 events
             }
             "act" if text("name") == "abort" => {
                 let mut events = self.cut(process);
-                events.extend([Event::Act(record), Event::Exited { code: None, signal: Some(9) }]);
+                events.extend([
+                    Event::Act(record),
+                    Event::Exited {
+                        code: None,
+                        signal: Some(9),
+                    },
+                ]);
                 events
             }
             "act" if text("name") == "close_stdout" => {
@@ -237,7 +271,10 @@ impl Reader {
     fn raw(&mut self, process: u32, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for piece in wire::pieces(bytes) {
-            let partial = self.partial.entry(process).or_insert(Partial::Known(Vec::new()));
+            let partial = self
+                .partial
+                .entry(process)
+                .or_insert(Partial::Known(Vec::new()));
             let ended = piece.ends_with(b"\n");
             match partial {
                 Partial::Known(line) => {
@@ -266,7 +303,11 @@ fn host(line: &[u8], record: &Value) -> Event {
         bytes.push(b'\n');
     }
     let parsed = Arc::new(Parsed::lenient(line));
-    Event::Host { bytes: bytes.into(), parsed, intent: Intent::Valid }
+    Event::Host {
+        bytes: bytes.into(),
+        parsed,
+        intent: Intent::Valid,
+    }
 }
 
 fn adapter(line: &[u8], ended: Ended) -> Event {
@@ -275,7 +316,12 @@ fn adapter(line: &[u8], ended: Ended) -> Event {
         Parsed::Message(_) => Intent::Valid,
         Parsed::Blank | Parsed::Noise(_) => Intent::Deviant,
     };
-    Event::Adapter { bytes: line.into(), parsed, ended: ended == Ended::ByLf, intent }
+    Event::Adapter {
+        bytes: line.into(),
+        parsed,
+        ended: ended == Ended::ByLf,
+        intent,
+    }
 }
 
 /// Outputs that the log sums up: one message without its content, and the record that tells of it.
@@ -307,7 +353,10 @@ mod tests {
 
     fn read(records: &[Value]) -> Vec<Event> {
         let mut reader = Reader::new(Path::new("log"));
-        records.iter().flat_map(|record| reader.events(7, record.clone())).collect()
+        records
+            .iter()
+            .flat_map(|record| reader.events(7, record.clone()))
+            .collect()
     }
 
     fn lines(records: &[Value]) -> Vec<String> {
@@ -323,7 +372,10 @@ mod tests {
     #[test]
     fn raw_pieces_become_lines() {
         let text = |text: &str| json!({"ev":"raw","text":text});
-        assert_eq!(lines(&[text("{\"a\":"), text("1}\n\n{"), text("}\n")]), ["{\"a\":1}", "", "{}"]);
+        assert_eq!(
+            lines(&[text("{\"a\":"), text("1}\n\n{"), text("}\n")]),
+            ["{\"a\":1}", "", "{}"]
+        );
     }
 
     #[test]
@@ -344,7 +396,11 @@ mod tests {
             let record = json!({"ev":"eof","start":start,"pid":2}).to_string();
             readers[reader].record(record.as_bytes(), &history, &starts);
         }
-        let links: Vec<Link> = history.snapshot().iter().map(|record| record.link).collect();
+        let links: Vec<Link> = history
+            .snapshot()
+            .iter()
+            .map(|record| record.link)
+            .collect();
         assert_eq!(links, [1, 2, 3, 2, 1].map(Link::Lower));
     }
 
@@ -357,7 +413,13 @@ mod tests {
     #[test]
     fn instants_follow_the_stubs_clock() {
         let clock = Clock::now();
-        assert_eq!(clock.at(clock.nanos + 5) - clock.instant, Duration::from_nanos(5));
-        assert_eq!(clock.instant - clock.at(clock.nanos - 5), Duration::from_nanos(5));
+        assert_eq!(
+            clock.at(clock.nanos + 5) - clock.instant,
+            Duration::from_nanos(5)
+        );
+        assert_eq!(
+            clock.instant - clock.at(clock.nanos - 5),
+            Duration::from_nanos(5)
+        );
     }
 }

@@ -37,7 +37,11 @@ impl fmt::Display for Breach {
 
 /// All breaches between a frozen schema and today's.
 pub(super) fn breaches(then: &Value, now: &Value) -> Vec<Breach> {
-    let mut comparison = Comparison { then, now, breaches: Vec::new() };
+    let mut comparison = Comparison {
+        then,
+        now,
+        breaches: Vec::new(),
+    };
     let now_by_type = messages(now);
     for (kind, message) in messages(then) {
         match now_by_type.get(kind) {
@@ -50,7 +54,8 @@ pub(super) fn breaches(then: &Value, now: &Value) -> Vec<Breach> {
 
 fn messages(document: &Value) -> BTreeMap<&str, &Value> {
     let all = document["oneOf"].as_array().into_iter().flatten();
-    all.filter_map(|schema| Some((schema["properties"]["type"]["const"].as_str()?, schema))).collect()
+    all.filter_map(|schema| Some((schema["properties"]["type"]["const"].as_str()?, schema)))
+        .collect()
 }
 
 /// Whether a message falls with a value that is not understood, or only loses that value.
@@ -69,11 +74,18 @@ struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     fn add(&mut self, newer: Newer, at: &str, what: impl Into<String>) {
-        self.breaches.push(Breach { newer, at: at.to_owned(), what: what.into() });
+        self.breaches.push(Breach {
+            newer,
+            at: at.to_owned(),
+            what: what.into(),
+        });
     }
 
     fn compare(&mut self, at: &str, then: &'a Value, now: &'a Value, need: Need) {
-        assert!(at.len() < 512, "the schema holds itself at {at}, which this gate cannot compare");
+        assert!(
+            at.len() < 512,
+            "the schema holds itself at {at}, which this gate cannot compare"
+        );
         let (then, now) = (Shape::of(self.then, then), Shape::of(self.now, now));
         self.compare_types(at, &then, &now);
         self.compare_values(at, &then, &now, need);
@@ -84,28 +96,51 @@ impl<'a> Comparison<'a> {
             let Some(now_member) = now.members.get(name) else {
                 self.add(Newer::Reader, &at, "is no longer read");
                 if required {
-                    self.add(Newer::Writer, &at, "is required by an older reader, and no longer written");
+                    self.add(
+                        Newer::Writer,
+                        &at,
+                        "is required by an older reader, and no longer written",
+                    );
                 }
                 continue;
             };
             match (required, now.required.contains(name)) {
-                (true, false) => {
-                    self.add(Newer::Writer, &at, "is required by an older reader, and may be left out")
-                }
+                (true, false) => self.add(
+                    Newer::Writer,
+                    &at,
+                    "is required by an older reader, and may be left out",
+                ),
                 (false, true) => self.add(Newer::Reader, &at, "has become required"),
                 _ => {}
             }
-            let need = if required { Need::Required } else { Need::Optional };
+            let need = if required {
+                Need::Required
+            } else {
+                Need::Optional
+            };
             self.compare(&at, member, now_member, need);
         }
-        for name in now.required.iter().filter(|name| !then.members.contains_key(*name)) {
-            self.add(Newer::Reader, &format!("{at}.{name}"), "is new and required");
+        for name in now
+            .required
+            .iter()
+            .filter(|name| !then.members.contains_key(*name))
+        {
+            self.add(
+                Newer::Reader,
+                &format!("{at}.{name}"),
+                "is new and required",
+            );
         }
-        for (end, then, now) in [("[]", then.items, now.items), (".*", then.others, now.others)] {
+        for (end, then, now) in [
+            ("[]", then.items, now.items),
+            (".*", then.others, now.others),
+        ] {
             let at = format!("{at}{end}");
             match (then, now) {
                 (Some(then), Some(now)) => self.compare(&at, then, now, Need::Required),
-                (None, Some(_)) => self.add(Newer::Reader, &at, "was anything, and is not any more"),
+                (None, Some(_)) => {
+                    self.add(Newer::Reader, &at, "was anything, and is not any more")
+                }
                 (Some(_), None) => self.add(Newer::Writer, &at, "may be anything"),
                 (None, None) => {}
             }
@@ -115,7 +150,8 @@ impl<'a> Comparison<'a> {
     fn compare_types(&mut self, at: &str, then: &Shape<'_>, now: &Shape<'_>) {
         // An empty set is every type.
         let takes = |reader: &Shape<'_>, writer: &Shape<'_>| {
-            reader.types.is_empty() || !writer.types.is_empty() && writer.types.is_subset(&reader.types)
+            reader.types.is_empty()
+                || !writer.types.is_empty() && writer.types.is_subset(&reader.types)
         };
         let change = || format!("was of type {:?}, and is of {:?}", then.types, now.types);
         if !takes(now, then) {
@@ -125,13 +161,18 @@ impl<'a> Comparison<'a> {
             self.add(Newer::Writer, at, change());
         }
         if then.format != now.format {
-            let change = format!("was of format {:?}, and is of {:?}", then.format, now.format);
+            let change = format!(
+                "was of format {:?}, and is of {:?}",
+                then.format, now.format
+            );
             self.add(Newer::Reader, at, change.as_str());
             self.add(Newer::Writer, at, change);
         }
         if then.default != now.default {
-            let change =
-                format!("meant {:?} where it is left out, and means {:?}", then.default, now.default);
+            let change = format!(
+                "meant {:?} where it is left out, and means {:?}",
+                then.default, now.default
+            );
             self.add(Newer::Reader, at, change);
         }
     }
@@ -139,15 +180,24 @@ impl<'a> Comparison<'a> {
     fn compare_values(&mut self, at: &str, then: &Shape<'_>, now: &Shape<'_>, need: Need) {
         if !now.values.is_empty() {
             if then.values.is_empty() {
-                self.add(Newer::Reader, at, format!("was any text, and is one of {:?}", now.values));
+                self.add(
+                    Newer::Reader,
+                    at,
+                    format!("was any text, and is one of {:?}", now.values),
+                );
             }
             for value in then.values.difference(&now.values) {
                 self.add(Newer::Reader, at, format!("no longer takes {value:?}"));
             }
         }
         // Elsewhere an unknown value makes its own field absent ([msg.2]).
-        if need == Need::Required && !then.values.is_empty() && !now.values.is_subset(&then.values) {
-            self.add(Newer::Writer, at, format!("may be other than {:?}", then.values));
+        if need == Need::Required && !then.values.is_empty() && !now.values.is_subset(&then.values)
+        {
+            self.add(
+                Newer::Writer,
+                at,
+                format!("may be other than {:?}", then.values),
+            );
         }
     }
 
@@ -163,7 +213,11 @@ impl<'a> Comparison<'a> {
                 (Some(old), Some(new)) if name == "maxLength" => new < old,
                 (Some(old), Some(new)) => new > old,
             };
-            let newer = if tighter { Newer::Reader } else { Newer::Writer };
+            let newer = if tighter {
+                Newer::Reader
+            } else {
+                Newer::Writer
+            };
             self.add(newer, at, format!("had {name} {old:?}, and has {new:?}"));
         }
     }
@@ -193,7 +247,13 @@ impl<'a> Shape<'a> {
     fn take(&mut self, document: &'a Value, schema: &'a Value) {
         // `true` is any value.
         for (keyword, value) in schema.as_object().into_iter().flatten() {
-            let strings = || value.as_array().into_iter().flatten().filter_map(Value::as_str);
+            let strings = || {
+                value
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+            };
             match keyword.as_str() {
                 "title" | "description" => {}
                 "$ref" => {
@@ -201,11 +261,19 @@ impl<'a> Shape<'a> {
                     self.take(document, document.pointer(place).unwrap());
                 }
                 "anyOf" | "oneOf" => {
-                    value.as_array().into_iter().flatten().for_each(|schema| self.take(document, schema));
+                    value
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .for_each(|schema| self.take(document, schema));
                 }
-                "type" => {
-                    self.types.extend(value.as_str().into_iter().chain(strings()).filter(|of| *of != "null"))
-                }
+                "type" => self.types.extend(
+                    value
+                        .as_str()
+                        .into_iter()
+                        .chain(strings())
+                        .filter(|of| *of != "null"),
+                ),
                 "const" => self.values.extend(value.as_str()),
                 "enum" => self.values.extend(strings()),
                 "format" => self.format = value.as_str(),
@@ -215,7 +283,11 @@ impl<'a> Shape<'a> {
                 }
                 "properties" => {
                     self.members.extend(
-                        value.as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value)),
+                        value
+                            .as_object()
+                            .unwrap()
+                            .iter()
+                            .map(|(name, value)| (name.as_str(), value)),
                     );
                 }
                 "required" => self.required.extend(strings()),

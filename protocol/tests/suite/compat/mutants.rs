@@ -21,7 +21,10 @@ fn after(way: Way, change: impl Fn(&mut Value)) -> Vec<Breach> {
 /// The schema of one message type.
 fn message<'a>(document: &'a mut Value, kind: &str) -> &'a mut Value {
     let types = document["oneOf"].as_array_mut().unwrap();
-    types.iter_mut().find(|schema| schema["properties"]["type"]["const"] == kind).unwrap()
+    types
+        .iter_mut()
+        .find(|schema| schema["properties"]["type"]["const"] == kind)
+        .unwrap()
 }
 
 fn remove(list: &mut Value, wanted: impl Fn(&Value) -> bool) {
@@ -33,29 +36,43 @@ fn push(list: &mut Value, value: Value) {
 }
 
 fn assert_caught(breaches: &[Breach], wanted: &[(Newer, &str)]) {
-    let found: Vec<(Newer, &str)> = breaches.iter().map(|breach| (breach.newer, &*breach.at)).collect();
+    let found: Vec<(Newer, &str)> = breaches
+        .iter()
+        .map(|breach| (breach.newer, &*breach.at))
+        .collect();
     assert_eq!(found, wanted, "{breaches:#?}");
 }
 
 #[test]
 fn a_removed_member_is_caught() {
     let found = after(AdapterToHost, |now| {
-        message(now, "output")["properties"].as_object_mut().unwrap().remove("channel");
+        message(now, "output")["properties"]
+            .as_object_mut()
+            .unwrap()
+            .remove("channel");
     });
     assert_caught(&found, &[(Reader, "output.channel")]);
 
     let found = after(AdapterToHost, |now| {
         let output = message(now, "output");
-        output["properties"].as_object_mut().unwrap().remove("content");
+        output["properties"]
+            .as_object_mut()
+            .unwrap()
+            .remove("content");
         remove(&mut output["required"], |name| name == "content");
     });
-    assert_caught(&found, &[(Reader, "output.content"), (Writer, "output.content")]);
+    assert_caught(
+        &found,
+        &[(Reader, "output.content"), (Writer, "output.content")],
+    );
 }
 
 #[test]
 fn a_removed_type_is_caught() {
     let found = after(HostToAdapter, |now| {
-        remove(&mut now["oneOf"], |schema| schema["properties"]["type"]["const"] == "flow.pause");
+        remove(&mut now["oneOf"], |schema| {
+            schema["properties"]["type"]["const"] == "flow.pause"
+        });
     });
     assert_caught(&found, &[(Reader, "flow.pause")]);
 }
@@ -63,7 +80,9 @@ fn a_removed_type_is_caught() {
 #[test]
 fn a_narrowed_enumeration_is_caught() {
     let found = after(AdapterToHost, |now| {
-        remove(&mut now["$defs"]["Status"]["oneOf"], |value| value["const"] == "refused");
+        remove(&mut now["$defs"]["Status"]["oneOf"], |value| {
+            value["const"] == "refused"
+        });
     });
     assert_caught(&found, &[(Reader, "turn.complete.status")]);
 }
@@ -80,10 +99,15 @@ fn a_new_required_member_is_caught() {
 
 #[test]
 fn a_member_that_becomes_required_or_optional_is_caught() {
-    let found = after(AdapterToHost, |now| push(&mut message(now, "output")["required"], json!("channel")));
+    let found = after(AdapterToHost, |now| {
+        push(&mut message(now, "output")["required"], json!("channel"))
+    });
     assert_caught(&found, &[(Reader, "output.channel")]);
     let found = after(AdapterToHost, |now| {
-        remove(&mut message(now, "permission.request")["required"], |name| name == "tool");
+        remove(
+            &mut message(now, "permission.request")["required"],
+            |name| name == "tool",
+        );
     });
     assert_caught(&found, &[(Writer, "permission.request.tool")]);
 }
@@ -95,8 +119,14 @@ fn another_type_of_value_is_caught_in_the_order_that_it_breaks() {
             message(now, "output")["properties"]["content"]["type"] = types.clone()
         })
     };
-    assert_caught(&content(json!("integer")), &[(Reader, "output.content"), (Writer, "output.content")]);
-    assert_caught(&content(json!(["string", "array"])), &[(Writer, "output.content")]);
+    assert_caught(
+        &content(json!("integer")),
+        &[(Reader, "output.content"), (Writer, "output.content")],
+    );
+    assert_caught(
+        &content(json!(["string", "array"])),
+        &[(Writer, "output.content")],
+    );
     let found = after(HostToAdapter, |now| {
         message(now, "session.start")["properties"]["mcp_servers"] = json!({"type": "object"});
     });
@@ -123,7 +153,9 @@ fn other_lengths_of_ids_are_caught() {
 
 #[test]
 fn a_change_within_a_part_of_a_message_is_caught() {
-    let found = after(AdapterToHost, |now| push(&mut now["$defs"]["SessionEntry"]["required"], json!("cwd")));
+    let found = after(AdapterToHost, |now| {
+        push(&mut now["$defs"]["SessionEntry"]["required"], json!("cwd"))
+    });
     assert_caught(&found, &[(Reader, "sessions.list.result.entries[].cwd")]);
 }
 
@@ -140,7 +172,10 @@ fn what_older_peers_ignore_is_let_through() {
     let found = after(AdapterToHost, |now| {
         message(now, "turn.complete")["properties"]["mood"] = json!({"type": ["string", "null"]});
         now["$defs"]["Capabilities"]["properties"]["sings"] = json!({"type": ["boolean", "null"]});
-        push(&mut now["$defs"]["Status"]["oneOf"], json!({"const": "postponed", "type": "string"}));
+        push(
+            &mut now["$defs"]["Status"]["oneOf"],
+            json!({"const": "postponed", "type": "string"}),
+        );
         let mut added = message(now, "working").clone();
         added["properties"]["type"]["const"] = json!("resting");
         push(&mut now["oneOf"], added);
@@ -153,7 +188,8 @@ fn what_older_peers_ignore_is_let_through() {
 #[test]
 fn a_reader_that_understands_less_of_a_line_is_seen() {
     let then = json!({"type": "output", "list": [{"a": 1}], "content": "x"});
-    let more = json!({"type": "output", "list": [{"a": 1, "b": 2}], "content": "x", "channel": "stdout"});
+    let more =
+        json!({"type": "output", "list": [{"a": 1, "b": 2}], "content": "x", "channel": "stdout"});
     assert!(super::says_all(&more, &then));
     for less in [
         json!({"type": "output", "list": [{"a": 1}]}),

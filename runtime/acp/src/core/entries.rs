@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Channel, ErrorEvent, Fact, FileOutput, HostFact, RelayBody, RelayMessage,
-    SessionId, SessionsListResult, Stamp, ToolEnd, ToolUpdate,
+    AdapterBody, AdapterMessage, Channel, ErrorEvent, Fact, FileOutput, HostFact, RelayBody,
+    RelayMessage, SessionId, SessionsListResult, Stamp, ToolEnd, ToolUpdate,
 };
 
 use super::{Core, Out, Picture, is_of_pipe};
@@ -20,7 +20,12 @@ const DECLARES: Duration = Duration::from_secs(2);
 impl Core {
     /// Takes what an adapter says, or the relay as one.
     pub(super) fn adapter(&mut self, message: AdapterMessage, stamp: &Stamp, now: Instant) {
-        let AdapterMessage { session_id: id, turn_id, body, .. } = message;
+        let AdapterMessage {
+            session_id: id,
+            turn_id,
+            body,
+            ..
+        } = message;
         if is_of_pipe(&body) {
             if let AdapterBody::SessionsListResult(result) = body {
                 self.listed(result);
@@ -32,7 +37,9 @@ impl Core {
         }
         match body {
             AdapterBody::SessionInfo(info) => self.declared(&id, &info),
-            AdapterBody::SessionClosed(closed) => self.closed(&id, closed.reason, closed.error.as_ref()),
+            AdapterBody::SessionClosed(closed) => {
+                self.closed(&id, closed.reason, closed.error.as_ref())
+            }
             AdapterBody::TurnComplete(end) => self.turn_ended(&id, turn_id.as_ref(), &end),
             body @ (AdapterBody::PermissionRequest(_) | AdapterBody::InputRequest(_)) => {
                 self.requested(&id, body);
@@ -45,7 +52,12 @@ impl Core {
 
     /// Takes what only a relay with a journal says.
     pub(super) fn of_relay(&mut self, message: RelayMessage, stamp: &Stamp, now: Instant) {
-        let RelayMessage { session_id: id, turn_id, body, .. } = message;
+        let RelayMessage {
+            session_id: id,
+            turn_id,
+            body,
+            ..
+        } = message;
         if !self.heard(&id, stamp) {
             return;
         }
@@ -54,15 +66,23 @@ impl Core {
             RelayBody::SessionRefused(refused) => self.refused(&id, &refused, now),
             RelayBody::HostFact(fact) => self.fact(&id, &fact, now),
             RelayBody::TurnBegin(begin) => {
-                let shown =
-                    self.sessions.get(&id).is_some_and(|known| !known.is_own(begin.message_id.as_ref()));
+                let shown = self
+                    .sessions
+                    .get(&id)
+                    .is_some_and(|known| !known.is_own(begin.message_id.as_ref()));
                 if shown && !begin.content.is_empty() {
                     let message = begin.message_id.as_ref().map(|id| id.as_str());
-                    self.show(&id, &update::chunk("user_message_chunk", &begin.content, message));
+                    self.show(
+                        &id,
+                        &update::chunk("user_message_chunk", &begin.content, message),
+                    );
                 }
             }
             RelayBody::InputSteered(steered) => {
-                self.show(&id, &update::chunk("user_message_chunk", &steered.content, None));
+                self.show(
+                    &id,
+                    &update::chunk("user_message_chunk", &steered.content, None),
+                );
             }
             RelayBody::RequestDecided(decided) => self.settled(&id, &decided.request_id),
             RelayBody::InputResult(result) => {
@@ -90,7 +110,9 @@ impl Core {
 
     /// Whether a line is of a session that the client has open; notes the entry that it is.
     fn heard(&mut self, id: &SessionId, stamp: &Stamp) -> bool {
-        let Some(known) = self.sessions.get_mut(id) else { return false };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return false;
+        };
         if let Some(seq) = stamp.seq {
             known.seq = seq;
             known.epoch = stamp.epoch;
@@ -113,15 +135,27 @@ impl Core {
                     Channel::Stdout | Channel::System | Channel::Question => "agent_message_chunk",
                     Channel::Stderr | Channel::Tool | Channel::Other(_) => "agent_thought_chunk",
                 };
-                update::chunk(kind, &output.content, output.message_id.as_ref().map(|id| id.as_str()))
+                update::chunk(
+                    kind,
+                    &output.content,
+                    output.message_id.as_ref().map(|id| id.as_str()),
+                )
             }
             AdapterBody::Thinking(thinking) => {
                 let message = thinking.message_id.as_ref().map(|id| id.as_str());
                 update::chunk("agent_thought_chunk", &thinking.content, message)
             }
             AdapterBody::Message(message) => {
-                let kind = if message.role == "user" { "user_message_chunk" } else { "agent_message_chunk" };
-                update::chunk(kind, &message.content, message.message_id.as_ref().map(|id| id.as_str()))
+                let kind = if message.role == "user" {
+                    "user_message_chunk"
+                } else {
+                    "agent_message_chunk"
+                };
+                update::chunk(
+                    kind,
+                    &message.content,
+                    message.message_id.as_ref().map(|id| id.as_str()),
+                )
             }
             AdapterBody::ToolStart(start) => update::tool_start(&start),
             AdapterBody::ToolUpdate(update) => return self.tool_update(id, &update),
@@ -129,9 +163,13 @@ impl Core {
             AdapterBody::Plan(plan) => update::plan(&plan.entries),
             AdapterBody::FileOutput(file) => return self.file(id, file),
             AdapterBody::ContextUsage(usage) => {
-                let Some(known) = self.sessions.get_mut(id) else { return };
+                let Some(known) = self.sessions.get_mut(id) else {
+                    return;
+                };
                 known.facts.in_context(&usage);
-                let Some(update) = known.facts.usage_update() else { return };
+                let Some(update) = known.facts.usage_update() else {
+                    return;
+                };
                 update
             }
             AdapterBody::Error(error) => return self.error(id, &error),
@@ -142,7 +180,9 @@ impl Core {
     }
 
     fn tool_update(&mut self, id: &SessionId, said: &ToolUpdate) {
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         let call = &said.tool_call_id;
         let mut update = update::tool_update(call.as_str());
         if let Some(text) = &said.content {
@@ -165,7 +205,9 @@ impl Core {
     }
 
     fn tool_end(&mut self, id: &SessionId, end: &ToolEnd) {
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         let printed = known.tools.remove(&end.tool_call_id).unwrap_or_default();
         self.show(id, &update::tool_end(end, &printed));
     }
@@ -176,15 +218,26 @@ impl Core {
         }
         let name = file.file_name.unwrap_or_else(|| "file".to_owned());
         let mime = file.file_mime_type.unwrap_or_default();
-        let picture = Picture { session: id.clone(), path: file.file_path, name, mime };
+        let picture = Picture {
+            session: id.clone(),
+            path: file.file_path,
+            name,
+            mime,
+        };
         self.out.to_client.push(Out::Picture(picture));
     }
 
     /// Something went wrong that ends nothing.
     fn error(&mut self, id: &SessionId, error: &ErrorEvent) {
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         if known.changes.is_empty() {
-            let severity = if error.fatal == Some(true) { "error" } else { "warning" };
+            let severity = if error.fatal == Some(true) {
+                "error"
+            } else {
+                "warning"
+            };
             return self.notice(id, severity, &error.message);
         }
         // Who waits for a change learns it from that, once the values come that are in force.
@@ -203,7 +256,9 @@ impl Core {
     fn fact(&mut self, id: &SessionId, fact: &HostFact, now: Instant) {
         match fact.fact {
             Some(Fact::Opened) => {
-                let Some(known) = self.sessions.get_mut(id) else { return };
+                let Some(known) = self.sessions.get_mut(id) else {
+                    return;
+                };
                 if let Phase::Starting { opened, until, .. } = &mut known.phase {
                     (*opened, *until) = (true, Some(now + DECLARES));
                 }
@@ -225,7 +280,9 @@ impl Core {
             AdapterBody::InputRequest(request) => &request.request_id,
             _ => return,
         };
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         if known.asked.contains_key(request) {
             return;
         }
@@ -245,7 +302,9 @@ impl Core {
 
     /// A request is settled: the client need not answer it.
     fn settled(&mut self, id: &SessionId, request: &trunkline_protocol::RequestId) {
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         if let Phase::Joining(joining) = &mut known.phase {
             joining.open.remove(request);
         }
@@ -256,7 +315,9 @@ impl Core {
     }
 
     fn listed(&mut self, result: SessionsListResult) {
-        let Some(id) = self.lists.remove(&result.request_id) else { return };
+        let Some(id) = self.lists.remove(&result.request_id) else {
+            return;
+        };
         if let Some(why) = result.error {
             return self.answer(&id, Err(Refusal::params(why)));
         }

@@ -5,7 +5,8 @@ use std::{mem, time::Duration};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_protocol::{
-    AttachRefusal, ClosedReason, SessionAttached, SessionId, SessionInfo, SessionRefused, SessionState,
+    AttachRefusal, ClosedReason, SessionAttached, SessionId, SessionInfo, SessionRefused,
+    SessionState,
 };
 
 use super::{Core, turns::failure};
@@ -23,12 +24,15 @@ const UNSERVED: Duration = Duration::from_secs(60);
 impl Core {
     /// What the agent declares of itself.
     pub(super) fn declared(&mut self, id: &SessionId, info: &SessionInfo) {
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         let before = known.facts.clone();
         known.facts.take(info);
         // One answer is for one change. The host's own is empty, where it refuses one: the values stay.
-        let is_told =
-            |change: &Change| change.setting.told(info).is_some() || *info == SessionInfo::default();
+        let is_told = |change: &Change| {
+            change.setting.told(info).is_some() || *info == SessionInfo::default()
+        };
         let is_told = known.changes.front().is_some_and(is_told);
         let change = is_told.then(|| known.changes.pop_front()).flatten();
         let answer = change.map(|change| {
@@ -38,7 +42,9 @@ impl Core {
                 true if change.lists => Ok(json!({ "configOptions": known.facts.options() })),
                 true => Ok(json!({})),
                 false => {
-                    Err(Refusal::params(error.unwrap_or_else(|| format!("the agent stays with {told:?}"))))
+                    Err(Refusal::params(error.unwrap_or_else(|| {
+                        format!("the agent stays with {told:?}")
+                    })))
                 }
             };
             (change.id, result)
@@ -47,8 +53,9 @@ impl Core {
         let is_open = known.is_open();
         let mut news = Vec::new();
         if is_open {
-            let changed =
-                |new: Option<Value>, old: Option<Value>| new.filter(|new| old.as_ref() != Some(new));
+            let changed = |new: Option<Value>, old: Option<Value>| {
+                new.filter(|new| old.as_ref() != Some(new))
+            };
             if known.shows_modes {
                 news.extend(changed(facts.mode_update(), before.mode_update()));
             }
@@ -63,7 +70,8 @@ impl Core {
         if let Some((waiting, result)) = answer {
             self.answer(&waiting, result);
         }
-        let says_all = info.options_applied.is_some() || info.models.is_some() || info.modes.is_some();
+        let says_all =
+            info.options_applied.is_some() || info.models.is_some() || info.modes.is_some();
         let starts = self.sessions.get(id).map(|known| &known.phase);
         if says_all && matches!(starts, Some(Phase::Starting { opened: true, .. })) {
             self.has_opened(id);
@@ -72,8 +80,13 @@ impl Core {
 
     /// A new session is open for the client.
     pub(super) fn has_opened(&mut self, id: &SessionId) {
-        let Some(known) = self.sessions.get_mut(id) else { return };
-        let Phase::Starting { id: waiting, .. } = mem::replace(&mut known.phase, Phase::Open) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let Phase::Starting { id: waiting, .. } = mem::replace(&mut known.phase, Phase::Open)
+        else {
+            return;
+        };
         let mut told = known.opened();
         told.insert("sessionId".to_owned(), id.as_str().into());
         self.answer(&waiting, Ok(told.into()));
@@ -82,21 +95,33 @@ impl Core {
 
     /// Tells what the answer to the opening has no room for.
     fn tell_rest(&mut self, id: &SessionId) {
-        let Some(known) = self.sessions.get(id) else { return };
+        let Some(known) = self.sessions.get(id) else {
+            return;
+        };
         let facts = &known.facts;
-        let rest = [facts.commands_update(), facts.title_update(), facts.usage_update()];
+        let rest = [
+            facts.commands_update(),
+            facts.title_update(),
+            facts.usage_update(),
+        ];
         for update in rest.into_iter().flatten() {
             self.update(id, &update);
         }
     }
 
     pub(super) fn attached(&mut self, id: &SessionId, attached: &SessionAttached) {
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         known.epoch = known.epoch.or(Some(attached.epoch));
         known.unserved = None;
-        let Phase::Joining(joining) = &mut known.phase else { return };
+        let Phase::Joining(joining) = &mut known.phase else {
+            return;
+        };
         joining.last = Some(attached.last_seq);
-        joining.open.extend(attached.requests.iter().flatten().cloned());
+        joining
+            .open
+            .extend(attached.requests.iter().flatten().cloned());
         if attached.state == Some(SessionState::Closed) {
             // It can be read, and says so when it is asked for more.
             tracing::debug!("the session {id} is closed");
@@ -106,7 +131,9 @@ impl Core {
     /// Opens a session whose history has come.
     pub(super) fn caught_up(&mut self, id: &SessionId, now: Instant) {
         let _ = now;
-        let Some(known) = self.sessions.get_mut(id) else { return };
+        let Some(known) = self.sessions.get_mut(id) else {
+            return;
+        };
         let is_there = match &known.phase {
             Phase::Joining(joining) => joining.last.is_some_and(|last| known.seq >= last),
             Phase::Starting { .. } | Phase::Open => false,
@@ -114,7 +141,9 @@ impl Core {
         if !is_there {
             return;
         }
-        let Phase::Joining(joining) = mem::replace(&mut known.phase, Phase::Open) else { return };
+        let Phase::Joining(joining) = mem::replace(&mut known.phase, Phase::Open) else {
+            return;
+        };
         let told = known.opened();
         self.answer(&joining.id, Ok(told.into()));
         self.tell_rest(id);
@@ -129,7 +158,9 @@ impl Core {
         reason: Option<ClosedReason>,
         error: Option<&trunkline_protocol::Failure>,
     ) {
-        let Some(known) = self.sessions.get(id) else { return };
+        let Some(known) = self.sessions.get(id) else {
+            return;
+        };
         if matches!(known.phase, Phase::Joining(_)) {
             // Its history can be read.
             return;
@@ -160,10 +191,15 @@ impl Core {
             }
         }
         let code = match refused.reason {
-            Some(AttachRefusal::Unknown | AttachRefusal::Gone | AttachRefusal::Forbidden) => Code::NotFound,
+            Some(AttachRefusal::Unknown | AttachRefusal::Gone | AttachRefusal::Forbidden) => {
+                Code::NotFound
+            }
             _ => Code::Internal,
         };
-        let why = refused.message.clone().unwrap_or_else(|| "the host refuses the session".to_owned());
+        let why = refused
+            .message
+            .clone()
+            .unwrap_or_else(|| "the host refuses the session".to_owned());
         let why = Refusal::new(code, why);
         let waiting = match self.sessions.get(id).map(|known| &known.phase) {
             Some(Phase::Starting { id, .. }) => Some(id.clone()),

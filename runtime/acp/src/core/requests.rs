@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use trunkline_protocol::{
-    Json, PROTOCOL, RequestId, SessionClose, SessionDetach, SessionId, SessionStart, SessionsList, Stop,
-    StopReason,
+    Json, PROTOCOL, RequestId, SessionClose, SessionDetach, SessionId, SessionStart, SessionsList,
+    Stop, StopReason,
 };
 use uuid::Uuid;
 
@@ -22,7 +22,11 @@ impl Core {
     pub(super) fn request(&mut self, id: &Id, method: &str, params: &Value) -> Result<(), Refusal> {
         match method {
             "initialize" => self.initialize(id, params),
-            "authenticate" => return Err(Refusal::params("no authentication is needed, and there is none")),
+            "authenticate" => {
+                return Err(Refusal::params(
+                    "no authentication is needed, and there is none",
+                ));
+            }
             "session/new" => self.new_session(id, params)?,
             "session/load" => self.join(id, params, true)?,
             "session/resume" => self.join(id, params, false)?,
@@ -31,18 +35,25 @@ impl Core {
             "session/delete" => self.delete(id, params)?,
             "session/prompt" => self.prompt(id, params)?,
             "session/set_mode" => {
-                let value =
-                    params["modeId"].as_str().ok_or_else(|| Refusal::params("`modeId` is missing"))?;
+                let value = params["modeId"]
+                    .as_str()
+                    .ok_or_else(|| Refusal::params("`modeId` is missing"))?;
                 self.change(id, params, Setting::Mode, value, false)?;
             }
             "session/set_config_option" => {
                 let named = params["configId"].as_str().and_then(Setting::named);
                 let setting = named.ok_or_else(|| Refusal::params("there is no such option"))?;
                 let value = params["value"].as_str();
-                let value = value.ok_or_else(|| Refusal::params("`value` must be one of the option's"))?;
+                let value =
+                    value.ok_or_else(|| Refusal::params("`value` must be one of the option's"))?;
                 self.change(id, params, setting, value, true)?;
             }
-            _ => return Err(Refusal::new(Code::MethodNotFound, format!("{method:?} is not known"))),
+            _ => {
+                return Err(Refusal::new(
+                    Code::MethodNotFound,
+                    format!("{method:?} is not known"),
+                ));
+            }
         }
         Ok(())
     }
@@ -95,8 +106,13 @@ impl Core {
             mcp_servers: mcp_servers.clone(),
             ..SessionStart::default()
         };
-        let phase = Phase::Starting { id: id.clone(), opened: false, until: None };
-        self.sessions.insert(session.clone(), Session::new(phase, mcp_servers));
+        let phase = Phase::Starting {
+            id: id.clone(),
+            opened: false,
+            until: None,
+        };
+        self.sessions
+            .insert(session.clone(), Session::new(phase, mcp_servers));
         self.say_host(&session, start);
         Ok(())
     }
@@ -111,13 +127,21 @@ impl Core {
         let before = self.sessions.remove(&session);
         if before.as_ref().is_some_and(|session| !session.is_open()) {
             self.sessions.extend(before.map(|before| (session, before)));
-            return Err(Refusal::new(Code::InvalidRequest, "the session is being opened"));
+            return Err(Refusal::new(
+                Code::InvalidRequest,
+                "the session is being opened",
+            ));
         }
         if before.is_none() {
             self.has_room()?;
         }
-        let joining =
-            Joining { id: id.clone(), replays, last: None, open: Default::default(), to_ask: Vec::new() };
+        let joining = Joining {
+            id: id.clone(),
+            replays,
+            last: None,
+            open: Default::default(),
+            to_ask: Vec::new(),
+        };
         let mut new = Session::new(Phase::Joining(Box::new(joining)), mcp_servers.clone());
         if let Some(before) = before {
             // What waits goes on to wait.
@@ -125,7 +149,10 @@ impl Core {
             (new.asked, new.shows_modes) = (before.asked, before.shows_modes);
         }
         self.sessions.insert(session.clone(), new);
-        let attach = trunkline_protocol::SessionAttach { mcp_servers, ..attach() };
+        let attach = trunkline_protocol::SessionAttach {
+            mcp_servers,
+            ..attach()
+        };
         self.say_hub(&session, attach);
         Ok(())
     }
@@ -172,7 +199,10 @@ impl Core {
 
     fn leave(&mut self, session: &SessionId) {
         self.stop(session);
-        self.detach(session, &Refusal::new(Code::Cancelled, "the session was closed"));
+        self.detach(
+            session,
+            &Refusal::new(Code::Cancelled, "the session was closed"),
+        );
     }
 
     fn change(
@@ -184,9 +214,18 @@ impl Core {
         lists: bool,
     ) -> Result<(), Refusal> {
         let session = self.opened(params)?;
-        let known = self.sessions.get_mut(&session).filter(|known| known.facts.has(setting, value));
-        let known = known.ok_or_else(|| Refusal::params(format!("the agent knows no {value:?}")))?;
-        let change = Change { id: id.clone(), setting, value: value.to_owned(), lists };
+        let known = self
+            .sessions
+            .get_mut(&session)
+            .filter(|known| known.facts.has(setting, value));
+        let known =
+            known.ok_or_else(|| Refusal::params(format!("the agent knows no {value:?}")))?;
+        let change = Change {
+            id: id.clone(),
+            setting,
+            value: value.to_owned(),
+            lists,
+        };
         known.changes.push_back(change);
         self.say_host(&session, setting.update(value.to_owned()));
         Ok(())
@@ -202,7 +241,11 @@ impl Core {
                 Phase::Joining(joining) => joining.id == *id,
                 Phase::Open => false,
             };
-            let turn = known.prompts.iter().find(|prompt| prompt.id == *id).map(|prompt| prompt.turn.clone());
+            let turn = known
+                .prompts
+                .iter()
+                .find(|prompt| prompt.id == *id)
+                .map(|prompt| prompt.turn.clone());
             (is || turn.is_some()).then(|| (session.clone(), turn))
         });
         match meant {
@@ -229,8 +272,14 @@ impl Core {
 
     /// Stops all turns of this client in a session, and denies what it was asked there.
     pub(super) fn stop(&mut self, session: &SessionId) {
-        let Some(known) = self.sessions.get(session) else { return };
-        let turns: Vec<_> = known.prompts.iter().map(|prompt| prompt.turn.clone()).collect();
+        let Some(known) = self.sessions.get(session) else {
+            return;
+        };
+        let turns: Vec<_> = known
+            .prompts
+            .iter()
+            .map(|prompt| prompt.turn.clone())
+            .collect();
         let asked: Vec<_> = known.asked.values().copied().collect();
         for turn in turns {
             self.stop_turn(session, turn);
@@ -242,8 +291,11 @@ impl Core {
     }
 
     fn stop_turn(&mut self, session: &SessionId, turn: trunkline_protocol::TurnId) {
-        let stop = Stop { reason: Some(StopReason::User) };
-        let message = trunkline_protocol::HostMessage::new(session.clone(), stop).of_turn(Some(turn));
+        let stop = Stop {
+            reason: Some(StopReason::User),
+        };
+        let message =
+            trunkline_protocol::HostMessage::new(session.clone(), stop).of_turn(Some(turn));
         self.say(&message);
     }
 
@@ -252,19 +304,24 @@ impl Core {
         let id = session_id(params)?;
         match self.sessions.get(&id) {
             Some(session) if session.is_open() => Ok(id),
-            Some(_) => Err(Refusal::new(Code::InvalidRequest, "the session is being opened")),
-            None => {
-                Err(Refusal::new(Code::NotFound, "the session is not open here; load or resume it first"))
-            }
+            Some(_) => Err(Refusal::new(
+                Code::InvalidRequest,
+                "the session is being opened",
+            )),
+            None => Err(Refusal::new(
+                Code::NotFound,
+                "the session is not open here; load or resume it first",
+            )),
         }
     }
 
     fn has_room(&self) -> Result<(), Refusal> {
         match self.sessions.len() < SESSIONS {
             true => Ok(()),
-            false => {
-                Err(Refusal::new(Code::Internal, format!("{SESSIONS} sessions are open; close some first")))
-            }
+            false => Err(Refusal::new(
+                Code::Internal,
+                format!("{SESSIONS} sessions are open; close some first"),
+            )),
         }
     }
 
@@ -276,7 +333,12 @@ impl Core {
     }
 
     fn folders(&self, value: &Value) -> Result<Vec<String>, Refusal> {
-        value.as_array().into_iter().flatten().map(|path| self.folder(path)).collect()
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|path| self.folder(path))
+            .collect()
     }
 }
 
@@ -285,9 +347,9 @@ fn mcp_servers(params: &Value) -> Result<Option<Json>, Refusal> {
     match &params["mcpServers"] {
         Value::Null => Ok(None),
         Value::Array(servers) if servers.is_empty() => Ok(None),
-        servers @ Value::Array(_) => {
-            Json::of(servers).map(Some).map_err(|error| Refusal::params(error.to_string()))
-        }
+        servers @ Value::Array(_) => Json::of(servers)
+            .map(Some)
+            .map_err(|error| Refusal::params(error.to_string())),
         _ => Err(Refusal::params("`mcpServers` must be a list")),
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use trunkline_protocol::{
-    AdapterBody, Category, Failure, FileInput, HostBody, HostMessage, MessageId, Meta, SessionId, Status,
-    TurnComplete, TurnId, UserInput,
+    AdapterBody, Category, Failure, FileInput, HostBody, HostMessage, MessageId, Meta, SessionId,
+    Status, TurnComplete, TurnId, UserInput,
 };
 use uuid::Uuid;
 
@@ -22,7 +22,9 @@ impl Core {
         let content::Prompt { text, files } = content::prompt(&params["prompt"])?;
         let folder = self.options.files.clone();
         if !files.is_empty() && folder.is_none() {
-            return Err(Refusal::params("files are not taken here: give them by a link"));
+            return Err(Refusal::params(
+                "files are not taken here: give them by a link",
+            ));
         }
         let mut paths = Vec::new();
         for (file, folder) in files.into_iter().zip(folder.iter().cycle()) {
@@ -39,14 +41,30 @@ impl Core {
             self.say_host(&session, input);
         }
         let fresh = || Uuid::new_v4().simple().to_string();
-        let internal = |error: trunkline_protocol::BadId| Refusal::new(Code::Internal, error.to_string());
+        let internal =
+            |error: trunkline_protocol::BadId| Refusal::new(Code::Internal, error.to_string());
         let turn = TurnId::new(fresh()).map_err(internal)?;
         let message_id = Some(MessageId::new(fresh()).map_err(internal)?);
-        let meta =
-            params.get("_meta").and_then(|meta| trunkline_protocol::Json::of(meta).ok()).and_then(Meta::new);
-        let Some(known) = self.sessions.get_mut(&session) else { return Ok(()) };
-        let input = UserInput { content: known.facts.meant(text), message_id, mode: None };
-        known.prompts.push_back(Prompt { id: id.clone(), turn, input, meta, files: paths, stored: false });
+        let meta = params
+            .get("_meta")
+            .and_then(|meta| trunkline_protocol::Json::of(meta).ok())
+            .and_then(Meta::new);
+        let Some(known) = self.sessions.get_mut(&session) else {
+            return Ok(());
+        };
+        let input = UserInput {
+            content: known.facts.meant(text),
+            message_id,
+            mode: None,
+        };
+        known.prompts.push_back(Prompt {
+            id: id.clone(),
+            turn,
+            input,
+            meta,
+            files: paths,
+            stored: false,
+        });
         let at = known.prompts.len() - 1;
         self.say_prompt(&session, at);
         Ok(())
@@ -54,8 +72,14 @@ impl Core {
 
     /// Says the inputs again of which it is not known whether the journal has them: one that it has counts once.
     pub(super) fn say_again(&mut self, session: &SessionId) {
-        let Some(known) = self.sessions.get(session) else { return };
-        let waiting = known.prompts.iter().enumerate().filter(|(_, prompt)| !prompt.stored);
+        let Some(known) = self.sessions.get(session) else {
+            return;
+        };
+        let waiting = known
+            .prompts
+            .iter()
+            .enumerate()
+            .filter(|(_, prompt)| !prompt.stored);
         let waiting: Vec<_> = waiting.map(|(at, _)| at).collect();
         for at in waiting {
             self.say_prompt(session, at);
@@ -63,26 +87,49 @@ impl Core {
     }
 
     fn say_prompt(&mut self, session: &SessionId, at: usize) {
-        let Some(prompt) = self.sessions.get(session).and_then(|known| known.prompts.get(at)) else { return };
+        let Some(prompt) = self
+            .sessions
+            .get(session)
+            .and_then(|known| known.prompts.get(at))
+        else {
+            return;
+        };
         let message = HostMessage {
             meta: prompt.meta.clone(),
-            ..HostMessage::new(session.clone(), prompt.input.clone()).of_turn(Some(prompt.turn.clone()))
+            ..HostMessage::new(session.clone(), prompt.input.clone())
+                .of_turn(Some(prompt.turn.clone()))
         };
         self.say(&message);
     }
 
     /// Answers the input whose turn has ended.
-    pub(super) fn turn_ended(&mut self, session: &SessionId, turn: Option<&TurnId>, end: &TurnComplete) {
-        let Some(known) = self.sessions.get_mut(session) else { return };
-        let is_news = end.usage.as_ref().is_some_and(|usage| known.facts.cost(usage));
-        let usage = known.facts.usage_update().filter(|_| is_news && known.is_shown());
+    pub(super) fn turn_ended(
+        &mut self,
+        session: &SessionId,
+        turn: Option<&TurnId>,
+        end: &TurnComplete,
+    ) {
+        let Some(known) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let is_news = end
+            .usage
+            .as_ref()
+            .is_some_and(|usage| known.facts.cost(usage));
+        let usage = known
+            .facts
+            .usage_update()
+            .filter(|_| is_news && known.is_shown());
         let prompt = turn.and_then(|turn| known.ended(turn));
         if let Some(usage) = usage {
             self.update(session, &usage);
         }
         if let Some(prompt) = prompt {
             self.out.stale.extend(prompt.files);
-            self.answer(&prompt.id, stop_reason(end).map(|reason| json!({ "stopReason": reason })));
+            self.answer(
+                &prompt.id,
+                stop_reason(end).map(|reason| json!({ "stopReason": reason })),
+            );
         }
     }
 
@@ -92,16 +139,25 @@ impl Core {
         let (method, asked, params) = match body {
             AdapterBody::PermissionRequest(request) => {
                 let (asked, params) = Permission::of(session, &request);
-                ("session/request_permission", Asked::Permission(asked), params)
+                (
+                    "session/request_permission",
+                    Asked::Permission(asked),
+                    params,
+                )
             }
-            AdapterBody::InputRequest(request) => match Question::of(session, &request).filter(|_| forms) {
-                Some((asked, params)) => ("elicitation/create", Asked::Question(asked), params),
-                None => {
-                    // The next prompt can answer it.
-                    self.update(session, &update::chunk("agent_message_chunk", &request.prompt, None));
-                    return self.say_host(session, ask::cancelled(request.request_id));
+            AdapterBody::InputRequest(request) => {
+                match Question::of(session, &request).filter(|_| forms) {
+                    Some((asked, params)) => ("elicitation/create", Asked::Question(asked), params),
+                    None => {
+                        // The next prompt can answer it.
+                        self.update(
+                            session,
+                            &update::chunk("agent_message_chunk", &request.prompt, None),
+                        );
+                        return self.say_host(session, ask::cancelled(request.request_id));
+                    }
                 }
-            },
+            }
             _ => return,
         };
         self.asks += 1;
@@ -115,7 +171,9 @@ impl Core {
 
     /// The client has answered, or never will.
     pub(super) fn answered(&mut self, number: u64, result: Result<Value, String>) {
-        let Some((session, asked)) = self.asked.remove(&number) else { return };
+        let Some((session, asked)) = self.asked.remove(&number) else {
+            return;
+        };
         if let Some(known) = self.sessions.get_mut(&session) {
             known.asked.remove(asked.request());
         }
@@ -139,15 +197,18 @@ fn stop_reason(end: &TurnComplete) -> Result<&'static str, Refusal> {
         (Status::Refused, None) => "refusal",
         (Status::Limit, Some(Category::ContextExhausted)) => "max_tokens",
         (Status::Limit, None | Some(Category::MaxTurns)) => "max_turn_requests",
-        (Status::Failed | Status::Refused | Status::Limit, _) => return Err(failure(end.error.as_ref())),
+        (Status::Failed | Status::Refused | Status::Limit, _) => {
+            return Err(failure(end.error.as_ref()));
+        }
     })
 }
 
 /// A failure as a client reads it.
 pub(super) fn failure(error: Option<&Failure>) -> Refusal {
     let message = error.and_then(|error| error.message.clone());
-    let message =
-        message.filter(|message| !message.is_empty()).unwrap_or_else(|| "the turn failed".to_owned());
+    let message = message
+        .filter(|message| !message.is_empty())
+        .unwrap_or_else(|| "the turn failed".to_owned());
     let category = error.and_then(|error| error.category);
     let code = match category {
         Some(Category::Auth) => Code::AuthRequired,
@@ -161,7 +222,11 @@ pub(super) fn failure(error: Option<&Failure>) -> Refusal {
     if let Some(at) = error.and_then(|error| error.retry_at.as_ref()) {
         data["retryAt"] = json!(at);
     }
-    Refusal { code, message, data: Some(Box::new(data)) }
+    Refusal {
+        code,
+        message,
+        data: Some(Box::new(data)),
+    }
 }
 
 #[cfg(test)]
@@ -176,15 +241,31 @@ mod tests {
             (Some(Status::Stopped), None, Ok("cancelled")),
             (Some(Status::Failed), Some(C::Cancelled), Ok("cancelled")),
             (Some(Status::Refused), None, Ok("refusal")),
-            (Some(Status::Refused), Some(C::PermissionDenied), Err(Code::Internal)),
+            (
+                Some(Status::Refused),
+                Some(C::PermissionDenied),
+                Err(Code::Internal),
+            ),
             (Some(Status::Limit), None, Ok("max_turn_requests")),
-            (Some(Status::Limit), Some(C::ContextExhausted), Ok("max_tokens")),
-            (Some(Status::Limit), Some(C::UsageLimit), Err(Code::Internal)),
+            (
+                Some(Status::Limit),
+                Some(C::ContextExhausted),
+                Ok("max_tokens"),
+            ),
+            (
+                Some(Status::Limit),
+                Some(C::UsageLimit),
+                Err(Code::Internal),
+            ),
             (Some(Status::Failed), None, Err(Code::Internal)),
             (Some(Status::Failed), Some(C::Auth), Err(Code::AuthRequired)),
         ] {
             let error = category.map(|category| Failure::new(category, "why"));
-            let end = TurnComplete { status, error, ..TurnComplete::default() };
+            let end = TurnComplete {
+                status,
+                error,
+                ..TurnComplete::default()
+            };
             let said = stop_reason(&end).map_err(|refusal| refusal.code);
             assert_eq!(said, reason, "{status:?} {category:?}");
         }

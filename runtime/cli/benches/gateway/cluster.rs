@@ -20,11 +20,18 @@ use crate::{
 };
 
 pub(crate) const ROWS: [(&str, fn()); 4] = [
-    ("cluster-one", || against_none("one server", &Servers::start(1, ""))),
-    ("cluster-sync", || {
-        against_none("one server that syncs always", &Servers::start(1, "sync_interval: always"))
+    ("cluster-one", || {
+        against_none("one server", &Servers::start(1, ""))
     }),
-    ("cluster-three-servers", || against_none("three servers", &Servers::start(3, ""))),
+    ("cluster-sync", || {
+        against_none(
+            "one server that syncs always",
+            &Servers::start(1, "sync_interval: always"),
+        )
+    }),
+    ("cluster-three-servers", || {
+        against_none("three servers", &Servers::start(3, ""))
+    }),
     ("cluster-three-hosts", three_hosts),
 ];
 
@@ -46,7 +53,10 @@ impl Servers {
         let ports = free_ports(count * 3);
         let (clients, others) = ports.split_at(count);
         let (routes, pages) = others.split_at(count);
-        let known: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        let known: Vec<_> = routes
+            .iter()
+            .map(|port| format!("nats://127.0.0.1:{port}"))
+            .collect();
         let children = (0..count)
             .map(|number| {
                 let own = folder.path().join(number.to_string());
@@ -73,15 +83,27 @@ impl Servers {
         for page in pages {
             until_healthy(*page);
         }
-        let urls: Vec<_> = clients.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
-        Self { children, urls: urls.join(","), _folder: folder }
+        let urls: Vec<_> = clients
+            .iter()
+            .map(|port| format!("nats://127.0.0.1:{port}"))
+            .collect();
+        Self {
+            children,
+            urls: urls.join(","),
+            _folder: folder,
+        }
     }
 }
 
 /// Ports that no one listens at.
 fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+    let listeners: Vec<_> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    listeners
+        .iter()
+        .map(|listener| listener.local_addr().unwrap().port())
+        .collect()
 }
 
 /// Waits until a server says on its own page that it can be used.
@@ -122,7 +144,9 @@ fn turns(clients: [&mut Client; 2]) -> [Vec<Duration>; 2] {
     for (client, times) in clients.into_iter().zip(&mut times) {
         let path = format!("/v1/sessions/{}/inputs?wait=end", client.open());
         for _ in 0..ASKED / ROUNDS {
-            times.push(timed(|| drop(client.ask("POST", &path, "{\"content\":\"1\"}"))));
+            times.push(timed(|| {
+                drop(client.ask("POST", &path, "{\"content\":\"1\"}"))
+            }));
         }
     }
     times
@@ -144,15 +168,26 @@ fn against_none(what: &str, servers: &Servers) {
             open_beside.push(timed(|| drop(client_beside.open())));
         }
     }
-    println!("{what}: a turn {}; alone {} (must be 1 ms more at most)", times(&turn[0]), times(&turn[1]));
-    println!("{what}: opening a session {} (must 5); alone {}", times(&open), times(&open_beside));
+    println!(
+        "{what}: a turn {}; alone {} (must be 1 ms more at most)",
+        times(&turn[0]),
+        times(&turn[1])
+    );
+    println!(
+        "{what}: opening a session {} (must 5); alone {}",
+        times(&open),
+        times(&open_beside)
+    );
     // The name of a daemon that was killed is free only when its lease has ended.
     let rounds: Vec<_> = (0..ROUNDS)
         .map(|round| {
             let server = Daemon::of_cluster(&servers.urls, &format!("a-{round}"));
             let turns = if what == "one server" { TURNS } else { FEW };
             let ours = flight::begun(&mut Socket::of(&server), &prefix(), turns);
-            (ours, flight::begun(&mut Socket::of(&Daemon::up()), "s", TURNS))
+            (
+                ours,
+                flight::begun(&mut Socket::of(&Daemon::up()), "s", TURNS),
+            )
         })
         .collect();
     let (one, alone) = rounds[ROUNDS / 2];
@@ -182,8 +217,14 @@ fn three_hosts() {
         owner.push((fly(&hosts, 0), one));
         any.push((fly(&hosts, 1), one));
     }
-    println!("three hosts, each client at its sessions' host, × one host: {} (must 0.9)", ratio(&owner));
-    println!("three hosts, each client at another host, × one host: {} (must 0.3)", ratio(&any));
+    println!(
+        "three hosts, each client at its sessions' host, × one host: {} (must 0.9)",
+        ratio(&owner)
+    );
+    println!(
+        "three hosts, each client at another host, × one host: {} (must 0.3)",
+        ratio(&any)
+    );
     let median = |rounds: &[(f64, f64)], which: fn(&(f64, f64)) -> f64| {
         sorted(rounds.iter().map(which).collect())[rounds.len() / 2]
     };
@@ -215,7 +256,11 @@ fn fly(hosts: &[Daemon; 3], further: usize) -> f64 {
                 })
             })
             .collect();
-        flights.into_iter().map(|flight| flight.join().unwrap()).max().unwrap()
+        flights
+            .into_iter()
+            .map(|flight| flight.join().unwrap())
+            .max()
+            .unwrap()
     });
     (TURNS / 3 * 3) as f64 / took.as_secs_f64()
 }

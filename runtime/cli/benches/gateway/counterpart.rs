@@ -44,8 +44,11 @@ pub(crate) fn run() {
                     out.clear();
                 }
             }
-            writeln!(out, r#"{{"type":"turn.complete","session_id":"{session}","turn_id":"{turn}"}}"#)
-                .unwrap();
+            writeln!(
+                out,
+                r#"{{"type":"turn.complete","session_id":"{session}","turn_id":"{turn}"}}"#
+            )
+            .unwrap();
         }
         if stdin.buffer().is_empty() {
             stdout.write_all(&out).unwrap();

@@ -29,11 +29,32 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// Comes back when each has the answer to its request.
-    pub(crate) fn join(http: &str, tokens: &[String], session: &str, after: u64, count: usize) -> Self {
+    pub(crate) fn join(
+        http: &str,
+        tokens: &[String],
+        session: &str,
+        after: u64,
+        count: usize,
+    ) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["listen", http, session, &after.to_string(), &count.to_string()]).args(tokens);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut crowd = Self { said: BufReader::new(child.stdout.take().unwrap()), child };
+        command
+            .args([
+                "listen",
+                http,
+                session,
+                &after.to_string(),
+                &count.to_string(),
+            ])
+            .args(tokens);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut crowd = Self {
+            said: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        };
         assert_eq!(crowd.line(), "there");
         crowd
     }
@@ -54,7 +75,9 @@ impl Crowd {
 
 /// The process of a crowd.
 pub(crate) fn run(args: &[String]) {
-    let [http, session, after, count, tokens @ ..] = args else { panic!("{args:?}") };
+    let [http, session, after, count, tokens @ ..] = args else {
+        panic!("{args:?}")
+    };
     let (after, count): (u64, usize) = (after.parse().unwrap(), count.parse().unwrap());
     trunkline_process::raise_open_files().unwrap();
     let address: SocketAddr = http.parse().unwrap();
@@ -71,7 +94,11 @@ pub(crate) fn run(args: &[String]) {
             let mut first = Vec::new();
             while !first.windows(4).any(|end| end == b" \n\n\r") {
                 let read = stream.read(&mut room).await.unwrap();
-                assert!(read > 0 && !first.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&first));
+                assert!(
+                    read > 0 && !first.starts_with(b"HTTP/1.1 4"),
+                    "{}",
+                    String::from_utf8_lossy(&first)
+                );
                 first.extend_from_slice(&room[..read]);
             }
             let mut leaves = leaves.clone();
@@ -98,7 +125,9 @@ pub(crate) fn run(args: &[String]) {
             std::io::stdin().read_line(&mut line).map(|_| line)
         });
         left.send_replace(asked.await.unwrap().unwrap().trim().parse().unwrap());
-        tokio::time::timeout(SOON, readers.join_all()).await.expect("all hear all");
+        tokio::time::timeout(SOON, readers.join_all())
+            .await
+            .expect("all hear all");
     });
     println!("heard");
     std::io::stdout().flush().unwrap();

@@ -14,14 +14,23 @@ use tungstenite::{Message, WebSocket, client, client::IntoClientRequest};
 /// The program, at home in a folder, with this program as its adapter.
 fn program(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
-    command.args(arguments).current_dir(home).env("HOME", home).env_remove("TRUNKLINE_CONFIG");
-    command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
+    command
+        .args(arguments)
+        .current_dir(home)
+        .env("HOME", home)
+        .env_remove("TRUNKLINE_CONFIG");
+    command
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_STATE_HOME");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command
 }
 
 fn adapter() -> String {
-    format!("'{}' counterpart", std::env::current_exe().unwrap().display())
+    format!(
+        "'{}' counterpart",
+        std::env::current_exe().unwrap().display()
+    )
 }
 
 pub(crate) fn home() -> TempDir {
@@ -53,13 +62,28 @@ impl Daemon {
     /// One with further arguments, and its agent among them.
     fn with(arguments: &[&str]) -> Self {
         let home = home();
-        let up = [&["up", "--state", "state", "--http", "127.0.0.1:0", "--json"], arguments].concat();
+        let up = [
+            &["up", "--state", "state", "--http", "127.0.0.1:0", "--json"],
+            arguments,
+        ]
+        .concat();
         let mut child = program(home.path(), &up).spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
-        let http = told["http"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-        Self { home, running: Running(child), http }
+        let http = told["http"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("http://")
+            .unwrap()
+            .to_owned();
+        Self {
+            home,
+            running: Running(child),
+            http,
+        }
     }
 
     /// A host of a cluster, with an agent of the host's name: so one can say which host has a session.
@@ -69,29 +93,55 @@ impl Daemon {
         let external = serde_json::json!({ "command": program, "args": ["counterpart"] });
         let agent = serde_json::json!({ "id": host, "profile": "external", "external": external });
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        std::fs::write(file.path(), serde_json::json!({ "agents": [agent] }).to_string()).unwrap();
+        std::fs::write(
+            file.path(),
+            serde_json::json!({ "agents": [agent] }).to_string(),
+        )
+        .unwrap();
         let config = file.path().to_str().unwrap();
         Self::with(&["--config", config, "--cluster", server, "--host-id", host])
     }
 
     /// A new token that sees all sessions.
     pub(crate) fn token(&self) -> String {
-        let make = ["token", "new", "--state", "state", "--scope", "control", "--all-sessions"];
+        let make = [
+            "token",
+            "new",
+            "--state",
+            "state",
+            "--scope",
+            "control",
+            "--all-sessions",
+        ];
         let made = program(self.home.path(), &make).output().unwrap();
-        String::from_utf8(made.stdout).unwrap().lines().last().unwrap().to_owned()
+        String::from_utf8(made.stdout)
+            .unwrap()
+            .lines()
+            .last()
+            .unwrap()
+            .to_owned()
     }
 
     /// Bytes of its memory that are in use.
     pub(crate) fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.running.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.running.0.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
     /// The processor time that it has used, in seconds.
     pub(crate) fn cpu(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.running.0.id())).unwrap();
-        let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let fields: Vec<_> = stat
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .split_whitespace()
+            .collect();
         let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
         (ticks(11) + ticks(12)) / 100.0
     }
@@ -99,7 +149,11 @@ impl Daemon {
     pub(crate) fn client(&self, token: &str) -> Client {
         let stream = TcpStream::connect(&self.http).unwrap();
         stream.set_nodelay(true).unwrap();
-        Client { stream: BufReader::new(stream), http: self.http.clone(), token: token.to_owned() }
+        Client {
+            stream: BufReader::new(stream),
+            http: self.http.clone(),
+            token: token.to_owned(),
+        }
     }
 }
 
@@ -118,7 +172,10 @@ impl Client {
         let (mut line, mut length) = (String::new(), 0);
         while line != "\r\n" {
             line.clear();
-            assert!(self.stream.read_line(&mut line).unwrap() > 0, "the connection was closed");
+            assert!(
+                self.stream.read_line(&mut line).unwrap() > 0,
+                "the connection was closed"
+            );
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
                 length = value.trim().parse().unwrap();
             }
@@ -129,7 +186,10 @@ impl Client {
     }
 
     pub(crate) fn open(&mut self) -> String {
-        self.ask("POST", "/v1/sessions", "{}")["id"].as_str().unwrap().to_owned()
+        self.ask("POST", "/v1/sessions", "{}")["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// Begins to read the events behind an entry.
@@ -146,7 +206,12 @@ fn request(http: &str, token: &str, method: &str, path: &str) -> String {
 
 /// A request for the events of a session behind an entry.
 pub(crate) fn events(http: &str, token: &str, session: &str, after: u64) -> String {
-    request(http, token, "GET", &format!("/v1/sessions/{session}/events?after={after}")) + "\r\n"
+    request(
+        http,
+        token,
+        "GET",
+        &format!("/v1/sessions/{session}/events?after={after}"),
+    ) + "\r\n"
 }
 
 /// The protocol, by lines.
@@ -170,9 +235,18 @@ impl Pipe {
     pub(crate) fn serve() -> Self {
         let home = home();
         let serve = ["serve", "--journal", "journal", "--adapter", &adapter()];
-        let mut child = program(home.path(), &serve).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = program(home.path(), &serve)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { input, output, rest: Vec::new(), _running: Running(child), _home: home }
+        Self {
+            input,
+            output,
+            rest: Vec::new(),
+            _running: Running(child),
+            _home: home,
+        }
     }
 }
 
@@ -201,9 +275,13 @@ pub(crate) struct Socket(WebSocket<TcpStream>);
 
 impl Socket {
     pub(crate) fn of(daemon: &Daemon) -> Self {
-        let mut request = format!("ws://{}/v1/pipe", daemon.http).into_client_request().unwrap();
+        let mut request = format!("ws://{}/v1/pipe", daemon.http)
+            .into_client_request()
+            .unwrap();
         let bearer = format!("Bearer {}", daemon.token());
-        request.headers_mut().insert("Authorization", bearer.parse().unwrap());
+        request
+            .headers_mut()
+            .insert("Authorization", bearer.parse().unwrap());
         let stream = TcpStream::connect(&daemon.http).unwrap();
         stream.set_nodelay(true).unwrap();
         let (socket, _) = client::client(request, stream).unwrap();

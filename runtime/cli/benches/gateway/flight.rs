@@ -6,12 +6,19 @@ use crate::{IN_FLIGHT, counterpart, daemon::Hub};
 
 /// In sessions that this hub begins.
 pub(crate) fn begun(hub: &mut impl Hub, prefix: &str, turns: usize) -> f64 {
-    let sessions: Vec<_> = (0..IN_FLIGHT).map(|id| begin(hub, prefix, id, None)).collect();
+    let sessions: Vec<_> = (0..IN_FLIGHT)
+        .map(|id| begin(hub, prefix, id, None))
+        .collect();
     flown(hub, &sessions, turns)
 }
 
 /// Begins one, and comes back with its id.
-pub(crate) fn begin(hub: &mut impl Hub, prefix: &str, number: usize, agent: Option<&str>) -> String {
+pub(crate) fn begin(
+    hub: &mut impl Hub,
+    prefix: &str,
+    number: usize,
+    agent: Option<&str>,
+) -> String {
     let id = format!("{prefix}-{number}");
     let agent = agent.map_or(String::new(), |agent| format!(r#""agent_id":"{agent}","#));
     hub.say(&format!(
@@ -43,8 +50,14 @@ pub(crate) fn flown(hub: &mut impl Hub, sessions: &[String], turns: usize) -> f6
         while batch.is_empty() {
             heard.clear();
             hub.hear(&mut heard);
-            for line in heard.lines().filter(|line| line.starts_with("{\"type\":\"turn.complete\"")) {
-                assert!(line.contains(r#""status":"completed""#), "a turn failed: {line}");
+            for line in heard
+                .lines()
+                .filter(|line| line.starts_with("{\"type\":\"turn.complete\""))
+            {
+                assert!(
+                    line.contains(r#""status":"completed""#),
+                    "a turn failed: {line}"
+                );
                 ended += 1;
                 input(&mut batch, counterpart::text(line, "session_id").unwrap());
             }

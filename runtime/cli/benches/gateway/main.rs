@@ -36,13 +36,21 @@ const IDLE: usize = 10_000;
 const ASKED: usize = 2000;
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
     match args.first().map(String::as_str) {
         Some("counterpart") => return counterpart::run(),
         Some("listen") => return crowd::run(&args[1..]),
         _ => {}
     }
-    let rows: [(&str, fn()); 4] = [("pipe", pipe), ("crowd", crowded), ("idle", idle), ("turn", turn)];
+    let rows: [(&str, fn()); 4] = [
+        ("pipe", pipe),
+        ("crowd", crowded),
+        ("idle", idle),
+        ("turn", turn),
+    ];
     let rows = rows.to_vec();
     #[cfg(feature = "cluster")]
     let rows = [&*rows, &cluster::ROWS].concat();
@@ -55,7 +63,10 @@ fn main() {
 
 /// Nanoseconds of the clock that all processes share.
 fn clock() -> u128 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos()
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_nanos()
 }
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {
@@ -66,20 +77,32 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
 /// The median, and the spread, of ratios.
 fn ratio(rounds: &[(f64, f64)]) -> String {
     let ratios = sorted(rounds.iter().map(|(ours, beside)| ours / beside).collect());
-    format!("{:.2} ({:.2} to {:.2})", ratios[ratios.len() / 2], ratios[0], ratios[ratios.len() - 1])
+    format!(
+        "{:.2} ({:.2} to {:.2})",
+        ratios[ratios.len() / 2],
+        ratios[0],
+        ratios[ratios.len() - 1]
+    )
 }
 
 /// The median and the 99th percentile, in milliseconds.
 fn times(times: &[Duration]) -> String {
     let times = sorted(times.iter().map(|time| time.as_secs_f64() * 1e3).collect());
-    format!("p50 {:.2} ms, p99 {:.2} ms", times[times.len() / 2], times[times.len() * 99 / 100])
+    format!(
+        "p50 {:.2} ms, p99 {:.2} ms",
+        times[times.len() / 2],
+        times[times.len() * 99 / 100]
+    )
 }
 
 fn pipe() {
     let rounds: Vec<_> = (0..ROUNDS)
         .map(|_| {
             let beside = flight::begun(&mut Pipe::serve(), "s", TURNS);
-            (flight::begun(&mut Socket::of(&Daemon::up()), "s", TURNS), beside)
+            (
+                flight::begun(&mut Socket::of(&Daemon::up()), "s", TURNS),
+                beside,
+            )
         })
         .collect();
     let (ours, beside) = rounds[ROUNDS / 2];
@@ -95,12 +118,15 @@ fn paced(daemon: &Daemon, session: &str, after: u64) -> (f64, Vec<Duration>, u64
     let mut events = daemon.client(&token).events(session, after);
     let begun = Instant::now();
     let input = format!("{{\"content\":\"paced {PACED}\"}}");
-    daemon.client(&token).ask("POST", &format!("/v1/sessions/{session}/inputs"), &input);
+    daemon
+        .client(&token)
+        .ask("POST", &format!("/v1/sessions/{session}/inputs"), &input);
     let (mut late, mut seq, mut line) = (Vec::new(), after, String::new());
     while !line.contains("\"turn.complete\"") {
         line.clear();
         assert!(events.read_line(&mut line).unwrap() > 0);
-        let at = counterpart::text(&line, "content").and_then(|content| content.strip_prefix("at "));
+        let at =
+            counterpart::text(&line, "content").and_then(|content| content.strip_prefix("at "));
         if let Some(at) = at.and_then(|at| at.parse::<u128>().ok()) {
             let nanos = clock().saturating_sub(at);
             late.push(Duration::from_nanos(u64::try_from(nanos).unwrap()));
@@ -121,7 +147,13 @@ fn crowded() {
     for _ in 0..ROUNDS {
         let (beside, late, seq) = paced(&daemon, &session, after);
         alone.extend(late);
-        let crowd = Crowd::join(&daemon.http, std::slice::from_ref(&token), &session, seq, CROWD);
+        let crowd = Crowd::join(
+            &daemon.http,
+            std::slice::from_ref(&token),
+            &session,
+            seq,
+            CROWD,
+        );
         let (cpu, before) = (daemon.cpu(), seq);
         let (ours, late, seq) = paced(&daemon, &session, before);
         used += (daemon.cpu() - cpu) / ours;
@@ -135,7 +167,11 @@ fn crowded() {
         ratio(&rounds),
         used / ROUNDS as f64
     );
-    println!("an entry reaches a subscriber: alone {}, among {CROWD} {}", times(&alone), times(&among));
+    println!(
+        "an entry reaches a subscriber: alone {}, among {CROWD} {}",
+        times(&alone),
+        times(&among)
+    );
 }
 
 fn idle() {
@@ -143,7 +179,11 @@ fn idle() {
     let tokens: Vec<_> = (0..IDLE / PER_TOKEN).map(|_| daemon.token()).collect();
     let mut client = daemon.client(&tokens[0]);
     let session = client.open();
-    client.ask("POST", &format!("/v1/sessions/{session}/inputs?wait=end"), "{\"content\":\"1\"}");
+    client.ask(
+        "POST",
+        &format!("/v1/sessions/{session}/inputs?wait=end"),
+        "{\"content\":\"1\"}",
+    );
     let before = daemon.resident();
     let crowd = Crowd::join(&daemon.http, &tokens, &session, 0, IDLE);
     let each = (daemon.resident() - before) / IDLE as u64;
@@ -168,9 +208,12 @@ fn turn() {
         begun.elapsed()
     };
     let input = "{\"content\":\"1\"}";
-    let kept: Vec<_> = (0..ASKED).map(|_| timed(&mut || drop(client.ask("POST", &path, input)))).collect();
-    let fresh: Vec<_> =
-        (0..ASKED).map(|_| timed(&mut || drop(daemon.client(&token).ask("POST", &path, input)))).collect();
+    let kept: Vec<_> = (0..ASKED)
+        .map(|_| timed(&mut || drop(client.ask("POST", &path, input))))
+        .collect();
+    let fresh: Vec<_> = (0..ASKED)
+        .map(|_| timed(&mut || drop(daemon.client(&token).ask("POST", &path, input))))
+        .collect();
     println!(
         "a turn by a request that waits for its end: {} (must p50 1); on a new connection {}",
         times(&kept),
@@ -193,11 +236,18 @@ fn turn() {
         ]);
         command.output().unwrap();
     };
-    let (turn, health) = (format!("http://{}{path}", daemon.http), format!("http://{}/healthz", daemon.http));
+    let (turn, health) = (
+        format!("http://{}{path}", daemon.http),
+        format!("http://{}/healthz", daemon.http),
+    );
     let (mut whole, mut start) = (Vec::new(), Vec::new());
     for _ in 0..200 {
         start.push(timed(&mut || curl(&health)));
         whole.push(timed(&mut || curl(&turn)));
     }
-    println!("the same by `curl`: {}; a `curl` that asks for no turn: {}", times(&whole), times(&start));
+    println!(
+        "the same by `curl`: {}; a `curl` that asks for no turn: {}",
+        times(&whole),
+        times(&start)
+    );
 }

@@ -37,9 +37,13 @@ impl Page {
         let (care, bold, dim) = (paint::CARE, paint::STRONG, paint::DIM);
         let mut page = Self::new(whole);
         let headline = page.name(&super::headline(request));
-        page.lines.push(format!("  {care}?{care:#} {bold}{headline}{bold:#}"));
-        let [description, resource] = [&request.description, &request.resource].map(Option::as_deref);
-        page.text(description.unwrap_or_default(), |line| format!("    {line}"));
+        page.lines
+            .push(format!("  {care}?{care:#} {bold}{headline}{bold:#}"));
+        let [description, resource] =
+            [&request.description, &request.resource].map(Option::as_deref);
+        page.text(description.unwrap_or_default(), |line| {
+            format!("    {line}")
+        });
         if let Some(resource) =
             resource.filter(|text| ![description, Some(&request.tool)].contains(&Some(text)))
         {
@@ -56,7 +60,8 @@ impl Page {
         let options = request.options.as_deref().unwrap_or_default();
         for (number, option) in page.items(options, "options").iter().enumerate() {
             let label = page.name(option.label.as_deref().unwrap_or(&option.id));
-            page.lines.push(format!("    {bold}{}{bold:#} {label}", number + 1));
+            page.lines
+                .push(format!("    {bold}{}{bold:#} {label}", number + 1));
         }
         page
     }
@@ -66,23 +71,43 @@ impl Page {
         let (care, bold) = (paint::CARE, paint::STRONG);
         let mut page = Self::new(false);
         page.text(&request.prompt, |line| format!("    {line}"));
-        let first = if page.lines.is_empty() { String::new() } else { page.lines.remove(0) };
-        page.lines.insert(0, format!("  {care}?{care:#} {bold}{}{bold:#}", first.trim_start()));
+        let first = if page.lines.is_empty() {
+            String::new()
+        } else {
+            page.lines.remove(0)
+        };
+        page.lines.insert(
+            0,
+            format!("  {care}?{care:#} {bold}{}{bold:#}", first.trim_start()),
+        );
         page
     }
 
     /// The tool's input, but for what stands above it or in a diff.
     fn input(&mut self, request: &PermissionRequest, diffs: &[Diff]) {
         let dim = paint::DIM;
-        let value = request.input.as_ref().and_then(|input| input.to::<Value>().ok()).unwrap_or_default();
+        let value = request
+            .input
+            .as_ref()
+            .and_then(|input| input.to::<Value>().ok())
+            .unwrap_or_default();
         let Value::Object(members) = value else {
-            let text = if value.is_null() { String::new() } else { value.to_string() };
+            let text = if value.is_null() {
+                String::new()
+            } else {
+                value.to_string()
+            };
             return self.text(&text, |line| format!("    {dim}{line}{dim:#}"));
         };
         let in_diff = |text: &str| {
             let of = |diff: &Diff| {
-                [diff.old_text.as_deref(), diff.new_text.as_deref(), diff.patch.as_deref(), Some(&diff.path)]
-                    .contains(&Some(text))
+                [
+                    diff.old_text.as_deref(),
+                    diff.new_text.as_deref(),
+                    diff.patch.as_deref(),
+                    Some(&diff.path),
+                ]
+                .contains(&Some(text))
             };
             diffs.iter().any(of)
         };
@@ -97,12 +122,18 @@ impl Page {
             .collect();
         for (name, text) in self.items(&texts, "parts of the input") {
             let name = self.name(name);
-            self.text(&format!("{name}: {text}"), |line| format!("    {dim}{line}{dim:#}"));
+            self.text(&format!("{name}: {text}"), |line| {
+                format!("    {dim}{line}{dim:#}")
+            });
         }
     }
 
     pub(super) fn new(whole: bool) -> Self {
-        Self { lines: Vec::new(), is_cut: false, whole }
+        Self {
+            lines: Vec::new(),
+            is_cut: false,
+            whole,
+        }
     }
 
     /// A text on one line, cut where it is long.
@@ -119,11 +150,18 @@ impl Page {
 
     /// The first of `items`; a line says how many more there are.
     pub(super) fn items<'a, T>(&mut self, items: &'a [T], what: &str) -> &'a [T] {
-        let most = if self.whole { items.len() } else { ITEMS.min(items.len()) };
+        let most = if self.whole {
+            items.len()
+        } else {
+            ITEMS.min(items.len())
+        };
         if most < items.len() {
             let dim = paint::DIM;
             self.is_cut = true;
-            self.lines.push(format!("    {dim}… the first {most} of {} {what}{dim:#}", items.len()));
+            self.lines.push(format!(
+                "    {dim}… the first {most} of {} {what}{dim:#}",
+                items.len()
+            ));
         }
         &items[..most]
     }
@@ -141,21 +179,36 @@ impl Page {
         };
         let between: usize = lines[first..last].iter().map(|line| line.len() + 1).sum();
         self.is_cut = true;
-        self.lines.extend(lines[..first].iter().map(|line| styled(&cut(line))));
+        self.lines
+            .extend(lines[..first].iter().map(|line| styled(&cut(line))));
         if between > 0 {
             let count = last - first;
-            self.lines.push(format!("    {dim}… {count} lines, {between} bytes, left out …{dim:#}"));
+            self.lines.push(format!(
+                "    {dim}… {count} lines, {between} bytes, left out …{dim:#}"
+            ));
         }
-        self.lines.extend(lines[last..].iter().map(|line| styled(&cut(line))));
+        self.lines
+            .extend(lines[last..].iter().map(|line| styled(&cut(line))));
     }
 }
 
 /// The line, or its beginning and end.
 fn cut(line: &str) -> String {
     let at = |number: usize| line.char_indices().nth(number).map(|(at, _)| at);
-    let (Some(from), Some(_)) = (at(LINE / 2), at(LINE)) else { return line.to_owned() };
-    let to = line.char_indices().rev().nth(LINE / 2 - 1).map_or(from, |(at, _)| at);
-    format!("{} … {} bytes left out … {}", &line[..from], to - from, &line[to..])
+    let (Some(from), Some(_)) = (at(LINE / 2), at(LINE)) else {
+        return line.to_owned();
+    };
+    let to = line
+        .char_indices()
+        .rev()
+        .nth(LINE / 2 - 1)
+        .map_or(from, |(at, _)| at);
+    format!(
+        "{} … {} bytes left out … {}",
+        &line[..from],
+        to - from,
+        &line[to..]
+    )
 }
 
 #[cfg(test)]
@@ -176,21 +229,34 @@ mod tests {
     fn a_short_request_is_shown_whole() {
         let page = Page::of_permission(&request("git log\ngit status".to_owned()), false);
         assert!(!page.is_cut);
-        assert!(page.lines.iter().any(|line| line.contains("git status")), "{:?}", page.lines);
+        assert!(
+            page.lines.iter().any(|line| line.contains("git status")),
+            "{:?}",
+            page.lines
+        );
         let long = format!("echo {}", "x".repeat(5000));
         assert!(
-            Page::of_permission(&request(long.clone()), false).lines.iter().any(|line| line.contains(&long))
+            Page::of_permission(&request(long.clone()), false)
+                .lines
+                .iter()
+                .any(|line| line.contains(&long))
         );
     }
 
     #[test]
     fn of_a_long_request_beginning_and_end_are_shown_and_how_much_is_not() {
         let line = format!("begin{}end", "x".repeat(3_000_000));
-        let many = (0..100_000).map(|number| format!("line {number}\n")).collect::<String>();
+        let many = (0..100_000)
+            .map(|number| format!("line {number}\n"))
+            .collect::<String>();
         for (text, first, last) in [(line, "begin", "end"), (many, "line 0", "line 99999")] {
             let request = request(text.clone());
             let page = Page::of_permission(&request, false);
-            assert!(bytes(&page) < 40_000 && page.lines.len() < 60, "{} lines", page.lines.len());
+            assert!(
+                bytes(&page) < 40_000 && page.lines.len() < 60,
+                "{} lines",
+                page.lines.len()
+            );
             assert!(page.lines.iter().any(|line| line.contains(first)));
             assert!(page.lines.iter().any(|line| line.contains(last)));
             assert!(page.lines.iter().any(|line| line.contains("left out")));
@@ -206,7 +272,11 @@ mod tests {
         let input = serde_json::json!({
             "command": "ls", "timeout": 5, "note": "two\nlines \u{1b}[2J", "content": "new", "path": "/a",
         });
-        let diff = Diff { path: "/a".to_owned(), new_text: Some("new".to_owned()), ..Diff::default() };
+        let diff = Diff {
+            path: "/a".to_owned(),
+            new_text: Some("new".to_owned()),
+            ..Diff::default()
+        };
         let request = PermissionRequest {
             input: Some(Json::of(&input).unwrap()),
             diffs: Some(vec![diff]),
@@ -214,24 +284,43 @@ mod tests {
         };
         let page = Page::of_permission(&request, false).lines.join("\n");
         let page = anstream::adapter::strip_str(&page).to_string();
-        for line in ["    timeout: 5\n", "    note: two\n    lines ␛[2J\n", "+ new"] {
+        for line in [
+            "    timeout: 5\n",
+            "    note: two\n    lines ␛[2J\n",
+            "+ new",
+        ] {
             assert!(page.contains(line), "{line:?} is not in {page}");
         }
         assert_eq!(page.matches("ls").count(), 1, "{page}");
-        assert!(!page.contains("content:") && !page.contains("path:"), "{page}");
+        assert!(
+            !page.contains("content:") && !page.contains("path:"),
+            "{page}"
+        );
         let long = serde_json::json!({ "a": "y".repeat(1_000_000) });
-        let request = PermissionRequest { input: Some(Json::of(&long).unwrap()), ..request };
+        let request = PermissionRequest {
+            input: Some(Json::of(&long).unwrap()),
+            ..request
+        };
         assert!(Page::of_permission(&request, false).is_cut);
     }
 
     #[test]
     fn no_part_of_a_request_is_without_bound() {
         let long = "y".repeat(1_000_000);
-        let diff =
-            Diff { path: long.clone(), new_text: Some("a\n".repeat(100_000)), old_text: None, patch: None };
-        let option = PermissionOption { id: "o".to_owned(), label: Some(long.clone()), kind: None };
+        let diff = Diff {
+            path: long.clone(),
+            new_text: Some("a\n".repeat(100_000)),
+            old_text: None,
+            patch: None,
+        };
+        let option = PermissionOption {
+            id: "o".to_owned(),
+            label: Some(long.clone()),
+            kind: None,
+        };
         let mut request = request(long.clone());
-        (request.tool, request.title, request.description) = (long.clone(), Some(long.clone()), Some(long));
+        (request.tool, request.title, request.description) =
+            (long.clone(), Some(long.clone()), Some(long));
         request.diffs = Some(vec![diff; 200]);
         request.options = Some(vec![option; 2000]);
         let page = Page::of_permission(&request, false);

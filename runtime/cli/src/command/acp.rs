@@ -83,7 +83,11 @@ impl Acp {
         let mut folder = self.state.folder()?;
         folder.make()?;
         if self.start_daemon {
-            up(&Daemon { folder, config: config.map(Path::to_owned), adapter: self.adapter })?;
+            up(&Daemon {
+                folder,
+                config: config.map(Path::to_owned),
+                adapter: self.adapter,
+            })?;
             return Ok(exit::OK);
         }
         let adapter = self.adapter.as_deref().map(whole).transpose()?;
@@ -101,22 +105,33 @@ impl Acp {
         let files = tempfile::Builder::new().prefix("trunkline-acp-").tempdir();
         let files = files.context("failed to make a folder for the files of prompts")?;
         let mut options = Options::new(env!("CARGO_PKG_VERSION"));
-        options.agent = self.agent.or_else(|| variable(AGENT).filter(|_| adapter.is_none()));
+        options.agent = self
+            .agent
+            .or_else(|| variable(AGENT).filter(|_| adapter.is_none()));
         options.files = Some(files.path().to_owned());
         if let Some(home) = std::env::current_dir()?.to_str() {
             home.clone_into(&mut options.home);
         }
         options.may_work_in = Box::new(move |path| may_work_in(root.as_deref(), path));
         let config = config.map(std::path::absolute).transpose()?;
-        let host = Arc::new(Daemon { folder, config, adapter });
-        let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let host = Arc::new(Daemon {
+            folder,
+            config,
+            adapter,
+        });
+        let (mut key, mut term) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        );
         let stop = async {
             tokio::select! {
                 _ = key.recv() => {}
                 _ = term.recv() => {}
             }
         };
-        let served = trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop).await;
+        let served =
+            trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop)
+                .await;
         let ended = served.map_err(|error| {
             Fault::failed(anyhow!(error))
                 .next("`trunkline up` starts the daemon, and says more of what is wrong")
@@ -128,21 +143,29 @@ impl Acp {
 
 /// Whether a session may work in a folder.
 fn may_work_in(root: Option<&Path>, path: &str) -> Result<(), String> {
-    let found = Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}"))?;
+    let found = Path::new(path)
+        .canonicalize()
+        .map_err(|error| format!("{path}: {error}"))?;
     if !found.is_dir() {
         return Err(format!("{path} is not a folder"));
     }
     match root {
-        Some(root) if !found.starts_with(root) => Err(format!("{path} is outside {}", root.display())),
+        Some(root) if !found.starts_with(root) => {
+            Err(format!("{path} is outside {}", root.display()))
+        }
         _ => Ok(()),
     }
 }
 
 /// The command line of an adapter, whose program is the same one wherever it is started.
 fn whole(line: &str) -> Result<String, Fault> {
-    let Command { mut command, args, .. } = ad_hoc(line)?.command;
+    let Command {
+        mut command, args, ..
+    } = ad_hoc(line)?.command;
     if command.contains('/') {
-        command = std::path::absolute(&command)?.to_string_lossy().into_owned();
+        command = std::path::absolute(&command)?
+            .to_string_lossy()
+            .into_owned();
     }
     Ok(shell_words::join([command].iter().chain(&args)))
 }
@@ -215,7 +238,10 @@ impl Host for Daemon {
 fn start(daemon: &Daemon) -> io::Result<()> {
     let log = daemon.folder.0.join("start.log");
     let mut command = daemon.command(&["acp", "--start-daemon"])?;
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&log)?);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(File::create(&log)?);
     let mut child = command.spawn()?;
     let mut ready = String::new();
     if let Some(stdout) = child.stdout.take() {
@@ -226,16 +252,26 @@ fn start(daemon: &Daemon) -> io::Result<()> {
         return Ok(());
     }
     let said = fs::read(&log).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said[..said.len().min(QUOTED)]).trim().to_owned();
-    Err(io::Error::other(format!("the daemon did not start: {said}")))
+    let said = String::from_utf8_lossy(&said[..said.len().min(QUOTED)])
+        .trim()
+        .to_owned();
+    Err(io::Error::other(format!(
+        "the daemon did not start: {said}"
+    )))
 }
 
 /// Starts the daemon, and does not wait for it. A group of its own: what ends the editor's does not end it. What it says
 /// until it is ready goes to this process's stdout and stderr; its log is bounded.
 fn up(daemon: &Daemon) -> io::Result<()> {
     let mut command = daemon.command(&["up", "--json", "--http", "127.0.0.1:0"])?;
-    command.arg("--log-file").arg(daemon.folder.0.join("daemon.log"));
-    command.process_group(0).stdin(Stdio::null()).spawn().map(drop)
+    command
+        .arg("--log-file")
+        .arg(daemon.folder.0.join("daemon.log"));
+    command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .spawn()
+        .map(drop)
 }
 
 #[cfg(test)]

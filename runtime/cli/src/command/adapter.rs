@@ -29,22 +29,29 @@ pub(crate) struct Adapter {
 
 impl Adapter {
     pub(super) fn run(self, config: Option<&Path>) -> Result<ExitCode, Fault> {
-        trunkline_profiles::run(&self.name, self.arguments).ok_or_else(|| unknown(&self.name, config))
+        trunkline_profiles::run(&self.name, self.arguments)
+            .ok_or_else(|| unknown(&self.name, config))
     }
 }
 
 /// That there is no such adapter. An agent may have been meant, so those are named, too, as far as they can be read.
 fn unknown(name: &str, file: Option<&Path>) -> Fault {
     let config = target::read(file, target::UNCHECKED).ok();
-    let agents = config.as_ref().map_or_else(|| "unknown".to_owned(), target::agent_names);
-    let is_agent = config.as_ref().is_some_and(|config| config.agent(name).is_some());
+    let agents = config
+        .as_ref()
+        .map_or_else(|| "unknown".to_owned(), target::agent_names);
+    let is_agent = config
+        .as_ref()
+        .is_some_and(|config| config.agent(name).is_some());
     let profiles = target::profile_names();
     let near = target::did_you_mean(name, &Config::new(Vec::new()));
     let error = Fault::usage(anyhow!(
         "no built-in adapter is called {name:?}; {near}built in: {profiles}; agents: {agents}"
     ));
     if is_agent {
-        error.next(format!("{name} is an agent: `trunkline run --agent {name}` talks to it"))
+        error.next(format!(
+            "{name} is an agent: `trunkline run --agent {name}` talks to it"
+        ))
     } else {
         error.next("`trunkline profiles` says what each is for")
     }

@@ -73,7 +73,11 @@ impl Agents {
         }
         let mut list = table::of(&["id", "name", "profile", "command", "state"]);
         for agent in host.agents() {
-            let mark = if first.as_ref() == Some(&agent.config.id) { " *" } else { "" };
+            let mark = if first.as_ref() == Some(&agent.config.id) {
+                " *"
+            } else {
+                ""
+            };
             list.add_row([
                 format!("{}{mark}", agent.config.id),
                 agent.config.name.clone(),

@@ -104,8 +104,9 @@ impl Chat {
             (given, _) => journal::folder(given.as_deref(), config)?,
         };
         let again = folder.is_none().then_some(RESUME);
-        let daemons =
-            || daemon::journal().filter(|_| !self.daemon.no_daemon && self.target.adapter.is_none());
+        let daemons = || {
+            daemon::journal().filter(|_| !self.daemon.no_daemon && self.target.adapter.is_none())
+        };
         let resume = self.resume.clone();
         let folder = folder.or_else(|| resume.as_ref().and_then(|_| daemons()));
         let Some(folder) = folder else {
@@ -118,8 +119,17 @@ impl Chat {
             return self.without_journal(config).await;
         };
         let overrides = self.overrides.for_a_live_session();
-        let place = Place { folder, target: self.target, overrides, again };
-        let screen = Screen::new(if self.debug { Detail::Debug } else { Detail::Calm });
+        let place = Place {
+            folder,
+            target: self.target,
+            overrides,
+            again,
+        };
+        let screen = Screen::new(if self.debug {
+            Detail::Debug
+        } else {
+            Detail::Calm
+        });
         match resume {
             None => place.begin(config, screen, self.save).await,
             Some(id) => {
@@ -136,15 +146,23 @@ impl Chat {
     }
 
     async fn without_journal(self, config: Option<&Path>) -> Done {
-        let screen = Screen::new(if self.debug { Detail::Debug } else { Detail::Calm });
+        let screen = Screen::new(if self.debug {
+            Detail::Debug
+        } else {
+            Detail::Calm
+        });
         // What is not understood is seen by its host alone.
-        let may = Use { no_daemon: self.daemon.no_daemon || self.debug };
+        let may = Use {
+            no_daemon: self.daemon.no_daemon || self.debug,
+        };
         if let Some(door) = door::find(may, &self.target, &self.overrides, config)
             && let Some(opened) = door.open("chat").await
         {
             return Place::in_daemon(opened, screen, self.save).await;
         }
-        let (chosen, start) = self.target.host_for(config, &self.overrides.for_a_live_session())?;
+        let (chosen, start) = self
+            .target
+            .host_for(config, &self.overrides.for_a_live_session())?;
         must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
@@ -165,7 +183,10 @@ impl Chat {
 fn history() -> Option<PathBuf> {
     use etcetera::BaseStrategy;
     let folders = etcetera::choose_base_strategy().ok()?;
-    let folder = folders.state_dir().unwrap_or_else(|| folders.data_dir()).join("trunkline");
+    let folder = folders
+        .state_dir()
+        .unwrap_or_else(|| folders.data_dir())
+        .join("trunkline");
     std::fs::create_dir_all(&folder).ok()?;
     Some(folder.join("chat_history"))
 }

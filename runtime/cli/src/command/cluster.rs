@@ -85,25 +85,39 @@ impl Cluster {
             return Ok(exit::OK);
         }
         if hosts.is_empty() {
-            writeln!(out, "the daemon is alone; `trunkline up --cluster nats://HOST:PORT` joins others")?;
+            writeln!(
+                out,
+                "the daemon is alone; `trunkline up --cluster nats://HOST:PORT` joins others"
+            )?;
             return Ok(exit::OK);
         }
-        let mut list = table::of(&["host", "state", "sessions", "agents", "storage", "labels", "heard"]);
+        let mut list = table::of(&[
+            "host", "state", "sessions", "agents", "storage", "labels", "heard",
+        ]);
         for host in hosts {
             let text = |key: &str| host[key].as_str().unwrap_or_default().to_owned();
             let words = |key: &str| {
-                let words = host[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+                let words = host[key]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str);
                 words.collect::<Vec<_>>().join(" ")
             };
             let labels = host["labels"].as_object().into_iter().flatten();
-            let labels: Vec<_> =
-                labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+            let labels: Vec<_> = labels
+                .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+                .collect();
             let mark = if host["is_this"] == true { " *" } else { "" };
-            let heard = Duration::from_millis(host["heard_ms"].as_u64().unwrap_or_default() / 100 * 100);
+            let heard =
+                Duration::from_millis(host["heard_ms"].as_u64().unwrap_or_default() / 100 * 100);
             let row = [
                 format!("{}{mark}", text("id")),
                 text("state"),
-                host["sessions"].as_u64().map(|count| count.to_string()).unwrap_or_default(),
+                host["sessions"]
+                    .as_u64()
+                    .map(|count| count.to_string())
+                    .unwrap_or_default(),
                 words("agents"),
                 words("storage"),
                 labels.join(" "),
@@ -122,7 +136,9 @@ impl Drain {
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
         let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
         let told = folder.tell(Method::POST, "/v1/drain", &asked).await;
-        told.map_err(|fault| fault.or_next("`trunkline cluster status` lists the hosts that there are"))?;
+        told.map_err(|fault| {
+            fault.or_next("`trunkline cluster status` lists the hosts that there are")
+        })?;
         let until = Instant::now() + self.deadline + ENDS;
         let mut told = None;
         loop {
@@ -152,5 +168,8 @@ impl Drain {
 
 pub(super) async fn hosts(folder: &Folder) -> Result<Vec<Value>, Fault> {
     let (_, mut told) = folder.ask(Method::GET, "/v1/hosts").await?;
-    Ok(told["hosts"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    Ok(told["hosts"]
+        .as_array_mut()
+        .map(std::mem::take)
+        .unwrap_or_default())
 }

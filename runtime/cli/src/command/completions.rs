@@ -33,7 +33,12 @@ pub(crate) struct Man {
 impl Completions {
     pub(super) fn run(self) -> Done {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::args::Args::command(), "trunkline", &mut text);
+        clap_complete::generate(
+            self.shell,
+            &mut crate::args::Args::command(),
+            "trunkline",
+            &mut text,
+        );
         std::io::stdout().lock().write_all(&text)?;
         Ok(exit::OK)
     }

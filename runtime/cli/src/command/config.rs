@@ -125,13 +125,20 @@ impl Check {
         }
         let config = target::config(file)?;
         let names = target::agent_names(&config);
-        let first = config.first_choice().map(|agent| agent.id.as_str()).unwrap_or_default();
+        let first = config
+            .first_choice()
+            .map(|agent| agent.id.as_str())
+            .unwrap_or_default();
         writeln!(
             anstream::stdout().lock(),
             "{}: {} {}: {names}; the default is {first}",
             config.source,
             config.agents.len(),
-            if config.agents.len() == 1 { "agent" } else { "agents" },
+            if config.agents.len() == 1 {
+                "agent"
+            } else {
+                "agents"
+            },
         )?;
         Ok(exit::OK)
     }
@@ -139,21 +146,28 @@ impl Check {
 
 impl Import {
     fn run(self) -> Done {
-        let text = read(&self.file).with_context(|| format!("failed to read {}", self.file.display()));
         let text =
-            text.map_err(|error| Fault::from(error).next("name the manifest by its path from here"))?;
+            read(&self.file).with_context(|| format!("failed to read {}", self.file.display()));
+        let text = text
+            .map_err(|error| Fault::from(error).next("name the manifest by its path from here"))?;
         let folder = self.file.parent().unwrap_or(Path::new("")).to_owned();
         let prompt = |path: &Path| prompt(&folder.join(path));
         let imported = import::import(&text, &prompt).map_err(|error| {
             Fault::usage(anyhow!("failed to import {}: {error}", self.file.display()))
                 .next("correct the manifest, or write a configuration by hand; `trunkline agents --help` has an example")
         })?;
-        let loaded = config::Config::parse_checked(imported.text.as_bytes(), &folder, &target::check)
-            .map_err(|error| {
-                Fault::usage(anyhow!("what {} comes to is not a configuration: {error}", self.file.display()))
-            })?;
+        let loaded =
+            config::Config::parse_checked(imported.text.as_bytes(), &folder, &target::check)
+                .map_err(|error| {
+                    Fault::usage(anyhow!(
+                        "what {} comes to is not a configuration: {error}",
+                        self.file.display()
+                    ))
+                })?;
         match &self.output {
-            None => anstream::stdout().lock().write_all(imported.text.as_bytes())?,
+            None => anstream::stdout()
+                .lock()
+                .write_all(imported.text.as_bytes())?,
             Some(path) => write(path, &imported.text, self.force)?,
         }
         let dim = paint::DIM;
@@ -165,13 +179,20 @@ impl Import {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    if path == Path::new("-") { whole(io::stdin().lock()) } else { whole(File::open(path)?) }
+    if path == Path::new("-") {
+        whole(io::stdin().lock())
+    } else {
+        whole(File::open(path)?)
+    }
 }
 
 /// Reads a file that a manifest names: none that waits for somebody, such as stdin or a pipe.
 fn prompt(path: &Path) -> io::Result<String> {
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
     }
     whole(File::open(path)?)
 }
@@ -180,7 +201,10 @@ fn whole(source: impl Read) -> io::Result<String> {
     let mut text = String::new();
     source.take(MOST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST} bytes")));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is larger than {MOST} bytes"),
+        ));
     }
     Ok(text)
 }
@@ -188,13 +212,19 @@ fn whole(source: impl Read) -> io::Result<String> {
 /// Writes a new file; one that is there stays, unless it is to be replaced, and then as a whole.
 fn write(path: &Path, text: &str, force: bool) -> Result<(), Fault> {
     let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Fault::usage(anyhow!("{} is there already", path.display()))
-            .next("name another file, or say --force"),
+        io::ErrorKind::AlreadyExists => {
+            Fault::usage(anyhow!("{} is there already", path.display()))
+                .next("name another file, or say --force")
+        }
         _ => Fault::failed(anyhow!(error).context(format!("failed to write {}", path.display()))),
     };
     let create = |path: &Path| -> io::Result<()> {
         // A configuration may hold secrets.
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
@@ -204,9 +234,11 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), Fault> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let beside = path.with_file_name(name);
-    create(&beside).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
-        // What is left of it is of no use.
-        let _ = std::fs::remove_file(&beside);
-        failed(error)
-    })
+    create(&beside)
+        .and_then(|()| std::fs::rename(&beside, path))
+        .map_err(|error| {
+            // What is left of it is of no use.
+            let _ = std::fs::remove_file(&beside);
+            failed(error)
+        })
 }

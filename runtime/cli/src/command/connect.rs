@@ -137,13 +137,18 @@ impl Connect {
 impl Amurg {
     async fn run(self, config: Option<&Path>) -> Done {
         if self.hub.is_open() && !self.insecure {
-            return Err(Fault::usage(anyhow!("{} would show the token to the network", self.hub))
-                .next("use wss://, or say --insecure"));
+            return Err(
+                Fault::usage(anyhow!("{} would show the token to the network", self.hub))
+                    .next("use wss://, or say --insecure"),
+            );
         }
         let Some(runtime_id) = self.runtime_id.clone() else {
             return register::register(&self.hub, &TokenFile::new(&self.token_file)).await;
         };
-        let (mut term, mut key) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let (mut term, mut key) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
         let Host { input, output, own } = self.host(config).await?;
         let options = ConnectOptions {
             address: self.hub,
@@ -152,7 +157,11 @@ impl Amurg {
             org: self.org,
             agents: self.agents,
             idle: self.idle,
-            lost: if self.when_lost == Lost::Wait { WhenLost::Wait } else { WhenLost::Deny },
+            lost: if self.when_lost == Lost::Wait {
+                WhenLost::Wait
+            } else {
+                WhenLost::Deny
+            },
         };
         let stop = async {
             tokio::select! {
@@ -163,7 +172,8 @@ impl Amurg {
         let ended = trunkline_connect::connect(options, input, output, stop).await;
         if let Some(own) = own {
             // Its hub has gone: it ends within 4 s.
-            own.await.map_err(|error| Fault::failed(anyhow!(error).context("the host failed")))?;
+            own.await
+                .map_err(|error| Fault::failed(anyhow!(error).context("the host failed")))?;
         }
         match ended.map_err(told)? {
             Ended::Stopped => Ok(exit::OK),
@@ -177,15 +187,29 @@ impl Amurg {
         let target = Target::of_adapter(self.adapter.clone());
         if let Some(stream) = door::stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
-            return Ok(Host { input: Box::new(input), output: Box::new(output), own: None });
+            return Ok(Host {
+                input: Box::new(input),
+                output: Box::new(output),
+                own: None,
+            });
         }
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        let (chosen, reload) =
-            Reload::begin(&target, config, &[], SessionMay::default(), Processes::One, None)?;
+        let (chosen, reload) = Reload::begin(
+            &target,
+            config,
+            &[],
+            SessionMay::default(),
+            Processes::One,
+            None,
+        )?;
         chosen.any_may_run()?;
         let mut options = RelayOptions::default();
-        let folder = if self.adapter.is_some() { None } else { journal::folder(None, config)? };
+        let folder = if self.adapter.is_some() {
+            None
+        } else {
+            journal::folder(None, config)?
+        };
         if let Some(folder) = folder {
             let opened = journal::open(chosen.host.clone(), &folder, chosen.journal).await?;
             options = options.sessions(opened.map_err(Fault::usage)?);
@@ -199,7 +223,11 @@ impl Amurg {
             }
         });
         let (input, output) = tokio::io::split(near);
-        Ok(Host { input: Box::new(input), output: Box::new(output), own: Some(own) })
+        Ok(Host {
+            input: Box::new(input),
+            output: Box::new(output),
+            own: Some(own),
+        })
     }
 }
 

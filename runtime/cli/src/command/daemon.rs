@@ -58,7 +58,10 @@ impl Down {
                 _ => {}
             }
             if Instant::now() > until {
-                return Err(Fault::failed(anyhow!("the daemon has not ended within {} s", ENDS.as_secs())));
+                return Err(Fault::failed(anyhow!(
+                    "the daemon has not ended within {} s",
+                    ENDS.as_secs()
+                )));
             }
             sleep(LOOK).await;
         }
@@ -80,7 +83,11 @@ pub(crate) struct Reload {
 impl Reload {
     pub(super) async fn run(self) -> Done {
         let (_, told) = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
-        writeln!(anstream::stdout(), "{}", told["reloaded"].as_str().unwrap_or_default())?;
+        writeln!(
+            anstream::stdout(),
+            "{}",
+            told["reloaded"].as_str().unwrap_or_default()
+        )?;
         Ok(exit::OK)
     }
 }
@@ -141,15 +148,23 @@ fn page(http: &str, code: &str) -> String {
 fn write_private(path: &Path, text: &str) -> Result<(), Fault> {
     // An old one may be there: its code is no longer good.
     let _ = fs::remove_file(path);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(text.as_bytes())?;
     Ok(())
 }
 
 /// Opens a file as the desktop does, or the user's variable says. Whether something was started.
 fn browse(path: &Path) -> bool {
-    let chosen = std::env::var("BROWSER").ok().filter(|browser| !browser.is_empty());
-    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let chosen = std::env::var("BROWSER")
+        .ok()
+        .filter(|browser| !browser.is_empty());
+    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some());
     let program = chosen.or_else(|| has_desktop.then(|| "xdg-open".to_owned()));
     let Some(program) = program else { return false };
     let started = Command::new(program)

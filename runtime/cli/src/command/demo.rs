@@ -46,8 +46,11 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(100);
 
 /// How long the adapter has at the end.
-const LEAVING: StopSteps =
-    StopSteps { close: Duration::from_secs(1), eof: Duration::from_secs(3), term: Duration::from_secs(1) };
+const LEAVING: StopSteps = StopSteps {
+    close: Duration::from_secs(1),
+    eof: Duration::from_secs(3),
+    term: Duration::from_secs(1),
+};
 
 /// Runs many sessions over one adapter process and checks that none sees another one's text
 #[derive(Debug, Args)]
@@ -95,14 +98,20 @@ impl Demo {
             }
         };
         shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
-        let Some(report) = measured? else { return Ok(exit::FAILED) };
+        let Some(report) = measured? else {
+            return Ok(exit::FAILED);
+        };
         let mut out = anstream::stdout().lock();
         if self.json {
             writeln!(out, "{}", report.json())?;
         } else {
             out.write_all(report.text().as_bytes())?;
         }
-        Ok(if report.is_clean() { exit::OK } else { exit::FAILED })
+        Ok(if report.is_clean() {
+            exit::OK
+        } else {
+            exit::FAILED
+        })
     }
 
     /// The built-in echo, unless somebody is named: the demo needs no configuration, and no account.
@@ -119,8 +128,14 @@ impl Demo {
         let wire_log = self.target.wire_log(&echo)?;
         let journal = journal::options(&echo);
         let builder = target::logged(target::host(echo), wire_log);
-        let host = builder.build().context("failed to make the host's private folder")?;
-        Ok(Chosen { host, agent, journal })
+        let host = builder
+            .build()
+            .context("failed to make the host's private folder")?;
+        Ok(Chosen {
+            host,
+            agent,
+            journal,
+        })
     }
 
     async fn measure(&self, chosen: &Chosen) -> Result<Report, Fault> {
@@ -129,8 +144,10 @@ impl Demo {
         let load = Arc::new(Load::new(self.sessions, self.turns, self.progress()));
         let mut sessions = Vec::with_capacity(self.sessions as usize);
         for number in 0..self.sessions {
-            sessions
-                .push((number, chosen.open(crate::conversation::session_options(SessionStart::default()))?));
+            sessions.push((
+                number,
+                chosen.open(crate::conversation::session_options(SessionStart::default()))?,
+            ));
         }
         let began = Instant::now();
         let mut running = JoinSet::new();
@@ -141,7 +158,11 @@ impl Demo {
         let took = began.elapsed();
         let processes = system::children();
         let after = system::resident_bytes();
-        let counters = chosen.host.agent(&chosen.agent.id).map(|agent| agent.counters).unwrap_or_default();
+        let counters = chosen
+            .host
+            .agent(&chosen.agent.id)
+            .map(|agent| agent.counters)
+            .unwrap_or_default();
         load.close();
         let mut tally = Tally::default();
         while let Some(done) = running.join_next().await {
@@ -166,8 +187,11 @@ impl Demo {
     async fn warm_up(&self, chosen: &Chosen) -> Result<(), Fault> {
         let session = chosen.open(SessionOptions::default())?;
         let waiting = waiting("waiting for the answer to a first input");
-        let (text, end) =
-            session.send(FIRST).map(Turn::text).context("failed to send the first input")?.await;
+        let (text, end) = session
+            .send(FIRST)
+            .map(Turn::text)
+            .context("failed to send the first input")?
+            .await;
         waiting.finish_and_clear();
         session.close().await;
         if end.is_completed() {
@@ -183,10 +207,16 @@ impl Demo {
                 self.chat(chosen)
             )));
         }
-        let why = end.error.and_then(|error| error.message).unwrap_or_else(|| end.cause.to_string());
-        let fault =
-            anyhow::anyhow!("the adapter `{}` did not answer the first input: {why}", chosen.command_line());
-        Err(Fault::not_started(fault).next(format!("try it by hand: `{} --debug`", self.chat(chosen))))
+        let why = end
+            .error
+            .and_then(|error| error.message)
+            .unwrap_or_else(|| end.cause.to_string());
+        let fault = anyhow::anyhow!(
+            "the adapter `{}` did not answer the first input: {why}",
+            chosen.command_line()
+        );
+        Err(Fault::not_started(fault)
+            .next(format!("try it by hand: `{} --debug`", self.chat(chosen))))
     }
 
     /// The command that talks with the same adapter.

@@ -116,7 +116,8 @@ impl Doctor {
             let all = all::look(file, self.timeout()).await?;
             let mut out = anstream::stdout().lock();
             if self.json {
-                let json = serde_json::to_string(&all).map_err(|error| Fault::failed(anyhow!(error)))?;
+                let json =
+                    serde_json::to_string(&all).map_err(|error| Fault::failed(anyhow!(error)))?;
                 writeln!(out, "{json}")?;
             } else {
                 out.write_all(all::text(&all).as_bytes())?;
@@ -126,7 +127,8 @@ impl Doctor {
         let report = self.examine(file).await?;
         let mut out = anstream::stdout().lock();
         if self.json {
-            let json = serde_json::to_string(&report).map_err(|error| Fault::failed(anyhow!(error)))?;
+            let json =
+                serde_json::to_string(&report).map_err(|error| Fault::failed(anyhow!(error)))?;
             writeln!(out, "{json}")?;
         } else {
             out.write_all(text::of(&report).as_bytes())?;
@@ -150,8 +152,11 @@ impl Doctor {
         let chosen = choice::of_host(&config);
         self.choose(&mut config)?;
         let source = config.source.to_string();
-        let mut of_host: Vec<_> =
-            config.notices.iter().map(|notice| Check::new(Code::ConfigUnused, notice)).collect();
+        let mut of_host: Vec<_> = config
+            .notices
+            .iter()
+            .map(|notice| Check::new(Code::ConfigUnused, notice))
+            .collect();
         let spool = config.spool_dir.clone().unwrap_or_else(config::spool_dir);
         of_host.extend(folders::of_host(&config, &spool));
 
@@ -163,8 +168,11 @@ impl Doctor {
         config.agents.iter_mut().for_each(target::list_variables);
         // What has no value is reported and left out, so that the rest can be looked at.
         let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
-        let narrowed: Vec<_> =
-            config.agents.iter_mut().map(|agent| policy::narrow(&policies, agent)).collect();
+        let narrowed: Vec<_> = config
+            .agents
+            .iter_mut()
+            .map(|agent| policy::narrow(&policies, agent))
+            .collect();
         let agents = config.agents.clone();
         let mut allowed = narrowed.iter().map(Result::is_ok);
         config.agents.retain(|_| allowed.next().unwrap_or(false));
@@ -182,23 +190,34 @@ impl Doctor {
                     checks.extend(narrowed);
                     checks
                 }
-                (None, Ok(narrowed), Err(unchecked)) => [unresolved, narrowed, vec![unchecked]].concat(),
+                (None, Ok(narrowed), Err(unchecked)) => {
+                    [unresolved, narrowed, vec![unchecked]].concat()
+                }
                 (None, Err(refused), _) => [unresolved, refused].concat(),
             };
             let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-            reports.push(AgentReport::new(&agent.id, agent.profile.name(), checks, now));
+            reports.push(AgentReport::new(
+                &agent.id,
+                agent.profile.name(),
+                checks,
+                now,
+            ));
         }
         Ok(Report::new(&source, of_host, reports))
     }
 
     /// Keeps the agents that were named.
     fn choose(&self, config: &mut Config) -> Result<(), Fault> {
-        self.agents.iter().for_each(|id| target::add_built_in(config, id));
+        self.agents
+            .iter()
+            .for_each(|id| target::add_built_in(config, id));
         if let Some(unknown) = self.agents.iter().find(|id| config.agent(id).is_none()) {
             return Err(target::no_agent(Some(unknown), config));
         }
         if !self.agents.is_empty() {
-            config.agents.retain(|agent| self.agents.contains(&agent.id));
+            config
+                .agents
+                .retain(|agent| self.agents.contains(&agent.id));
             config.default_agent = None;
         }
         Ok(())
@@ -234,8 +253,12 @@ impl Doctor {
         let folders = folders::of_agent(agent, &work_dir);
         let is_there = image.is_some() || matches!(found, Found::At(_));
         let is_held = sandbox.iter().all(|check| check.level < Level::Error);
-        let can_run =
-            is_there && is_held && folders.iter().chain(&isolated).all(|check| check.level < Level::Error);
+        let can_run = is_there
+            && is_held
+            && folders
+                .iter()
+                .chain(&isolated)
+                .all(|check| check.level < Level::Error);
 
         let mut checks = vec![match image {
             Some(image) => program::in_image(&spec.program, image),
@@ -269,14 +292,20 @@ fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, Check
     let unchecked = |message: &str| Check::new(Code::AgentUnchecked, message);
     match host.as_ref().map(|host| host.child_spec(id)) {
         Ok(Some(Ok(spec))) => Ok(spec),
-        Ok(Some(Err(error))) => Err(unchecked("its process cannot be prepared").detail(error.to_string())),
+        Ok(Some(Err(error))) => {
+            Err(unchecked("its process cannot be prepared").detail(error.to_string()))
+        }
         Ok(None) => Err(unchecked("the host does not have it")),
-        Err(error) => Err(unchecked("the host cannot be made; see its checks").detail(error.to_string())),
+        Err(error) => {
+            Err(unchecked("the host cannot be made; see its checks").detail(error.to_string()))
+        }
     }
 }
 
 fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
-    let Profile::BuiltIn(name) = &agent.profile else { return None };
+    let Profile::BuiltIn(name) = &agent.profile else {
+        return None;
+    };
     if PROFILES.iter().any(|profile| profile.name == name) {
         return None;
     }

@@ -46,8 +46,10 @@ pub(crate) struct Profiles {
 
 impl Profiles {
     pub(super) async fn run(self) -> Done {
-        if let Some(unknown) =
-            self.names.iter().find(|name| PROFILES.iter().all(|profile| profile.name != *name))
+        if let Some(unknown) = self
+            .names
+            .iter()
+            .find(|name| PROFILES.iter().all(|profile| profile.name != *name))
         {
             let names = crate::target::profile_names();
             let near = crate::target::did_you_mean(unknown, &config::Config::new(Vec::new()));
@@ -55,8 +57,12 @@ impl Profiles {
                 "no built-in adapter is called {unknown:?}; {near}there are: {names}"
             )));
         }
-        let chosen = |name: &str| self.names.is_empty() || self.names.iter().any(|wanted| wanted == name);
-        let profiles: Vec<_> = PROFILES.iter().filter(|profile| chosen(profile.name)).collect();
+        let chosen =
+            |name: &str| self.names.is_empty() || self.names.iter().any(|wanted| wanted == name);
+        let profiles: Vec<_> = PROFILES
+            .iter()
+            .filter(|profile| chosen(profile.name))
+            .collect();
         if self.json {
             let names = profiles.iter().map(|profile| profile.name).collect();
             let described = describe(names).await?;
@@ -74,9 +80,15 @@ impl Profiles {
         }
         let mut list = table::of(&["name", "key", "what it is for"]);
         for profile in profiles {
-            list.add_row([profile.name, key(profile.name).unwrap_or_default(), profile.description]);
+            list.add_row([
+                profile.name,
+                key(profile.name).unwrap_or_default(),
+                profile.description,
+            ]);
         }
-        anstream::stdout().lock().write_all(table::lines(&list).as_bytes())?;
+        anstream::stdout()
+            .lock()
+            .write_all(table::lines(&list).as_bytes())?;
         Ok(exit::OK)
     }
 }
@@ -98,7 +110,9 @@ async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, Fault> {
             let own = own.clone();
             asking.spawn(async move { (index, describe_one(own, name).await) });
         }
-        let Some(answered) = asking.join_next().await else { return Ok(described) };
+        let Some(answered) = asking.join_next().await else {
+            return Ok(described);
+        };
         let (index, answer) = answered.context("failed to ask an adapter")?;
         described[index] = answer?;
     }
@@ -106,10 +120,16 @@ async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, Fault> {
 
 /// What one says of itself.
 async fn describe_one(own: PathBuf, name: &'static str) -> Result<Value, Fault> {
-    let answer = query(ChildSpec::new(own).args(["adapter", name, "--describe"]), WITHIN).await;
+    let answer = query(
+        ChildSpec::new(own).args(["adapter", name, "--describe"]),
+        WITHIN,
+    )
+    .await;
     let answer = answer.with_context(|| format!("failed to start the built-in adapter {name}"))?;
     serde_json::from_slice(&answer.stdout).map_err(|_| {
         let why = answer.stderr.trim();
-        Fault::failed(anyhow!("the built-in adapter {name} did not describe itself: {why}"))
+        Fault::failed(anyhow!(
+            "the built-in adapter {name} did not describe itself: {why}"
+        ))
     })
 }

@@ -121,9 +121,12 @@ impl Run {
             None => None,
         };
         let (agent, start, own, mut session) = match opened {
-            Some(Opened { session, agent, start, .. }) => {
-                (agent, start, None, Partner::Journaled(Box::new(session)))
-            }
+            Some(Opened {
+                session,
+                agent,
+                start,
+                ..
+            }) => (agent, start, None, Partner::Journaled(Box::new(session))),
             None => {
                 let (chosen, start) =
                     own.map_or_else(|| self.target.host_for(config, &self.overrides), Ok)?;
@@ -133,11 +136,22 @@ impl Run {
         };
         let asked: Vec<_> = start.options().collect();
         let next = |end: &TurnEnd, is_not_started: bool| {
-            let unstarted = || is_not_started.then(|| next(&agent, end, is_ad_hoc, config)).flatten();
+            let unstarted = || {
+                is_not_started
+                    .then(|| next(&agent, end, is_ad_hoc, config))
+                    .flatten()
+            };
             next_after(end, &agent, &asked).or_else(unstarted)
         };
-        let turn = Turn { host: own.as_ref(), files: &self.file, prompt, next };
-        let done = turn.take(&mut session, &mut conversation, &mut interrupts).await;
+        let turn = Turn {
+            host: own.as_ref(),
+            files: &self.file,
+            prompt,
+            next,
+        };
+        let done = turn
+            .take(&mut session, &mut conversation, &mut interrupts)
+            .await;
         conversation.screen.pause();
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
         match (own, session) {
@@ -145,13 +159,24 @@ impl Run {
             (None, Partner::Journaled(session)) => session.close().await,
             (None, Partner::Own(_)) => {}
         }
-        done.map(|(code, _)| if code == exit::OK && conversation.lost_files { exit::FAILED } else { code })
+        done.map(|(code, _)| {
+            if code == exit::OK && conversation.lost_files {
+                exit::FAILED
+            } else {
+                code
+            }
+        })
     }
 }
 
 /// What to do about an agent that did not start. One of the command line is in no configuration, so no other command can
 /// look at it.
-fn next(agent: &AgentConfig, end: &TurnEnd, is_ad_hoc: bool, config: Option<&Path>) -> Option<String> {
+fn next(
+    agent: &AgentConfig,
+    end: &TurnEnd,
+    is_ad_hoc: bool,
+    config: Option<&Path>,
+) -> Option<String> {
     let line = command_line(agent);
     if end.exit.as_ref().and_then(|exit| exit.code) == Some(i32::from(exit::USAGE))
         && agent.profile == Profile::External
@@ -165,24 +190,39 @@ fn next(agent: &AgentConfig, end: &TurnEnd, is_ad_hoc: bool, config: Option<&Pat
             "next: status 2 means a wrong configuration or argument: {correct}; on the SDK, `{line} --describe` has the keys"
         ));
     }
-    let is_missing = end.error.as_ref().is_some_and(|error| error.category == Some(Category::NotInstalled));
+    let is_missing = end
+        .error
+        .as_ref()
+        .is_some_and(|error| error.category == Some(Category::NotInstalled));
     if is_ad_hoc && is_missing && end.cause == Cause::StartFailed {
         // The error says the rest.
         let (program, folder) = (Path::new(&agent.command.command), &agent.command.work_dir);
-        let counts =
-            program.is_relative() && program.components().count() > 1 && !folder.as_os_str().is_empty();
+        let counts = program.is_relative()
+            && program.components().count() > 1
+            && !folder.as_os_str().is_empty();
         return counts.then(|| {
-            format!("next: name it by an absolute path, since --cwd runs it in {}", folder.display())
+            format!(
+                "next: name it by an absolute path, since --cwd runs it in {}",
+                folder.display()
+            )
         });
     }
     if is_ad_hoc {
-        return Some(format!("next: see what `{line}` says when it is run by hand"));
+        return Some(format!(
+            "next: see what `{line}` says when it is run by hand"
+        ));
     }
     let file = config.map(|file| file.to_string_lossy());
     let options = file.iter().flat_map(|file| ["--config", file]);
-    let words = ["trunkline"].into_iter().chain(options).chain(["doctor", &agent.id, "--start"]);
+    let words = ["trunkline"]
+        .into_iter()
+        .chain(options)
+        .chain(["doctor", &agent.id, "--start"]);
     let command = shell_words::join(words);
-    Some(format!("next: `{}` says what is missing", redact::text(&command)))
+    Some(format!(
+        "next: `{}` says what is missing",
+        redact::text(&command)
+    ))
 }
 
 /// How the program ends.
@@ -199,8 +239,13 @@ pub(super) fn own_path(path: &Path) -> PathBuf {
 
 /// What to do about a file that was refused, where an option helps.
 pub(crate) fn after_refused_file(error: &FileError) -> Option<String> {
-    let FileError::Refused(Refusal::TooLarge { size, .. }) = error else { return None };
-    Some(format!("-c max_file_bytes={}MiB lets the agent have it", size.div_ceil(1 << 20)))
+    let FileError::Refused(Refusal::TooLarge { size, .. }) = error else {
+        return None;
+    };
+    Some(format!(
+        "-c max_file_bytes={}MiB lets the agent have it",
+        size.div_ceil(1 << 20)
+    ))
 }
 
 /// The one turn.
@@ -221,13 +266,20 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
         interrupts: &mut Interrupts,
     ) -> Result<(u8, Pace), Fault> {
         for file in self.files {
-            session.deliver_file(&own_path(file)).await.map_err(|NotGiven { why, next }| {
-                let next =
-                    next.unwrap_or_else(|| "name a file that you can read, by its path from here".to_owned());
-                Fault::usage(why.context(format!("failed to give {}", file.display()))).next(next)
-            })?;
+            session
+                .deliver_file(&own_path(file))
+                .await
+                .map_err(|NotGiven { why, next }| {
+                    let next = next.unwrap_or_else(|| {
+                        "name a file that you can read, by its path from here".to_owned()
+                    });
+                    Fault::usage(why.context(format!("failed to give {}", file.display())))
+                        .next(next)
+                })?;
         }
-        let no = session.send(&self.prompt).context("failed to send the prompt")?;
+        let no = session
+            .send(&self.prompt)
+            .context("failed to send the prompt")?;
         let outcome = conversation.turn(session, no, interrupts).await?;
         session.must_be_there()?;
         Ok(match outcome {
@@ -238,7 +290,9 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
                 }
                 (code, Pace::Orderly)
             }
-            Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => (exit::OK, Pace::Orderly),
+            Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => {
+                (exit::OK, Pace::Orderly)
+            }
             Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),
             Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
         })
@@ -266,8 +320,10 @@ pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts:
 /// The exit code that tells how a turn ended.
 pub(super) fn code_of(end: &TurnEnd, is_unheard: impl Fn() -> bool) -> u8 {
     // An adapter that ended before it said anything did not start, as far as a person can tell.
-    let not_installed =
-        end.error.as_ref().is_some_and(|error| error.category == Some(Category::NotInstalled));
+    let not_installed = end
+        .error
+        .as_ref()
+        .is_some_and(|error| error.category == Some(Category::NotInstalled));
     match (end.status, end.cause) {
         (Status::Completed, _) => exit::OK,
         (Status::Stopped, _) => exit::INTERRUPTED,
@@ -294,13 +350,17 @@ fn prompt(given: Option<String>) -> Result<String, Fault> {
     io::stdin()
         .take(MAX_PROMPT + 1)
         .read_to_string(&mut text)
-        .map_err(|error| Fault::usage(anyhow!(error).context("failed to read the prompt from stdin")))?;
+        .map_err(|error| {
+            Fault::usage(anyhow!(error).context("failed to read the prompt from stdin"))
+        })?;
     if text.is_empty() {
         let fault = Fault::usage(anyhow!("there is no prompt: stdin is empty"));
         return Err(fault.next("give one: trunkline run 'hello'"));
     }
     if text.len() as u64 > MAX_PROMPT {
-        let fault = Fault::usage(anyhow!("the prompt on stdin is larger than {MAX_PROMPT} bytes"));
+        let fault = Fault::usage(anyhow!(
+            "the prompt on stdin is larger than {MAX_PROMPT} bytes"
+        ));
         return Err(fault.next("give large contents as a file: --file PATH"));
     }
     // The shell's line end is not the person's.

@@ -50,8 +50,10 @@ impl Schema {
 }
 
 fn both() -> serde_json::Result<String> {
-    let [host_to_adapter, adapter_to_host]: [Value; 2] =
-        [serde_json::from_str(schema::HOST_TO_ADAPTER)?, serde_json::from_str(schema::ADAPTER_TO_HOST)?];
+    let [host_to_adapter, adapter_to_host]: [Value; 2] = [
+        serde_json::from_str(schema::HOST_TO_ADAPTER)?,
+        serde_json::from_str(schema::ADAPTER_TO_HOST)?,
+    ];
     serde_json::to_string_pretty(&json!({
         "host-to-adapter": host_to_adapter,
         "adapter-to-host": adapter_to_host,

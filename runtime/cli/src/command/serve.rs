@@ -51,7 +51,12 @@ pub(crate) struct Serve {
     /// For every agent, on top of `session_may` in its entry: cwd, add_dirs, mode, permission_mode, allowed_tools,
     /// allowed_domains, mcp_servers, skills, env, extra_args. With any of them the hub can run programs of its choice:
     /// name them where it is trusted as you are.
-    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        default_value = "",
+        hide_default_value = true
+    )]
     session_may: String,
 
     /// Shows a hub without the extension `events` the calls of tools and their results, as JSON on channel `tool`
@@ -79,25 +84,40 @@ pub(crate) struct Serve {
 }
 
 fn sync() -> impl TypedValueParser<Value = Sync> {
-    PossibleValuesParser::new(["normal", "full"])
-        .map(|word| if word == "full" { Sync::Full } else { Sync::Normal })
+    PossibleValuesParser::new(["normal", "full"]).map(|word| {
+        if word == "full" {
+            Sync::Full
+        } else {
+            Sync::Normal
+        }
+    })
 }
 
 fn socket(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
-    path.map(PathBuf::from).ok_or_else(|| "only `unix:PATH` is known".to_owned())
+    path.map(PathBuf::from)
+        .ok_or_else(|| "only `unix:PATH` is known".to_owned())
 }
 
 impl Serve {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        let names = self.session_may.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names = self
+            .session_may
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
         let may = SessionMay::from_names(names)
             .map_err(|error| Fault::usage(error).next("correct --session-may"))?;
-        let (chosen, reload) = Reload::begin(&self.target, config, &self.also, may, Processes::One, None)?;
+        let (chosen, reload) =
+            Reload::begin(&self.target, config, &self.also, may, Processes::One, None)?;
         chosen.any_may_run()?;
-        let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
+        let tools = if self.tools_as_output {
+            ToolsAsOutput::Yes
+        } else {
+            ToolsAsOutput::No
+        };
         let mut options = RelayOptions::default().tools_as_output(tools);
         let folder = match (&self.journal, &self.target.adapter) {
             // What an adapter of the command line gets is in no file.
@@ -108,10 +128,14 @@ impl Serve {
             let mut of_journal = chosen.journal;
             of_journal.sync = self.journal_sync.unwrap_or(of_journal.sync);
             let opened = journal::open(chosen.host.clone(), &folder, of_journal).await?;
-            options = options.sessions(opened.map_err(Fault::usage)?).socket(folder.join(SOCKET));
+            options = options
+                .sessions(opened.map_err(Fault::usage)?)
+                .socket(folder.join(SOCKET));
         } else if self.journal_sync.is_some() {
-            return Err(Fault::usage(anyhow!("--journal-sync has no effect without a journal"))
-                .next("add --journal FOLDER, or `journal` to `runtime` of the configuration"));
+            return Err(
+                Fault::usage(anyhow!("--journal-sync has no effect without a journal"))
+                    .next("add --journal FOLDER, or `journal` to `runtime` of the configuration"),
+            );
         }
         if let Some(socket) = self.listen {
             options = options.socket(socket).stays();
@@ -120,7 +144,8 @@ impl Serve {
             report = trunkline_relay::serve_stdio(chosen.host, options) => report,
             never = reload.at_each(hangups) => match never {},
         };
-        let report = report.context("failed to take stdin, stdout and its sockets for the protocol")?;
+        let report =
+            report.context("failed to take stdin, stdout and its sockets for the protocol")?;
         tracing::info!(?report, "the relay has ended");
         Ok(exit::OK)
     }

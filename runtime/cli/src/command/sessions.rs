@@ -160,8 +160,9 @@ enum Format {
 impl Sessions {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         let Some(folder) = journal::folder_or_daemons(self.journal.as_deref(), config)? else {
-            return Err(Fault::usage(anyhow!("no journal is named"))
-                .next("name one by --journal FOLDER, or by `journal` in `runtime` of the configuration"));
+            return Err(Fault::usage(anyhow!("no journal is named")).next(
+                "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
+            ));
         };
         let is_json = self.json;
         let of = |adapter| Place {
@@ -175,29 +176,53 @@ impl Sessions {
         {
             live::relocate(&folder, &id_of(id)?).await?;
         }
-        let read = Reading { folder: folder.clone(), is_json };
+        let read = Reading {
+            folder: folder.clone(),
+            is_json,
+        };
         match self.action {
             None => list::list(&read, self.filter).await,
             Some(Action::List(filter)) => list::list(&read, filter.or(self.filter)).await,
             Some(Action::Show { id }) => list::show(&read, &id).await,
-            Some(Action::History { id, from, format, follow }) => {
-                let format = if is_json && format == Format::Text { Format::Json } else { format };
+            Some(Action::History {
+                id,
+                from,
+                format,
+                follow,
+            }) => {
+                let format = if is_json && format == Format::Text {
+                    Format::Json
+                } else {
+                    format
+                };
                 match follow {
                     true => live::follow(&read, &id, from, format, true).await,
                     false => live::history(&read, &id, from, format).await,
                 }
             }
             Some(Action::Export { id }) => {
-                let format = if is_json { Format::Json } else { Format::Markdown };
+                let format = if is_json {
+                    Format::Json
+                } else {
+                    Format::Markdown
+                };
                 live::history(&read, &id, 1, format).await
             }
-            Some(Action::Attach { id, observe: true, .. }) => live::observe(&read, &id).await,
+            Some(Action::Attach {
+                id, observe: true, ..
+            }) => live::observe(&read, &id).await,
             Some(Action::Attach { id, adapter, .. }) => {
-                of(adapter).go_on(&id, config, Screen::new(Detail::Calm), None).await
+                of(adapter)
+                    .go_on(&id, config, Screen::new(Detail::Calm), None)
+                    .await
             }
-            Some(Action::Send { id, text, no_wait, adapter, .. }) => {
-                live::send(of(adapter), &id, &text, !no_wait, is_json, config).await
-            }
+            Some(Action::Send {
+                id,
+                text,
+                no_wait,
+                adapter,
+                ..
+            }) => live::send(of(adapter), &id, &text, !no_wait, is_json, config).await,
             Some(Action::Stop { id }) => live::stop(&folder, &id_of(&id)?).await,
             // The disk, and nothing else of this process.
             Some(Action::Check) => tokio::task::block_in_place(|| read.check()),
@@ -220,15 +245,19 @@ impl Reading {
     /// What was found of a session.
     fn known(&self, found: Option<ListedSession>, id: &str) -> Result<ListedSession, Fault> {
         found.ok_or_else(|| {
-            Fault::usage(anyhow!("the journal has no session {id:?}"))
-                .next(format!("list them by `trunkline sessions --journal {}`", self.folder.display()))
+            Fault::usage(anyhow!("the journal has no session {id:?}")).next(format!(
+                "list them by `trunkline sessions --journal {}`",
+                self.folder.display()
+            ))
         })
     }
 
     fn history(&self, id: &str, from: u64, format: Format) -> Done {
         let archive = journal::look(&self.folder)?;
         let one = self.one(&archive, id)?;
-        let Some(mut reader) = archive.read(&id_of(id)?, from) else { return Ok(exit::OK) };
+        let Some(mut reader) = archive.read(&id_of(id)?, from) else {
+            return Ok(exit::OK);
+        };
         let mut out = anstream::stdout().lock();
         let mut printer = Printer::new(format);
         printer.begin(&one, &mut out)?;
@@ -247,8 +276,12 @@ impl Reading {
                     );
                 }
                 Batch::Lines(_) => {
-                    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-                    lines.into_iter().try_for_each(|line| printer.entry(line, &mut out))?;
+                    let lines = lines
+                        .split(|byte| *byte == b'\n')
+                        .filter(|line| !line.is_empty());
+                    lines
+                        .into_iter()
+                        .try_for_each(|line| printer.entry(line, &mut out))?;
                 }
             }
         }
@@ -259,20 +292,28 @@ impl Reading {
     fn check(&self) -> Done {
         let archive = journal::look(&self.folder)?;
         let report = trunkline_journal::check(&self.folder).map_err(|error| {
-            Fault::failed(
-                anyhow!(error).context(format!("failed to read the journal {}", self.folder.display())),
-            )
+            Fault::failed(anyhow!(error).context(format!(
+                "failed to read the journal {}",
+                self.folder.display()
+            )))
         })?;
         let damaged: Vec<_> = report
             .damaged
             .iter()
-            .map(|found| (found.session.and_then(|key| archive.name(key)), found.damage.to_string()))
+            .map(|found| {
+                (
+                    found.session.and_then(|key| archive.name(key)),
+                    found.damage.to_string(),
+                )
+            })
             .collect();
         let is_whole = damaged.is_empty();
         let mut out = anstream::stdout().lock();
         if self.is_json {
-            let damaged: Vec<_> =
-                damaged.iter().map(|(id, damage)| json!({"session_id": id, "damage": damage})).collect();
+            let damaged: Vec<_> = damaged
+                .iter()
+                .map(|(id, damage)| json!({"session_id": id, "damage": damage}))
+                .collect();
             let (sessions, entries, bytes) = (report.sessions, report.entries, report.bytes);
             writeln!(
                 out,
@@ -310,7 +351,9 @@ impl Reading {
         let (journal, _) = Journal::open(&self.folder, Options::default())
             .map_err(|error| journal::refused(error, &self.folder))?;
         for (removed, id) in ids.iter().enumerate() {
-            let known = journal.find(id).and_then(|key| Some((key, journal.known(key)?)));
+            let known = journal
+                .find(id)
+                .and_then(|key| Some((key, journal.known(key)?)));
             let Some((key, _)) = known.filter(|(_, known)| !known.is_removed) else {
                 return Err(not_removed(id, removed));
             };
@@ -336,14 +379,25 @@ struct Printer {
 
 impl Printer {
     fn new(format: Format) -> Self {
-        Self { format, conversation: Conversation::new(format == Format::Markdown) }
+        Self {
+            format,
+            conversation: Conversation::new(format == Format::Markdown),
+        }
     }
 
     fn begin(&self, one: &ListedSession, out: &mut impl Write) -> io::Result<()> {
         if self.format == Format::Markdown {
-            writeln!(out, "# {}\n", conversation::shown(one.title.as_deref().unwrap_or(&one.session_id)))?;
+            writeln!(
+                out,
+                "# {}\n",
+                conversation::shown(one.title.as_deref().unwrap_or(&one.session_id))
+            )?;
             let begun = one.created.as_deref().unwrap_or("at an unknown time");
-            writeln!(out, "Session `{}` with `{}`, begun {begun}.", one.session_id, one.agent_id)?;
+            writeln!(
+                out,
+                "Session `{}` with `{}`, begun {begun}.",
+                one.session_id, one.agent_id
+            )?;
         }
         Ok(())
     }
@@ -364,7 +418,9 @@ impl Printer {
 }
 
 fn not_removed(id: &str, removed: usize) -> Fault {
-    Fault::usage(anyhow!("the journal has no session {id:?}; {removed} were removed"))
+    Fault::usage(anyhow!(
+        "the journal has no session {id:?}; {removed} were removed"
+    ))
 }
 
 fn id_of(id: &str) -> Result<SessionId, Fault> {

@@ -109,7 +109,8 @@ impl Sync {
         let source = fs::canonicalize(&self.folder)
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))
             .map_err(|error| {
-                Fault::usage(error).next("name a folder that is there, with a folder for each skill")
+                Fault::usage(error)
+                    .next("name a folder that is there, with a folder for each skill")
             })?;
         let skills = skills(&source)
             .with_context(|| format!("failed to read the folder {}", source.display()))
@@ -123,14 +124,18 @@ impl Sync {
                     plan.extend(entries(*owner, &folder, &source, &skills)?);
                 }
                 None if is_asked => {
-                    return Err(Fault::usage(anyhow!("{owner} has no folder for skills: set HOME")));
+                    return Err(Fault::usage(anyhow!(
+                        "{owner} has no folder for skills: set HOME"
+                    )));
                 }
                 _ => {}
             }
         }
         if !self.dry_run {
             for entry in &plan {
-                entry.apply().with_context(|| format!("failed to change {}", entry.path.display()))?;
+                entry
+                    .apply()
+                    .with_context(|| format!("failed to change {}", entry.path.display()))?;
             }
         }
         self.print(&plan)?;
@@ -149,7 +154,11 @@ impl Sync {
         let mut list = table::of(&["agent", "entry", "what"]);
         for entry in plan {
             let what = entry.step.told(self.dry_run);
-            list.add_row([entry.owner.to_string(), entry.path.display().to_string(), what.to_owned()]);
+            list.add_row([
+                entry.owner.to_string(),
+                entry.path.display().to_string(),
+                what.to_owned(),
+            ]);
         }
         stdout.write_all(table::lines(&list).as_bytes())
     }
@@ -161,10 +170,18 @@ impl Owner {
         let set = |name: &str| variable(name).filter(|path| path.is_absolute());
         let home = |below: &str| Some(set("HOME")?.join(below));
         match self {
-            Self::ClaudeCode => Some(set("CLAUDE_CONFIG_DIR").or_else(|| home(".claude"))?.join("skills")),
+            Self::ClaudeCode => Some(
+                set("CLAUDE_CONFIG_DIR")
+                    .or_else(|| home(".claude"))?
+                    .join("skills"),
+            ),
             Self::Codex => set("CODEX_SKILLS_DIR")
                 .or_else(|| Some(set("CODEX_HOME").or_else(|| home(".codex"))?.join("skills"))),
-            Self::Pi => Some(set("PI_CODING_AGENT_DIR").or_else(|| home(".pi/agent"))?.join("skills")),
+            Self::Pi => Some(
+                set("PI_CODING_AGENT_DIR")
+                    .or_else(|| home(".pi/agent"))?
+                    .join("skills"),
+            ),
         }
     }
 }
@@ -233,10 +250,21 @@ fn skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// What becomes of the entries of an agent's folder.
-fn entries(owner: Owner, folder: &Path, source: &Path, skills: &[PathBuf]) -> io::Result<Vec<Entry>> {
-    let wanted = skills.iter().filter_map(|skill| Some((skill, folder.join(skill.file_name()?))));
-    let entry =
-        |skill: &Path, path: PathBuf, step: Step| Entry { owner, path, skill: skill.to_owned(), step };
+fn entries(
+    owner: Owner,
+    folder: &Path,
+    source: &Path,
+    skills: &[PathBuf],
+) -> io::Result<Vec<Entry>> {
+    let wanted = skills
+        .iter()
+        .filter_map(|skill| Some((skill, folder.join(skill.file_name()?))));
+    let entry = |skill: &Path, path: PathBuf, step: Step| Entry {
+        owner,
+        path,
+        skill: skill.to_owned(),
+        step,
+    };
     let mut entries: Vec<_> = wanted
         .map(|(skill, path)| {
             let step = match fs::read_link(&path) {
@@ -255,7 +283,9 @@ fn entries(owner: Owner, folder: &Path, source: &Path, skills: &[PathBuf]) -> io
     let mut gone = Vec::new();
     for path in there.map(|entry| entry.map(|entry| entry.path())) {
         let path = path?;
-        let Ok(target) = fs::read_link(&path) else { continue };
+        let Ok(target) = fs::read_link(&path) else {
+            continue;
+        };
         if target.parent() == Some(source) && !target.join(DOCUMENT).exists() {
             gone.push(entry(&target, path, Step::Remove));
         }
@@ -272,11 +302,18 @@ mod tests {
     #[test]
     fn folders_are_those_of_the_agents() {
         let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/h"));
-        let folders: Vec<_> =
-            Owner::value_variants().iter().map(|owner| owner.folder(home).unwrap()).collect();
+        let folders: Vec<_> = Owner::value_variants()
+            .iter()
+            .map(|owner| owner.folder(home).unwrap())
+            .collect();
         assert_eq!(
             folders,
-            ["/h/.claude/skills", "/h/.codex/skills", "/h/.pi/agent/skills"].map(PathBuf::from)
+            [
+                "/h/.claude/skills",
+                "/h/.codex/skills",
+                "/h/.pi/agent/skills"
+            ]
+            .map(PathBuf::from)
         );
         for (variable, owner, expected) in [
             ("CLAUDE_CONFIG_DIR", Owner::ClaudeCode, "/v/skills"),
@@ -287,7 +324,11 @@ mod tests {
             let folder = owner.folder(|name| (name == variable).then(|| PathBuf::from("/v")));
             assert_eq!(folder, Some(PathBuf::from(expected)), "{variable}");
         }
-        assert!(Owner::value_variants().iter().all(|owner| owner.folder(|_| None).is_none()));
+        assert!(
+            Owner::value_variants()
+                .iter()
+                .all(|owner| owner.folder(|_| None).is_none())
+        );
     }
 
     #[test]
@@ -302,17 +343,36 @@ mod tests {
         let steps = || -> Vec<_> {
             let plan = entries(Owner::Codex, &folder, &source, &skills(&source).unwrap()).unwrap();
             plan.iter().for_each(|entry| entry.apply().unwrap());
-            plan.iter().map(|entry| (entry.path.file_name().unwrap().to_owned(), entry.step)).collect()
+            plan.iter()
+                .map(|entry| (entry.path.file_name().unwrap().to_owned(), entry.step))
+                .collect()
         };
         fs::create_dir_all(folder.join("b")).unwrap();
         fs::write(folder.join("b").join(DOCUMENT), "theirs").unwrap();
         symlink("/elsewhere", folder.join("d")).unwrap();
-        let named = |steps: [(&str, Step); 3]| steps.map(|(name, step)| (name.into(), step)).to_vec();
-        assert_eq!(steps(), named([("a", Step::Link), ("b", Step::Stays), ("c", Step::Link)]));
+        let named =
+            |steps: [(&str, Step); 3]| steps.map(|(name, step)| (name.into(), step)).to_vec();
+        assert_eq!(
+            steps(),
+            named([("a", Step::Link), ("b", Step::Stays), ("c", Step::Link)])
+        );
         fs::remove_dir_all(source.join("c")).unwrap();
-        assert_eq!(steps(), named([("a", Step::Current), ("b", Step::Stays), ("c", Step::Remove)]));
-        assert_eq!(fs::read_to_string(folder.join("b").join(DOCUMENT)).unwrap(), "theirs");
-        assert!(folder.join("a").join(DOCUMENT).is_file() && folder.join("c").symlink_metadata().is_err());
+        assert_eq!(
+            steps(),
+            named([
+                ("a", Step::Current),
+                ("b", Step::Stays),
+                ("c", Step::Remove)
+            ])
+        );
+        assert_eq!(
+            fs::read_to_string(folder.join("b").join(DOCUMENT)).unwrap(),
+            "theirs"
+        );
+        assert!(
+            folder.join("a").join(DOCUMENT).is_file()
+                && folder.join("c").symlink_metadata().is_err()
+        );
         assert!(folder.join("d").symlink_metadata().is_ok());
     }
 }

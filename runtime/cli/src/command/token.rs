@@ -111,8 +111,12 @@ impl New {
             Which::Control => Scope::Control,
             Which::Admin => Scope::Admin,
         };
-        let new =
-            NewToken { scope, agents: self.agents, all_sessions: self.all_sessions, expires: self.expires };
+        let new = NewToken {
+            scope,
+            agents: self.agents,
+            all_sessions: self.all_sessions,
+            expires: self.expires,
+        };
         let (_, text) = file(&self.state)?.add(new).map_err(wrong)?;
         writeln!(anstream::stdout(), "{text}")?;
         Ok(exit::OK)
@@ -128,7 +132,10 @@ fn list(state: &State, as_json: bool) -> Done {
         return Ok(exit::OK);
     }
     if tokens.is_empty() {
-        writeln!(out, "there is no token; `trunkline token new --scope control` makes one")?;
+        writeln!(
+            out,
+            "there is no token; `trunkline token new --scope control` makes one"
+        )?;
         return Ok(exit::OK);
     }
     let mut shown = table::of(&["id", "scope", "sessions", "agents", "expires"]);
@@ -148,7 +155,10 @@ fn row(token: &Known) -> [String; 5] {
         token.id.clone(),
         token.scope.as_str().to_owned(),
         if token.all_sessions { "all" } else { "its own" }.to_owned(),
-        token.agents.as_ref().map_or_else(|| "all".to_owned(), |agents| agents.join(", ")),
+        token
+            .agents
+            .as_ref()
+            .map_or_else(|| "all".to_owned(), |agents| agents.join(", ")),
         expires.unwrap_or_else(|| "never".to_owned()),
     ]
 }

@@ -77,10 +77,11 @@ pub(crate) struct Top {
 
 impl Top {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?.ok_or_else(|| {
-            Fault::usage(anyhow!("no journal is named"))
-                .next("add --journal FOLDER, that of `trunkline serve`")
-        })?;
+        let folder =
+            journal::folder_or_daemons(self.journal.as_deref(), config)?.ok_or_else(|| {
+                Fault::usage(anyhow!("no journal is named"))
+                    .next("add --journal FOLDER, that of `trunkline serve`")
+            })?;
         let link = Link::to(&folder).await?.ok_or_else(|| no_host(&folder))?;
         if self.once {
             return self.print(&folder, link).await;
@@ -104,8 +105,9 @@ impl Top {
                 }
             }
         });
-        let (agents, sessions) =
-            answered.await.map_err(|_| Fault::failed(anyhow!("the host does not answer")))??;
+        let (agents, sessions) = answered
+            .await
+            .map_err(|_| Fault::failed(anyhow!("the host does not answer")))??;
         let titles = tokio::task::block_in_place(|| read_titles(folder));
         if self.json {
             let sessions: Vec<_> = sessions
@@ -116,7 +118,11 @@ impl Top {
                     member
                 })
                 .collect();
-            writeln!(anstream::stdout().lock(), "{}", json!({"agents": agents, "sessions": sessions}))?;
+            writeln!(
+                anstream::stdout().lock(),
+                "{}",
+                json!({"agents": agents, "sessions": sessions})
+            )?;
             return Ok(exit::OK);
         }
         print_text(agents, sessions, titles)
@@ -124,13 +130,19 @@ impl Top {
 }
 
 /// As tables, for people.
-fn print_text(agents: Vec<AgentEntry>, sessions: Vec<OpenSession>, titles: HashMap<String, String>) -> Done {
+fn print_text(
+    agents: Vec<AgentEntry>,
+    sessions: Vec<OpenSession>,
+    titles: HashMap<String, String>,
+) -> Done {
     use figures::{bytes, count, or_dash, time};
     let mut state = State::default();
     state.take(agents, sessions, None);
     state.take_titles(titles);
     let mut out = anstream::stdout().lock();
-    let mut list = table::of(&["agent", "life", "up", "sessions", "turns", "queue", "verdict"]);
+    let mut list = table::of(&[
+        "agent", "life", "up", "sessions", "turns", "queue", "verdict",
+    ]);
     for agent in &state.agents {
         let health = agent.health.clone().unwrap_or_default();
         list.add_row([
@@ -148,7 +160,9 @@ fn print_text(agents: Vec<AgentEntry>, sessions: Vec<OpenSession>, titles: HashM
         return Ok(exit::OK);
     }
     writeln!(out)?;
-    let mut list = table::of(&["session", "agent", "state", "turn", "silent", "unread", "title"]);
+    let mut list = table::of(&[
+        "session", "agent", "state", "turn", "silent", "unread", "title",
+    ]);
     for row in &state.rows {
         let session = &row.session;
         list.add_row([
@@ -295,8 +309,15 @@ fn read_more(reading: &mut JoinSet<Read>, source: &mut Option<Source>) {
 
 /// The titles of the last active sessions. Blocks for the disk. What cannot be read has none.
 fn read_titles(folder: &Path) -> HashMap<String, String> {
-    let Ok(archive) = journal::look(folder) else { return HashMap::new() };
-    let asked = SessionsList { limit: Some(TITLES), ..listing::all() };
+    let Ok(archive) = journal::look(folder) else {
+        return HashMap::new();
+    };
+    let asked = SessionsList {
+        limit: Some(TITLES),
+        ..listing::all()
+    };
     let listed = archive.list(&asked).sessions.into_iter().flatten();
-    listed.filter_map(|one| Some((one.session_id, one.title?))).collect()
+    listed
+        .filter_map(|one| Some((one.session_id, one.title?)))
+        .collect()
 }

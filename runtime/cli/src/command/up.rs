@@ -101,10 +101,15 @@ impl Up {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         // Before anything is opened that could take its number.
         let passed = passed_on()?;
-        let at = passed.as_ref().map_or(Ok(self.http), StdListener::local_addr)?;
+        let at = passed
+            .as_ref()
+            .map_or(Ok(self.http), StdListener::local_addr)?;
         if !at.ip().is_loopback() {
-            return Err(Fault::usage(anyhow!("{} is no address of this machine's loopback", at.ip()))
-                .next("let other machines in by --listen and TLS, or through a tunnel"));
+            return Err(Fault::usage(anyhow!(
+                "{} is no address of this machine's loopback",
+                at.ip()
+            ))
+            .next("let other machines in by --listen and TLS, or through a tunnel"));
         }
         // Before agents are started: what is wrong with it is said at once.
         let (further, listen) = self.listen.open().await?.unzip();
@@ -117,12 +122,22 @@ impl Up {
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
         // No network names any of these; who connects to the socket is the user, who works where they are, with their tools.
-        let may = SessionMay::listed([SessionOption::Cwd, SessionOption::AddDirs, SessionOption::McpServers]);
+        let may = SessionMay::listed([
+            SessionOption::Cwd,
+            SessionOption::AddDirs,
+            SessionOption::McpServers,
+        ]);
         let wanted = self.cluster.wanted()?;
         // Nothing starts before this host has its lease.
         let deadline = wanted.is_some().then(Deadline::default);
-        let (chosen, reload) =
-            Reload::begin(&self.target, config, &[], may, Processes::PerFolder, deadline.clone())?;
+        let (chosen, reload) = Reload::begin(
+            &self.target,
+            config,
+            &[],
+            may,
+            Processes::PerFolder,
+            deadline.clone(),
+        )?;
         chosen.any_may_run()?;
         let host = chosen.host;
         // Its tokens, too: who could add one would be a client.
@@ -136,7 +151,11 @@ impl Up {
         };
         // The journal's lock is the daemon's: a second one ends here, and says who has it.
         let opened = match &joined {
-            Some(joined) => joined.open(host.clone(), &folder.journal(), chosen.journal).await?,
+            Some(joined) => {
+                joined
+                    .open(host.clone(), &folder.journal(), chosen.journal)
+                    .await?
+            }
             None => journal::open(host.clone(), &folder.journal(), chosen.journal).await?,
         };
         let sessions = opened.map_err(|error| {
@@ -150,7 +169,8 @@ impl Up {
                     .next("name another port by --http 127.0.0.1:PORT, or 0 for any that is free")
             })?,
         };
-        let socket = PrivateSocket::open(&folder.socket()).context("failed to take the daemon's socket")?;
+        let socket =
+            PrivateSocket::open(&folder.socket()).context("failed to take the daemon's socket")?;
         let at = network.local_addr()?;
         let running = Running {
             http: format!("http://{at}"),
@@ -161,8 +181,11 @@ impl Up {
         };
 
         let (asked, mut stops) = mpsc::channel(1);
-        let operator =
-            Arc::new(Operator { reload: reload.clone(), config: config.map(Path::to_owned), asked });
+        let operator = Arc::new(Operator {
+            reload: reload.clone(),
+            config: config.map(Path::to_owned),
+            asked,
+        });
         let options = Options {
             state: folder.0.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -180,8 +203,14 @@ impl Up {
         if let Some(joined) = &joined {
             joined.serve(sessions.clone(), gateway.clone()).await?;
         }
-        let (mut key, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        further.iter().filter_map(|entrance| entrance.tls.clone()).for_each(|tls| reload.also_tls(tls));
+        let (mut key, mut term) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        );
+        further
+            .iter()
+            .filter_map(|entrance| entrance.tls.clone())
+            .for_each(|tls| reload.also_tls(tls));
         reload.note(folder.clone(), running.clone())?;
         host.stand_by();
         self.tell(&running, listen.as_deref())?;
@@ -202,8 +231,14 @@ impl Up {
                 None => drain(&sessions).await,
             }
         };
-        let own = Entrance { listener: network, names: names(at), tls: None };
-        gateway.serve([own].into_iter().chain(further).collect(), socket, stop).await;
+        let own = Entrance {
+            listener: network,
+            names: names(at),
+            tls: None,
+        };
+        gateway
+            .serve([own].into_iter().chain(further).collect(), socket, stop)
+            .await;
         trunkline_relay::end(&host, Some(sessions), std::future::ready(())).await;
         if let Some(joined) = joined {
             joined.leave().await;
@@ -214,7 +249,9 @@ impl Up {
 
     /// Says that it is ready, and where.
     fn tell(&self, running: &Running, listen: Option<&str>) -> Result<(), Fault> {
-        let Running { http, socket, pid, .. } = running;
+        let Running {
+            http, socket, pid, ..
+        } = running;
         let mut out = anstream::stdout();
         match self.json {
             true => {
@@ -225,7 +262,9 @@ impl Up {
                 writeln!(out, "{told}")?;
             }
             false => {
-                let further = listen.map(|listen| format!(" and {listen}")).unwrap_or_default();
+                let further = listen
+                    .map(|listen| format!(" and {listen}"))
+                    .unwrap_or_default();
                 writeln!(
                     out,
                     "trunkline is up at {http}{further}; `trunkline open` shows it, `trunkline down` ends it"
@@ -239,9 +278,9 @@ impl Up {
 
 /// A listener for HTTP that a supervisor has opened and passed on, as systemd does for a socket unit.
 fn passed_on() -> Result<Option<StdListener>, Fault> {
-    let listener = ListenFd::from_env()
-        .take_tcp_listener(0)
-        .map_err(|error| Fault::usage(anyhow!(error).context("failed to take the socket of LISTEN_FDS")))?;
+    let listener = ListenFd::from_env().take_tcp_listener(0).map_err(|error| {
+        Fault::usage(anyhow!(error).context("failed to take the socket of LISTEN_FDS"))
+    })?;
     if let Some(listener) = &listener {
         listener.set_nonblocking(true)?;
         // No agent gets it.
@@ -261,7 +300,11 @@ fn supervisor(state: NotifyState<'_>) {
 fn names(at: SocketAddr) -> Vec<Name> {
     let port = at.port();
     let usual = ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}"));
-    [at.to_string()].into_iter().chain(usual).map(Name::WithPort).collect()
+    [at.to_string()]
+        .into_iter()
+        .chain(usual)
+        .map(Name::WithPort)
+        .collect()
 }
 
 /// Waits until no turn is open, for a while.

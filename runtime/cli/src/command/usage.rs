@@ -42,7 +42,12 @@ Examples:
   trunkline usage --json | jq .total.cost_usd")]
 pub(crate) struct Usage {
     /// What a row is of
-    #[arg(long, value_name = "KEYS", value_delimiter = ',', default_value = "day,agent,model")]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        default_value = "day,agent,model"
+    )]
     by: Vec<Key>,
 
     /// Only turns that ended after this: a time before now (7d, 12h), a day (2026-03-01) or a time (RFC 3339)
@@ -85,18 +90,32 @@ struct Read {
 fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<Read, Fault> {
     let config = target::read(file, target::UNCHECKED)?;
     let prices = match &config.prices {
-        Some(file) => Prices::built_in().with_file(file).map_err(|error| Fault::usage(anyhow!(error)))?,
+        Some(file) => Prices::built_in()
+            .with_file(file)
+            .map_err(|error| Fault::usage(anyhow!(error)))?,
         None => Prices::built_in(),
     };
-    let Some(folder) = config.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name))) else {
-        return Err(Fault::usage(anyhow!("there is no state folder, so no usage is logged"))
-            .next("set HOME, or `runtime.state_dir` in the configuration"));
+    let Some(folder) = config
+        .state_dir
+        .or_else(|| config::state_dir(|name| std::env::var_os(name)))
+    else {
+        return Err(
+            Fault::usage(anyhow!("there is no state folder, so no usage is logged"))
+                .next("set HOME, or `runtime.state_dir` in the configuration"),
+        );
     };
     let mut sums = Sums::new(by, since, prices);
     let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
-        Fault::failed(anyhow!(error).context(format!("failed to read the usage log in {}", folder.display())))
+        Fault::failed(anyhow!(error).context(format!(
+            "failed to read the usage log in {}",
+            folder.display()
+        )))
     })?;
-    Ok(Read { sums, skipped, folder })
+    Ok(Read {
+        sums,
+        skipped,
+        folder,
+    })
 }
 
 /// What turns used since a moment, by day and agent, for a client of the daemon.
@@ -122,13 +141,23 @@ pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<UsedI
 
 impl Usage {
     pub(super) fn run(self, file: Option<&Path>) -> Done {
-        let since = self.since.as_deref().map(|when| moment(when, SystemTime::now())).transpose()?;
-        let Read { sums, skipped, folder } = read(file, self.by.clone(), since)?;
+        let since = self
+            .since
+            .as_deref()
+            .map(|when| moment(when, SystemTime::now()))
+            .transpose()?;
+        let Read {
+            sums,
+            skipped,
+            folder,
+        } = read(file, self.by.clone(), since)?;
         let (bad, dropped) = (skipped.bad + sums.bad(), skipped.dropped);
         let mut out = anstream::stdout().lock();
         if self.json {
             let mut report = sums.json();
-            report["since"] = since.map(|since| humantime::format_rfc3339_seconds(since).to_string()).into();
+            report["since"] = since
+                .map(|since| humantime::format_rfc3339_seconds(since).to_string())
+                .into();
             report["bad_lines"] = bad.into();
             report["dropped_turns"] = dropped.into();
             report["folder"] = folder.to_string_lossy().into();
@@ -141,13 +170,18 @@ impl Usage {
         let note = |text: String| eprintln!("{dim} note: {text}{dim:#}");
         if sums.total().turns == 0 && !self.json {
             let when = if since.is_some() { " since then" } else { "" };
-            note(format!("no turn is logged in {}{when}", folder.join(usage::FILE_NAME).display()));
+            note(format!(
+                "no turn is logged in {}{when}",
+                folder.join(usage::FILE_NAME).display()
+            ));
         }
         if bad > 0 {
             note(format!("{bad} lines of the usage log could not be read"));
         }
         if dropped > 0 {
-            note(format!("{dropped} turns are missing from the usage log: more ended than could be written"));
+            note(format!(
+                "{dropped} turns are missing from the usage log: more ended than could be written"
+            ));
         }
         Ok(exit::OK)
     }
@@ -159,7 +193,8 @@ impl Usage {
             list.add_row(names.iter().map(|name| shown(name)).chain(cells(total)));
         }
         if sums.rows().count() != 1 {
-            let names = (0..keys.len()).map(|column| if column == 0 { "total" } else { "" }.to_owned());
+            let names =
+                (0..keys.len()).map(|column| if column == 0 { "total" } else { "" }.to_owned());
             list.add_row(names.chain(cells(sums.total())));
         }
         table::lines(&list)
@@ -167,7 +202,8 @@ impl Usage {
 }
 
 fn cells(total: &Total) -> [String; 5] {
-    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let known =
+        |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let about = if total.estimated { "~" } else { "" };
     let more = if total.unpriced_turns > 0 { "+" } else { "" };
     [
@@ -175,7 +211,9 @@ fn cells(total: &Total) -> [String; 5] {
         known(total.tokens.input_tokens),
         known(total.tokens.cache_read_tokens),
         known(total.tokens.output_tokens),
-        total.cost_usd.map_or_else(|| "-".to_owned(), |cost| format!("{about}${cost:.4}{more}")),
+        total
+            .cost_usd
+            .map_or_else(|| "-".to_owned(), |cost| format!("{about}${cost:.4}{more}")),
     ]
 }
 
@@ -184,7 +222,11 @@ const MOST: usize = 60;
 
 /// A name as a terminal may be shown it: adapters choose those of models.
 fn shown(name: &str) -> String {
-    let mut shown: String = name.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut shown: String = name
+        .chars()
+        .take(MOST)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     if name.chars().nth(MOST).is_some() {
         shown.push('…');
     }
@@ -222,7 +264,11 @@ mod tests {
             ("2026-03-01 10:30:00", "2026-03-01T10:30:00Z"),
         ] {
             let moment = moment(text, now).unwrap();
-            assert_eq!(humantime::format_rfc3339_seconds(moment).to_string(), expected, "{text}");
+            assert_eq!(
+                humantime::format_rfc3339_seconds(moment).to_string(),
+                expected,
+                "{text}"
+            );
         }
         for text in ["", "yesterday", "2026-13-01", "99999999999999d"] {
             assert!(moment(text, now).is_err(), "{text}");

@@ -26,8 +26,15 @@ pub(crate) struct Version {
 impl Version {
     pub(super) fn run(self) -> Done {
         let version = env!("CARGO_PKG_VERSION");
-        let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-        let adapters: Vec<_> = trunkline_profiles::PROFILES.iter().map(|profile| profile.name).collect();
+        let build = if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        };
+        let adapters: Vec<_> = trunkline_profiles::PROFILES
+            .iter()
+            .map(|profile| profile.name)
+            .collect();
         let mut out = anstream::stdout().lock();
         if self.json {
             let facts = json!({

@@ -24,7 +24,11 @@ impl LogFile {
         let file = append_to(path)?;
         // A link would be renamed in place of what it leads to.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path, limit, file: Mutex::new(file) })
+        Ok(Self {
+            path,
+            limit,
+            file: Mutex::new(file),
+        })
     }
 
     /// Appends to the file at the path, which may be another one than the last time.
@@ -54,8 +58,9 @@ impl LogFile {
     }
 
     fn is_full(&self, file: &File, more: usize) -> bool {
-        file.metadata()
-            .is_ok_and(|meta| meta.is_file() && meta.len() > 0 && meta.len() + more as u64 > self.limit)
+        file.metadata().is_ok_and(|meta| {
+            meta.is_file() && meta.len() > 0 && meta.len() + more as u64 > self.limit
+        })
     }
 
     /// Whether another file belongs at the path now.
@@ -71,7 +76,11 @@ impl LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// `FILE.1`.
@@ -91,21 +100,38 @@ mod tests {
     fn a_full_file_becomes_the_older_one_and_both_are_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let (one, two) = (LogFile::open(&path, 30).unwrap(), LogFile::open(&path, 30).unwrap());
+        let (one, two) = (
+            LogFile::open(&path, 30).unwrap(),
+            LogFile::open(&path, 30).unwrap(),
+        );
         let read = |path: &Path| fs::read_to_string(path).unwrap();
-        for (log, line) in
-            [(&one, "first line\n"), (&two, "second line\n"), (&one, "third line\n"), (&two, "fourth\n")]
-        {
+        for (log, line) in [
+            (&one, "first line\n"),
+            (&two, "second line\n"),
+            (&one, "third line\n"),
+            (&two, "fourth\n"),
+        ] {
             assert_eq!(log.append(line.as_bytes()).unwrap(), line.len());
         }
         assert_eq!(read(&older(&path)), "first line\nsecond line\n");
         assert_eq!(read(&path), "third line\nfourth\n");
-        two.append(b"a line that is longer than the limit is\n").unwrap();
-        assert_eq!(read(&older(&path)), "third line\nfourth\n", "one older file");
+        two.append(b"a line that is longer than the limit is\n")
+            .unwrap();
+        assert_eq!(
+            read(&older(&path)),
+            "third line\nfourth\n",
+            "one older file"
+        );
         one.append(b"x\n").unwrap();
-        assert_eq!(read(&older(&path)), "a line that is longer than the limit is\n");
+        assert_eq!(
+            read(&older(&path)),
+            "a line that is longer than the limit is\n"
+        );
         for path in [path.clone(), older(&path)] {
-            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(
+                fs::metadata(path).unwrap().permissions().mode() & 0o777,
+                0o600
+            );
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }

@@ -22,7 +22,9 @@ pub(crate) fn assign(
         let path: Vec<_> = key.split('.').collect();
         let own = own_key(profile).map(|own| [&[own][..], &path].concat());
         let set = try_set(document, index, &path, value).or_else(|refused| {
-            let Some(own) = own.filter(|_| is_unknown(&refused, index, path[0])) else { return Err(refused) };
+            let Some(own) = own.filter(|_| is_unknown(&refused, index, path[0])) else {
+                return Err(refused);
+            };
             // The hint of the profile, unless only the entry has one.
             try_set(document, index, &own, value).map_err(|other| match has_hint(&other) {
                 false if has_hint(&refused) => refused,
@@ -36,8 +38,8 @@ pub(crate) fn assign(
 
 /// The key of a profile's object, where its keys are known.
 fn own_key(profile: &Profile) -> Option<&'static str> {
-    let is_known =
-        *profile == Profile::External || target::check(profile.name(), &json!({ "": null })).is_err();
+    let is_known = *profile == Profile::External
+        || target::check(profile.name(), &json!({ "": null })).is_err();
     profile.key().filter(|_| is_known)
 }
 
@@ -93,13 +95,24 @@ fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> Fault
     }
     let at = in_entry(refused, index);
     // The object of an external adapter is one that the command line made.
-    let at = at.strip_prefix("external.").filter(|at| *at == key).unwrap_or(at);
-    let at = if at == key || at.is_empty() { String::new() } else { format!("{at}: ") };
+    let at = at
+        .strip_prefix("external.")
+        .filter(|at| *at == key)
+        .unwrap_or(at);
+    let at = if at == key || at.is_empty() {
+        String::new()
+    } else {
+        format!("{at}: ")
+    };
     let next = match (key, value.as_str()) {
         ("permission.default", Some("allow")) => "--allow '*' allows everything, for this run",
         _ => "`trunkline schema config` has every key; a value is JSON, or else a string",
     };
-    Fault::usage(anyhow!("failed to set {key} by -c: {at}{}", refused.problem())).next(next)
+    Fault::usage(anyhow!(
+        "failed to set {key} by -c: {at}{}",
+        refused.problem()
+    ))
+    .next(next)
 }
 
 #[cfg(test)]
@@ -107,9 +120,15 @@ mod tests {
     use super::*;
 
     fn set(entry: &Value, assignments: &[&str]) -> Result<Config, String> {
-        let mut document = Document::new(json!({ "agents": [{ "id": "first", "echo": {} }, entry] }), "/");
+        let mut document = Document::new(
+            json!({ "agents": [{ "id": "first", "echo": {} }, entry] }),
+            "/",
+        );
         let profile = read(&document).unwrap().agents[1].profile.clone();
-        let set: Vec<_> = assignments.iter().map(|text| super::super::assignment(text).unwrap()).collect();
+        let set: Vec<_> = assignments
+            .iter()
+            .map(|text| super::super::assignment(text).unwrap())
+            .collect();
         assign(&mut document, 1, &profile, &set).map_err(|fault| format!("{fault:?}"))
     }
 
@@ -117,10 +136,18 @@ mod tests {
     fn a_key_is_the_entrys_or_else_its_profiles() {
         let config = set(
             &json!({ "id": "a", "claude_code": { "model": "m" } }),
-            &["max_turns=7", "turn_timeout=5m", "claude_code.turn_timeout=4m", "permission.allow=[\"Read\"]"],
+            &[
+                "max_turns=7",
+                "turn_timeout=5m",
+                "claude_code.turn_timeout=4m",
+                "permission.allow=[\"Read\"]",
+            ],
         );
         let agent = &config.unwrap().agents[1];
-        assert_eq!(agent.config, Some(json!({ "model": "m", "max_turns": 7, "turn_timeout": "4m" })));
+        assert_eq!(
+            agent.config,
+            Some(json!({ "model": "m", "max_turns": 7, "turn_timeout": "4m" }))
+        );
         assert_eq!(agent.timeouts.turn.unwrap().as_secs(), 300);
         assert_eq!(agent.permission.allow().len(), 1);
     }
@@ -128,10 +155,20 @@ mod tests {
     #[test]
     fn an_external_adapter_has_its_command_and_its_config() {
         let external = json!({ "id": "a", "external": { "command": "x" } });
-        let config = set(&external, &["args=[\"--fast\"]", "config.depth=3", "config.log.level=debug"]);
+        let config = set(
+            &external,
+            &[
+                "args=[\"--fast\"]",
+                "config.depth=3",
+                "config.log.level=debug",
+            ],
+        );
         let agent = &config.unwrap().agents[1];
         assert_eq!(agent.command.args, ["--fast"]);
-        assert_eq!(agent.config, Some(json!({ "depth": 3, "log": { "level": "debug" } })));
+        assert_eq!(
+            agent.config,
+            Some(json!({ "depth": 3, "log": { "level": "debug" } }))
+        );
     }
 
     #[test]
@@ -139,16 +176,36 @@ mod tests {
         let claude = || json!({ "id": "a", "profile": "claude-code" });
         for (entry, assignment, said) in [
             (claude(), "modle=SECRET", "did you mean `model`?"),
-            (claude(), "turn_timeot=SECRET", "did you mean `turn_timeout`?"),
-            (claude(), "sandbox.bakend=SECRET", "sandbox.bakend by -c: unknown key; did you mean `backend`?"),
-            (claude(), "max_turns=SECRET", "max_turns by -c: claude_code.max_turns: expected a whole number"),
-            (json!({ "id": "a", "profile": "echo" }), "any=SECRET", "any by -c: unknown key"),
+            (
+                claude(),
+                "turn_timeot=SECRET",
+                "did you mean `turn_timeout`?",
+            ),
+            (
+                claude(),
+                "sandbox.bakend=SECRET",
+                "sandbox.bakend by -c: unknown key; did you mean `backend`?",
+            ),
+            (
+                claude(),
+                "max_turns=SECRET",
+                "max_turns by -c: claude_code.max_turns: expected a whole number",
+            ),
+            (
+                json!({ "id": "a", "profile": "echo" }),
+                "any=SECRET",
+                "any by -c: unknown key",
+            ),
             (
                 json!({ "id": "a", "external": { "command": "x" } }),
                 "comand=SECRET",
                 "did you mean `command`?",
             ),
-            (json!({ "id": "a", "external": { "command": "x" } }), "zzz=SECRET", "zzz by -c: unknown key"),
+            (
+                json!({ "id": "a", "external": { "command": "x" } }),
+                "zzz=SECRET",
+                "zzz by -c: unknown key",
+            ),
             (
                 json!({ "id": "a", "external": { "command": "x" } }),
                 "runtime.max_file_bytes=SECRET",
@@ -156,7 +213,10 @@ mod tests {
             ),
         ] {
             let refused = set(&entry, &[assignment]).unwrap_err();
-            assert!(refused.contains(said) && !refused.contains("SECRET"), "{assignment}: {refused}");
+            assert!(
+                refused.contains(said) && !refused.contains("SECRET"),
+                "{assignment}: {refused}"
+            );
         }
     }
 }

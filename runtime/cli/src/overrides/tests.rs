@@ -29,31 +29,58 @@ fn a_flag_sets_the_key_that_the_profile_has() {
             json!({"model": "m", "permission_mode": "plan", "system_prompt": "Be brief", "add_dirs": ["/"]}),
             &[][..],
         ),
-        ("codex", json!({"model": "m", "system_prompt": "Be brief", "additional_dirs": ["/"]}), &["--mode"]),
+        (
+            "codex",
+            json!({"model": "m", "system_prompt": "Be brief", "additional_dirs": ["/"]}),
+            &["--mode"],
+        ),
         (
             "gemini-cli",
             json!({"model": "m", "system_prompt": "Be brief", "include_directories": ["/"]}),
             &["--mode"],
         ),
-        ("opencode", json!({"model": "m", "mode": "plan", "system_prompt": "Be brief"}), &["--add-dir"]),
+        (
+            "opencode",
+            json!({"model": "m", "mode": "plan", "system_prompt": "Be brief"}),
+            &["--add-dir"],
+        ),
     ] {
         let mut agent = agent(profile);
         let start = overrides.apply(&mut agent).unwrap();
         assert_eq!(agent.config, Some(config), "{profile}");
-        assert_eq!(start.options().map(flag).collect::<Vec<_>>(), left, "{profile}");
+        assert_eq!(
+            start.options().map(flag).collect::<Vec<_>>(),
+            left,
+            "{profile}"
+        );
         let relies = agent.unenforced == Unenforced::RefuseAny;
         assert_eq!(relies, !left.is_empty(), "{profile}");
-        assert_eq!(agent.session_may.has(SessionOption::Mode), left.contains(&"--mode"), "{profile}");
+        assert_eq!(
+            agent.session_may.has(SessionOption::Mode),
+            left.contains(&"--mode"),
+            "{profile}"
+        );
     }
 }
 
 #[test]
 fn what_has_no_key_is_asked_of_the_session() {
-    let overrides = Overrides { model: Some("m".to_owned()), max_turns: Some(3), ..Overrides::default() };
-    for mut agent in [agent("echo"), agent("generic-job"), AgentConfig::external("a", "x")] {
+    let overrides = Overrides {
+        model: Some("m".to_owned()),
+        max_turns: Some(3),
+        ..Overrides::default()
+    };
+    for mut agent in [
+        agent("echo"),
+        agent("generic-job"),
+        AgentConfig::external("a", "x"),
+    ] {
         let start = overrides.apply(&mut agent).unwrap();
         assert_eq!(start.options().collect::<Vec<_>>(), ["model", "max_turns"]);
-        assert_eq!((agent.config, agent.unenforced), (None, Unenforced::RefuseAny));
+        assert_eq!(
+            (agent.config, agent.unenforced),
+            (None, Unenforced::RefuseAny)
+        );
     }
 }
 
@@ -68,7 +95,11 @@ fn an_option_that_is_not_applied_is_named_as_the_flag() {
 #[test]
 fn two_flags_of_one_key_are_refused() {
     let mode = Some("plan".to_owned());
-    let overrides = Overrides { mode: mode.clone(), permission_mode: mode, ..Overrides::default() };
+    let overrides = Overrides {
+        mode: mode.clone(),
+        permission_mode: mode,
+        ..Overrides::default()
+    };
     assert!(overrides.apply(&mut agent("claude-code")).is_err());
     assert!(overrides.apply(&mut agent("codex")).is_ok());
 }
@@ -87,8 +118,17 @@ fn what_the_host_does_itself_is_added_to_the_entry() {
     agent.permission = Policy::new(agent.permission.unmatched(), ["Edit"], ["Nuke"]).unwrap();
     let start = overrides.apply(&mut agent).unwrap();
     assert_eq!(start, SessionStart::default());
-    assert_eq!((agent.permission.allow().len(), agent.permission.deny().len()), (2, 2));
+    assert_eq!(
+        (
+            agent.permission.allow().len(),
+            agent.permission.deny().len()
+        ),
+        (2, 2)
+    );
     assert_eq!(agent.command.env["A"], EnvValue::Text("b=c".to_owned()));
     assert_eq!(agent.command.env["B"], EnvValue::FromEnv("B".to_owned()));
-    assert_eq!((agent.timeouts.turn, agent.command.work_dir), (None, "/".into()));
+    assert_eq!(
+        (agent.timeouts.turn, agent.command.work_dir),
+        (None, "/".into())
+    );
 }

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use trunkline_host::{
     Cause, Event, EventKind, ExitStatus, File, TurnEnd, TurnNo, TurnScope,
     protocol::{
-        AdapterBody, Category, Context, Delivered, ErrorEvent, Fact, FileOutput, HostFact, Lag, Meta,
-        RequestDecided, SessionInfo, Status, StopReason, TurnComplete,
+        AdapterBody, Category, Context, Delivered, ErrorEvent, Fact, FileOutput, HostFact, Lag,
+        Meta, RequestDecided, SessionInfo, Status, StopReason, TurnComplete,
     },
 };
 
@@ -17,14 +17,22 @@ use crate::{paint, terminal::one_line};
 /// What an adapter's message is, but for requests and ends.
 pub(super) fn event(scope: TurnScope, body: AdapterBody, meta: Option<Meta>) -> Heard {
     match EventKind::from_body(body) {
-        Some(kind) => Heard::Event(Event { scope, kind, meta: meta.map(Box::new) }),
+        Some(kind) => Heard::Event(Event {
+            scope,
+            kind,
+            meta: meta.map(Box::new),
+        }),
         None => Heard::Nothing,
     }
 }
 
 /// An event that the relay's own message stands for.
 fn said(kind: EventKind) -> Heard {
-    Heard::Event(Event { scope: TurnScope::Outside, kind, meta: None })
+    Heard::Event(Event {
+        scope: TurnScope::Outside,
+        kind,
+        meta: None,
+    })
 }
 
 /// What stands in a failure's text before the last of stderr.
@@ -40,13 +48,27 @@ pub(super) fn turn_end(
     let status = complete.status_or_completed();
     let (code, signal) = (complete.exit_code.take(), complete.signal.take());
     let exit = (code.is_some() || signal.is_some()).then_some(ExitStatus { code, signal });
-    let unsaid = if exit.is_some() { Cause::ProcessExit } else { Cause::Complete };
+    let unsaid = if exit.is_some() {
+        Cause::ProcessExit
+    } else {
+        Cause::Complete
+    };
     let cause = meta.and_then(cause).unwrap_or(unsaid);
     let stderr_tail = exit.map(|_| {
-        let message = complete.error.as_ref().and_then(|error| error.message.as_deref()).unwrap_or_default();
-        message.split_once(LAST_WORDS).map_or_else(String::new, |(_, tail)| tail.to_owned())
+        let message = complete
+            .error
+            .as_ref()
+            .and_then(|error| error.message.as_deref())
+            .unwrap_or_default();
+        message
+            .split_once(LAST_WORDS)
+            .map_or_else(String::new, |(_, tail)| tail.to_owned())
     });
-    let unsaid = if status == Status::Completed { Delivered::Yes } else { Delivered::Unknown };
+    let unsaid = if status == Status::Completed {
+        Delivered::Yes
+    } else {
+        Delivered::Unknown
+    };
     TurnEnd {
         turn,
         cause,
@@ -55,7 +77,9 @@ pub(super) fn turn_end(
         delivered: complete.delivered.unwrap_or(unsaid),
         exit,
         stderr_tail,
-        took: took.or(complete.duration_ms.map(Duration::from_millis)).unwrap_or_default(),
+        took: took
+            .or(complete.duration_ms.map(Duration::from_millis))
+            .unwrap_or_default(),
         complete: Some(Box::new(complete)),
     }
 }
@@ -99,7 +123,11 @@ const CAUSES: [Cause; 15] = [
 pub(super) fn file(scope: TurnScope, file: FileOutput) -> Heard {
     let (Some(size), Some(sha256)) = (file.size, file.sha256) else {
         let name = file.file_name.unwrap_or(file.file_path);
-        return Heard::Note { mark: "↓", style: paint::ACT, text: one_line(&name) };
+        return Heard::Note {
+            mark: "↓",
+            style: paint::ACT,
+            text: one_line(&name),
+        };
     };
     let file = File {
         name: file.file_name.unwrap_or_default(),
@@ -108,7 +136,11 @@ pub(super) fn file(scope: TurnScope, file: FileOutput) -> Heard {
         size,
         sha256,
     };
-    Heard::Event(Event { scope, kind: EventKind::File(Box::new(file)), meta: None })
+    Heard::Event(Event {
+        scope,
+        kind: EventKind::File(Box::new(file)),
+        meta: None,
+    })
 }
 
 /// What happened to the session.
@@ -117,19 +149,34 @@ pub(super) fn fact(fact: HostFact) -> Heard {
     match fact.fact {
         Some(Fact::ProcessEnded) => said(EventKind::Error(ErrorEvent {
             category: Some(Category::ProcessExit),
-            message: if message.is_empty() { "the agent's process ended".to_owned() } else { message },
+            message: if message.is_empty() {
+                "the agent's process ended".to_owned()
+            } else {
+                message
+            },
             ..ErrorEvent::default()
         })),
-        Some(Fact::Resumed) => {
-            said(EventKind::Info(Box::new(SessionInfo { context: fact.context, ..SessionInfo::default() })))
-        }
-        Some(Fact::HostRestarted) => {
-            Heard::Note { mark: "!", style: paint::CARE, text: "the host was started again".to_owned() }
-        }
+        Some(Fact::Resumed) => said(EventKind::Info(Box::new(SessionInfo {
+            context: fact.context,
+            ..SessionInfo::default()
+        }))),
+        Some(Fact::HostRestarted) => Heard::Note {
+            mark: "!",
+            style: paint::CARE,
+            text: "the host was started again".to_owned(),
+        },
         Some(Fact::Moved) => {
-            let lost = if fact.context == Some(Context::Lost) { ", without what its agent had" } else { "" };
+            let lost = if fact.context == Some(Context::Lost) {
+                ", without what its agent had"
+            } else {
+                ""
+            };
             let text = format!("the session moved to the host {message}{lost}");
-            Heard::Note { mark: "!", style: paint::CARE, text }
+            Heard::Note {
+                mark: "!",
+                style: paint::CARE,
+                text,
+            }
         }
         Some(Fact::Opened) | None => Heard::Nothing,
     }
@@ -144,13 +191,23 @@ pub(super) fn decided(decided: RequestDecided) -> Heard {
         (Some(StopReason::User) | None, None) => "not answered".to_owned(),
         (Some(reason), _) => format!("the request was settled: {reason}"),
     };
-    Heard::Decided { request_id: decided.request_id, text }
+    Heard::Decided {
+        request_id: decided.request_id,
+        text,
+    }
 }
 
 /// That entries are missing.
 pub(super) fn lag(lag: &Lag) -> Heard {
-    let text = format!("entries {} to {} are not in the journal any more", lag.from, lag.to);
-    Heard::Note { mark: "!", style: paint::CARE, text }
+    let text = format!(
+        "entries {} to {} are not in the journal any more",
+        lag.from, lag.to
+    );
+    Heard::Note {
+        mark: "!",
+        style: paint::CARE,
+        text,
+    }
 }
 
 #[cfg(test)]
@@ -162,11 +219,21 @@ mod tests {
 
     #[test]
     fn an_end_is_told_as_a_host_of_this_process_tells_it() {
-        let exit = Some(ExitStatus { code: Some(7), signal: None });
-        for (cause, exit, tail, message) in
-            CAUSES.map(|cause| (cause, None, None, "why")).into_iter().chain([
+        let exit = Some(ExitStatus {
+            code: Some(7),
+            signal: None,
+        });
+        for (cause, exit, tail, message) in CAUSES
+            .map(|cause| (cause, None, None, "why"))
+            .into_iter()
+            .chain([
                 (Cause::Complete, None, None, "why"),
-                (Cause::ProcessExit, exit, Some("last"), "it ended; its last words on stderr:\nlast"),
+                (
+                    Cause::ProcessExit,
+                    exit,
+                    Some("last"),
+                    "it ended; its last words on stderr:\nlast",
+                ),
                 (Cause::EndOfStream, exit, Some(""), "it closed its output"),
             ])
         {
@@ -185,8 +252,15 @@ mod tests {
             assert_eq!(meta.is_none(), cause == Cause::Complete);
             let told = turn_end(end.turn, end.clone().into(), meta.as_ref(), Some(end.took));
             assert_eq!(told.cause, end.cause);
-            assert_eq!((told.status, told.delivered, told.took), (end.status, end.delivered, end.took));
-            assert_eq!((told.exit, &told.stderr_tail), (end.exit, &end.stderr_tail), "{cause}");
+            assert_eq!(
+                (told.status, told.delivered, told.took),
+                (end.status, end.delivered, end.took)
+            );
+            assert_eq!(
+                (told.exit, &told.stderr_tail),
+                (end.exit, &end.stderr_tail),
+                "{cause}"
+            );
             assert_eq!(told.error, end.error);
         }
     }
@@ -198,11 +272,17 @@ mod tests {
             let meta = Meta::new(trunkline_host::protocol::Json::of(&json).unwrap());
             turn_end(TurnNo::new(1), TurnComplete::default(), meta.as_ref(), None).cause
         };
-        for text in
-            ["{}", r#"{"trunkline": {"cause": "none such"}}"#, r#"{"trunkline": 1}"#, r#"{"cause": "limit"}"#]
-        {
+        for text in [
+            "{}",
+            r#"{"trunkline": {"cause": "none such"}}"#,
+            r#"{"trunkline": 1}"#,
+            r#"{"cause": "limit"}"#,
+        ] {
             assert_eq!(beside(text), Cause::Complete, "{text}");
         }
-        assert_eq!(beside(r#"{"trunkline": {"cause": "limit"}, "other": 1}"#), Cause::Limit);
+        assert_eq!(
+            beside(r#"{"trunkline": {"cause": "limit"}, "other": 1}"#),
+            Cause::Limit
+        );
     }
 }

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use trunkline_host::{
     TurnNo,
     protocol::{
-        AdapterBody, AdapterMessage, FileInput, HostBody, HostMessage, InputResponse, InputResult, MessageId,
-        PermissionResponse, RequestId, SessionAttached, SessionClose, SessionId, SessionInfo, SessionUpdate,
-        Status, Stop, StopReason, TurnId, UserInput,
+        AdapterBody, AdapterMessage, FileInput, HostBody, HostMessage, InputResponse, InputResult,
+        MessageId, PermissionResponse, RequestId, SessionAttached, SessionClose, SessionId,
+        SessionInfo, SessionUpdate, Status, Stop, StopReason, TurnId, UserInput,
     },
 };
 use uuid::Uuid;
@@ -173,7 +173,10 @@ impl Journaled {
     /// The turn that runs. While history is read, the one that ran when the session was attached.
     pub(super) fn running(&self) -> Option<TurnNo> {
         let running = match self.is_behind() {
-            true => self.open.iter().find(|turn| self.now.turn_id.as_ref() == Some(&turn.id)),
+            true => self
+                .open
+                .iter()
+                .find(|turn| self.now.turn_id.as_ref() == Some(&turn.id)),
             false => self.open.front(),
         };
         running.map(|turn| turn.no)
@@ -199,23 +202,41 @@ impl Journaled {
     /// # Errors
     /// Why it was not taken.
     pub(crate) async fn accepted(&mut self) -> Result<InputResult, Fault> {
-        match self.answer(|heard| matches!(heard, Answered::Input(_) | Answered::Refused(_))).await {
+        match self
+            .answer(|heard| matches!(heard, Answered::Input(_) | Answered::Refused(_)))
+            .await
+        {
             Some(Answered::Input(result)) => Ok(result),
-            Some(Answered::Refused(why)) => Err(Fault::failed(anyhow!("the input was not taken: {why}"))),
+            Some(Answered::Refused(why)) => {
+                Err(Fault::failed(anyhow!("the input was not taken: {why}")))
+            }
             _ => Err(self.lost()),
         }
     }
 
     pub(super) fn stop_turn(&mut self, turn: TurnNo) {
-        let Some(id) = self.open.iter().find(|open| open.no == turn).map(|open| open.id.clone()) else {
+        let Some(id) = self
+            .open
+            .iter()
+            .find(|open| open.no == turn)
+            .map(|open| open.id.clone())
+        else {
             return;
         };
-        self.say(Some(id), Stop { reason: Some(StopReason::User) });
+        self.say(
+            Some(id),
+            Stop {
+                reason: Some(StopReason::User),
+            },
+        );
     }
 
     pub(super) async fn update(&mut self, update: SessionUpdate) -> anyhow::Result<SessionInfo> {
         self.ask(None, HostBody::SessionUpdate(Box::new(update)));
-        match self.answer(|heard| matches!(heard, Answered::Info(_) | Answered::Refused(_))).await {
+        match self
+            .answer(|heard| matches!(heard, Answered::Info(_) | Answered::Refused(_)))
+            .await
+        {
             Some(Answered::Info(info)) => Ok(*info),
             Some(Answered::Refused(why)) => Err(anyhow!(why)),
             _ => Err(anyhow!("the host has ended")),
@@ -227,8 +248,17 @@ impl Journaled {
         let Some(file_path) = file_path.to_str().map(str::to_owned) else {
             return Err(anyhow!("its path is not UTF-8; name it otherwise"));
         };
-        self.ask(None, FileInput { file_path, ..FileInput::default() });
-        match self.answer(|heard| matches!(heard, Answered::File | Answered::Refused(_))).await {
+        self.ask(
+            None,
+            FileInput {
+                file_path,
+                ..FileInput::default()
+            },
+        );
+        match self
+            .answer(|heard| matches!(heard, Answered::File | Answered::Refused(_)))
+            .await
+        {
             Some(Answered::File) => Ok(()),
             Some(Answered::Refused(why)) => Err(anyhow!(why)),
             _ => Err(anyhow!("the host has ended")),
@@ -306,13 +336,19 @@ impl Journaled {
     }
 
     fn say(&mut self, turn: Option<TurnId>, body: impl Into<HostBody>) {
-        self.hub.say(&HostMessage::new(self.id.clone(), body.into()).of_turn(turn));
+        self.hub
+            .say(&HostMessage::new(self.id.clone(), body.into()).of_turn(turn));
     }
 
     fn begin(&mut self, id: TurnId, is_own: bool) -> TurnNo {
         self.turns += 1;
         let no = TurnNo::new(self.turns);
-        self.open.push_back(Open { id, no, is_own, began: None });
+        self.open.push_back(Open {
+            id,
+            no,
+            is_own,
+            began: None,
+        });
         no
     }
 
@@ -321,12 +357,24 @@ impl Journaled {
     /// # Errors
     /// When the host ends first.
     pub(crate) async fn stop_running(&mut self) -> Result<Option<Status>, Fault> {
-        let Some(turn) = self.now.turn_id.clone() else { return Ok(None) };
-        self.say(Some(turn.clone()), Stop { reason: Some(StopReason::User) });
+        let Some(turn) = self.now.turn_id.clone() else {
+            return Ok(None);
+        };
+        self.say(
+            Some(turn.clone()),
+            Stop {
+                reason: Some(StopReason::User),
+            },
+        );
         loop {
-            let Some(told) = self.hear().await else { return Err(self.lost()) };
-            if let Message::Adapter(AdapterMessage { turn_id, body: AdapterBody::TurnComplete(end), .. }) =
-                told.message
+            let Some(told) = self.hear().await else {
+                return Err(self.lost());
+            };
+            if let Message::Adapter(AdapterMessage {
+                turn_id,
+                body: AdapterBody::TurnComplete(end),
+                ..
+            }) = told.message
                 && turn_id.as_ref() == Some(&turn)
             {
                 return Ok(Some(end.status_or_completed()));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use trunkline_host::{
     Cause, Event, EventKind, File, SessionEnd, TurnEnd,
     protocol::{
-        Category, Channel, Context, ErrorEvent, Output, Plan, PlanStatus, RateLimit, SessionInfo, Status,
+        Category, Channel, Context, ErrorEvent, Output, Plan, PlanStatus, RateLimit, SessionInfo,
+        Status,
     },
 };
 
@@ -26,8 +27,14 @@ impl Screen {
                 self.doing = Some("thinking".to_owned());
                 self.stream(Block::Thought, "  ", paint::THOUGHT, &thinking.content);
             }
-            EventKind::Message(message) if message.history == Some(true) || self.detail == Detail::Debug => {
-                self.remark(&format!("{}: {}", one_line(&message.role), shown(&message.content)));
+            EventKind::Message(message)
+                if message.history == Some(true) || self.detail == Detail::Debug =>
+            {
+                self.remark(&format!(
+                    "{}: {}",
+                    one_line(&message.role),
+                    shown(&message.content)
+                ));
             }
             EventKind::ToolStart(start) => {
                 let line = self.tools.start(start);
@@ -55,28 +62,39 @@ impl Screen {
                 let stream = log.stream.map_or("log", |stream| stream.as_str());
                 self.remark(&format!("[{stream}] {}", shown(log.content.trim_end())));
             }
-            EventKind::Error(error) if error.category == Some(Category::ProcessExit) && self.crash_told => {}
+            EventKind::Error(error)
+                if error.category == Some(Category::ProcessExit) && self.crash_told => {}
             EventKind::Error(error) => self.error(error),
             EventKind::Custom(custom) if self.detail == Detail::Debug => {
                 let data = custom.data.as_ref().map_or("", |data| data.get());
                 self.remark(&format!("[{}] {}", one_line(&custom.name), one_line(data)));
             }
             EventKind::Usage(usage) => self.usage = Some((**usage).clone()),
-            EventKind::ContextUsage(usage) => self.context = usage.used_tokens.zip(usage.total_tokens),
+            EventKind::ContextUsage(usage) => {
+                self.context = usage.used_tokens.zip(usage.total_tokens)
+            }
             EventKind::Compaction(compaction) => {
-                let before =
-                    compaction.pre_tokens.map(|tokens| format!(" ({} tokens before)", facts::count(tokens)));
-                self.remark(&format!("the agent shortened its context{}", before.unwrap_or_default()));
+                let before = compaction
+                    .pre_tokens
+                    .map(|tokens| format!(" ({} tokens before)", facts::count(tokens)));
+                self.remark(&format!(
+                    "the agent shortened its context{}",
+                    before.unwrap_or_default()
+                ));
             }
             EventKind::RateLimit(limit) => self.rate_limit(limit),
             EventKind::Info(info) => self.info(info),
-            EventKind::Stalled { silent_for, deadline_in } => self.stalled(*silent_for, *deadline_in),
+            EventKind::Stalled {
+                silent_for,
+                deadline_in,
+            } => self.stalled(*silent_for, *deadline_in),
             EventKind::File(file) => self.file(file),
             EventKind::Withdrawn { reason, .. } if !self.stopping => {
                 self.remark(&format!("the request was settled: {reason}"))
             }
             EventKind::End(end) => self.end(end),
-            EventKind::Closed(end) if self.refusal.is_some() && self.refusal.as_deref() == why(end) => {}
+            EventKind::Closed(end)
+                if self.refusal.is_some() && self.refusal.as_deref() == why(end) => {}
             EventKind::Closed(end) => self.closed(end),
             _ => {}
         }
@@ -90,7 +108,9 @@ impl Screen {
             Channel::Question => self.stream(Block::Channel(channel), "  ? ", paint::STRONG, text),
             Channel::Tool if self.detail == Detail::Calm => {}
             Channel::Stdout => self.stream(Block::Channel(channel), "  ", paint::DIM, text),
-            Channel::Stderr | Channel::Tool => self.stream(Block::Channel(channel), "  │ ", paint::DIM, text),
+            Channel::Stderr | Channel::Tool => {
+                self.stream(Block::Channel(channel), "  │ ", paint::DIM, text)
+            }
             Channel::Other(name) => {
                 let prefix = format!("  [{}] ", one_line(name));
                 self.stream(Block::Channel(channel.clone()), &prefix, paint::DIM, text);
@@ -113,32 +133,49 @@ impl Screen {
     }
 
     fn error(&mut self, error: &ErrorEvent) {
-        let kind = error.category.map_or(String::new(), |category| format!(" ({category})"));
-        let style = if error.fatal == Some(true) { paint::BAD } else { paint::CARE };
-        self.note("!", style, &format!("{}{kind}", shown(error.message.trim_end())));
+        let kind = error
+            .category
+            .map_or(String::new(), |category| format!(" ({category})"));
+        let style = if error.fatal == Some(true) {
+            paint::BAD
+        } else {
+            paint::CARE
+        };
+        self.note(
+            "!",
+            style,
+            &format!("{}{kind}", shown(error.message.trim_end())),
+        );
     }
 
     fn stalled(&mut self, silent_for: Duration, deadline_in: Option<Duration>) {
         let silent_for = facts::duration(silent_for);
-        let deadline = deadline_in.map(|left| format!("; the turn is stopped in {}", facts::duration(left)));
-        let text = format!("the agent has said nothing for {silent_for}{}", deadline.unwrap_or_default());
+        let deadline =
+            deadline_in.map(|left| format!("; the turn is stopped in {}", facts::duration(left)));
+        let text = format!(
+            "the agent has said nothing for {silent_for}{}",
+            deadline.unwrap_or_default()
+        );
         self.note("!", paint::CARE, &text);
     }
 
     fn rate_limit(&mut self, limit: &RateLimit) {
-        let Some(used) = limit.utilization.filter(|used| *used >= NEARLY_FULL) else { return };
-        let window = limit
-            .window
-            .as_deref()
-            .map_or(String::new(), |window| format!(" of the {} window", one_line(window)));
-        let until = limit
-            .resets_at
-            .as_deref()
-            .map_or(String::new(), |at| format!("; it begins anew at {}", one_line(at)));
+        let Some(used) = limit.utilization.filter(|used| *used >= NEARLY_FULL) else {
+            return;
+        };
+        let window = limit.window.as_deref().map_or(String::new(), |window| {
+            format!(" of the {} window", one_line(window))
+        });
+        let until = limit.resets_at.as_deref().map_or(String::new(), |at| {
+            format!("; it begins anew at {}", one_line(at))
+        });
         self.note(
             "!",
             paint::CARE,
-            &format!("{:.0} % of the rate limit{window} is used{until}", used * 100.0),
+            &format!(
+                "{:.0} % of the rate limit{window} is used{until}",
+                used * 100.0
+            ),
         );
     }
 
@@ -151,20 +188,30 @@ impl Screen {
                     "the agent was started again and has forgotten this conversation",
                 );
             }
-            Some(Context::Kept) => self.remark("the agent was started again and remembers this conversation"),
+            Some(Context::Kept) => {
+                self.remark("the agent was started again and remembers this conversation")
+            }
             None => {}
         }
         if info.model.is_some() && info.model != self.model {
             self.model.clone_from(&info.model);
-            self.remark(&format!("model {}", one_line(info.model.as_deref().unwrap_or_default())));
+            self.remark(&format!(
+                "model {}",
+                one_line(info.model.as_deref().unwrap_or_default())
+            ));
         }
     }
 
     fn file(&mut self, file: &File) {
         let (bold, dim) = (paint::STRONG, paint::DIM);
-        let (name, size, kind) = (one_line(&file.name), bytes(file.size), one_line(&file.mime_type));
-        let text =
-            format!("{bold}{name}{bold:#} {dim}{size} · {kind} · here until the session closes:{dim:#}");
+        let (name, size, kind) = (
+            one_line(&file.name),
+            bytes(file.size),
+            one_line(&file.mime_type),
+        );
+        let text = format!(
+            "{bold}{name}{bold:#} {dim}{size} · {kind} · here until the session closes:{dim:#}"
+        );
         self.note("↓", paint::ACT, &format!("{text}\n{}", file.path.display()));
     }
 
@@ -172,7 +219,10 @@ impl Screen {
         self.tools = tools::Tools::default();
         self.doing = None;
         self.stopping = false;
-        let told = end.complete.as_ref().and_then(|complete| complete.usage.clone());
+        let told = end
+            .complete
+            .as_ref()
+            .and_then(|complete| complete.usage.clone());
         let usage = told.or_else(|| self.usage.take());
         self.usage = None;
         let took = end.took.saturating_sub(std::mem::take(&mut self.waited));
@@ -184,8 +234,12 @@ impl Screen {
         match (end.status, end.cause) {
             (Status::Completed, _) => {}
             (Status::Stopped, _) => self.note("■", paint::CARE, "stopped"),
-            (Status::Refused, _) => self.note("✗", paint::CARE, &self::said(end, "the agent declined")),
-            (Status::Limit, _) => self.note("✗", paint::CARE, &self::said(end, "a limit was reached")),
+            (Status::Refused, _) => {
+                self.note("✗", paint::CARE, &self::said(end, "the agent declined"))
+            }
+            (Status::Limit, _) => {
+                self.note("✗", paint::CARE, &self::said(end, "a limit was reached"))
+            }
             (Status::Failed, Cause::Complete) => {
                 self.note("✗", paint::BAD, &self::said(end, "the turn failed"))
             }
@@ -198,7 +252,11 @@ impl Screen {
 
     fn closed(&mut self, end: &SessionEnd) {
         let why = why(end).map_or(String::new(), |why| format!(": {}", shown(why)));
-        self.note("■", paint::CARE, &format!("the session has ended ({}){why}", end.reason));
+        self.note(
+            "■",
+            paint::CARE,
+            &format!("the session has ended ({}){why}", end.reason),
+        );
     }
 }
 
@@ -208,7 +266,10 @@ fn why(end: &SessionEnd) -> Option<&str> {
 
 /// What went wrong, with the last words of the process where it ended.
 fn said(end: &TurnEnd, otherwise: &str) -> String {
-    let message = end.error.as_ref().and_then(|error| error.message.as_deref());
+    let message = end
+        .error
+        .as_ref()
+        .and_then(|error| error.message.as_deref());
     let mut text = shown(message.unwrap_or(otherwise)).into_owned();
     let tail = shown(end.stderr_tail.as_deref().unwrap_or_default());
     if !text.contains(tail.trim()) {

@@ -15,9 +15,16 @@ pub(super) fn of_turn(
     context: Option<(u64, u64)>,
 ) -> String {
     // Zero: nothing was sent, or all of the time was the person's.
-    let mut facts: Vec<_> = (!took.is_zero()).then(|| duration(took)).into_iter().collect();
+    let mut facts: Vec<_> = (!took.is_zero())
+        .then(|| duration(took))
+        .into_iter()
+        .collect();
     if let Some(usage) = usage {
-        facts.extend(used(usage.input_tokens, usage.output_tokens, usage.cost_usd));
+        facts.extend(used(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cost_usd,
+        ));
     }
     facts.extend(filled(context));
     if end.status != Status::Completed && end.delivered != Delivered::Yes {
@@ -26,11 +33,22 @@ pub(super) fn of_turn(
     facts.join(" · ")
 }
 
-fn used(input: Option<u64>, output: Option<u64>, cost: Option<f64>) -> impl Iterator<Item = String> {
-    let tokens = |tokens: Option<u64>, what| tokens.map(|tokens| format!("{} {what}", count(tokens)));
+fn used(
+    input: Option<u64>,
+    output: Option<u64>,
+    cost: Option<f64>,
+) -> impl Iterator<Item = String> {
+    let tokens =
+        |tokens: Option<u64>, what| tokens.map(|tokens| format!("{} {what}", count(tokens)));
     let cost = cost.map(|cost| format!("${cost:.4}"));
-    let read = if input == Some(1) { "token in" } else { "tokens in" };
-    [tokens(input, read), tokens(output, "out"), cost].into_iter().flatten()
+    let read = if input == Some(1) {
+        "token in"
+    } else {
+        "tokens in"
+    };
+    [tokens(input, read), tokens(output, "out"), cost]
+        .into_iter()
+        .flatten()
 }
 
 fn filled(context: Option<(u64, u64)>) -> Option<String> {
@@ -65,9 +83,15 @@ impl Totals {
     }
 
     pub(super) fn shown(&self, context: Option<(u64, u64)>) -> String {
-        let turns = format!("{} {}", self.turns, if self.turns == 1 { "turn" } else { "turns" });
+        let turns = format!(
+            "{} {}",
+            self.turns,
+            if self.turns == 1 { "turn" } else { "turns" }
+        );
         let facts = [turns, duration(self.took)].into_iter();
-        let facts = facts.chain(used(self.input, self.output, self.cost)).chain(filled(context));
+        let facts = facts
+            .chain(used(self.input, self.output, self.cost))
+            .chain(filled(context));
         facts.collect::<Vec<_>>().join(" · ")
     }
 }
@@ -79,7 +103,11 @@ pub(super) fn count(number: u64) -> String {
 
 /// A size: `950 B`, `1.2 KiB`.
 pub(crate) fn bytes(number: u64) -> String {
-    scaled(number, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
+    scaled(
+        number,
+        1024.0,
+        &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"],
+    )
 }
 
 /// A time: `85 ms`, `1.2 s`, `3 min 5 s`.
@@ -93,7 +121,10 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "shown with one digit after the point"
+)]
 fn scaled(number: u64, step: f64, units: &[&str]) -> String {
     let mut value = number as f64;
     let mut at = 0;
@@ -102,7 +133,11 @@ fn scaled(number: u64, step: f64, units: &[&str]) -> String {
         at += 1;
     }
     let unit = units[at];
-    if at == 0 { format!("{number}{unit}") } else { format!("{value:.1}{unit}") }
+    if at == 0 {
+        format!("{number}{unit}")
+    } else {
+        format!("{value:.1}{unit}")
+    }
 }
 
 #[cfg(test)]
@@ -111,29 +146,45 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([count(7), count(1234), count(3_400_000)], ["7", "1.2k", "3.4M"]);
-        assert_eq!([bytes(7), bytes(2048), bytes(u64::MAX)], ["7 B", "2.0 KiB", "16.0 EiB"]);
+        assert_eq!(
+            [count(7), count(1234), count(3_400_000)],
+            ["7", "1.2k", "3.4M"]
+        );
+        assert_eq!(
+            [bytes(7), bytes(2048), bytes(u64::MAX)],
+            ["7 B", "2.0 KiB", "16.0 EiB"]
+        );
     }
 
     #[test]
     fn what_no_turn_reported_is_not_shown() {
         let mut totals = Totals::default();
         totals.add(Duration::from_secs(1), None);
-        let usage = |input| Usage { input_tokens: input, cost_usd: Some(0.25), ..Usage::default() };
+        let usage = |input| Usage {
+            input_tokens: input,
+            cost_usd: Some(0.25),
+            ..Usage::default()
+        };
         totals.add(Duration::from_secs(2), Some(&usage(Some(1200))));
         totals.add(Duration::ZERO, Some(&usage(None)));
-        assert_eq!(totals.shown(Some((1, 4))), "3 turns · 3.0 s · 1.2k tokens in · $0.5000 · context 25 %");
+        assert_eq!(
+            totals.shown(Some((1, 4))),
+            "3 turns · 3.0 s · 1.2k tokens in · $0.5000 · context 25 %"
+        );
     }
 
     #[test]
     fn one_token_is_one() {
-        assert_eq!(used(Some(1), Some(1), None).collect::<Vec<_>>(), ["1 token in", "1 out"]);
+        assert_eq!(
+            used(Some(1), Some(1), None).collect::<Vec<_>>(),
+            ["1 token in", "1 out"]
+        );
     }
 
     #[test]
     fn times_are_short() {
-        let times =
-            [80, 85_000, 1_250_000, 185_000_000, 7_260_000_000].map(|us| duration(Duration::from_micros(us)));
+        let times = [80, 85_000, 1_250_000, 185_000_000, 7_260_000_000]
+            .map(|us| duration(Duration::from_micros(us)));
         assert_eq!(times, ["80 µs", "85 ms", "1.2 s", "3 min 5 s", "2 h 1 min"]);
     }
 }

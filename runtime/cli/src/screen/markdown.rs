@@ -70,7 +70,10 @@ impl Markdown {
             self.take_line(&line, &mut out);
         }
         self.end_block(&mut out);
-        *self = Self { has_before: self.has_before, ..Self::default() };
+        *self = Self {
+            has_before: self.has_before,
+            ..Self::default()
+        };
         out
     }
 
@@ -100,7 +103,10 @@ impl Markdown {
             }
             return;
         }
-        if std::mem::take(&mut self.is_after_blank) && !line.starts_with([' ', '\t']) && !may_go_on(line) {
+        if std::mem::take(&mut self.is_after_blank)
+            && !line.starts_with([' ', '\t'])
+            && !may_go_on(line)
+        {
             self.end_block(out);
         }
         self.block.push_str(line);
@@ -141,10 +147,17 @@ impl Markdown {
 impl Fence {
     fn opened_by(line: &str) -> Option<Self> {
         let text = line.trim_start_matches(' ');
-        let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+        let mark = text
+            .chars()
+            .next()
+            .filter(|mark| matches!(mark, '`' | '~'))?;
         let length = text.chars().take_while(|next| *next == mark).count();
         let is_inline = mark == '`' && text[length..].contains('`');
-        (length >= 3 && !is_inline).then_some(Self { mark, length, indent: line.len() - text.len() })
+        (length >= 3 && !is_inline).then_some(Self {
+            mark,
+            length,
+            indent: line.len() - text.len(),
+        })
     }
 
     fn is_closed_by(self, line: &str) -> bool {
@@ -304,8 +317,11 @@ impl Page {
     fn styled(&mut self, style: Style, text: &str) {
         // Entities such as `&#27;` have become characters.
         let text = shown(text);
-        if let Some(cell) =
-            self.table.as_mut().and_then(|rows| rows.last_mut()).and_then(|row| row.last_mut())
+        if let Some(cell) = self
+            .table
+            .as_mut()
+            .and_then(|rows| rows.last_mut())
+            .and_then(|row| row.last_mut())
         {
             return cell.push_str(&text);
         }

@@ -25,7 +25,11 @@ impl Write for Sink {
 }
 
 fn event(kind: EventKind) -> Event {
-    Event { scope: TurnScope::Outside, kind, meta: None }
+    Event {
+        scope: TurnScope::Outside,
+        kind,
+        meta: None,
+    }
 }
 
 fn output(text: &str) -> EventKind {
@@ -33,14 +37,22 @@ fn output(text: &str) -> EventKind {
 }
 
 fn thinking(text: &str) -> EventKind {
-    EventKind::Thinking(Thinking { content: text.to_owned(), ..Thinking::default() })
+    EventKind::Thinking(Thinking {
+        content: text.to_owned(),
+        ..Thinking::default()
+    })
 }
 
 /// What goes to stdout and to stderr.
 fn shown_on(terminals: (bool, bool), kinds: Vec<EventKind>) -> (String, String) {
     let (answer, aside) = (Sink::default(), Sink::default());
     let plain = anstream::StripStream::new(Box::new(aside.clone()) as Box<dyn Write + Send>);
-    let mut screen = Screen::over(Box::new(answer.clone()), Box::new(plain), terminals, Detail::Calm);
+    let mut screen = Screen::over(
+        Box::new(answer.clone()),
+        Box::new(plain),
+        terminals,
+        Detail::Calm,
+    );
     for kind in kinds {
         screen.event(&event(kind)).unwrap();
     }
@@ -50,7 +62,10 @@ fn shown_on(terminals: (bool, bool), kinds: Vec<EventKind>) -> (String, String) 
 
 #[test]
 fn a_piped_answer_is_what_the_agent_said_and_a_line_end() {
-    let (answer, _) = shown_on((false, false), vec![output("a\u{1b}[1m"), thinking("hm"), output("b")]);
+    let (answer, _) = shown_on(
+        (false, false),
+        vec![output("a\u{1b}[1m"), thinking("hm"), output("b")],
+    );
     assert_eq!(answer, "a\u{1b}[1mb\n");
 }
 
@@ -64,29 +79,60 @@ fn an_answer_on_a_terminal_cannot_command_it() {
 fn what_comes_beside_an_answer_in_one_file_begins_a_line() {
     let sink = Sink::default();
     let plain = anstream::StripStream::new(Box::new(sink.clone()) as Box<dyn Write + Send>);
-    let mut screen = Screen::over(Box::new(sink.clone()), Box::new(plain), (false, false), Detail::Calm);
+    let mut screen = Screen::over(
+        Box::new(sink.clone()),
+        Box::new(plain),
+        (false, false),
+        Detail::Calm,
+    );
     screen.is_one_sink = true;
-    for kind in [output("a"), thinking("hm"), output("b\n"), thinking("hm"), output("c")] {
+    for kind in [
+        output("a"),
+        thinking("hm"),
+        output("b\n"),
+        thinking("hm"),
+        output("c"),
+    ] {
         screen.event(&event(kind)).unwrap();
     }
     screen.end_answer().unwrap();
-    let lines: Vec<_> = sink.text().lines().map(|line| line.trim().to_owned()).collect();
-    let said = lines.iter().filter(|line| !line.starts_with('(') && !line.is_empty());
-    assert_eq!(said.collect::<Vec<_>>(), ["a", "hm", "b", "hm", "c"], "{:?}", sink.text());
+    let lines: Vec<_> = sink
+        .text()
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect();
+    let said = lines
+        .iter()
+        .filter(|line| !line.starts_with('(') && !line.is_empty());
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        ["a", "hm", "b", "hm", "c"],
+        "{:?}",
+        sink.text()
+    );
 }
 
 #[test]
 fn thoughts_begin_on_a_line_of_their_own() {
-    let (_, aside) =
-        shown_on((true, true), vec![output("a"), thinking("one\ntw"), thinking("o"), output("b")]);
-    assert_eq!(aside, "  (outside any turn)\n\n  one\n  two\n  (outside any turn)\n");
+    let (_, aside) = shown_on(
+        (true, true),
+        vec![output("a"), thinking("one\ntw"), thinking("o"), output("b")],
+    );
+    assert_eq!(
+        aside,
+        "  (outside any turn)\n\n  one\n  two\n  (outside any turn)\n"
+    );
 }
 
 #[test]
 fn markdown_is_rendered_and_its_author_commands_no_terminal() {
     let (answer, aside) = (Sink::default(), Sink::default());
-    let mut screen =
-        Screen::over(Box::new(answer.clone()), Box::new(aside.clone()), (true, true), Detail::Calm);
+    let mut screen = Screen::over(
+        Box::new(answer.clone()),
+        Box::new(aside.clone()),
+        (true, true),
+        Detail::Calm,
+    );
     screen.markdown = Some(markdown::Markdown::default());
     let pieces = [
         "# Ti",
@@ -107,7 +153,9 @@ fn markdown_is_rendered_and_its_author_commands_no_terminal() {
     }
     // All escapes are styles of ours: they end with `m` and have digits alone.
     for escape in raw.split('\u{1b}').skip(1) {
-        let style = escape.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+        let style = escape
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once('m'));
         assert!(
             style.is_some_and(|(digits, _)| digits.chars().all(|c| c.is_ascii_digit() || c == ';')),
             "{escape:?}"
@@ -120,9 +168,18 @@ fn markdown_is_rendered_and_its_author_commands_no_terminal() {
 #[test]
 fn a_stall_is_one_line_beside_the_answer() {
     let seconds = std::time::Duration::from_secs;
-    let stalled = EventKind::Stalled { silent_for: seconds(90), deadline_in: Some(seconds(30)) };
+    let stalled = EventKind::Stalled {
+        silent_for: seconds(90),
+        deadline_in: Some(seconds(30)),
+    };
     let (answer, aside) = shown_on((false, false), vec![output("a"), stalled, output("b")]);
     assert_eq!(answer, "ab\n");
-    let stalls: Vec<_> = aside.lines().filter(|line| line.contains("said nothing")).collect();
-    assert_eq!(stalls, ["  ! the agent has said nothing for 1 min 30 s; the turn is stopped in 30.0 s"]);
+    let stalls: Vec<_> = aside
+        .lines()
+        .filter(|line| line.contains("said nothing"))
+        .collect();
+    assert_eq!(
+        stalls,
+        ["  ! the agent has said nothing for 1 min 30 s; the turn is stopped in 30.0 s"]
+    );
 }

@@ -51,10 +51,16 @@ impl Tools {
         let (act, bold, dim) = (paint::ACT, paint::STRONG, paint::DIM);
         let title = one_line(start.title.as_deref().unwrap_or(&start.tool));
         let detail = start.input.as_ref().filter(|_| start.title.is_none());
-        let detail = detail.map(|input| summary(&start.tool, input)).unwrap_or_default();
+        let detail = detail
+            .map(|input| summary(&start.tool, input))
+            .unwrap_or_default();
         if self.open.len() < OPEN {
             let title = format!("{title} {detail}").trim_end().to_owned();
-            let tool = Tool { title, printed: 0, rest: String::new() };
+            let tool = Tool {
+                title,
+                printed: 0,
+                rest: String::new(),
+            };
             self.open.insert(start.tool_call_id.clone(), tool);
         }
         self.last = Some(start.tool_call_id.clone());
@@ -70,15 +76,25 @@ impl Tools {
     /// What a call printed: whole lines, up to a few.
     pub(super) fn update(&mut self, update: &ToolUpdate) -> Vec<String> {
         let heading = self.heading(&update.tool_call_id, "●");
-        let Some(tool) = self.open.get_mut(&update.tool_call_id) else { return Vec::new() };
-        let Some(content) = &update.content else { return Vec::new() };
+        let Some(tool) = self.open.get_mut(&update.tool_call_id) else {
+            return Vec::new();
+        };
+        let Some(content) = &update.content else {
+            return Vec::new();
+        };
         tool.rest.push_str(content);
-        let Some(end) = tool.rest.rfind('\n') else { return Vec::new() };
+        let Some(end) = tool.rest.rfind('\n') else {
+            return Vec::new();
+        };
         let rest = tool.rest.split_off(end + 1);
         let whole = std::mem::replace(&mut tool.rest, rest);
         let lines = tool.print(&whole);
         self.last = Some(update.tool_call_id.clone());
-        if lines.is_empty() { lines } else { heading.into_iter().chain(lines).collect() }
+        if lines.is_empty() {
+            lines
+        } else {
+            heading.into_iter().chain(lines).collect()
+        }
     }
 
     /// How a call ended: what it printed if nothing was shown yet, what it changed, how long it took.
@@ -97,12 +113,17 @@ impl Tools {
             lines.extend(tool.print(content));
         }
         if tool.printed > SHOWN_LINES {
-            lines.push(format!("  {dim}│ … {} more lines{dim:#}", tool.printed - SHOWN_LINES));
+            lines.push(format!(
+                "  {dim}│ … {} more lines{dim:#}",
+                tool.printed - SHOWN_LINES
+            ));
         }
         for diff in end.diffs.iter().flatten() {
             lines.extend(diff_lines(diff, false).0);
         }
-        let took = end.duration_ms.map(|ms| duration(std::time::Duration::from_millis(ms)));
+        let took = end
+            .duration_ms
+            .map(|ms| duration(std::time::Duration::from_millis(ms)));
         let took = took.map_or(String::new(), |took| format!(" {dim}{took}{dim:#}"));
         if failed {
             lines.push(format!("  {bad}✗ failed{bad:#}{took}"));
@@ -116,8 +137,14 @@ impl Tools {
     /// Names the call again where lines of another one came between.
     fn heading(&self, id: &ToolCallId, mark: &str) -> Option<String> {
         let dim = paint::DIM;
-        let tool = self.open.get(id).filter(|_| self.last.as_ref() != Some(id))?;
-        Some(format!("  {dim}{mark} {}{dim:#}", cut(&tool.title, HEADLINE)))
+        let tool = self
+            .open
+            .get(id)
+            .filter(|_| self.last.as_ref() != Some(id))?;
+        Some(format!(
+            "  {dim}{mark} {}{dim:#}",
+            cut(&tool.title, HEADLINE)
+        ))
     }
 }
 
@@ -139,8 +166,17 @@ impl Tool {
 /// out.
 pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
     let (dim, bold) = (paint::DIM, paint::STRONG);
-    let bounded = |line: &str, most: usize| if whole { line.to_owned() } else { cut(line, most) };
-    let mut lines = vec![format!("  {dim}│{dim:#} {bold}{}{bold:#}", bounded(&one_line(&diff.path), PATH))];
+    let bounded = |line: &str, most: usize| {
+        if whole {
+            line.to_owned()
+        } else {
+            cut(line, most)
+        }
+    };
+    let mut lines = vec![format!(
+        "  {dim}│{dim:#} {bold}{}{bold:#}",
+        bounded(&one_line(&diff.path), PATH)
+    )];
     let body: Vec<String> = match &diff.patch {
         Some(patch) => shown(patch).lines().map(str::to_owned).collect(),
         None => changed(
@@ -156,7 +192,10 @@ pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
             Some(b'-') => paint::BAD,
             _ => paint::DIM,
         };
-        format!("  {dim}│{dim:#} {style}{}{style:#}", bounded(line, HEADLINE))
+        format!(
+            "  {dim}│{dim:#} {style}{}{style:#}",
+            bounded(line, HEADLINE)
+        )
     }));
     if more > 0 {
         lines.push(format!("  {dim}│ … {more} more lines{dim:#}"));
@@ -168,11 +207,23 @@ pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
 fn changed(old: &str, new: &str) -> Vec<String> {
     let (old, new) = (shown(old), shown(new));
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
-    let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let tail =
-        old[same..].iter().rev().zip(new[same..].iter().rev()).take_while(|(old, new)| old == new).count();
+    let same = old
+        .iter()
+        .zip(&new)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let tail = old[same..]
+        .iter()
+        .rev()
+        .zip(new[same..].iter().rev())
+        .take_while(|(old, new)| old == new)
+        .count();
     let (old, new) = (&old[same..old.len() - tail], &new[same..new.len() - tail]);
-    let kept = if old.len().saturating_mul(new.len()) <= COMPARED { in_common(old, new) } else { Vec::new() };
+    let kept = if old.len().saturating_mul(new.len()) <= COMPARED {
+        in_common(old, new)
+    } else {
+        Vec::new()
+    };
     let mut lines = Vec::new();
     let (mut from, mut to) = (0, 0);
     for (old_at, new_at) in kept.into_iter().chain([(old.len(), new.len())]) {
@@ -214,7 +265,10 @@ fn in_common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
 
 /// A tool's input on one line: what it tells of the call, else the JSON.
 fn summary(tool: &str, input: &Json) -> String {
-    let told = input.to().ok().and_then(|value| preview::tool_input(tool, &value));
+    let told = input
+        .to()
+        .ok()
+        .and_then(|value| preview::tool_input(tool, &value));
     one_line(&told.unwrap_or_else(|| preview::text(input.get())))
 }
 
@@ -227,7 +281,10 @@ mod tests {
         assert_eq!(changed("a\nb\nc\n", "a\nB\nc\n"), ["- b", "+ B"]);
         assert_eq!(changed("", "x\n"), ["+ x"]);
         assert_eq!(changed("x\nx\n", "x\n"), ["- x"]);
-        assert_eq!(changed("a\nb\nc\n", "a\nB\nc\nd\n"), ["- b", "+ B", "  c", "+ d"]);
+        assert_eq!(
+            changed("a\nb\nc\n", "a\nB\nc\nd\n"),
+            ["- b", "+ B", "  c", "+ d"]
+        );
         assert!(changed("same", "same").is_empty());
     }
 

@@ -9,9 +9,19 @@ use super::model_of;
 /// relative paths count, of what the command line and the environment add, and of the policies that narrow it. It tells
 /// nothing of them. `None` where a policy cannot be read.
 pub(super) fn digest(document: &Document, config: &Config) -> Option<String> {
-    let folder = document.source.path().and_then(|file| std::path::absolute(file).ok());
-    let folder = folder.as_deref().and_then(std::path::Path::parent).map(|folder| folder.to_string_lossy());
-    let agents: Vec<_> = config.agents.iter().map(|agent| (&agent.id, model_of(agent))).collect();
+    let folder = document
+        .source
+        .path()
+        .and_then(|file| std::path::absolute(file).ok());
+    let folder = folder
+        .as_deref()
+        .and_then(std::path::Path::parent)
+        .map(|folder| folder.to_string_lossy());
+    let agents: Vec<_> = config
+        .agents
+        .iter()
+        .map(|agent| (&agent.id, model_of(agent)))
+        .collect();
     let policies = Organisation::of_this_machine(config.policy.as_deref()).ok()?;
     let all = json!([
         env!("CARGO_PKG_VERSION"),
@@ -40,9 +50,14 @@ mod tests {
             change(&mut config);
             digest(&document, &config).unwrap()
         };
-        let file = r#"{"agents": [{"id": "a", "profile": "echo"}, {"id": "b", "profile": "codex"}]}"#;
+        let file =
+            r#"{"agents": [{"id": "a", "profile": "echo"}, {"id": "b", "profile": "codex"}]}"#;
         let same = of(file, &|_| {});
-        assert_eq!(same, of(&file.replace(": ", ":"), &|config| config.default_agent = Some("b".to_owned())));
+        assert_eq!(
+            same,
+            of(&file.replace(": ", ":"), &|config| config.default_agent =
+                Some("b".to_owned()))
+        );
         let secret = |value: &str| {
             let env = format!(r#""echo", "env": {{"KEY": "{value}"}}"#);
             of(&file.replacen(r#""echo""#, &env, 1), &|_| {})
@@ -50,14 +65,24 @@ mod tests {
         let all = [
             same,
             of(&file.replace("codex", "pi"), &|_| {}),
-            of(&file.replace("]}", r#"], "runtime": {"max_sessions": 3}}"#), &|_| {}),
-            of(file, &|config| config.agents.push(AgentConfig::built_in("c", "echo"))),
-            of(file, &|config| config.agents[1].config = Some(json!({ "model": "m" }))),
+            of(
+                &file.replace("]}", r#"], "runtime": {"max_sessions": 3}}"#),
+                &|_| {},
+            ),
+            of(file, &|config| {
+                config.agents.push(AgentConfig::built_in("c", "echo"))
+            }),
+            of(file, &|config| {
+                config.agents[1].config = Some(json!({ "model": "m" }))
+            }),
             secret("one"),
             secret("two"),
         ];
         let different: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");
-        assert!(all.iter().all(|digest| digest.len() == 64 && !digest.contains("one")));
+        assert!(
+            all.iter()
+                .all(|digest| digest.len() == 64 && !digest.contains("one"))
+        );
     }
 }

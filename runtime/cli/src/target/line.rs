@@ -16,9 +16,11 @@ const AD_HOC: &str = "adapter";
 /// # Errors
 /// When its quoting is wrong, or it is empty.
 pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
-    let example = "write it as one word of your shell: --adapter 'python3 my_adapter.py --mode jsonl'";
-    let words = shell_words::split(line)
-        .map_err(|_| Fault::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example))?;
+    let example =
+        "write it as one word of your shell: --adapter 'python3 my_adapter.py --mode jsonl'";
+    let words = shell_words::split(line).map_err(|_| {
+        Fault::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example)
+    })?;
     let Some((program, args)) = words.split_first() else {
         return Err(Fault::usage(anyhow!("--adapter is empty")).next(example));
     };
@@ -45,7 +47,8 @@ pub(crate) fn command_line(agent: &AgentConfig) -> String {
     if agent.command.command.is_empty() {
         format!("trunkline adapter {}", agent.profile)
     } else {
-        let line = shell_words::join(std::iter::once(&agent.command.command).chain(&agent.command.args));
+        let line =
+            shell_words::join(std::iter::once(&agent.command.command).chain(&agent.command.args));
         redact::text(&line).into_owned()
     }
 }
@@ -58,8 +61,14 @@ mod tests {
     fn a_command_line_is_split_as_a_shell_would() {
         let agent = ad_hoc(r#"python3 'my adapter.py' --name "a b" c\ d"#).unwrap();
         assert_eq!(agent.command.command, "python3");
-        assert_eq!(agent.command.args, ["my adapter.py", "--name", "a b", "c d"]);
-        assert_eq!(command_line(&agent), "python3 'my adapter.py' --name 'a b' 'c d'");
+        assert_eq!(
+            agent.command.args,
+            ["my adapter.py", "--name", "a b", "c d"]
+        );
+        assert_eq!(
+            command_line(&agent),
+            "python3 'my adapter.py' --name 'a b' 'c d'"
+        );
     }
 
     #[test]
@@ -71,7 +80,10 @@ mod tests {
     #[test]
     fn a_further_adapter_has_an_id() {
         let agent = beside("second='my adapter' --flag=x").unwrap();
-        assert_eq!((agent.id.as_str(), agent.command.command.as_str()), ("second", "my adapter"));
+        assert_eq!(
+            (agent.id.as_str(), agent.command.command.as_str()),
+            ("second", "my adapter")
+        );
         assert!(beside("node b.js").is_err());
         assert!(beside("=node b.js").is_err());
     }

@@ -10,7 +10,9 @@ use crate::fault::Fault;
 pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
     let (known, whence) = (agent_names(config), &config.source);
     let next = match config.source {
-        Source::BuiltIn => "write a trunkline.json, name one by --config FILE, or use --adapter 'CMD ARGS'",
+        Source::BuiltIn => {
+            "write a trunkline.json, name one by --config FILE, or use --adapter 'CMD ARGS'"
+        }
         _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs one that is not configured",
     };
     match asked {
@@ -28,8 +30,11 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
 /// A hint at the agent or built-in adapter that is most likely meant, for an error.
 pub(crate) fn did_you_mean(name: &str, config: &Config) -> String {
     let ids = config.agents.iter().map(|agent| agent.id.as_str());
-    let known: Vec<_> = ids.chain(PROFILES.iter().map(|profile| profile.name)).collect();
-    config::nearest(name, &known).map_or_else(String::new, |near| format!("did you mean `{near}`? "))
+    let known: Vec<_> = ids
+        .chain(PROFILES.iter().map(|profile| profile.name))
+        .collect();
+    config::nearest(name, &known)
+        .map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }
 
 /// Adds the built-in adapter of this name, with its defaults, where no agent is called so.
@@ -45,11 +50,23 @@ pub(super) fn is_built_in(name: &str) -> bool {
 
 /// The agents of a configuration, for an error.
 pub(crate) fn agent_names(config: &Config) -> String {
-    let known: Vec<_> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
-    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+    let known: Vec<_> = config
+        .agents
+        .iter()
+        .map(|agent| agent.id.as_str())
+        .collect();
+    if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    }
 }
 
 /// The built-in adapters, for an error.
 pub(crate) fn profile_names() -> String {
-    PROFILES.iter().map(|profile| profile.name).collect::<Vec<_>>().join(", ")
+    PROFILES
+        .iter()
+        .map(|profile| profile.name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

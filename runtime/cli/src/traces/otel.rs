@@ -44,11 +44,18 @@ pub(crate) fn start() -> Option<Traces> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_http();
     let exporter = exporter.with_protocol(Protocol::HttpBinary).build().ok()?;
-    let exporter = Telling { exporter, fails: AtomicBool::new(false) };
-    let provider =
-        SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
+    let exporter = Telling {
+        exporter,
+        fails: AtomicBool::new(false),
+    };
+    let provider = SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource())
+        .build();
     let provider = PROVIDER.get_or_init(|| provider);
-    let spans = Targets::new().with_target(REQUEST, LevelFilter::INFO).with_target(TURN, LevelFilter::DEBUG);
+    let spans = Targets::new()
+        .with_target(REQUEST, LevelFilter::INFO)
+        .with_target(TURN, LevelFilter::DEBUG);
     let layer = tracing_opentelemetry::layer()
         .with_tracer(provider.tracer("trunkline"))
         .with_location(false)
@@ -60,7 +67,9 @@ pub(crate) fn start() -> Option<Traces> {
 /// Says that a collector is named in vain. Not what is wrong: an address may hold a secret.
 pub(crate) fn tell() {
     if let (Some(name), None) = (named(), PROVIDER.get()) {
-        tracing::warn!("no traces are sent: {name} or another variable of OTEL_EXPORTER_OTLP is wrong");
+        tracing::warn!(
+            "no traces are sent: {name} or another variable of OTEL_EXPORTER_OTLP is wrong"
+        );
     }
 }
 
@@ -93,7 +102,10 @@ fn resource() -> Resource {
         .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()));
-    if let Some(name) = std::env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty()) {
+    if let Some(name) = std::env::var("OTEL_SERVICE_NAME")
+        .ok()
+        .filter(|name| !name.is_empty())
+    {
         resource = resource.with_service_name(name);
     }
     resource.build()
@@ -109,7 +121,10 @@ struct Telling {
 impl SpanExporter for Telling {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let result = self.exporter.export(batch).await;
-        match (result.is_err(), self.fails.swap(result.is_err(), Ordering::Relaxed)) {
+        match (
+            result.is_err(),
+            self.fails.swap(result.is_err(), Ordering::Relaxed),
+        ) {
             (true, false) => tracing::warn!("traces are lost: the collector does not take them"),
             (false, true) => tracing::info!("the collector takes traces again"),
             _ => {}

@@ -42,15 +42,30 @@ pub(super) struct Editor {
 
 impl Editor {
     pub(super) fn new(home: &Home, arguments: &[&str]) -> Self {
-        let mut command = home.command([&["--config", "trunkline.json", "acp"], arguments].concat());
+        let mut command =
+            home.command([&["--config", "trunkline.json", "acp"], arguments].concat());
         command.env("TRUNKLINE_STATE", home.path().join("state"));
         if arguments.contains(&"--adapter") {
             command.env("TRUNKLINE_AGENT", "echo");
         }
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        let mut editor = Self { child, input, output, asked: 0, text: String::new() };
-        assert_eq!(editor.asks("initialize", &json!({"protocolVersion": 1})).unwrap()["protocolVersion"], 1);
+        let (input, output) = (
+            child.stdin.take().unwrap(),
+            BufReader::new(child.stdout.take().unwrap()),
+        );
+        let mut editor = Self {
+            child,
+            input,
+            output,
+            asked: 0,
+            text: String::new(),
+        };
+        assert_eq!(
+            editor
+                .asks("initialize", &json!({"protocolVersion": 1}))
+                .unwrap()["protocolVersion"],
+            1
+        );
         editor
     }
 
@@ -75,7 +90,8 @@ impl Editor {
                 Some("session/update") => {
                     let update = &heard["params"]["update"];
                     if update["sessionUpdate"] == "agent_message_chunk" {
-                        self.text.push_str(update["content"]["text"].as_str().unwrap());
+                        self.text
+                            .push_str(update["content"]["text"].as_str().unwrap());
                     }
                 }
                 Some("session/request_permission") => {
@@ -101,12 +117,17 @@ impl Editor {
     pub(super) fn prompts(&mut self, session: &str, text: &str) -> Result<String, String> {
         self.text.clear();
         let prompt = json!([{"type": "text", "text": text}]);
-        self.asks("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
+        self.asks(
+            "session/prompt",
+            &json!({"sessionId": session, "prompt": prompt}),
+        )?;
         Ok(std::mem::take(&mut self.text))
     }
 
     pub(super) fn ends(self) {
-        let Self { mut child, input, .. } = self;
+        let Self {
+            mut child, input, ..
+        } = self;
         drop(input);
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
@@ -130,9 +151,13 @@ impl Place {
 
     /// The folders of daemons that have an adapter of the command line.
     fn of_adapters(&self) -> Vec<std::path::PathBuf> {
-        let found = std::fs::read_dir(self.0.path().join("state")).into_iter().flatten();
+        let found = std::fs::read_dir(self.0.path().join("state"))
+            .into_iter()
+            .flatten();
         let found = found.filter_map(|entry| Some(entry.ok()?.path()));
-        found.filter(|path| path.to_string_lossy().contains("/adapter-")).collect()
+        found
+            .filter(|path| path.to_string_lossy().contains("/adapter-"))
+            .collect()
     }
 
     fn folder(&self, name: &str) -> std::path::PathBuf {
@@ -156,12 +181,20 @@ fn an_adapter_of_a_few_lines_works_in_the_editors_folder() {
     for name in ["one", "two", "one"] {
         let folder = place.folder(name);
         let session = editor.opens(&folder).unwrap();
-        assert_eq!(editor.prompts(&session, "where").unwrap(), folder.to_str().unwrap());
+        assert_eq!(
+            editor.prompts(&session, "where").unwrap(),
+            folder.to_str().unwrap()
+        );
         assert_eq!(editor.prompts(&session, "ask").unwrap(), "True");
     }
     editor.ends();
     let mut editor = Editor::new(&place.0, &["--root", place.folder("one").to_str().unwrap()]);
-    assert!(editor.opens(&place.folder("two")).unwrap_err().contains("is outside"));
+    assert!(
+        editor
+            .opens(&place.folder("two"))
+            .unwrap_err()
+            .contains("is outside")
+    );
     editor.opens(&place.folder("one")).unwrap();
     editor.ends();
 }
@@ -179,7 +212,8 @@ fn two_editors_share_one_journal_and_survive_their_daemon() {
     assert_eq!(two.text, "first");
 
     let noted: Value =
-        serde_json::from_slice(&std::fs::read(place.0.path().join("state/daemon.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(place.0.path().join("state/daemon.json")).unwrap())
+            .unwrap();
     let pid = i32::try_from(noted["pid"].as_u64().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -213,7 +247,9 @@ fn a_session_is_removed_whatever_its_id() {
     let sessions = |editor: &mut Editor| {
         let listed = editor.asks("session/list", &json!({})).unwrap();
         let ids = listed["sessions"].as_array().unwrap().iter();
-        let mut ids: Vec<_> = ids.map(|one| one["sessionId"].as_str().unwrap().to_owned()).collect();
+        let mut ids: Vec<_> = ids
+            .map(|one| one["sessionId"].as_str().unwrap().to_owned())
+            .collect();
         ids.sort();
         ids
     };
@@ -222,7 +258,9 @@ fn a_session_is_removed_whatever_its_id() {
     while sessions(&mut editor) != [&*first, &odd] {
         assert!(Instant::now() < late, "it is not listed");
     }
-    editor.asks("session/delete", &json!({"sessionId": odd})).unwrap();
+    editor
+        .asks("session/delete", &json!({"sessionId": odd}))
+        .unwrap();
     assert_eq!(sessions(&mut editor), [first]);
     editor.ends();
 }
@@ -231,21 +269,33 @@ fn a_session_is_removed_whatever_its_id() {
 #[test]
 fn an_adapter_of_the_command_line_needs_no_configuration() {
     let place = Place::new();
-    place.0.file("adapter", &format!("#!/usr/bin/env python3\n{ADAPTER}"));
+    place
+        .0
+        .file("adapter", &format!("#!/usr/bin/env python3\n{ADAPTER}"));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(place.0.path().join("adapter"), mode).unwrap();
     let folder = place.folder("one");
     let mut one = Editor::new(&place.0, &["--adapter", "./adapter"]);
     let session = one.opens(&folder).unwrap();
-    assert_eq!(one.prompts(&session, "where").unwrap(), folder.to_str().unwrap());
+    assert_eq!(
+        one.prompts(&session, "where").unwrap(),
+        folder.to_str().unwrap()
+    );
     let absolute = place.folder("adapter");
     let mut two = Editor::new(&place.0, &["--adapter", absolute.to_str().unwrap()]);
-    two.asks("session/load", &json!({"sessionId": session, "cwd": folder, "mcpServers": []})).unwrap();
+    two.asks(
+        "session/load",
+        &json!({"sessionId": session, "cwd": folder, "mcpServers": []}),
+    )
+    .unwrap();
     assert_eq!(two.text, folder.to_str().unwrap());
     one.ends();
     two.ends();
     assert_eq!(place.of_adapters().len(), 1, "both have the same daemon");
-    assert!(!place.folder("state/journal").exists(), "the one of the configuration was not started");
+    assert!(
+        !place.folder("state/journal").exists(),
+        "the one of the configuration was not started"
+    );
 }
 
 /// The editor's agent starts another daemon at once: the one that was to end has ended all the same.
@@ -257,6 +307,11 @@ fn a_daemon_is_taken_down_under_an_editor() {
     assert_eq!(editor.prompts(&session, "first").unwrap(), "first");
     let down = place.0.run(["down", "--state", "state"]);
     assert_eq!((down.code, &*down.stdout), (Some(0), ""), "{}", down.stderr);
-    assert!(editor.prompts(&session, "second").unwrap().contains("second"));
+    assert!(
+        editor
+            .prompts(&session, "second")
+            .unwrap()
+            .contains("second")
+    );
     editor.ends();
 }

@@ -1,6 +1,9 @@
 //! `trunkline connect amurg` below a real hub, whose program `TRUNKLINE_AMURG_HUB` names.
 
-#![allow(clippy::needless_pass_by_value, reason = "frames are made where they are said")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "frames are made where they are said"
+)]
 
 use std::{
     io::{Read, Write},
@@ -84,12 +87,18 @@ impl Person {
     fn say(&mut self, kind: &str, payload: Value) {
         let session = payload["session_id"].clone();
         let frame = json!({ "type": kind, "session_id": session, "payload": payload }).to_string();
-        self.socket.as_mut().unwrap().send(Message::text(frame)).unwrap();
+        self.socket
+            .as_mut()
+            .unwrap()
+            .send(Message::text(frame))
+            .unwrap();
     }
 
     fn hears(&mut self, kind: &str) -> Value {
         loop {
-            let Message::Text(text) = self.socket.as_mut().unwrap().read().unwrap() else { continue };
+            let Message::Text(text) = self.socket.as_mut().unwrap().read().unwrap() else {
+                continue;
+            };
             let frame: Value = serde_json::from_str(&text).unwrap();
             if frame["type"] == kind {
                 return frame["payload"].clone();
@@ -100,7 +109,10 @@ impl Person {
     /// Says something once the hub takes it: it tells of a turn's end before it has noted that.
     fn message(&mut self, session: &str, id: &str, content: &str) {
         self.rests(session);
-        self.say("user.message", json!({ "session_id": session, "message_id": id, "content": content }));
+        self.say(
+            "user.message",
+            json!({ "session_id": session, "message_id": id, "content": content }),
+        );
     }
 
     /// Waits until no turn runs in a session.
@@ -115,9 +127,14 @@ impl Person {
 #[test]
 #[ignore = "wants a hub's program: TRUNKLINE_AMURG_HUB names it"]
 fn people_of_a_real_hub_talk_to_the_agents_of_this_machine() {
-    let program = std::env::var("TRUNKLINE_AMURG_HUB").expect("TRUNKLINE_AMURG_HUB names a hub's program");
+    let program =
+        std::env::var("TRUNKLINE_AMURG_HUB").expect("TRUNKLINE_AMURG_HUB names a hub's program");
     let home = Home::new();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
     let path = |name: &str| home.path().join(name);
     let hub = json!({
         "server": { "addr": address, "file_storage_path": path("files") },
@@ -133,19 +150,39 @@ fn people_of_a_real_hub_talk_to_the_agents_of_this_machine() {
     let config = home.file("hub.json", &hub.to_string());
     let begin = || {
         let mut command = Command::new(&program);
-        command.arg("run").arg(&config).current_dir(home.path()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg("run")
+            .arg(&config)
+            .current_dir(home.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Running(command.spawn().unwrap())
     };
     let running = begin();
-    let mut person = Person { address: address.clone(), token: String::new(), socket: None };
+    let mut person = Person {
+        address: address.clone(),
+        token: String::new(),
+        socket: None,
+    };
     person.log_in();
 
-    home.file("trunkline.json", r#"{"agents": [{"id": "echo", "profile": "echo"}]}"#);
+    home.file(
+        "trunkline.json",
+        r#"{"agents": [{"id": "echo", "profile": "echo"}]}"#,
+    );
     let token = home.file("token", "a-runtime-token\n");
     std::fs::set_permissions(token, PermissionsExt::from_mode(0o600)).unwrap();
     let url = format!("ws://{address}");
-    let mut command =
-        home.command(["connect", "amurg", "--hub", &url, "--runtime-id", "box", "--token-file", "token"]);
+    let mut command = home.command([
+        "connect",
+        "amurg",
+        "--hub",
+        &url,
+        "--runtime-id",
+        "box",
+        "--token-file",
+        "token",
+    ]);
     let _connector = Running(command.spawn().unwrap());
 
     let session = until("the runtime does not come", || {
@@ -153,35 +190,55 @@ fn people_of_a_real_hub_talk_to_the_agents_of_this_machine() {
         (status == 201).then(|| answer["id"].as_str().unwrap().to_owned())
     });
     person.connect();
-    person.say("client.subscribe", json!({ "session_id": session, "after_seq": 0 }));
+    person.say(
+        "client.subscribe",
+        json!({ "session_id": session, "after_seq": 0 }),
+    );
     person.message(&session, "00000000-0000-4000-8000-000000000001", "hello");
     assert_eq!(person.hears("agent.output")["content"], "hello");
     assert_eq!(person.hears("turn.completed")["exit_code"], 0);
 
     person.message(&session, "00000000-0000-4000-8000-000000000002", "/tool ls");
     let request = person.hears("permission.request");
-    let decision = json!({ "session_id": session, "request_id": request["request_id"], "approved": true });
+    let decision =
+        json!({ "session_id": session, "request_id": request["request_id"], "approved": true });
     person.say("permission.response", decision);
     assert_eq!(person.hears("agent.output")["channel"], "tool");
     person.hears("turn.completed");
 
-    person.message(&session, "00000000-0000-4000-8000-000000000003", "/file a.txt");
-    let output =
-        std::iter::repeat_with(|| person.hears("agent.output")).find(|output| output["channel"] == "file");
+    person.message(
+        &session,
+        "00000000-0000-4000-8000-000000000003",
+        "/file a.txt",
+    );
+    let output = std::iter::repeat_with(|| person.hears("agent.output"))
+        .find(|output| output["channel"] == "file");
     assert!(output.is_some());
     person.hears("turn.completed");
 
-    person.message(&session, "00000000-0000-4000-8000-000000000004", "/sleep 3600");
+    person.message(
+        &session,
+        "00000000-0000-4000-8000-000000000004",
+        "/sleep 3600",
+    );
     person.hears("turn.started");
     person.say("stop.request", json!({ "session_id": session }));
     person.hears("stop.ack");
     person.hears("turn.completed");
 
     let limits = json!({ "limits": { "max_sessions": 5, "idle_timeout": "10m" } }).to_string();
-    let (status, answer) = person.ask("PUT", "/api/admin/agents/box.echo/config", &limits).unwrap();
+    let (status, answer) = person
+        .ask("PUT", "/api/admin/agents/box.echo/config", &limits)
+        .unwrap();
     assert_eq!(status, 200, "{answer}");
     let widens = json!({ "security": { "permission_mode": "skip" } }).to_string();
-    assert_eq!(person.ask("PUT", "/api/admin/agents/box.echo/config", &widens).unwrap().0, 409);
+    assert_eq!(
+        person
+            .ask("PUT", "/api/admin/agents/box.echo/config", &widens)
+            .unwrap()
+            .0,
+        409
+    );
 
     // The hub ends in a turn, and comes back.
     person.message(&session, "00000000-0000-4000-8000-000000000005", "/sleep 5");
@@ -192,10 +249,13 @@ fn people_of_a_real_hub_talk_to_the_agents_of_this_machine() {
     person.connect();
     // It has the end of the turn, which went on, and takes the next message.
     person.rests(&session);
-    person.say("client.subscribe", json!({ "session_id": session, "after_seq": 1_000_000 }));
+    person.say(
+        "client.subscribe",
+        json!({ "session_id": session, "after_seq": 1_000_000 }),
+    );
     person.message(&session, "00000000-0000-4000-8000-000000000006", "again");
-    let output =
-        std::iter::repeat_with(|| person.hears("agent.output")).find(|output| output["content"] == "again");
+    let output = std::iter::repeat_with(|| person.hears("agent.output"))
+        .find(|output| output["content"] == "again");
     assert!(output.is_some());
     assert_eq!(person.hears("turn.completed")["exit_code"], 0);
 }

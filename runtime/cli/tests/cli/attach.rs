@@ -51,7 +51,10 @@ fn until_there(home: &Home, name: &str) {
     let file = home.path().join(name);
     let since = Instant::now();
     while !file.exists() {
-        assert!(since.elapsed() < Duration::from_secs(60), "{name} does not come");
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "{name} does not come"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -118,7 +121,11 @@ done()
     let says = "send(\"it is me\\r\")\nexpect(\"it is me\")\nexpect(\"it is me\")";
     let hears = "expect(\"› it is me\")\nexpect(\"it is me\")";
     let mut one = Person::new(&home, &attach(&[]), &talk("one", says, "send(\"n\\n\")"));
-    let mut two = Person::new(&home, &attach(&[]), &talk("two", hears, "expect(\"denied\")"));
+    let mut two = Person::new(
+        &home,
+        &attach(&[]),
+        &talk("two", hears, "expect(\"denied\")"),
+    );
     // Both are at their prompts before anything is said: what they hear from then on is live.
     for there in ["one", "two"] {
         until_there(&home, there);
@@ -234,7 +241,8 @@ fn what_a_hub_says_right_before_it_leaves_is_taken() {
         });
         let last = input("s", &n.to_string(), "on my way out");
         let mut hub = UnixStream::connect(home.path().join("door")).unwrap();
-        hub.write_all(format!("{attach}\n{last}\n").as_bytes()).unwrap();
+        hub.write_all(format!("{attach}\n{last}\n").as_bytes())
+            .unwrap();
         hub.shutdown(Shutdown::Write).unwrap();
         assert_eq!(host.until("turn.complete")["turn_id"], format!("t-{n}"));
     }
@@ -248,23 +256,32 @@ fn an_input_is_sent_and_its_turn_awaited_or_not_and_stopped() {
     let sent = sessions(&home, &["send", "s", "hello"]);
     assert_eq!(sent.must_end_with(0).stdout, "hello\n");
     assert_eq!(host.until("turn.begin")["content"], "hello");
-    sessions(&home, &["send", "s", "/fail no luck"]).must_end_with(1).must_say("no luck");
+    sessions(&home, &["send", "s", "/fail no luck"])
+        .must_end_with(1)
+        .must_say("no luck");
     let denied = sessions(&home, &["send", "s", "/tool ls"]);
     assert_eq!(denied.must_end_with(0).stdout, "denied ls\n");
     let lines = sessions(&home, &["send", "s", "as JSON", "--json"]);
     let last = lines.must_end_with(0).json_lines().pop().unwrap();
-    assert_eq!((&last["type"], &last["status"]), (&json!("end"), &json!("completed")));
+    assert_eq!(
+        (&last["type"], &last["status"]),
+        (&json!("end"), &json!("completed"))
+    );
 
     let accepted = sessions(&home, &["send", "s", "/sleep 60", "--no-wait", "--json"]);
     assert!(accepted.must_end_with(0).json_lines()[0]["seq"].is_u64());
     // Its own turn waits behind that one, and no word of that one is shown.
-    let waiting =
-        home.command(["sessions", "--journal", "journal", "send", "s", "behind it"]).spawn().unwrap();
+    let waiting = home
+        .command(["sessions", "--journal", "journal", "send", "s", "behind it"])
+        .spawn()
+        .unwrap();
     while host.until("turn.begin")["content"] != "behind it" {}
     sessions(&home, &["stop", "s"]).must_end_with(0);
     let waited = Ran::of(waiting.wait_with_output().unwrap());
     assert_eq!(waited.must_end_with(0).stdout, "behind it\n");
-    sessions(&home, &["stop", "s"]).must_end_with(0).must_say("no turn runs");
+    sessions(&home, &["stop", "s"])
+        .must_end_with(0)
+        .must_say("no turn runs");
     sessions(&home, &["send", "nowhere", "hello"])
         .must_end_with(2)
         .must_say("session \"nowhere\": the journal has no");
@@ -275,7 +292,9 @@ fn an_input_is_sent_and_its_turn_awaited_or_not_and_stopped() {
         .must_say("no host has the journal");
     let alone = sessions(&home, &["send", "s", "hello again"]);
     assert_eq!(alone.must_end_with(0).stdout, "hello again\n");
-    sessions(&home, &["stop", "s"]).must_end_with(0).must_say("no turn runs");
+    sessions(&home, &["stop", "s"])
+        .must_end_with(0)
+        .must_say("no turn runs");
 }
 
 #[test]
@@ -296,12 +315,21 @@ fn a_list_says_what_each_session_does_and_is_filtered_and_read_by_page() {
             let text = |name: &str| one[name].as_str().unwrap().to_owned();
             (text("session_id"), text("state"))
         };
-        let mut found: Vec<_> = list["sessions"].as_array().unwrap().iter().map(state).collect();
+        let mut found: Vec<_> = list["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(state)
+            .collect();
         found.sort();
         (found, list["next"].as_str().map(str::to_owned))
     };
     let all = |states: [&str; 3]| -> Vec<_> {
-        ["s", "t", "u"].into_iter().zip(states).map(|(id, state)| (id.to_owned(), state.to_owned())).collect()
+        ["s", "t", "u"]
+            .into_iter()
+            .zip(states)
+            .map(|(id, state)| (id.to_owned(), state.to_owned()))
+            .collect()
     };
     let live = all(["running", "idle", "closed"]);
     assert_eq!(list(&[]), (live.clone(), None));
@@ -317,8 +345,17 @@ fn a_list_says_what_each_session_does_and_is_filtered_and_read_by_page() {
     paged.sort();
     assert_eq!(paged, live);
     let shown = sessions(&home, &["show", "s"]);
-    assert!(shown.must_end_with(0).stdout.contains("running: a turn has no end yet"), "{}", shown.stdout);
-    sessions(&home, &["--limit", "1"]).must_end_with(0).must_say("there are more; --after ");
+    assert!(
+        shown
+            .must_end_with(0)
+            .stdout
+            .contains("running: a turn has no end yet"),
+        "{}",
+        shown.stdout
+    );
+    sessions(&home, &["--limit", "1"])
+        .must_end_with(0)
+        .must_say("there are more; --after ");
     end(host);
     assert_eq!(list(&[]).0, all(["detached", "detached", "closed"]));
 }
@@ -331,14 +368,22 @@ struct Following {
 
 impl Following {
     fn new(home: &Home, arguments: &[&str]) -> Self {
-        let mut child =
-            home.command([&["sessions", "--journal", "journal"], arguments].concat()).spawn().unwrap();
+        let mut child = home
+            .command([&["sessions", "--journal", "journal"], arguments].concat())
+            .spawn()
+            .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
 
     fn until(&mut self, text: &str) {
-        while !self.lines.next().expect("there is more to follow").unwrap().contains(text) {}
+        while !self
+            .lines
+            .next()
+            .expect("there is more to follow")
+            .unwrap()
+            .contains(text)
+        {}
     }
 }
 
@@ -349,7 +394,10 @@ fn a_history_that_is_followed_has_what_was_and_what_comes() {
     host.say(&input("s", "a", "the first"));
     host.until("turn.complete");
     let mut text = Following::new(&home, &["history", "s", "--follow"]);
-    let mut json = Following::new(&home, &["history", "s", "--follow", "--json", "--from", "2"]);
+    let mut json = Following::new(
+        &home,
+        &["history", "s", "--follow", "--json", "--from", "2"],
+    );
     text.until("> the first");
     json.until("\"seq\":2,");
     host.say(&input("s", "b", "the second"));
@@ -365,7 +413,9 @@ fn a_history_that_is_followed_has_what_was_and_what_comes() {
     ended.until("the session was closed");
     assert_eq!(ended.child.wait().unwrap().code(), Some(0));
     end(host);
-    sessions(&home, &["history", "s", "--follow"]).must_end_with(0).must_say("nothing new comes");
+    sessions(&home, &["history", "s", "--follow"])
+        .must_end_with(0)
+        .must_say("nothing new comes");
 }
 
 #[test]
@@ -377,7 +427,9 @@ fn a_history_that_is_followed_ends_with_the_host() {
     text.until("> the first");
     host.kill();
     let ended = Ran::of(text.child.wait_with_output().unwrap());
-    ended.must_end_with(1).must_say("the host that has the journal has ended");
+    ended
+        .must_end_with(1)
+        .must_say("the host that has the journal has ended");
 }
 
 #[test]
@@ -388,20 +440,41 @@ fn a_chat_is_kept_in_a_journal_and_gone_on_with() {
         r#"{"runtime": {"journal": "journal"}, "agents": [{"id": "echo", "profile": "echo"}]}"#,
     );
     let first = home.run_with_stdin(["chat"], "Remember juniper\n/new\nanother\n");
-    first.must_end_with(0).must_say("kept in").must_say("a new conversation: chat-");
+    first
+        .must_end_with(0)
+        .must_say("kept in")
+        .must_say("a new conversation: chat-");
     assert_eq!(first.stdout, "Remember juniper\nanother\n");
     let list = home.run(["sessions", "--json"]);
     let list: Value = serde_json::from_str(&list.must_end_with(0).stdout).unwrap();
-    let titles: Vec<_> = list["sessions"].as_array().unwrap().iter().map(|one| &one["title"]).collect();
+    let titles: Vec<_> = list["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["title"])
+        .collect();
     assert_eq!(titles.len(), 2);
     let of = |title: &str| {
-        let one = list["sessions"].as_array().unwrap().iter().find(|one| one["title"] == title).unwrap();
+        let one = list["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["title"] == title)
+            .unwrap();
         one["session_id"].as_str().unwrap().to_owned()
     };
-    let resumed = home.run_with_stdin(["chat", "--resume", &of("Remember juniper")], "which word?\n");
-    resumed.must_end_with(0).must_say("› Remember juniper").must_say("has forgotten this conversation");
+    let resumed = home.run_with_stdin(
+        ["chat", "--resume", &of("Remember juniper")],
+        "which word?\n",
+    );
+    resumed
+        .must_end_with(0)
+        .must_say("› Remember juniper")
+        .must_say("has forgotten this conversation");
     assert_eq!(resumed.stdout, "Remember juniper\nwhich word?\n");
-    home.run(["chat", "--resume"]).must_end_with(2).must_say("name one: --resume ID");
+    home.run(["chat", "--resume"])
+        .must_end_with(2)
+        .must_say("name one: --resume ID");
     let set = home.run(["chat", "--resume", &of("another"), "--agent", "codex"]);
     set.must_end_with(2).must_say("is of the agent echo");
 
@@ -422,8 +495,11 @@ done()
 "#,
     );
     person.until_done().must_end_with(0);
-    let mut person =
-        Person::new(&home, &["chat", "--resume"], "expect(\"Enter resumes\")\nsend(\"\\x03\")\ndone()\n");
+    let mut person = Person::new(
+        &home,
+        &["chat", "--resume"],
+        "expect(\"Enter resumes\")\nsend(\"\\x03\")\ndone()\n",
+    );
     person.until_done().must_end_with(130);
 }
 
@@ -432,7 +508,10 @@ fn a_chat_beside_a_host_is_a_session_of_that_host() {
     let home = Home::new();
     let mut host = serving(&home, &[]);
     let chat = home.run_with_stdin(["chat", "--journal", "journal"], "hello\n");
-    assert_eq!(chat.must_end_with(0).must_say("goes on without you").stdout, "hello\n");
+    assert_eq!(
+        chat.must_end_with(0).must_say("goes on without you").stdout,
+        "hello\n"
+    );
     for option in [&["--allow", "ls"][..], &["--adapter", "true"]] {
         let refused = home.run([&["chat", "--journal", "journal"], option].concat());
         refused.must_end_with(2).must_say("name another --journal");
@@ -440,7 +519,13 @@ fn a_chat_beside_a_host_is_a_session_of_that_host() {
     host.say(&input("s", "a", "both are there"));
     host.until("turn.complete");
     let list = sessions(&home, &["list", "--json"]);
-    assert_eq!(serde_json::from_str::<Value>(&list.stdout).unwrap()["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        serde_json::from_str::<Value>(&list.stdout).unwrap()["sessions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     end(host);
 }
 
@@ -471,7 +556,8 @@ done()
     let sent = sessions(&home, &["send", id, "from the other"]);
     assert_eq!(sent.must_end_with(0).stdout, "from the other\n");
     first.until_done().must_end_with(0);
-    home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
+    home.run(["sessions", "--journal", "journal", "check"])
+        .must_end_with(0);
 }
 
 /// A host whose part the test plays, for the command that comes to it.
@@ -493,7 +579,8 @@ impl Played {
     fn hears(&mut self, kind: &str) -> Value {
         let mut line = String::new();
         self.read.read_line(&mut line).unwrap();
-        let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no {kind}: {line:?}"));
+        let message: Value =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("no {kind}: {line:?}"));
         assert_eq!(message["type"], kind, "{message}");
         message
     }
@@ -518,8 +605,11 @@ fn a_command_follows_its_session_to_the_next_host() {
     let home = Home::new();
     let listener = Played::at(&home);
     let host = thread::spawn(move || {
-        let mut host = Played { read: BufReader::new(listener.accept().unwrap().0) };
-        let unserved = json!({"type": "session.refused", "reason": "unavailable", "message": "it moves"});
+        let mut host = Played {
+            read: BufReader::new(listener.accept().unwrap().0),
+        };
+        let unserved =
+            json!({"type": "session.refused", "reason": "unavailable", "message": "it moves"});
         // Of `send`, what was is of no interest.
         let attach = host.hears("session.attach");
         host.says(json!({
@@ -533,10 +623,14 @@ fn a_command_follows_its_session_to_the_next_host() {
         host.says(unserved);
         host.attaches(4, 2);
         assert_eq!(host.hears("user.input"), input);
-        host.says(json!({"type": "host.fact", "fact": "moved", "message": "b", "seq": 5, "epoch": 2}));
+        host.says(
+            json!({"type": "host.fact", "fact": "moved", "message": "b", "seq": 5, "epoch": 2}),
+        );
         let (turn, message) = (&input["turn_id"], &input["message_id"]);
         host.says(json!({"type": "turn.begin", "turn_id": turn, "message_id": message, "content": "hi", "by": "l", "seq": 6, "epoch": 2}));
-        host.says(json!({"type": "input.result", "turn_id": turn, "message_id": message, "seq": 6}));
+        host.says(
+            json!({"type": "input.result", "turn_id": turn, "message_id": message, "seq": 6}),
+        );
         host.says(json!({"type": "output", "turn_id": turn, "content": "hello", "final": true, "seq": 7, "epoch": 2}));
         host.says(
             json!({"type": "turn.complete", "turn_id": turn, "status": "completed", "seq": 8, "epoch": 2}),

@@ -88,13 +88,24 @@ fn home() -> Home {
 
 fn command(home: &Home, level: &str, arguments: &[&str]) -> Command {
     let mut command = home.command(arguments);
-    command.env("TRUNKLINE_LOG", level).env("CANARY_OWN_SECRET", OWN).env("RUST_BACKTRACE", "1");
+    command
+        .env("TRUNKLINE_LOG", level)
+        .env("CANARY_OWN_SECRET", OWN)
+        .env("RUST_BACKTRACE", "1");
     command
 }
 
 fn ran(home: &Home, level: &str, arguments: &[&str], input: &str) -> Ran {
-    let mut child = command(home, level, arguments).stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let mut child = command(home, level, arguments)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
     Ran::of(child.wait_with_output().unwrap())
 }
 
@@ -103,7 +114,10 @@ fn ran(home: &Home, level: &str, arguments: &[&str], input: &str) -> Ran {
 fn must_be_silent(text: &str, what: &str) {
     for canary in [SECRET, OWN, TOKEN, CONTENT] {
         let parts = [canary, &canary[..10], &canary[canary.len() - 10..]];
-        assert!(!parts.iter().any(|part| text.contains(part)), "{canary} is in {what}:\n{text}");
+        assert!(
+            !parts.iter().any(|part| text.contains(part)),
+            "{canary} is in {what}:\n{text}"
+        );
     }
 }
 
@@ -125,7 +139,12 @@ fn a_turn_tells_nothing_at_any_level() {
     let home = home();
     let said = format!("{CONTENT} die");
     for level in LEVELS {
-        let ran = ran(&home, level, &["run", "--json", "--agent", "canary", &said], "");
+        let ran = ran(
+            &home,
+            level,
+            &["run", "--json", "--agent", "canary", &said],
+            "",
+        );
         ran.must_end_with(1);
         must_be_silent(&ran.stderr, level);
         let told = told(&ran.stdout);
@@ -134,10 +153,21 @@ fn a_turn_tells_nothing_at_any_level() {
             told.contains("was not taken") && told.contains("[REDACTED:CANARY_TOKEN] is wrong"),
             "{told}"
         );
-        assert!(ran.stdout.contains(CONTENT) && ran.stdout.contains(SECRET), "content is untouched");
+        assert!(
+            ran.stdout.contains(CONTENT) && ran.stdout.contains(SECRET),
+            "content is untouched"
+        );
         if level == "trace" {
-            assert!(ran.stderr.contains("I hold [REDACTED:CANARY_TOKEN] tight"), "{}", ran.stderr);
-            assert!(ran.stderr.contains("I hold [REDACTED:github_token] tight"), "{}", ran.stderr);
+            assert!(
+                ran.stderr.contains("I hold [REDACTED:CANARY_TOKEN] tight"),
+                "{}",
+                ran.stderr
+            );
+            assert!(
+                ran.stderr.contains("I hold [REDACTED:github_token] tight"),
+                "{}",
+                ran.stderr
+            );
         }
     }
 }
@@ -146,7 +176,12 @@ fn a_turn_tells_nothing_at_any_level() {
 fn a_turn_on_the_screen_tells_nothing_beside_its_answer() {
     let home = home();
     for level in ["warn", "trace"] {
-        let ran = ran(&home, level, &["run", "--agent", "canary", &format!("{CONTENT} die")], "");
+        let ran = ran(
+            &home,
+            level,
+            &["run", "--agent", "canary", &format!("{CONTENT} die")],
+            "",
+        );
         ran.must_end_with(1).must_say("is wrong");
         must_be_silent(&ran.stderr, level);
     }
@@ -168,16 +203,26 @@ fn a_conversation_tells_nothing_at_any_level() {
 fn a_relay_tells_nothing_at_any_level() {
     let home = home();
     for level in LEVELS {
-        let mut child =
-            command(&home, level, &["serve", "--agent", "canary"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = command(&home, level, &["serve", "--agent", "canary"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut hub = child.stdin.take().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut stdout = String::new();
         let extensions = r#"["turns","events"]"#;
-        writeln!(hub, r#"{{"type":"session.start","session_id":"a","extensions":{extensions}}}"#).unwrap();
+        writeln!(
+            hub,
+            r#"{{"type":"session.start","session_id":"a","extensions":{extensions}}}"#
+        )
+        .unwrap();
         writeln!(hub, "noise {TOKEN}").unwrap();
         writeln!(hub, r#"{{"type":"{SECRET}","session_id":"a"}}"#).unwrap();
-        writeln!(hub, r#"{{"type":"user.input","session_id":"a","content":"{CONTENT} die"}}"#).unwrap();
+        writeln!(
+            hub,
+            r#"{{"type":"user.input","session_id":"a","content":"{CONTENT} die"}}"#
+        )
+        .unwrap();
         while !stdout.contains("turn.complete") {
             assert_ne!(out.read_line(&mut stdout).unwrap(), 0, "{stdout}");
         }
@@ -194,7 +239,12 @@ fn a_relay_tells_nothing_at_any_level() {
 fn what_does_not_start_tells_nothing() {
     let home = home();
     for level in LEVELS {
-        let ran = ran(&home, level, &["run", "--json", "--agent", "absent", CONTENT], "");
+        let ran = ran(
+            &home,
+            level,
+            &["run", "--json", "--agent", "absent", CONTENT],
+            "",
+        );
         ran.must_end_with(3);
         must_be_silent(&ran.stderr, level);
         assert!(ran.stdout.contains("/nowhere/[REDACTED:"), "{}", ran.stdout);
@@ -210,7 +260,12 @@ fn what_the_host_itself_holds_is_in_no_error() {
         &["--config", &own, "agents"][..],
         &["run", "--agent", OWN, "x"],
         &["run", "--adapter", &format!("'{OWN}"), "x"],
-        &["run", "--adapter", &format!("/nowhere/{OWN} --api-key {TOKEN}"), "x"],
+        &[
+            "run",
+            "--adapter",
+            &format!("/nowhere/{OWN} --api-key {TOKEN}"),
+            "x",
+        ],
         &["run", "--file", &own, "x"],
     ] {
         let ran = ran(&home, "trace", arguments, "");
@@ -225,7 +280,12 @@ fn a_program_with_a_secret_for_a_name_is_logged_without_it() {
     let home = home();
     let program = home.path().join(OWN);
     symlink("/bin/false", &program).unwrap();
-    let ran = ran(&home, "trace", &["run", "--adapter", program.to_str().unwrap(), "x"], "");
+    let ran = ran(
+        &home,
+        "trace",
+        &["run", "--adapter", program.to_str().unwrap(), "x"],
+        "",
+    );
     assert!(ran.stderr.contains("started a child"), "{}", ran.stderr);
     must_be_silent(&ran.stderr, "the log");
 }
@@ -244,7 +304,12 @@ fn reports_tell_nothing() {
         must_be_silent(&ran.stderr, "the log");
     }
     let adapter = format!("x --api-key {OWN} --password=hunter2hunter2");
-    let ran = ran(&home, "trace", &["serve", "--adapter", &adapter, "--also", "b=y"], "");
+    let ran = ran(
+        &home,
+        "trace",
+        &["serve", "--adapter", &adapter, "--also", "b=y"],
+        "",
+    );
     ran.must_end_with(0).must_say("the relay has ended");
     must_be_silent(&ran.stderr, "the log");
 }
@@ -253,9 +318,16 @@ fn reports_tell_nothing() {
 fn a_command_line_that_is_not_understood_is_quoted_without_a_secret() {
     let home = Home::new();
     let option = format!("--{OWN}");
-    for arguments in [&[OWN][..], &["run", &option], &["doctor", "--timeout", OWN], &["run", "a", OWN]] {
+    for arguments in [
+        &[OWN][..],
+        &["run", &option],
+        &["doctor", "--timeout", OWN],
+        &["run", "a", OWN],
+    ] {
         let ran = ran(&home, "off", arguments, "");
-        ran.must_end_with(2).must_say("[REDACTED:CANARY_OWN_SECRET]").must_say("--help");
+        ran.must_end_with(2)
+            .must_say("[REDACTED:CANARY_OWN_SECRET]")
+            .must_say("--help");
         must_be_silent(&ran.stderr, "the error");
     }
     for (argument, code) in [("--help", 0), ("--version", 0), ("no-such-command", 2)] {
@@ -303,7 +375,12 @@ fn what_is_typed_on_a_terminal_is_not_logged() {
     let (typist, log) = (home.file("typist.py", TYPIST), home.path().join("log"));
     let program = env!("CARGO_BIN_EXE_trunkline");
     let mut command = Command::new("python3");
-    command.args([typist.as_os_str(), log.as_os_str(), program.as_ref(), CONTENT.as_ref()]);
+    command.args([
+        typist.as_os_str(),
+        log.as_os_str(),
+        program.as_ref(),
+        CONTENT.as_ref(),
+    ]);
     let status = command
         .current_dir(home.path())
         .env("HOME", home.path())
@@ -317,8 +394,14 @@ fn what_is_typed_on_a_terminal_is_not_logged() {
     }
     assert!(status.success());
     let logged = fs::read_to_string(log).unwrap();
-    assert!(logged.contains("started a child"), "it was logged at all: {logged}");
+    assert!(
+        logged.contains("started a child"),
+        "it was logged at all: {logged}"
+    );
     must_be_silent(&logged, "the log");
     // A key at a time, as the line editor would log it.
-    assert!(!logged.contains("SelfInsert") && !logged.contains("rustyline"), "{logged}");
+    assert!(
+        !logged.contains("SelfInsert") && !logged.contains("rustyline"),
+        "{logged}"
+    );
 }

@@ -39,7 +39,9 @@ for line in sys.stdin:
     );
     let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
     let ran = home.run_with_stdin(["chat", "--adapter", &adapter], "one\ncrash\ntwo\n");
-    ran.must_end_with(0).must_say("exit status 7").must_say("has forgotten this conversation");
+    ran.must_end_with(0)
+        .must_say("exit status 7")
+        .must_say("has forgotten this conversation");
     assert_eq!(ran.stdout, "hi\nhi\n");
 }
 
@@ -84,13 +86,20 @@ fn live(home: &Home, input: &str) -> super::Ran {
 #[test]
 fn model_and_mode_are_changed_between_turns() {
     let home = Home::new();
-    let ran = live(&home, "one\n/model large\n/mode yolo\ntwo\n/model huge\n/model\n/help\n/review x\n");
+    let ran = live(
+        &home,
+        "one\n/model large\n/mode yolo\ntwo\n/model huge\n/model\n/help\n/review x\n",
+    );
     assert_eq!(
         ran.stdout,
         "[1, \"small\", \"ask\", \"one\"]\n[1, \"large\", \"yolo\", \"two\"]\n[1, \"large\", \"yolo\", \"/review x\"]\n"
     );
-    ran.must_say("✓ model large").must_say("✓ mode yolo").must_say("! model large, not huge");
-    ran.must_say("Small one").must_say("/review").must_say("a path · Reviews the changes");
+    ran.must_say("✓ model large")
+        .must_say("✓ mode yolo")
+        .must_say("! model large, not huge");
+    ran.must_say("Small one")
+        .must_say("/review")
+        .must_say("a path · Reviews the changes");
 }
 
 #[test]
@@ -107,12 +116,29 @@ fn a_change_that_the_adapter_does_not_know_is_told() {
 #[test]
 fn usage_is_summed_up_and_a_new_conversation_is_another_session() {
     let home = Home::new();
-    let ran = live(&home, "one\ntwo\n/usage\n/new\nthree\n/export talk.md\n/export talk.md\n");
-    ran.must_say("2 turns").must_say("20 tokens in · $1.0000").must_say("a new conversation");
-    assert!(ran.stdout.contains("[2, \"small\", \"ask\", \"three\"]"), "{}", ran.stdout);
+    let ran = live(
+        &home,
+        "one\ntwo\n/usage\n/new\nthree\n/export talk.md\n/export talk.md\n",
+    );
+    ran.must_say("2 turns")
+        .must_say("20 tokens in · $1.0000")
+        .must_say("a new conversation");
+    assert!(
+        ran.stdout.contains("[2, \"small\", \"ask\", \"three\"]"),
+        "{}",
+        ran.stdout
+    );
     let talk = std::fs::read_to_string(home.path().join("talk.md")).unwrap();
-    assert!(talk.contains("## You\n\nthree\n") && !talk.contains("one"), "{talk}");
-    assert_eq!(ran.stderr.matches("failed to write talk.md").count(), 1, "{}", ran.stderr);
+    assert!(
+        talk.contains("## You\n\nthree\n") && !talk.contains("one"),
+        "{talk}"
+    );
+    assert_eq!(
+        ran.stderr.matches("failed to write talk.md").count(),
+        1,
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]

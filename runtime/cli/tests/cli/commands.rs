@@ -16,47 +16,113 @@ const ELSEWHERE: [(&str, &str); 46] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
-    ("rm -f target/test-skips; cargo ", "runs the tests, this one too"),
+    (
+        "rm -f target/test-skips; cargo ",
+        "runs the tests, this one too",
+    ),
     ("nats-server ", "a server of others"),
-    ("trunkline up --cluster", "wants a NATS server; `runtime/cluster/tests` has one"),
-    ("trunkline cluster status", "wants a daemon that is one of several"),
+    (
+        "trunkline up --cluster",
+        "wants a NATS server; `runtime/cluster/tests` has one",
+    ),
+    (
+        "trunkline cluster status",
+        "wants a daemon that is one of several",
+    ),
     ("trunkline drain", "wants a daemon that is one of several"),
     (
         "trunkline sessions attach ID --relocate",
         "wants a host that is gone; `conformance/cluster/run storage` has one",
     ),
-    ("trunkline sessions send ID 'Go on' --relocate", "the same, which runs it"),
+    (
+        "trunkline sessions send ID 'Go on' --relocate",
+        "the same, which runs it",
+    ),
     ("TRUNKLINE_SOAK", "the soak: minutes"),
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),
-    ("trunkline wire show wire.log --session s-1 --follow", "goes on until Ctrl-C; `cli::wire` runs it"),
-    ("trunkline run --agent claude-code", "wants an installed agent"),
+    (
+        "trunkline wire show wire.log --session s-1 --follow",
+        "goes on until Ctrl-C; `cli::wire` runs it",
+    ),
+    (
+        "trunkline run --agent claude-code",
+        "wants an installed agent",
+    ),
     ("trunkline chat --agent codex", "wants an installed agent"),
-    ("trunkline chat --adapter ./my-adapter", "the reader's own adapter"),
-    ("trunkline serve --journal journal --adapter ./my-adapter", "the reader's own adapter"),
+    (
+        "trunkline chat --adapter ./my-adapter",
+        "the reader's own adapter",
+    ),
+    (
+        "trunkline serve --journal journal --adapter ./my-adapter",
+        "the reader's own adapter",
+    ),
     (
         "trunkline sessions --journal journal",
         "a journal of the reader's; `cli::journal` and `cli::attach` run each",
     ),
-    ("trunkline chat --journal journal", "a journal of the reader's; `cli::attach` runs it"),
-    ("trunkline top --journal journal", "a host of the reader\'s; `cli::top` runs each"),
-    ("trunkline chat --resume", "a daemon of the reader's; `cli::through_daemon` runs it"),
-    ("trunkline up", "a daemon that stays; `cli::gateway` runs it"),
-    ("trunkline down", "a daemon of the reader's; `cli::gateway` runs it"),
-    ("trunkline open", "a daemon of the reader's; `cli::gateway` runs it"),
-    ("trunkline connect amurg", "a hub of the reader's; `cli::connect` runs it"),
-    ("trunkline token", "a daemon of the reader's; `cli::gateway` runs it"),
+    (
+        "trunkline chat --journal journal",
+        "a journal of the reader's; `cli::attach` runs it",
+    ),
+    (
+        "trunkline top --journal journal",
+        "a host of the reader\'s; `cli::top` runs each",
+    ),
+    (
+        "trunkline chat --resume",
+        "a daemon of the reader's; `cli::through_daemon` runs it",
+    ),
+    (
+        "trunkline up",
+        "a daemon that stays; `cli::gateway` runs it",
+    ),
+    (
+        "trunkline down",
+        "a daemon of the reader's; `cli::gateway` runs it",
+    ),
+    (
+        "trunkline open",
+        "a daemon of the reader's; `cli::gateway` runs it",
+    ),
+    (
+        "trunkline connect amurg",
+        "a hub of the reader's; `cli::connect` runs it",
+    ),
+    (
+        "trunkline token",
+        "a daemon of the reader's; `cli::gateway` runs it",
+    ),
     ("TOKEN=", "a daemon of the reader's; `cli::gateway` runs it"),
     (
         "curl ",
         "a daemon of the reader's, or a release; `cli::gateway` asks the same, `packaging/test_install.py` installs",
     ),
-    ("trunkline demo --adapter ./my-adapter", "the reader's own adapter"),
-    ("trunkline-conformance smoke -- ./my-adapter", "the reader's own adapter"),
-    ("trunkline-conformance adapter --class robust -- ./my-adapter", "the reader's own adapter"),
-    ("trunkline-conformance adapter A-STP A-FRM-1* -- ./my-adapter", "the reader's own adapter"),
-    ("trunkline-conformance adapter -- ", "every case: minutes; `.ci/run suite` does"),
-    ("trunkline-conformance adapter --class core -- python3 capitals.py", "a test of the suite runs it"),
+    (
+        "trunkline demo --adapter ./my-adapter",
+        "the reader's own adapter",
+    ),
+    (
+        "trunkline-conformance smoke -- ./my-adapter",
+        "the reader's own adapter",
+    ),
+    (
+        "trunkline-conformance adapter --class robust -- ./my-adapter",
+        "the reader's own adapter",
+    ),
+    (
+        "trunkline-conformance adapter A-STP A-FRM-1* -- ./my-adapter",
+        "the reader's own adapter",
+    ),
+    (
+        "trunkline-conformance adapter -- ",
+        "every case: minutes; `.ci/run suite` does",
+    ),
+    (
+        "trunkline-conformance adapter --class core -- python3 capitals.py",
+        "a test of the suite runs it",
+    ),
     (
         "trunkline run --adapter 'trunkline-conformance tap --out pipe.tap -- ./my-adapter'",
         "the reader's own adapter",
@@ -65,31 +131,65 @@ const ELSEWHERE: [(&str, &str); 46] = [
         "trunkline-conformance matrix ",
         "every case of each: minutes; `conformance/tests/matrix.rs` runs a few",
     ),
-    ("trunkline-conformance adapter --config examples/", "every case: minutes; `.ci/run suite` does"),
-    ("trunkline-conformance adapter --config conform.toml", "every case of the reader's own adapter"),
-    ("trunkline-conformance host --config runtime/relay/", "every case: minutes; `.ci/run suite` does"),
-    ("trunkline-conformance host --config conform-host.toml", "every case of the reader's own host"),
+    (
+        "trunkline-conformance adapter --config examples/",
+        "every case: minutes; `.ci/run suite` does",
+    ),
+    (
+        "trunkline-conformance adapter --config conform.toml",
+        "every case of the reader's own adapter",
+    ),
+    (
+        "trunkline-conformance host --config runtime/relay/",
+        "every case: minutes; `.ci/run suite` does",
+    ),
+    (
+        "trunkline-conformance host --config conform-host.toml",
+        "every case of the reader's own host",
+    ),
     ("trunkline-conformance baseline ", "wants a last result"),
     ("trunkline-conformance report ", "wants a last result"),
-    ("trunkline-conformance smoke --host ", "half a minute; `.ci/run suite` runs every case"),
-    ("target/debug/trunkline-conformance selftest", "minutes; `.ci/run suite` does"),
-    ("target/debug/examples/skeleton --describe", "`examples/tests/skeleton.rs` does"),
+    (
+        "trunkline-conformance smoke --host ",
+        "half a minute; `.ci/run suite` runs every case",
+    ),
+    (
+        "target/debug/trunkline-conformance selftest",
+        "minutes; `.ci/run suite` does",
+    ),
+    (
+        "target/debug/examples/skeleton --describe",
+        "`examples/tests/skeleton.rs` does",
+    ),
 ];
 
 /// Every page that may show commands.
 fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut pages: Vec<_> = ["README.md", "CONTRIBUTING.md", "conformance/README.md", "examples/README.md"]
-        .map(|page| root.join(page))
-        .into();
+    let mut pages: Vec<_> = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "conformance/README.md",
+        "examples/README.md",
+    ]
+    .map(|page| root.join(page))
+    .into();
     for folder in ["docs", "docs/profiles"] {
-        let entries = fs::read_dir(root.join(folder)).unwrap().flatten().map(|entry| entry.path());
-        pages.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+        let entries = fs::read_dir(root.join(folder))
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path());
+        pages.extend(
+            entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")),
+        );
     }
     pages
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 /// The commands in the blocks of a page, without their comments. A line that ends with `\` goes on.
@@ -102,7 +202,9 @@ fn commands(page: &str) -> Vec<String> {
             inside = line == "```sh";
         } else if inside {
             let line = line.split("  #").next().unwrap_or(line).trim();
-            let (line, more) = line.strip_suffix('\\').map_or((line, false), |line| (line, true));
+            let (line, more) = line
+                .strip_suffix('\\')
+                .map_or((line, false), |line| (line, true));
             match found.last_mut().filter(|_| goes_on) {
                 Some(command) => command.push_str(line),
                 None if !line.is_empty() => found.push(line.to_owned()),
@@ -126,7 +228,11 @@ fn workplace(root: &Path, programs: &Path) -> TempDir {
     symlink(programs, folder.path().join("target/debug")).unwrap();
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let (_, code) = readme.split_once("```python\n").unwrap();
-    fs::write(folder.path().join("capitals.py"), code.split_once("```").unwrap().0).unwrap();
+    fs::write(
+        folder.path().join("capitals.py"),
+        code.split_once("```").unwrap().0,
+    )
+    .unwrap();
     fs::write(folder.path().join("wave.yaml"), super::import::MANIFEST).unwrap();
     folder
 }
@@ -143,7 +249,10 @@ fn every_command_of_the_pages_runs() {
         // The commands of one page build on each other.
         let workplace = workplace(&root, programs);
         for command in commands(&text) {
-            if let Some((start, _)) = ELSEWHERE.iter().find(|(start, _)| command.starts_with(start)) {
+            if let Some((start, _)) = ELSEWHERE
+                .iter()
+                .find(|(start, _)| command.starts_with(start))
+            {
                 unused.remove(start);
             } else if seen.insert(command.clone()) && can_run(&command, programs) {
                 failures.extend(
@@ -156,7 +265,10 @@ fn every_command_of_the_pages_runs() {
     }
     assert!(seen.len() > 20, "{} commands were found", seen.len());
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    assert!(unused.is_empty(), "no page has these commands any more: {unused:?}");
+    assert!(
+        unused.is_empty(),
+        "no page has these commands any more: {unused:?}"
+    );
 }
 
 #[track_caller]
@@ -168,9 +280,14 @@ fn can_run(command: &str, programs: &Path) -> bool {
         }
     }
     // `cargo test --workspace` builds them; `cargo test -p trunkline` does not.
-    for word in ["trunkline-conformance", "examples/skeleton", "examples/echo", "examples/todo"] {
-        let built =
-            command.contains(word) && (word.starts_with("trunkline") || command.contains("target/debug/"));
+    for word in [
+        "trunkline-conformance",
+        "examples/skeleton",
+        "examples/echo",
+        "examples/todo",
+    ] {
+        let built = command.contains(word)
+            && (word.starts_with("trunkline") || command.contains("target/debug/"));
         if built && !programs.join(word).exists() {
             skipped(&format!("no program {word}"));
             return false;
@@ -181,10 +298,9 @@ fn can_run(command: &str, programs: &Path) -> bool {
 
 /// Runs a command as a person would who then presses Ctrl-D.
 fn run(command: &str, folder: &Path, programs: &Path) -> Result<(), String> {
-    let path = std::env::join_paths(
-        std::iter::once(programs.to_owned())
-            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
-    )
+    let path = std::env::join_paths(std::iter::once(programs.to_owned()).chain(
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()),
+    ))
     .unwrap();
     let output = Command::new("timeout")
         .args(["120", "sh", "-c", command])
@@ -202,5 +318,10 @@ fn run(command: &str, folder: &Path, programs: &Path) -> Result<(), String> {
         return Ok(());
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-    Err(format!("{command}: {}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr)))
+    Err(format!(
+        "{command}: {}\n{}\n{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    ))
 }

@@ -25,8 +25,15 @@ fn a_named_file_must_exist() {
 #[test]
 fn the_environment_names_the_file() {
     let home = Home::new();
-    let path = home.file("other.json", r#"{ "agents": [ { "id": "mine", "profile": "echo" } ] }"#);
-    let output = home.command(["agents", "--json"]).env("TRUNKLINE_CONFIG", path).output().unwrap();
+    let path = home.file(
+        "other.json",
+        r#"{ "agents": [ { "id": "mine", "profile": "echo" } ] }"#,
+    );
+    let output = home
+        .command(["agents", "--json"])
+        .env("TRUNKLINE_CONFIG", path)
+        .output()
+        .unwrap();
     let agents: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(agents[0]["id"], "mine");
 }
@@ -47,17 +54,26 @@ fn a_built_in_adapter_is_an_agent_by_its_name_where_none_has_it() {
         "trunkline.json",
         r#"{ "agents": [ { "id": "mine", "external": { "command": "/nowhere" } } ] }"#,
     );
-    assert_eq!(home.run(["run", "--agent", "echo", "hello"]).must_end_with(0).stdout.trim(), "hello");
+    assert_eq!(
+        home.run(["run", "--agent", "echo", "hello"])
+            .must_end_with(0)
+            .stdout
+            .trim(),
+        "hello"
+    );
     home.file(
         "trunkline.json",
         r#"{ "agents": [ { "id": "echo", "external": { "command": "/nowhere" } } ] }"#,
     );
-    home.run(["run", "--agent", "echo", "hello"]).must_end_with(3);
+    home.run(["run", "--agent", "echo", "hello"])
+        .must_end_with(3);
 }
 
 #[test]
 fn an_agent_and_an_adapter_exclude_each_other() {
-    Home::new().run(["run", "--agent", "echo", "--adapter", "cat", "hello"]).must_end_with(2);
+    Home::new()
+        .run(["run", "--agent", "echo", "--adapter", "cat", "hello"])
+        .must_end_with(2);
 }
 
 #[test]
@@ -70,9 +86,16 @@ fn a_profiles_own_env_reaches_the_program_that_it_wraps() {
             "command": "sh", "args": ["-c", "printf '%s %s %s %s' \"$A\" \"$B\" \"$C\" \"$ADAPTER_CONFIG\""],
             "env": { "A": "text", "B": { "from_file": "key" }, "C": { "from_env": "OF_HOST" } } } } ] }"#,
     );
-    let output = home.command(["run", "x"]).env("OF_HOST", "of-the-host").output().unwrap();
+    let output = home
+        .command(["run", "x"])
+        .env("OF_HOST", "of-the-host")
+        .output()
+        .unwrap();
     let ran = super::Ran::of(output);
-    assert_eq!(ran.must_end_with(0).stdout.trim(), "text of-a-file of-the-host");
+    assert_eq!(
+        ran.must_end_with(0).stdout.trim(),
+        "text of-a-file of-the-host"
+    );
     // Without a value the agent does not start, and says which is missing.
     home.run(["run", "x"]).must_end_with(3).must_say("OF_HOST");
 }
@@ -80,14 +103,23 @@ fn a_profiles_own_env_reaches_the_program_that_it_wraps() {
 #[test]
 fn what_a_built_in_adapter_would_refuse_is_refused_with_its_place_before_anything_starts() {
     for (own, said) in [
-        (r#""codex": { "modle": "m" }"#, "agents[0].codex.modle: unknown key; did you mean `model`?"),
+        (
+            r#""codex": { "modle": "m" }"#,
+            "agents[0].codex.modle: unknown key; did you mean `model`?",
+        ),
         (
             r#""codex": { "turn_timeout": "1m", "permission": {} }"#,
             "agents[0].codex.permission: unknown key; it belongs in the agent itself",
         ),
-        (r#""pi": { "args": "hunter2" }"#, "agents[0].pi.args: expected an array, found a string"),
+        (
+            r#""pi": { "args": "hunter2" }"#,
+            "agents[0].pi.args: expected an array, found a string",
+        ),
         (r#""cli": {}"#, "agents[0].cli.command: it is missing"),
-        (r#""profile": "generic-job""#, "agents[0].job.command: it is missing"),
+        (
+            r#""profile": "generic-job""#,
+            "agents[0].job.command: it is missing",
+        ),
         (
             r#""cli": { "command": "x", "spawn_policy": "hunter2" }"#,
             r#"agents[0].cli.spawn_policy: it is not "per-session" or "persistent""#,
@@ -104,7 +136,10 @@ fn what_a_built_in_adapter_would_refuse_is_refused_with_its_place_before_anythin
             r#""http": { "base_url": "http://x/", "headers": { "X-Key": { "from_env": "A", "prefix": 4711 } } }"#,
             "agents[0].http.headers: the header x-key: expected a string, found a number",
         ),
-        (r#""mock": { "turns": [{ "steps": [{ "otput": "x" }] }] }"#, "did you mean `output`?"),
+        (
+            r#""mock": { "turns": [{ "steps": [{ "otput": "x" }] }] }"#,
+            "did you mean `output`?",
+        ),
         (
             r#""profile": "acp", "config": { "command": 1 }"#,
             "agents[0].config.command: expected a string, found a number",
@@ -113,14 +148,31 @@ fn what_a_built_in_adapter_would_refuse_is_refused_with_its_place_before_anythin
             r#""claude_code": { "env": { "LEVEL": 4711 } }"#,
             "agents[0].claude_code.env.LEVEL: expected a string, ",
         ),
-        (r#""claude_code": { "enw": {} }"#, "agents[0].claude_code.enw: unknown key; did you mean `env`?"),
+        (
+            r#""claude_code": { "enw": {} }"#,
+            "agents[0].claude_code.enw: unknown key; did you mean `env`?",
+        ),
     ] {
         let home = Home::new();
-        home.file("trunkline.json", &format!(r#"{{ "agents": [{{ "id": "a", {own} }}] }}"#));
-        for command in [&["config", "check"][..], &["run", "hello"], &["serve"], &["chat"]] {
+        home.file(
+            "trunkline.json",
+            &format!(r#"{{ "agents": [{{ "id": "a", {own} }}] }}"#),
+        );
+        for command in [
+            &["config", "check"][..],
+            &["run", "hello"],
+            &["serve"],
+            &["chat"],
+        ] {
             let ran = home.run(command);
-            ran.must_end_with(2).must_say(said).must_say("trunkline.json");
-            assert!(!ran.stderr.contains("hunter2") && !ran.stderr.contains("4711"), "{}", ran.stderr);
+            ran.must_end_with(2)
+                .must_say(said)
+                .must_say("trunkline.json");
+            assert!(
+                !ran.stderr.contains("hunter2") && !ran.stderr.contains("4711"),
+                "{}",
+                ran.stderr
+            );
         }
     }
 }
@@ -130,21 +182,42 @@ fn the_keys_of_a_journal_are_checked_by_place_and_shown() {
     let home = Home::new();
     let check = |runtime: &str| {
         let agents = r#"[ { "id": "a", "profile": "echo" } ]"#;
-        home.file("trunkline.json", &format!(r#"{{ "agents": {agents}, "runtime": {runtime} }}"#));
+        home.file(
+            "trunkline.json",
+            &format!(r#"{{ "agents": {agents}, "runtime": {runtime} }}"#),
+        );
         home.run(["config", "check", "--json"])
     };
     for (runtime, said) in [
         (
             r#"{ "journal_sync": "sometimes" }"#,
-            ["runtime.journal_sync", r#"`sometimes` is not "normal" or "full""#],
+            [
+                "runtime.journal_sync",
+                r#"`sometimes` is not "normal" or "full""#,
+            ],
         ),
-        (r#"{ "journal_max_age": "a while" }"#, ["runtime.journal_max_age", "`a while` is not a duration"]),
+        (
+            r#"{ "journal_max_age": "a while" }"#,
+            ["runtime.journal_max_age", "`a while` is not a duration"],
+        ),
         (
             r#"{ "journal_max_bytes": -1 }"#,
-            ["runtime.journal_max_bytes", "-1 is not a whole number of at least 0"],
+            [
+                "runtime.journal_max_bytes",
+                "-1 is not a whole number of at least 0",
+            ],
         ),
-        (r#"{ "journal_max_sessions": "ten" }"#, ["runtime.journal_max_sessions", "a whole number"]),
-        (r#"{ "journal_max_size": 1 }"#, ["runtime.journal_max_size", "did you mean `journal_max_age`?"]),
+        (
+            r#"{ "journal_max_sessions": "ten" }"#,
+            ["runtime.journal_max_sessions", "a whole number"],
+        ),
+        (
+            r#"{ "journal_max_size": 1 }"#,
+            [
+                "runtime.journal_max_size",
+                "did you mean `journal_max_age`?",
+            ],
+        ),
     ] {
         let checked = check(runtime);
         checked.must_end_with(2).must_say(said[0]).must_say(said[1]);
@@ -161,5 +234,8 @@ fn the_keys_of_a_journal_are_checked_by_place_and_shown() {
 
 #[test]
 fn a_journal_sync_without_a_journal_is_refused() {
-    Home::new().run(["serve", "--journal-sync", "full"]).must_end_with(2).must_say("without a journal");
+    Home::new()
+        .run(["serve", "--journal-sync", "full"])
+        .must_end_with(2)
+        .must_say("without a journal");
 }

@@ -1,6 +1,9 @@
 //! `trunkline connect amurg` below a hub of a few lines: with a daemon, and as a host itself.
 
-#![allow(clippy::needless_pass_by_value, reason = "frames are made where they are said")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "frames are made where they are said"
+)]
 
 use std::{
     fs::{self, File},
@@ -37,26 +40,40 @@ impl Hub {
     fn take(listener: &TcpListener) -> (Self, Value) {
         let (stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(SILENT)).unwrap();
-        let mut hub = Self { socket: tungstenite::accept(stream).unwrap() };
+        let mut hub = Self {
+            socket: tungstenite::accept(stream).unwrap(),
+        };
         let hello = hub.until("runtime.hello");
         hub.say("hello.ack", json!({ "ok": true }));
         (hub, hello)
     }
 
     fn say(&mut self, kind: &str, payload: Value) {
-        self.socket.send(Message::text(json!({ "type": kind, "payload": payload }).to_string())).unwrap();
+        self.socket
+            .send(Message::text(
+                json!({ "type": kind, "payload": payload }).to_string(),
+            ))
+            .unwrap();
     }
 
     fn next(&mut self) -> (String, Value) {
         loop {
-            let Message::Text(text) = self.socket.read().unwrap() else { continue };
+            let Message::Text(text) = self.socket.read().unwrap() else {
+                continue;
+            };
             let frame: Value = serde_json::from_str(&text).unwrap();
-            return (frame["type"].as_str().unwrap().to_owned(), frame["payload"].clone());
+            return (
+                frame["type"].as_str().unwrap().to_owned(),
+                frame["payload"].clone(),
+            );
         }
     }
 
     fn until(&mut self, kind: &str) -> Value {
-        std::iter::repeat_with(|| self.next()).find(|(heard, _)| heard == kind).unwrap().1
+        std::iter::repeat_with(|| self.next())
+            .find(|(heard, _)| heard == kind)
+            .unwrap()
+            .1
     }
 
     fn message(&mut self, id: &str, content: &str) {
@@ -82,8 +99,7 @@ impl Hub {
                 "permission.request" => {
                     let (session_id, request_id) = (&payload["session_id"], &payload["request_id"]);
                     let approved = !text("resource").contains("rm") && !text("tool").contains("rm");
-                    let decision =
-                        json!({ "session_id": session_id, "request_id": request_id, "approved": approved });
+                    let decision = json!({ "session_id": session_id, "request_id": request_id, "approved": approved });
                     self.say("permission.response", decision);
                 }
                 "turn.completed" => {
@@ -102,12 +118,26 @@ struct Connector(Child, PathBuf);
 impl Connector {
     fn begin(home: &Home, listener: &TcpListener, more: &[&str]) -> Self {
         let url = format!("ws://{}", listener.local_addr().unwrap());
-        let arguments =
-            ["-vvv", "connect", "amurg", "--hub", &url, "--runtime-id", "r", "--token-file", "token"];
+        let arguments = [
+            "-vvv",
+            "connect",
+            "amurg",
+            "--hub",
+            &url,
+            "--runtime-id",
+            "r",
+            "--token-file",
+            "token",
+        ];
         let mut command = home.command(arguments.iter().chain(more));
-        command.env("TRUNKLINE_STATE", home.path().join("state")).env("RUST_LOG", "trace");
+        command
+            .env("TRUNKLINE_STATE", home.path().join("state"))
+            .env("RUST_LOG", "trace");
         let log = home.path().join("log");
-        Self(command.stderr(File::create(&log).unwrap()).spawn().unwrap(), log)
+        Self(
+            command.stderr(File::create(&log).unwrap()).spawn().unwrap(),
+            log,
+        )
     }
 
     /// Ends it, and gives what it logged.
@@ -138,27 +168,43 @@ fn home() -> (Home, TcpListener) {
 
 /// What a person does in the hub's page.
 fn goes_through(hub: &mut Hub) {
-    hub.say("session.create", json!({ "session_id": "s", "agent_id": "r.echo", "user_id": "u" }));
+    hub.say(
+        "session.create",
+        json!({ "session_id": "s", "agent_id": "r.echo", "user_id": "u" }),
+    );
     let created = hub.until("session.created");
-    assert_eq!((&created["session_id"], &created["ok"]), (&json!("s"), &json!(true)), "{created}");
+    assert_eq!(
+        (&created["session_id"], &created["ok"]),
+        (&json!("s"), &json!(true)),
+        "{created}"
+    );
     let stdout = |text: &str| ("stdout".to_owned(), text.to_owned());
     assert_eq!(hub.turn("m-1", "hello"), [stdout("hello")]);
     let tools = hub.turn("m-2", "/tool ls");
-    let kinds: Vec<_> =
-        tools.iter().filter(|(channel, _)| channel == "tool").map(|(_, text)| &text[..20]).collect();
+    let kinds: Vec<_> = tools
+        .iter()
+        .filter(|(channel, _)| channel == "tool")
+        .map(|(_, text)| &text[..20])
+        .collect();
     assert_eq!(kinds.len(), 2, "{tools:?}");
     let denied = hub.turn("m-3", "/tool rm");
     assert!(
-        !denied.iter().any(|(channel, text)| channel == "tool" && text.contains("\"is_error\":false")),
+        !denied
+            .iter()
+            .any(|(channel, text)| channel == "tool" && text.contains("\"is_error\":false")),
         "{denied:?}"
     );
     let file = hub.turn("m-4", "/file a.txt");
     assert!(
-        file.iter().any(|(channel, data)| channel == "file" && data == "YSBmaWxlIG5hbWVkIGEudHh0Cg=="),
+        file.iter()
+            .any(|(channel, data)| channel == "file" && data == "YSBmaWxlIG5hbWVkIGEudHh0Cg=="),
         "{file:?}"
     );
     let failed = hub.turn("m-5", "/fail no luck");
-    assert_eq!(failed.last().unwrap(), &("system".to_owned(), "the turn failed: no luck".to_owned()));
+    assert_eq!(
+        failed.last().unwrap(),
+        &("system".to_owned(), "the turn failed: no luck".to_owned())
+    );
     // One that goes on until it is stopped.
     hub.message("m-6", "/sleep 3600");
     hub.until("turn.started");
@@ -167,9 +213,15 @@ fn goes_through(hub: &mut Hub) {
     assert_eq!(hub.until("turn.completed")["exit_code"], 0);
     // What a person gives.
     let metadata = json!({ "file_id": "f", "name": "b.txt", "mime_type": "text/plain", "size": 3 });
-    hub.say("file.upload", json!({ "session_id": "s", "metadata": metadata, "data": "YWJj" }));
+    hub.say(
+        "file.upload",
+        json!({ "session_id": "s", "metadata": metadata, "data": "YWJj" }),
+    );
     let with_file = hub.turn("m-7", "with a file");
-    assert!(with_file.iter().all(|(channel, _)| channel == "stdout"), "{with_file:?}");
+    assert!(
+        with_file.iter().all(|(channel, _)| channel == "stdout"),
+        "{with_file:?}"
+    );
 }
 
 #[test]
@@ -177,18 +229,34 @@ fn a_hub_uses_the_agents_of_a_host_in_the_same_process() {
     let (home, listener) = home();
     let connector = Connector::begin(&home, &listener, &["--agents", "echo"]);
     let (mut hub, hello) = Hub::take(&listener);
-    assert_eq!((&hello["token"], &hello["agents"][0]["id"]), (&json!(TOKEN), &json!("r.echo")));
-    assert_eq!(hello["agents"].as_array().unwrap().len(), 1, "the other one is not the hub's");
+    assert_eq!(
+        (&hello["token"], &hello["agents"][0]["id"]),
+        (&json!(TOKEN), &json!("r.echo"))
+    );
+    assert_eq!(
+        hello["agents"].as_array().unwrap().len(),
+        1,
+        "the other one is not the hub's"
+    );
     goes_through(&mut hub);
-    hub.say("runtime.token_refresh", json!({ "token": "r:1795323999:secretsecret" }));
+    hub.say(
+        "runtime.token_refresh",
+        json!({ "token": "r:1795323999:secretsecret" }),
+    );
     // Behind the next answer it is kept.
     hub.turn("m-8", "hello");
-    assert_eq!(fs::read_to_string(home.path().join("token")).unwrap(), "r:1795323999:secretsecret\n");
+    assert_eq!(
+        fs::read_to_string(home.path().join("token")).unwrap(),
+        "r:1795323999:secretsecret\n"
+    );
     // A turn that runs has its end.
     hub.message("m-9", "/sleep 3600");
     hub.until("turn.started");
     let log = std::thread::spawn(|| connector.end());
-    assert_eq!(hub.end("m-9"), [("system".to_owned(), "the runtime ends".to_owned())]);
+    assert_eq!(
+        hub.end("m-9"),
+        [("system".to_owned(), "the runtime ends".to_owned())]
+    );
     let log = log.join().unwrap();
     for secret in ["1d3ac24517acd0ff", "secretsecret"] {
         assert!(!log.contains(secret), "{log}");
@@ -207,9 +275,18 @@ fn a_hub_uses_the_daemon_whose_journal_has_its_sessions() {
     let list: Value = serde_json::from_str(&list.must_end_with(0).stdout).unwrap();
     let sessions = list["sessions"].as_array().unwrap();
     assert_eq!(sessions.len(), 1);
-    assert!(sessions[0]["session_id"].as_str().unwrap().starts_with("r."), "{list}");
+    assert!(
+        sessions[0]["session_id"]
+            .as_str()
+            .unwrap()
+            .starts_with("r."),
+        "{list}"
+    );
     let log = connector.end();
-    assert!(log.contains("the daemon is the host of the sessions"), "{log}");
+    assert!(
+        log.contains("the daemon is the host of the sessions"),
+        "{log}"
+    );
     assert!(!log.contains("1d3ac24517acd0ff"), "{log}");
     daemon.down();
 }
@@ -218,14 +295,35 @@ fn a_hub_uses_the_daemon_whose_journal_has_its_sessions() {
 fn what_would_show_the_token_is_refused_before_it_is_read() {
     let (home, _) = home();
     let run = |more: &[&str]| {
-        home.run([&["connect", "amurg", "--runtime-id", "r", "--token-file", "token"], more].concat())
+        home.run(
+            [
+                &[
+                    "connect",
+                    "amurg",
+                    "--runtime-id",
+                    "r",
+                    "--token-file",
+                    "token",
+                ],
+                more,
+            ]
+            .concat(),
+        )
     };
-    run(&["--hub", "ws://hub.example.org"]).must_end_with(2).must_say("--insecure");
-    run(&["--hub", "http://10.0.0.1:80"]).must_end_with(2).must_say("would show the token to the network");
+    run(&["--hub", "ws://hub.example.org"])
+        .must_end_with(2)
+        .must_say("--insecure");
+    run(&["--hub", "http://10.0.0.1:80"])
+        .must_end_with(2)
+        .must_say("would show the token to the network");
     fs::set_permissions(home.path().join("token"), PermissionsExt::from_mode(0o644)).unwrap();
-    run(&["--hub", "ws://127.0.0.1:9"]).must_end_with(2).must_say("others may read the token file");
+    run(&["--hub", "ws://127.0.0.1:9"])
+        .must_end_with(2)
+        .must_say("others may read the token file");
     fs::remove_file(home.path().join("token")).unwrap();
-    run(&["--hub", "ws://127.0.0.1:9"]).must_end_with(2).must_say("cannot be read");
+    run(&["--hub", "ws://127.0.0.1:9"])
+        .must_end_with(2)
+        .must_say("cannot be read");
 }
 
 #[test]
@@ -252,12 +350,32 @@ fn a_token_is_asked_for_by_a_code_that_an_administrator_approves() {
             asked
         })
     });
-    let ran = home.run(["connect", "amurg", "--hub", &url, "--token-file", "token", "--init"]);
-    ran.must_end_with(0).must_say("approve the code ABCD-EFGH").must_say("--runtime-id box-1");
-    assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains("rt_secret"), "{}", ran.stderr);
-    assert_eq!(fs::read_to_string(home.path().join("token")).unwrap(), "rt_secret\n");
+    let ran = home.run([
+        "connect",
+        "amurg",
+        "--hub",
+        &url,
+        "--token-file",
+        "token",
+        "--init",
+    ]);
+    ran.must_end_with(0)
+        .must_say("approve the code ABCD-EFGH")
+        .must_say("--runtime-id box-1");
+    assert!(
+        !ran.stderr.contains('\u{1b}') && !ran.stderr.contains("rt_secret"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(
+        fs::read_to_string(home.path().join("token")).unwrap(),
+        "rt_secret\n"
+    );
     let asked = hub.join().unwrap();
-    assert!(asked[0].starts_with("POST /api/runtime/register HTTP/1.1"), "{asked:?}");
+    assert!(
+        asked[0].starts_with("POST /api/runtime/register HTTP/1.1"),
+        "{asked:?}"
+    );
     assert!(
         asked[2].starts_with("POST /api/runtime/register/poll ")
             && asked[2].ends_with(r#"{"polling_token":"p"}"#)
@@ -273,8 +391,9 @@ fn request(stream: &mut TcpStream) -> String {
         text.push(byte[0]);
         if text.ends_with(b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&text).to_lowercase();
-            let length =
-                head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
             break length.unwrap_or(0);
         }
     };
@@ -288,26 +407,53 @@ fn request(stream: &mut TcpStream) -> String {
 #[test]
 fn amurgs_own_runtime_gets_what_it_knows_from_a_built_in_adapter_and_from_a_host() {
     let (home, _) = home();
-    let known = ["type", "session_id", "content", "channel", "file_name", "file_mime_type", "file_path"];
+    let known = [
+        "type",
+        "session_id",
+        "content",
+        "channel",
+        "file_name",
+        "file_mime_type",
+        "file_path",
+    ];
     for arguments in [&["adapter", "echo"][..], &["serve", "--agent", "echo"]] {
-        let mut child = home.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = home
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut stdin = child.stdin.take().unwrap();
         for content in ["hello", "/file a.txt", "/fail no luck", "/plan a; b"] {
             if content == "hello" {
                 writeln!(stdin, r#"{{"type":"session.start","session_id":"s"}}"#).unwrap();
             }
-            writeln!(stdin, "{}", json!({ "type": "user.input", "session_id": "s", "content": content }))
-                .unwrap();
+            writeln!(
+                stdin,
+                "{}",
+                json!({ "type": "user.input", "session_id": "s", "content": content })
+            )
+            .unwrap();
             let mut kinds = Vec::new();
             while kinds.last().is_none_or(|kind| kind != "turn.complete") {
                 let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-                let unknown = line.as_object().unwrap().keys().find(|key| !known.contains(&key.as_str()));
+                let unknown = line
+                    .as_object()
+                    .unwrap()
+                    .keys()
+                    .find(|key| !known.contains(&key.as_str()));
                 assert_eq!(unknown, None, "{arguments:?}: {line}");
                 kinds.push(line["type"].as_str().unwrap().to_owned());
             }
-            let expected = if content.starts_with("/file") { "file.output" } else { "output" };
-            assert!(kinds.iter().any(|kind| kind == expected), "{arguments:?}: {kinds:?}");
+            let expected = if content.starts_with("/file") {
+                "file.output"
+            } else {
+                "output"
+            };
+            assert!(
+                kinds.iter().any(|kind| kind == expected),
+                "{arguments:?}: {kinds:?}"
+            );
         }
         writeln!(stdin, r#"{{"type":"session.close","session_id":"s"}}"#).unwrap();
         drop(stdin);

@@ -7,13 +7,29 @@ fn check(arguments: &[&str]) {
     let lines = ran.json_lines();
     assert_eq!(lines.len(), 1);
     let report = &lines[0];
-    assert_eq!((&report["sessions"], &report["turns"]), (&50.into(), &100.into()));
-    assert_eq!((&report["cross_talk"], &report["unanswered"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&report["sessions"], &report["turns"]),
+        (&50.into(), &100.into())
+    );
+    assert_eq!(
+        (&report["cross_talk"], &report["unanswered"]),
+        (&0.into(), &0.into())
+    );
     assert_eq!(report["processes"], 1);
-    for number in ["turns_per_s", "p50_us", "p99_us", "bytes_in", "bytes_out", "rss_per_session_bytes"] {
+    for number in [
+        "turns_per_s",
+        "p50_us",
+        "p99_us",
+        "bytes_in",
+        "bytes_out",
+        "rss_per_session_bytes",
+    ] {
         assert!(report[number].is_number(), "{number}: {report}");
     }
-    assert!(report["bytes_in"].as_u64() > Some(0) && report["bytes_out"].as_u64() > Some(0), "{report}");
+    assert!(
+        report["bytes_in"].as_u64() > Some(0) && report["bytes_out"].as_u64() > Some(0),
+        "{report}"
+    );
 }
 
 #[test]
@@ -23,7 +39,16 @@ fn sessions_of_the_built_in_echo_do_not_meet() {
 
 #[test]
 fn sessions_of_another_adapter_do_not_meet() {
-    check(&["demo", "--adapter", &python_echo(), "--sessions", "50", "--turns", "2", "--json"]);
+    check(&[
+        "demo",
+        "--adapter",
+        &python_echo(),
+        "--sessions",
+        "50",
+        "--turns",
+        "2",
+        "--json",
+    ]);
 }
 
 /// Answers an input with `answer` if there is one, else with the input's own text. `FIRST` and `NEXT` say what the answer is
@@ -62,9 +87,22 @@ fn check_caught(adapter: &str, fault: &str) {
     let home = Home::new();
     let path = home.file("adapter.py", adapter);
     let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
-    let ran = home.run(["demo", "--adapter", &adapter, "--sessions", "4", "--turns", "2", "--json"]);
+    let ran = home.run([
+        "demo",
+        "--adapter",
+        &adapter,
+        "--sessions",
+        "4",
+        "--turns",
+        "2",
+        "--json",
+    ]);
     ran.must_end_with(1);
-    assert!(ran.json_lines()[0][fault].as_u64() > Some(0), "{}", ran.stdout);
+    assert!(
+        ran.json_lines()[0][fault].as_u64() > Some(0),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -85,7 +123,8 @@ fn an_adapter_that_does_not_start_is_code_3() {
         .must_say("did not answer")
         .must_say("`trunkline chat --adapter false --debug`");
     let ran = Home::new().run(["demo", "--adapter", "no-such-adapter"]);
-    ran.must_end_with(3).must_say("`no-such-adapter` is not installed");
+    ran.must_end_with(3)
+        .must_say("`no-such-adapter` is not installed");
 }
 
 #[test]

@@ -70,8 +70,17 @@ impl Disk {
             source.as_ref(),
             "-ldl".as_ref(),
         ];
-        assert!(Command::new("cc").args(arguments).status().expect("a C compiler").success());
-        Self { orders: home.path().join("disk"), library }
+        assert!(
+            Command::new("cc")
+                .args(arguments)
+                .status()
+                .expect("a C compiler")
+                .success()
+        );
+        Self {
+            orders: home.path().join("disk"),
+            library,
+        }
     }
 
     fn does(&self, what: &str) {
@@ -92,12 +101,17 @@ impl Disk {
 
     /// Puts a command on this disk.
     fn under<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        command.env("LD_PRELOAD", &self.library).env("DISK", &self.orders)
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("DISK", &self.orders)
     }
 }
 
 /// What a hub hears until something holds.
-pub(super) fn heard_until(host: &mut Serving, mut is_last: impl FnMut(&Value) -> bool) -> Vec<Value> {
+pub(super) fn heard_until(
+    host: &mut Serving,
+    mut is_last: impl FnMut(&Value) -> bool,
+) -> Vec<Value> {
     let mut heard = Vec::new();
     loop {
         let (message, _) = host.hear().expect("the host has more to say");
@@ -116,7 +130,11 @@ pub(super) fn is_end_of(message: &Value, turn: &str) -> bool {
 pub(super) fn entries(home: &Home, id: &str) -> Vec<Value> {
     let export = home.run(["sessions", "--journal", "journal", "history", id, "--json"]);
     assert_eq!(export.code, Some(0), "{}", export.stderr);
-    export.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    export
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn a_disk_that(order: &str, says: &str) {
@@ -128,7 +146,10 @@ fn a_disk_that(order: &str, says: &str) {
     // All that comes at first is stored before the disk fails.
     let (mut last, mut awaited) = (0, vec!["turn.begin", "session.info"]);
     heard_until(&mut host, |message| {
-        last = message["seq"].as_u64().filter(|_| message["epoch"].is_u64()).unwrap_or(last);
+        last = message["seq"]
+            .as_u64()
+            .filter(|_| message["epoch"].is_u64())
+            .unwrap_or(last);
         awaited.retain(|kind| message["type"] != *kind);
         awaited.is_empty()
     });
@@ -139,9 +160,16 @@ fn a_disk_that(order: &str, says: &str) {
     let mut open = vec!["t-a", "t-b"];
     heard_until(&mut host, |message| {
         if message["type"] == "turn.complete" {
-            assert_eq!((&message["provisional"], &message["seq"]), (&json!(true), &Value::Null), "{message}");
+            assert_eq!(
+                (&message["provisional"], &message["seq"]),
+                (&json!(true), &Value::Null),
+                "{message}"
+            );
             assert_eq!(message["status"], "failed", "{message}");
-            assert!(message["error"]["message"].as_str().unwrap().contains(says), "{message}");
+            assert!(
+                message["error"]["message"].as_str().unwrap().contains(says),
+                "{message}"
+            );
             open.retain(|turn| message["turn_id"] != *turn);
         }
         assert_eq!(message["seq"], Value::Null, "{message}");
@@ -149,7 +177,11 @@ fn a_disk_that(order: &str, says: &str) {
     });
     host.say(&input("s", "c", "is refused"));
     let refused = host.until("turn.complete");
-    assert_eq!((&refused["turn_id"], &refused["delivered"]), (&json!("t-c"), &json!("no")), "{refused}");
+    assert_eq!(
+        (&refused["turn_id"], &refused["delivered"]),
+        (&json!("t-c"), &json!("no")),
+        "{refused}"
+    );
     if order.starts_with("fail") {
         // One that waits to be stored is not stored yet.
         host.say(&input("s", "b", "waits"));
@@ -169,7 +201,10 @@ fn a_disk_that(order: &str, says: &str) {
     disk.does("");
     let mut open = vec!["t-a", "t-b"];
     heard_until(&mut host, |message| {
-        if let Some(seq) = message["seq"].as_u64().filter(|_| message["epoch"].is_u64()) {
+        if let Some(seq) = message["seq"]
+            .as_u64()
+            .filter(|_| message["epoch"].is_u64())
+        {
             last += 1;
             assert_eq!(seq, last, "{message}");
             if message["type"] == "turn.complete" {
@@ -179,18 +214,29 @@ fn a_disk_that(order: &str, says: &str) {
         open.is_empty()
     });
     host.say(&input("s", "d", "hello"));
-    heard_until(&mut host, |message| is_end_of(message, "t-d") && message["status"] == "completed");
+    heard_until(&mut host, |message| {
+        is_end_of(message, "t-d") && message["status"] == "completed"
+    });
     host.kill();
 
     let all = entries(&home, "s");
-    let numbers: Vec<_> = all.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    let numbers: Vec<_> = all
+        .iter()
+        .map(|entry| entry["seq"].as_u64().unwrap())
+        .collect();
     assert_eq!(numbers, (1..=all.len() as u64).collect::<Vec<_>>());
     for (turn, status) in [("t-a", "failed"), ("t-b", "failed"), ("t-d", "completed")] {
         let ends: Vec<_> = all.iter().filter(|entry| is_end_of(entry, turn)).collect();
         assert_eq!(ends.len(), 1, "{turn}: {all:?}");
-        assert_eq!((&ends[0]["status"], &ends[0]["provisional"]), (&json!(status), &Value::Null));
+        assert_eq!(
+            (&ends[0]["status"], &ends[0]["provisional"]),
+            (&json!(status), &Value::Null)
+        );
     }
-    assert_eq!(home.run(["sessions", "--journal", "journal", "check"]).code, Some(0));
+    assert_eq!(
+        home.run(["sessions", "--journal", "journal", "check"]).code,
+        Some(0)
+    );
 }
 
 #[test]
@@ -217,7 +263,12 @@ fn a_slow_disk_makes_turns_slow_and_no_turn_fail() {
     heard_until(&mut host, |message| is_end_of(message, "t-4"));
     host.end();
     let all = entries(&home, "s");
-    assert_eq!(all.iter().filter(|entry| entry["status"] == "completed").count(), 5);
+    assert_eq!(
+        all.iter()
+            .filter(|entry| entry["status"] == "completed")
+            .count(),
+        5
+    );
 }
 
 #[test]
@@ -233,13 +284,19 @@ fn a_host_that_ends_while_its_disk_fails_says_what_is_lost_and_ends() {
     while host.hear().is_some() {}
     let output = host.child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("the journal cannot be written: Input/output error"), "{said}");
+    assert!(
+        said.contains("the journal cannot be written: Input/output error"),
+        "{said}"
+    );
     disk.does("");
     let mut next = disk.serve(&home);
     next.say(&attach("s", 1));
     next.say(&input("s", "a", "hello"));
     let end = next.until("turn.complete");
-    assert_eq!((&end["turn_id"], &end["status"]), (&json!("t-a"), &json!("completed")));
+    assert_eq!(
+        (&end["turn_id"], &end["status"]),
+        (&json!("t-a"), &json!("completed"))
+    );
     next.end();
 }
 
@@ -254,7 +311,11 @@ fn with_full_an_entry_is_stored_when_the_disk_has_it() {
     // By the configuration, which the option overrules.
     let config = r#"{"agents": [{"id": "a", "profile": "echo"}], "runtime": {"journal": "journal", "journal_sync": "full"}}"#;
     home.file("trunkline.json", config);
-    for arguments in [&["serve"][..], &["chat"], &["serve", "--journal", "journal"]] {
+    for arguments in [
+        &["serve"][..],
+        &["chat"],
+        &["serve", "--journal", "journal"],
+    ] {
         let mut command = home.command(arguments);
         let refused = Ran::of(disk.under(&mut command).output().unwrap());
         assert_ne!(refused.code, Some(0), "{arguments:?}");

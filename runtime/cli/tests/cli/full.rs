@@ -56,7 +56,11 @@ impl Small {
             return None;
         };
         let mut command = enter(flags);
-        command.arg(serve.get_program()).args(serve.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .arg(serve.get_program())
+            .args(serve.get_args())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         for (name, value) in serve.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -69,7 +73,12 @@ impl Small {
         let child = format!("/proc/{0}/task/{0}/children", host.child.id());
         let pid = fs::read_to_string(child).unwrap().trim().parse().unwrap();
         let root = Path::new("/proc").join(format!("{pid}/root"));
-        Some(Self { host, pid, seen: root.join(folder.strip_prefix("/").unwrap()), provisional: None })
+        Some(Self {
+            host,
+            pid,
+            seen: root.join(folder.strip_prefix("/").unwrap()),
+            provisional: None,
+        })
     }
 
     /// The room that is set aside. While the host tries to make it again there is an empty file.
@@ -89,7 +98,8 @@ impl Small {
     /// Gives all the room back.
     fn empty(&self) {
         let files = fs::read_dir(&self.seen).unwrap().map(|file| file.unwrap());
-        for filler in files.filter(|file| file.file_name().to_string_lossy().starts_with("filler")) {
+        for filler in files.filter(|file| file.file_name().to_string_lossy().starts_with("filler"))
+        {
             fs::remove_file(filler.path()).unwrap();
         }
     }
@@ -97,7 +107,10 @@ impl Small {
     /// How much memory the host has, in KiB.
     fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
@@ -114,7 +127,11 @@ impl Small {
     }
 
     fn take_provisional(&mut self, message: Value) {
-        assert_eq!((is_end_of(&message, "t-run"), &message["seq"]), (true, &Value::Null), "{message}");
+        assert_eq!(
+            (is_end_of(&message, "t-run"), &message["seq"]),
+            (true, &Value::Null),
+            "{message}"
+        );
         assert_eq!(self.provisional.replace(message), None, "once");
     }
 
@@ -125,7 +142,10 @@ impl Small {
             self.host.say(&steer(&format!("more-{name}"), 10_000));
             let result = self.until("steer.result");
             // At first it is the agent that may not take it, which has no turn yet.
-            if result["reason"].as_str().is_some_and(|reason| reason.contains(NOT_WRITTEN)) {
+            if result["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains(NOT_WRITTEN))
+            {
                 return;
             }
         }
@@ -134,12 +154,19 @@ impl Small {
     /// Says the same input until it is taken, and its turn has ended.
     fn until_it_goes_on(&mut self) {
         for name in 0.. {
-            self.host.say(&input("s", &format!("again-{name}"), "hello"));
+            self.host
+                .say(&input("s", &format!("again-{name}"), "hello"));
             let end = self.host.until("turn.complete");
             if end["status"] == "completed" {
                 return;
             }
-            assert!(end["error"]["message"].as_str().unwrap().contains("the disk is full"), "{end}");
+            assert!(
+                end["error"]["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("the disk is full"),
+                "{end}"
+            );
             // The host looks once a second.
             thread::yield_now();
         }
@@ -153,7 +180,9 @@ fn steer(name: &str, bytes: usize) -> Value {
 #[test]
 fn what_runs_when_the_disk_is_full_ends_in_order_by_the_reserve() {
     let home = Home::new();
-    let Some(mut small) = Small::new(&home) else { return };
+    let Some(mut small) = Small::new(&home) else {
+        return;
+    };
     small.host.say(&input("s", "a", "/sleep 30"));
     small.host.until("turn.begin");
     assert_eq!(small.reserve(), RESERVE);
@@ -161,12 +190,22 @@ fn what_runs_when_the_disk_is_full_ends_in_order_by_the_reserve() {
     small.until_full();
     small.host.say(&json!({"type": "stop", "session_id": "s"}));
     let end = small.host.until("turn.complete");
-    assert_eq!((&end["status"], &end["provisional"]), (&json!("stopped"), &Value::Null), "{end}");
+    assert_eq!(
+        (&end["status"], &end["provisional"]),
+        (&json!("stopped"), &Value::Null),
+        "{end}"
+    );
     assert!(end["seq"].is_u64(), "{end}");
     assert_eq!(small.reserve(), 0);
     small.host.say(&input("s", "b", "is refused"));
     let refused = small.host.until("turn.complete");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("the disk is full"), "{refused}");
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("the disk is full"),
+        "{refused}"
+    );
 
     small.empty();
     small.until_it_goes_on();
@@ -183,7 +222,9 @@ const MANY: usize = 1500;
 #[test]
 fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     let home = Home::new();
-    let Some(mut small) = Small::new(&home) else { return };
+    let Some(mut small) = Small::new(&home) else {
+        return;
+    };
     small.host.say(
         &json!({"type": "session.start", "session_id": "plain", "protocol": 1, "extensions": ["turns"]}),
     );
@@ -204,9 +245,20 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     for number in 0..150 {
         small.host.say(&steer(&format!("steer-{number}"), 200_000));
         let refused = small.until("steer.result");
-        assert_eq!(refused["message_id"], format!("steer-{number}"), "{refused}");
-        assert_eq!((&refused["delivered"], &refused["seq"]), (&json!(false), &Value::Null), "{refused}");
-        assert!(refused["reason"].as_str().unwrap().contains(NOT_WRITTEN), "{refused}");
+        assert_eq!(
+            refused["message_id"],
+            format!("steer-{number}"),
+            "{refused}"
+        );
+        assert_eq!(
+            (&refused["delivered"], &refused["seq"]),
+            (&json!(false), &Value::Null),
+            "{refused}"
+        );
+        assert!(
+            refused["reason"].as_str().unwrap().contains(NOT_WRITTEN),
+            "{refused}"
+        );
     }
     let more = small.memory().saturating_sub(before);
     assert!(more < 16 * 1024, "{more} KiB more");
@@ -216,11 +268,19 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     for number in 0.. {
         small.fill(&format!("filler-{number}"));
         if number < CLOSED {
-            small.host.say(&json!({"type": "session.close", "session_id": format!("closed-{number}")}));
+            small
+                .host
+                .say(&json!({"type": "session.close", "session_id": format!("closed-{number}")}));
         }
-        small.host.say(&input("s", &format!("early-{number}"), "is refused"));
+        small
+            .host
+            .say(&input("s", &format!("early-{number}"), "is refused"));
         let end = small.until("turn.complete");
-        if end["error"]["message"].as_str().unwrap().contains("No space left") {
+        if end["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("No space left")
+        {
             break;
         }
         thread::yield_now();
@@ -233,7 +293,9 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     }
 
     for number in 0..MANY {
-        small.host.say(&input("s", &number.to_string(), "is refused"));
+        small
+            .host
+            .say(&input("s", &number.to_string(), "is refused"));
     }
     for number in 0..MANY {
         let end = small.host.until("turn.complete");
@@ -242,18 +304,35 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
             (&json!(format!("t-{number}")), &json!("no")),
             "{end}"
         );
-        assert!(end["error"]["message"].as_str().unwrap().contains(NOT_WRITTEN), "{end}");
+        assert!(
+            end["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains(NOT_WRITTEN),
+            "{end}"
+        );
     }
     small.host.say(&input("s", "a", "hello"));
-    assert_eq!(small.host.until("input.result")["duplicate"], true, "it is stored");
-    small.host.say(&json!({"type": "file.input", "session_id": "s", "file_path": "/etc/hostname"}));
+    assert_eq!(
+        small.host.until("input.result")["duplicate"],
+        true,
+        "it is stored"
+    );
+    small
+        .host
+        .say(&json!({"type": "file.input", "session_id": "s", "file_path": "/etc/hostname"}));
     let refused = small.host.until("error");
     assert_eq!(refused["category"], "file_refused");
-    assert!(refused["message"].as_str().unwrap().contains(NOT_WRITTEN), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains(NOT_WRITTEN),
+        "{refused}"
+    );
     small.host.say(&start("other"));
     assert_eq!(small.host.until("session.refused")["reason"], "read_only");
     small.host.say(&input("plain", "p", "goes on"));
-    let end = heard_until(&mut small.host, |message| is_end_of(message, "t-p")).pop().unwrap();
+    let end = heard_until(&mut small.host, |message| is_end_of(message, "t-p"))
+        .pop()
+        .unwrap();
     assert_eq!(end["status"], "completed", "{end}");
 
     // What only reads is answered, to those who come now, too.
@@ -263,19 +342,31 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     );
     let listed = hub.until("sessions.list.result");
     assert_eq!(
-        (&listed["sessions"][0]["session_id"], &listed["sessions"][0]["state"]),
+        (
+            &listed["sessions"][0]["session_id"],
+            &listed["sessions"][0]["state"]
+        ),
         (&json!("s"), &json!("idle"))
     );
     hub.say(&json!({"type": "session.history", "session_id": "s", "request_id": "h"}));
-    let entries = hub.until("session.history.result")["entries"].as_array().unwrap().len() as u64;
+    let entries = hub.until("session.history.result")["entries"]
+        .as_array()
+        .unwrap()
+        .len() as u64;
     assert!(entries >= begun, "{entries}");
     hub.say(&attach("s", entries - 1));
     assert_eq!(hub.until("session.attached")["last_seq"], entries);
 
     small.empty();
     // All that waited comes, to both, as entries.
-    let end = heard_until(&mut small.host, |message| is_end_of(message, "t-run")).pop().unwrap();
-    assert_eq!((&end["provisional"], end["seq"].is_u64()), (&Value::Null, true), "{end}");
+    let end = heard_until(&mut small.host, |message| is_end_of(message, "t-run"))
+        .pop()
+        .unwrap();
+    assert_eq!(
+        (&end["provisional"], end["seq"].is_u64()),
+        (&Value::Null, true),
+        "{end}"
+    );
     loop {
         let heard = hub.until("turn.complete");
         if is_end_of(&heard, "t-run") {
@@ -285,14 +376,24 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     }
     small.until_it_goes_on();
     drop(hub);
-    let Serving { mut child, input, .. } = small.host;
+    let Serving {
+        mut child, input, ..
+    } = small.host;
     drop(input);
     let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
-    for once in
-        ["the journal uses its reserve", "ends, until it can", "can be written again", "has room again"]
-    {
+    for once in [
+        "the journal uses its reserve",
+        "ends, until it can",
+        "can be written again",
+        "has room again",
+    ] {
         assert_eq!(said.matches(once).count(), 1, "{once}: {said}");
     }
 }

@@ -41,7 +41,10 @@ impl<'a> Daemon<'a> {
     }
 
     fn at(home: &'a Home, address: &str) -> Self {
-        Self::of(home, &mut home.command(["up", "--state", "state", "--http", address, "--json"]))
+        Self::of(
+            home,
+            &mut home.command(["up", "--state", "state", "--http", address, "--json"]),
+        )
     }
 
     pub(super) fn of(home: &'a Home, command: &mut Command) -> Self {
@@ -52,26 +55,46 @@ impl<'a> Daemon<'a> {
     fn told(home: &'a Home, command: &mut Command) -> (Self, Value) {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
             let mut said = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            child
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut said)
+                .unwrap();
             panic!("{line:?}: {said}")
         });
         assert_eq!(told["pid"], child.id());
-        let http = told["http"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        let http = told["http"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("http://")
+            .unwrap()
+            .to_owned();
         (Self { home, child, http }, told)
     }
 
     pub(super) fn token(&self, more: &[&str]) -> Client {
-        let made = self.home.run([&["token", "new", "--state", "state", "--scope"], more].concat());
+        let made = self
+            .home
+            .run([&["token", "new", "--state", "state", "--scope"], more].concat());
         made.must_end_with(0);
         let token = made.stdout.lines().last().unwrap().to_owned();
-        Client { http: self.http.clone(), token: Some(token) }
+        Client {
+            http: self.http.clone(),
+            token: Some(token),
+        }
     }
 
     pub(super) fn stranger(&self) -> Client {
-        Client { http: self.http.clone(), token: None }
+        Client {
+            http: self.http.clone(),
+            token: None,
+        }
     }
 
     pub(super) fn kill(mut self) -> String {
@@ -122,7 +145,10 @@ impl Answer {
     pub(super) fn must_be(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         if status >= 400 {
-            assert_eq!(self.headers["content-type"], "application/problem+json", "{self:?}");
+            assert_eq!(
+                self.headers["content-type"], "application/problem+json",
+                "{self:?}"
+            );
             assert_eq!(self.json()["status"], status);
         }
         self
@@ -130,11 +156,19 @@ impl Answer {
 }
 
 impl Client {
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> BufReader<TcpStream> {
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(&self.http).unwrap();
         stream.set_read_timeout(Some(SILENT)).unwrap();
-        let mut head =
-            format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n",
+            body.len()
+        );
         if !headers.iter().any(|(name, _)| *name == "Host") {
             head += &format!("Host: {}\r\n", self.http);
         }
@@ -144,16 +178,28 @@ impl Client {
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }
-        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        stream
+            .write_all(format!("{head}\r\n{body}").as_bytes())
+            .unwrap();
         BufReader::new(stream)
     }
 
-    pub(super) fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(super) fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
         let mut stream = self.send(method, path, headers, body);
         let (status, headers) = head(&mut stream);
         let mut body = String::new();
         stream.read_to_string(&mut body).unwrap();
-        let answer = Answer { status, headers, body };
+        let answer = Answer {
+            status,
+            headers,
+            body,
+        };
         contract::check(method, path, &answer);
         answer
     }
@@ -167,23 +213,40 @@ impl Client {
     }
 
     pub(super) fn open(&self) -> String {
-        self.post("/v1/sessions", &json!({})).must_be(201).json()["id"].as_str().unwrap().to_owned()
+        self.post("/v1/sessions", &json!({})).must_be(201).json()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     fn input(&self, id: &str, content: &str) -> Answer {
-        self.post(&format!("/v1/sessions/{id}/inputs"), &json!({ "content": content }))
+        self.post(
+            &format!("/v1/sessions/{id}/inputs"),
+            &json!({ "content": content }),
+        )
     }
 
     pub(super) fn turn(&self, id: &str, content: &str) -> Value {
-        self.post(&format!("/v1/sessions/{id}/inputs?wait=end"), &json!({ "content": content }))
-            .must_be(200)
-            .json()
+        self.post(
+            &format!("/v1/sessions/{id}/inputs?wait=end"),
+            &json!({ "content": content }),
+        )
+        .must_be(200)
+        .json()
     }
 
     fn events(&self, id: &str, after: u64) -> Events {
-        let mut stream = self.send("GET", &format!("/v1/sessions/{id}/events?after={after}"), &[], "");
+        let mut stream = self.send(
+            "GET",
+            &format!("/v1/sessions/{id}/events?after={after}"),
+            &[],
+            "",
+        );
         let (status, headers) = head(&mut stream);
-        assert_eq!((status, &*headers["content-type"]), (200, "text/event-stream; charset=utf-8"));
+        assert_eq!(
+            (status, &*headers["content-type"]),
+            (200, "text/event-stream; charset=utf-8")
+        );
         assert_eq!(headers["x-accel-buffering"], "no");
         Events(stream)
     }
@@ -191,10 +254,18 @@ impl Client {
 
 fn head(stream: &mut BufReader<TcpStream>) -> (u16, BTreeMap<String, String>) {
     let mut lines = stream.lines().map(Result::unwrap);
-    let status = lines.next().unwrap_or_default().split(' ').nth(1).and_then(|status| status.parse().ok());
-    let headers = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
-        line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-    });
+    let status = lines
+        .next()
+        .unwrap_or_default()
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    let headers = lines
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| {
+            line.split_once(": ")
+                .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        });
     (status.unwrap_or(0), headers.collect())
 }
 

@@ -57,10 +57,21 @@ fn a_sandboxed_adapter_gets_no_file_of_the_host_by_a_link() {
         let ran = home.run(["run", "--json", "hello"]);
         ran.must_end_with(0);
         let events = ran.json_lines();
-        let refused = events.iter().filter(|event| event["category"] == "file_refused").count();
+        let refused = events
+            .iter()
+            .filter(|event| event["category"] == "file_refused")
+            .count();
         assert_eq!(refused, 4, "{}", ran.stdout);
-        assert!(events.iter().all(|event| event["type"] != "file"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("swapped 2") || ran.stdout.contains("swapped 1"), "{}", ran.stdout);
+        assert!(
+            events.iter().all(|event| event["type"] != "file"),
+            "{}",
+            ran.stdout
+        );
+        assert!(
+            ran.stdout.contains("swapped 2") || ran.stdout.contains("swapped 1"),
+            "{}",
+            ran.stdout
+        );
     }
 }
 
@@ -115,7 +126,8 @@ fn a_sandboxed_adapter_cannot_write_what_the_next_run_reads() {
     })
     .to_string();
     home.file("work/conf/named.json", &config);
-    let run = |arguments: &[&str]| Ran::of(home.command(arguments).current_dir(&work).output().unwrap());
+    let run =
+        |arguments: &[&str]| Ran::of(home.command(arguments).current_dir(&work).output().unwrap());
     let doctor = run(&["doctor", "--json", "--config", "conf/named.json"]);
     let doctor: Value = serde_json::from_str(&doctor.stdout).unwrap();
     if doctor["agents"][0]["status"] == "fail" {
@@ -127,7 +139,10 @@ fn a_sandboxed_adapter_cannot_write_what_the_next_run_reads() {
         assert!(ran.stdout.contains("did no,"), "{}", ran.stdout);
         assert!(!ran.stdout.contains("done"), "{}", ran.stdout);
     }
-    assert_eq!(std::fs::read_to_string(work.join("conf/named.json")).unwrap(), config);
+    assert_eq!(
+        std::fs::read_to_string(work.join("conf/named.json")).unwrap(),
+        config
+    );
     // What was made where a configuration is looked for is none.
     assert_eq!(std::fs::read(work.join("trunkline.json")).unwrap(), b"");
     let agents = run(&["agents", "--json"]);
@@ -196,7 +211,8 @@ fn a_sandboxed_adapter_sees_no_journal_no_socket_and_no_wire_log_of_its_host() {
         json!({ "id": id, "sandbox": sandbox,
             "external": { "command": "python3", "args": ["spy.py", work], "work_dir": home.path().join(work_dir) } })
     };
-    let bubblewrap = |read_only: &[&str]| json!({ "backend": "bubblewrap", "read_only": read_only });
+    let bubblewrap =
+        |read_only: &[&str]| json!({ "backend": "bubblewrap", "read_only": read_only });
     let config = json!({ "agents": [
         agent("writes", "work", bubblewrap(&[])),
         agent("reads", "elsewhere", bubblewrap(&[work.to_str().unwrap()])),
@@ -228,7 +244,9 @@ fn a_sandboxed_adapter_sees_no_journal_no_socket_and_no_wire_log_of_its_host() {
             let mut begin = start(&id);
             begin["agent_id"] = agent.into();
             host.say(&begin);
-            host.say(&json!({"type": "user.input", "session_id": id, "turn_id": "t", "content": "spy"}));
+            host.say(
+                &json!({"type": "user.input", "session_id": id, "turn_id": "t", "content": "spy"}),
+            );
             let said = host.until("output");
             let said: Value = serde_json::from_str(said["content"].as_str().unwrap()).unwrap();
             assert_eq!(said["list"] == 0, agent != "free", "{agent}: {said}");
@@ -241,7 +259,11 @@ fn a_sandboxed_adapter_sees_no_journal_no_socket_and_no_wire_log_of_its_host() {
             for file in ["forge", "change"] {
                 assert_eq!(said[file] == "appended", agent == "free", "{agent}: {said}");
             }
-            assert_eq!(said["older log"] == "content", agent == "free" && run == "2", "{agent}: {said}");
+            assert_eq!(
+                said["older log"] == "content",
+                agent == "free" && run == "2",
+                "{agent}: {said}"
+            );
             host.until("turn.complete");
         }
         // With a socket of its own a host outlives the end of its stdin.
@@ -267,17 +289,30 @@ fn a_sandboxed_adapter_sees_nothing_of_the_folder_of_its_daemon() {
     if doctor["agents"][0]["status"] == "fail" {
         return skipped(&format!("no bubblewrap: {doctor}"));
     }
-    let up = ["up", "--state", "work/state", "--http", "127.0.0.1:0", "--json"];
+    let up = [
+        "up",
+        "--state",
+        "work/state",
+        "--http",
+        "127.0.0.1:0",
+        "--json",
+    ];
     let _daemon = Daemon::of(&home, &mut home.command(up));
     let mut hub = Socket::new(&state.join("journal/host.sock"));
     for agent in ["boxed", "free"] {
         let mut begin = start(agent);
         begin["agent_id"] = agent.into();
         hub.say(&begin);
-        hub.say(&json!({"type": "user.input", "session_id": agent, "turn_id": "t", "content": "spy"}));
+        hub.say(
+            &json!({"type": "user.input", "session_id": agent, "turn_id": "t", "content": "spy"}),
+        );
         let said = hub.until("output");
         let said: Value = serde_json::from_str(said["content"].as_str().unwrap()).unwrap();
-        let sees_nothing = said.as_object().unwrap().values().all(|learnt| learnt == "nothing");
+        let sees_nothing = said
+            .as_object()
+            .unwrap()
+            .values()
+            .all(|learnt| learnt == "nothing");
         assert_eq!(sees_nothing, agent == "boxed", "{agent}: {said}");
     }
 }

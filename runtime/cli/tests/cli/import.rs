@@ -27,10 +27,19 @@ fn a_manifest_becomes_a_configuration_that_loads() {
         (&"reviewer".into(), &"worker".into())
     );
 
-    home.run(["config", "import", "wave.yaml", "--output", "trunkline.json"]).must_end_with(0);
+    home.run([
+        "config",
+        "import",
+        "wave.yaml",
+        "--output",
+        "trunkline.json",
+    ])
+    .must_end_with(0);
     let ran = home.run(["config", "check"]);
     assert!(
-        ran.must_end_with(0).stdout.contains("2 agents: reviewer, worker; the default is reviewer"),
+        ran.must_end_with(0)
+            .stdout
+            .contains("2 agents: reviewer, worker; the default is reviewer"),
         "{}",
         ran.stdout
     );
@@ -50,7 +59,8 @@ fn a_manifest_names_files_and_not_what_waits_for_somebody() {
             &format!("personas: {{ p: {{ adapter: claude, system_prompt_file: '{name}' }} }}"),
         );
         let ran = home.run_with_stdin(["config", "import", "wave.yaml"], "from stdin");
-        ran.must_end_with(0).must_say(&format!("`system_prompt_file` {name} cannot be read"));
+        ran.must_end_with(0)
+            .must_say(&format!("`system_prompt_file` {name} cannot be read"));
         assert!(!ran.stdout.contains("from stdin"), "{}", ran.stdout);
     }
 }
@@ -60,17 +70,43 @@ fn a_file_is_replaced_only_by_force() {
     let home = Home::new();
     home.file("wave.yaml", MANIFEST);
     let out = home.file("out.json", "mine");
-    home.run(["config", "import", "wave.yaml", "--output", "out.json"]).must_end_with(2).must_say("--force");
+    home.run(["config", "import", "wave.yaml", "--output", "out.json"])
+        .must_end_with(2)
+        .must_say("--force");
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "mine");
-    home.run(["config", "import", "wave.yaml", "--output", "out.json", "--force"]).must_end_with(0);
+    home.run([
+        "config",
+        "import",
+        "wave.yaml",
+        "--output",
+        "out.json",
+        "--force",
+    ])
+    .must_end_with(0);
     assert!(std::fs::read_to_string(&out).unwrap().contains("reviewer"));
-    assert_eq!(std::fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 2, "nothing is left beside it");
+    assert_eq!(
+        std::fs::metadata(&out).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(
+        std::fs::read_dir(home.path()).unwrap().count(),
+        2,
+        "nothing is left beside it"
+    );
     // A link is replaced, not followed.
     let target = home.file("target", "kept");
     std::os::unix::fs::symlink(&target, home.path().join("link")).unwrap();
-    home.run(["config", "import", "wave.yaml", "--output", "link"]).must_end_with(2);
-    home.run(["config", "import", "wave.yaml", "--output", "link", "--force"]).must_end_with(0);
+    home.run(["config", "import", "wave.yaml", "--output", "link"])
+        .must_end_with(2);
+    home.run([
+        "config",
+        "import",
+        "wave.yaml",
+        "--output",
+        "link",
+        "--force",
+    ])
+    .must_end_with(0);
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
 }
 
@@ -78,10 +114,16 @@ fn a_file_is_replaced_only_by_force() {
 fn what_is_no_manifest_is_code_2() {
     let home = Home::new();
     home.file("bad.yaml", "personas: { p: {} }");
-    home.run(["config", "import", "bad.yaml"]).must_end_with(2).must_say("personas.p.adapter: it is missing");
+    home.run(["config", "import", "bad.yaml"])
+        .must_end_with(2)
+        .must_say("personas.p.adapter: it is missing");
     home.file("none.yaml", "a: [");
-    home.run(["config", "import", "none.yaml"]).must_end_with(2).must_say("none.yaml");
-    home.run(["config", "import", "nowhere.yaml"]).must_end_with(1).must_say("next: name the manifest");
+    home.run(["config", "import", "none.yaml"])
+        .must_end_with(2)
+        .must_say("none.yaml");
+    home.run(["config", "import", "nowhere.yaml"])
+        .must_end_with(1)
+        .must_say("next: name the manifest");
     home.run(["--config", "nowhere.json", "config", "check"])
         .must_end_with(2)
         .must_say("next: name a file that is there");
@@ -90,18 +132,30 @@ fn what_is_no_manifest_is_code_2() {
 #[test]
 fn a_check_tells_what_has_no_effect_and_what_is_wrong() {
     let home = Home::new();
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/samples/amurg-runtime.json");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/samples/amurg-runtime.json"
+    );
     home.run(["config", "check", sample])
         .must_end_with(0)
         .must_say("`hub` has no effect")
         .must_say("runtime.org_id");
-    home.run(["config", "import", sample]).must_end_with(0).must_say("a configuration already");
-    let bad = home.file("bad.json", r#"{ "agents": [{ "id": "a", "profile": "clod" }] }"#);
-    home.run([std::ffi::OsStr::new("config"), "check".as_ref(), bad.as_ref()])
-        .must_end_with(2)
-        .must_say("`clod` is not a profile")
-        .must_say("claude-code")
-        .must_say("agents: a");
+    home.run(["config", "import", sample])
+        .must_end_with(0)
+        .must_say("a configuration already");
+    let bad = home.file(
+        "bad.json",
+        r#"{ "agents": [{ "id": "a", "profile": "clod" }] }"#,
+    );
+    home.run([
+        std::ffi::OsStr::new("config"),
+        "check".as_ref(),
+        bad.as_ref(),
+    ])
+    .must_end_with(2)
+    .must_say("`clod` is not a profile")
+    .must_say("claude-code")
+    .must_say("agents: a");
 }
 
 #[test]
@@ -135,7 +189,15 @@ fn a_file_of_amurgs_with_every_profile_passes_the_check_of_each_adapter() {
         .must_say("`runtime.comment` has no effect: nothing reads it")
         .must_say("`agents[0].cli` has no effect")
         .must_say("`agents[0].claude_code.note` has no effect: nothing reads it")
-        .must_say("`agents[0].claude_code.permission_mode`: every tool of this agent runs without asking")
-        .must_say("`agents[4].security.permission_mode`: every tool of this agent runs without asking");
-    assert!(ran.stdout.contains("9 agents: c, p, x, g, k, e, j, h, o"), "{}", ran.stdout);
+        .must_say(
+            "`agents[0].claude_code.permission_mode`: every tool of this agent runs without asking",
+        )
+        .must_say(
+            "`agents[4].security.permission_mode`: every tool of this agent runs without asking",
+        );
+    assert!(
+        ran.stdout.contains("9 agents: c, p, x, g, k, e, j, h, o"),
+        "{}",
+        ran.stdout
+    );
 }

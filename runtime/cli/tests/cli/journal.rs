@@ -25,7 +25,10 @@ pub(super) struct Serving {
 }
 
 /// How long a host may say nothing: a test that hangs does not say where.
-const SILENT: Timespec = Timespec { tv_sec: 180, tv_nsec: 0 };
+const SILENT: Timespec = Timespec {
+    tv_sec: 180,
+    tv_nsec: 0,
+};
 
 impl Serving {
     pub(super) fn new(home: &Home, more: &[&str]) -> Self {
@@ -37,7 +40,11 @@ impl Serving {
     pub(super) fn of(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { input: child.stdin.take(), lines, child }
+        Self {
+            input: child.stdin.take(),
+            lines,
+            child,
+        }
     }
 
     /// Says a message. One that is killed does not hear it.
@@ -47,7 +54,11 @@ impl Serving {
 
     pub(super) fn hear(&mut self) -> Option<(Value, String)> {
         if self.lines.buffer().is_empty() {
-            let ready = poll(&mut [PollFd::new(self.lines.get_ref(), PollFlags::IN)], Some(&SILENT)).unwrap();
+            let ready = poll(
+                &mut [PollFd::new(self.lines.get_ref(), PollFlags::IN)],
+                Some(&SILENT),
+            )
+            .unwrap();
             assert_ne!(ready, 0, "the host says nothing for {} s", SILENT.tv_sec);
         }
         let mut line = String::new();
@@ -81,7 +92,12 @@ impl Serving {
         while self.hear().is_some() {}
         let code = self.child.wait().unwrap().code();
         let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
         assert_eq!(code, Some(0), "{said}");
     }
 }
@@ -113,7 +129,8 @@ impl Known {
         let seq = message["seq"].as_u64();
         match (message["type"].as_str().unwrap(), seq) {
             ("input.result", Some(seq)) => {
-                self.accepted.insert(message["message_id"].as_str().unwrap().to_owned(), seq);
+                self.accepted
+                    .insert(message["message_id"].as_str().unwrap().to_owned(), seq);
             }
             (_, Some(seq)) => {
                 assert!(message["epoch"].is_u64(), "{line}");
@@ -132,7 +149,10 @@ impl Known {
 
 /// Kills a host this often, each time after another number of lines. `TRUNKLINE_KILLS=200` is the long form.
 fn kills() -> u64 {
-    std::env::var("TRUNKLINE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
+    std::env::var("TRUNKLINE_KILLS")
+        .ok()
+        .and_then(|kills| kills.parse().ok())
+        .unwrap_or(12)
 }
 
 #[test]
@@ -149,13 +169,19 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
         }
         // Behind the attach, at once: what was not answered is said again, then new ones.
         for number in sent.max(1) - 1..sent + 3 {
-            host.say(&input("s", &number.to_string(), &format!("/burst {} 20", 14 + number % 5)));
+            host.say(&input(
+                "s",
+                &number.to_string(),
+                &format!("/burst {} 20", 14 + number % 5),
+            ));
         }
         sent += 3;
         // The first is killed when the session is there.
         let stop_at = if round == 0 { 3 } else { round * 7 % 40 };
         for _ in 0..stop_at {
-            let Some((message, line)) = host.hear() else { break };
+            let Some((message, line)) = host.hear() else {
+                break;
+            };
             assert_ne!(message["type"], "session.refused", "{line}");
             known.take(&message, &line);
         }
@@ -173,8 +199,9 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
     loop {
         let (message, line) = host.hear().unwrap();
         known.take(&message, &line);
-        let Some(seq) =
-            message["seq"].as_u64().filter(|_| message["epoch"].is_u64() && message["time"].is_string())
+        let Some(seq) = message["seq"]
+            .as_u64()
+            .filter(|_| message["epoch"].is_u64() && message["time"].is_string())
         else {
             continue;
         };
@@ -188,7 +215,9 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
             }
             "turn.complete" => {
                 assert_eq!(
-                    ended.insert(turn.clone(), message.clone()).map(|end| end["seq"].clone()),
+                    ended
+                        .insert(turn.clone(), message.clone())
+                        .map(|end| end["seq"].clone()),
                     None,
                     "a turn has one end"
                 );
@@ -205,7 +234,11 @@ fn a_host_that_is_killed_anywhere_loses_doubles_and_changes_nothing() {
     }
     assert_eq!(all, known.entries, "what was live is what is read again");
     for (id, seq) in &known.accepted {
-        assert_eq!(begun.get(id).map(|(_, seq)| seq), Some(seq), "an accepted input is known: {id}");
+        assert_eq!(
+            begun.get(id).map(|(_, seq)| seq),
+            Some(seq),
+            "an accepted input is known: {id}"
+        );
     }
     for (turn, _) in begun.values() {
         let end = &ended[turn];
@@ -240,7 +273,10 @@ fn a_hub_that_lost_its_pipe_starts_the_next_host_at_once() {
     next.say(&attach("s", begun));
     next.say(&input("s", "b", "hello"));
     let end = next.until("turn.complete");
-    assert_eq!((&end["turn_id"], &end["status"]), (&json!("t-a"), &json!("stopped")));
+    assert_eq!(
+        (&end["turn_id"], &end["status"]),
+        (&json!("t-a"), &json!("stopped"))
+    );
     assert_eq!(next.until("turn.complete")["turn_id"], "t-b");
     host.end();
     next.end();
@@ -255,7 +291,9 @@ pub(super) struct Socket {
 impl Socket {
     pub(super) fn new(path: &Path) -> Self {
         let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(SILENT.tv_sec.unsigned_abs()))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(SILENT.tv_sec.unsigned_abs())))
+            .unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines();
         Self { stream, lines }
     }
@@ -266,7 +304,11 @@ impl Socket {
 
     pub(super) fn until(&mut self, kind: &str) -> Value {
         loop {
-            let line = self.lines.next().expect("the host has more to say").unwrap();
+            let line = self
+                .lines
+                .next()
+                .expect("the host has more to say")
+                .unwrap();
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["type"] == kind {
                 return message;
@@ -282,8 +324,14 @@ fn two_hubs_race_for_permissions_and_one_decides_each() {
     host.say(&start("s"));
     host.until("host.fact");
     let door = home.path().join("door");
-    assert_eq!(std::fs::metadata(&door).unwrap().permissions().mode() & 0o777, 0o600);
-    let (mut one, mut two) = (Socket::new(&door), Socket::new(&home.path().join("journal/host.sock")));
+    assert_eq!(
+        std::fs::metadata(&door).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let (mut one, mut two) = (
+        Socket::new(&door),
+        Socket::new(&home.path().join("journal/host.sock")),
+    );
     // The first hub goes; the session stays.
     host.input = None;
     let races = kills() * 5;
@@ -294,7 +342,10 @@ fn two_hubs_race_for_permissions_and_one_decides_each() {
     }
     for race in 0..races {
         one.say(&input("s", &race.to_string(), "/tool ls"));
-        let asked = [one.until("permission.request"), two.until("permission.request")];
+        let asked = [
+            one.until("permission.request"),
+            two.until("permission.request"),
+        ];
         assert_eq!(asked[0], asked[1]);
         let answer = |approved: bool| {
             json!({"type": "permission.response", "session_id": "s", "request_id": asked[0]["request_id"],
@@ -312,7 +363,10 @@ fn two_hubs_race_for_permissions_and_one_decides_each() {
         assert_eq!(decided[0]["by"], decided[1]["by"]);
         assert_eq!(decided[0]["approved"], decided[1]["approved"]);
         assert!(names.contains(&decided[0]["by"]));
-        let won = names.iter().position(|name| *name == decided[0]["by"]).unwrap();
+        let won = names
+            .iter()
+            .position(|name| *name == decided[0]["by"])
+            .unwrap();
         assert_eq!(decided[0]["approved"], json!((won == 0) == (race % 2 == 0)));
         one.until("turn.complete");
         two.until("turn.complete");
@@ -375,9 +429,15 @@ fn a_person_lists_reads_checks_and_removes_sessions() {
     // Even while a host has it.
     let listed = home.run(["sessions", "--journal", "journal"]);
     listed.must_end_with(0);
-    assert!(listed.stdout.contains("Remember the word juniper"), "{}", listed.stdout);
+    assert!(
+        listed.stdout.contains("Remember the word juniper"),
+        "{}",
+        listed.stdout
+    );
     let refused = home.run(["sessions", "--journal", "journal", "rm", "s"]);
-    refused.must_end_with(2).must_say("is in use by the process");
+    refused
+        .must_end_with(2)
+        .must_say("is in use by the process");
     host.end();
 
     let list = home.run(["sessions", "--journal", "journal", "--json"]);
@@ -388,39 +448,74 @@ fn a_person_lists_reads_checks_and_removes_sessions() {
         (&json!("s"), &json!("echo"), &json!(0))
     );
     let shown = home.run(["sessions", "--journal", "journal", "show", "s", "--json"]);
-    assert_eq!(serde_json::from_str::<Value>(&shown.stdout).unwrap()["entries"], one["entries"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&shown.stdout).unwrap()["entries"],
+        one["entries"]
+    );
     let text = home.run(["sessions", "--journal", "journal", "history", "s"]);
-    assert_eq!(text.must_end_with(0).stdout, "\n> Remember the word juniper\n\nRemember the word juniper\n");
-    let lines = home.run(["sessions", "--journal", "journal", "history", "s", "--json"]).json_lines();
+    assert_eq!(
+        text.must_end_with(0).stdout,
+        "\n> Remember the word juniper\n\nRemember the word juniper\n"
+    );
+    let lines = home
+        .run(["sessions", "--journal", "journal", "history", "s", "--json"])
+        .json_lines();
     assert_eq!(lines.len() as u64, one["entries"].as_u64().unwrap());
     let document = home.run(["sessions", "--journal", "journal", "export", "s"]);
-    assert!(document.stdout.starts_with("# Remember the word juniper\n\nSession `s` with `echo`"));
+    assert!(
+        document
+            .stdout
+            .starts_with("# Remember the word juniper\n\nSession `s` with `echo`")
+    );
     let missing = home.run(["sessions", "--journal", "journal", "show", "other"]);
     missing.must_end_with(2).must_say("has no session");
     for action in [&["list"][..], &["check"], &["rm", "s"]] {
         let refused = home.run([&["sessions", "--journal", "nowhere"], action].concat());
-        refused.must_end_with(2).must_say("there is no journal in nowhere");
+        refused
+            .must_end_with(2)
+            .must_say("there is no journal in nowhere");
         assert!(!home.path().join("nowhere").exists());
     }
 
     let checked = home.run(["sessions", "--journal", "journal", "check"]);
-    assert!(checked.must_end_with(0).stdout.contains("the journal is whole"));
+    assert!(
+        checked
+            .must_end_with(0)
+            .stdout
+            .contains("the journal is whole")
+    );
     let log = home.path().join("journal/00000001.log");
     let mut bytes = std::fs::read(&log).unwrap();
-    let at = bytes.windows(7).rposition(|window| window == b"juniper").unwrap();
+    let at = bytes
+        .windows(7)
+        .rposition(|window| window == b"juniper")
+        .unwrap();
     bytes[at] = b'X';
     std::fs::write(&log, &bytes).unwrap();
     let checked = home.run(["sessions", "--journal", "journal", "check"]);
-    assert!(checked.must_end_with(1).stdout.contains("DAMAGED"), "{}", checked.stdout);
+    assert!(
+        checked.must_end_with(1).stdout.contains("DAMAGED"),
+        "{}",
+        checked.stdout
+    );
 
-    home.run(["sessions", "--journal", "journal", "rm", "s"]).must_end_with(0);
+    home.run(["sessions", "--journal", "journal", "rm", "s"])
+        .must_end_with(0);
     for entry in std::fs::read_dir(home.path().join("journal")).unwrap() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap_or_default();
-        assert!(!bytes.windows(6).any(|window| window == b"uniper"), "{}", path.display());
+        assert!(
+            !bytes.windows(6).any(|window| window == b"uniper"),
+            "{}",
+            path.display()
+        );
     }
-    assert_eq!(home.run(["sessions", "--journal", "journal"]).stdout, "no sessions\n");
-    home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
+    assert_eq!(
+        home.run(["sessions", "--journal", "journal"]).stdout,
+        "no sessions\n"
+    );
+    home.run(["sessions", "--journal", "journal", "check"])
+        .must_end_with(0);
 }
 
 #[test]
@@ -432,19 +527,29 @@ fn a_file_of_the_agent_outlives_its_host_and_goes_with_its_session() {
     host.say(&input("s", "b", "/file result.txt"));
     let file = host.until("file.output");
     let again = host.until("file.output");
-    assert_eq!(file["file_path"], again["file_path"], "the same content lies there once");
+    assert_eq!(
+        file["file_path"], again["file_path"],
+        "the same content lies there once"
+    );
     host.until("turn.complete");
     host.kill();
     let path = Path::new(file["file_path"].as_str().unwrap());
-    assert!(path.starts_with(home.path().join("journal/files")), "{file}");
-    assert_eq!(std::fs::read_to_string(path).unwrap(), "a file named result.txt\n");
+    assert!(
+        path.starts_with(home.path().join("journal/files")),
+        "{file}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(path).unwrap(),
+        "a file named result.txt\n"
+    );
 
     let mut next = Serving::new(&home, &[]);
     next.say(&attach("s", 0));
     assert_eq!(next.until("file.output"), file);
     next.end();
     assert!(path.exists());
-    home.run(["sessions", "--journal", "journal", "rm", "s"]).must_end_with(0);
+    home.run(["sessions", "--journal", "journal", "rm", "s"])
+        .must_end_with(0);
     assert!(!path.parent().unwrap().exists());
 }
 
@@ -459,9 +564,22 @@ fn a_journal_of_the_first_format_is_read_and_goes_on() {
     for name in ["format", "head", "00000001.log"] {
         std::fs::copy(kept.join(name), folder.join(name)).unwrap();
     }
-    home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
-    let before = home.run(["sessions", "--journal", "journal", "history", "first", "--json"]).json_lines();
-    assert_eq!((before.len(), &before[1]["content"]), (12, &json!("Remember the word juniper")));
+    home.run(["sessions", "--journal", "journal", "check"])
+        .must_end_with(0);
+    let before = home
+        .run([
+            "sessions",
+            "--journal",
+            "journal",
+            "history",
+            "first",
+            "--json",
+        ])
+        .json_lines();
+    assert_eq!(
+        (before.len(), &before[1]["content"]),
+        (12, &json!("Remember the word juniper"))
+    );
 
     let mut host = Serving::new(&home, &[]);
     host.say(&attach("first", 0));
@@ -472,7 +590,10 @@ fn a_journal_of_the_first_format_is_read_and_goes_on() {
     assert_eq!(host.until("host.fact")["fact"], "host_restarted");
     assert_eq!(host.until("request.decided")["request_id"], "p1");
     let end = host.until("turn.complete");
-    assert_eq!((&end["turn_id"], &end["error"]["category"]), (&json!("t-3"), &json!("host_restart")));
+    assert_eq!(
+        (&end["turn_id"], &end["error"]["category"]),
+        (&json!("t-3"), &json!("host_restart"))
+    );
     host.say(&input("first", "1", "Remember the word juniper"));
     assert_eq!(host.until("input.result")["duplicate"], json!(true));
     host.say(&input("first", "4", "hello"));
@@ -487,7 +608,9 @@ const CLAUDE: &str = r#"printf '%s\n' "$*" >> "$STARTS"; exec "$FAKE_CLI" "$@""#
 
 #[test]
 fn the_next_host_goes_on_with_the_agents_own_conversation() {
-    let fake_cli = Path::new(env!("CARGO_BIN_EXE_trunkline")).with_file_name("examples").join("fake_cli");
+    let fake_cli = Path::new(env!("CARGO_BIN_EXE_trunkline"))
+        .with_file_name("examples")
+        .join("fake_cli");
     if !fake_cli.is_file() {
         return trunkline_testing::skipped("no example fake_cli");
     }
@@ -529,9 +652,20 @@ fn the_next_host_goes_on_with_the_agents_own_conversation() {
             _ => {}
         }
     }
-    assert_eq!(told, [json!(["resumed", "kept"]), json!("output"), json!("turn.complete")]);
+    assert_eq!(
+        told,
+        [
+            json!(["resumed", "kept"]),
+            json!("output"),
+            json!("turn.complete")
+        ]
+    );
     next.end();
     let starts = std::fs::read_to_string(starts).unwrap();
     let count = |option: &str| starts.matches(&format!("{option} {native}")).count();
-    assert_eq!((count("--session-id"), count("--resume")), (1, 1), "{starts}");
+    assert_eq!(
+        (count("--session-id"), count("--resume")),
+        (1, 1),
+        "{starts}"
+    );
 }

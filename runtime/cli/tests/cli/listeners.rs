@@ -27,7 +27,10 @@ fn read(hub: &mut Socket) -> (Vec<u64>, Vec<(u64, u64)>) {
     loop {
         let message: Value = serde_json::from_str(&hub.lines.next().unwrap().unwrap()).unwrap();
         if message["type"] == "lag" {
-            lags.push((message["from"].as_u64().unwrap(), message["to"].as_u64().unwrap()));
+            lags.push((
+                message["from"].as_u64().unwrap(),
+                message["to"].as_u64().unwrap(),
+            ));
         } else {
             numbers.push(message["seq"].as_u64().unwrap());
         }
@@ -44,10 +47,14 @@ fn fifty_hubs_listen_and_ten_that_do_not_read_hold_up_no_one() {
     let door = home.path().join("journal/host.sock");
     host.say(&start("s"));
     host.until("host.fact");
-    let stalled: Vec<_> = (0..10).map(|no| listener(&door, if no < 5 { "wait" } else { "skip" })).collect();
+    let stalled: Vec<_> = (0..10)
+        .map(|no| listener(&door, if no < 5 { "wait" } else { "skip" }))
+        .collect();
     let reading: Vec<_> = (0..40).map(|_| listener(&door, "wait")).collect();
     host.say(&input("s", "a", BURST));
-    let reading = reading.into_iter().map(|mut hub| thread::spawn(move || read(&mut hub)));
+    let reading = reading
+        .into_iter()
+        .map(|mut hub| thread::spawn(move || read(&mut hub)));
     let reading: Vec<_> = reading.collect();
     let last = host.until("turn.complete")["seq"].as_u64().unwrap();
     let all: Vec<u64> = (1..=last).collect();

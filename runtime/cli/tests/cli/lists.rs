@@ -22,11 +22,21 @@ fn agents_are_listed() {
     assert_eq!(agents.len(), 2);
     assert_eq!(agents[0]["name"], "Number One");
     assert_eq!(agents[0]["command"], "my-adapter --mode 'a b'");
-    assert_eq!((&agents[0]["profile"], &agents[0]["state"]), (&"external".into(), &"idle".into()));
-    assert_eq!((&agents[0]["default"], &agents[1]["default"]), (&false.into(), &true.into()));
+    assert_eq!(
+        (&agents[0]["profile"], &agents[0]["state"]),
+        (&"external".into(), &"idle".into())
+    );
+    assert_eq!(
+        (&agents[0]["default"], &agents[1]["default"]),
+        (&false.into(), &true.into())
+    );
 
     let ran = home.run(["agents"]);
-    assert!(ran.stdout.contains("Number One") && ran.stdout.contains("two *"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("Number One") && ran.stdout.contains("two *"),
+        "{}",
+        ran.stdout
+    );
     assert!(!ran.stdout.contains('\u{1b}'), "colours are for terminals");
 }
 
@@ -37,20 +47,40 @@ fn profiles_are_listed() {
     for profile in &profiles {
         let name = profile["name"].as_str().unwrap();
         for text in ["description", "key"] {
-            assert!(profile[text].as_str().is_some_and(|text| !text.is_empty()), "{name} has no {text}");
+            assert!(
+                profile[text].as_str().is_some_and(|text| !text.is_empty()),
+                "{name} has no {text}"
+            );
         }
-        assert!(profile["capabilities"].is_object() && profile["extensions"].is_array(), "{name}");
+        assert!(
+            profile["capabilities"].is_object() && profile["extensions"].is_array(),
+            "{name}"
+        );
     }
-    let echo = profiles.iter().find(|profile| profile["name"] == "echo").unwrap();
+    let echo = profiles
+        .iter()
+        .find(|profile| profile["name"] == "echo")
+        .unwrap();
     assert_eq!(echo["key"], "echo");
-    assert!(["use_when", "dont_use_when", "version"].iter().all(|text| echo[text].is_string()), "{echo}");
+    assert!(
+        ["use_when", "dont_use_when", "version"]
+            .iter()
+            .all(|text| echo[text].is_string()),
+        "{echo}"
+    );
     let ran = Home::new().run(["profiles"]);
     assert!(
-        ran.must_end_with(0).stdout.lines().any(|line| line.trim_start().starts_with("echo ")),
+        ran.must_end_with(0)
+            .stdout
+            .lines()
+            .any(|line| line.trim_start().starts_with("echo ")),
         "{}",
         ran.stdout
     );
-    Home::new().run(["profiles", "ecko"]).must_end_with(2).must_say("echo");
+    Home::new()
+        .run(["profiles", "ecko"])
+        .must_end_with(2)
+        .must_say("echo");
 }
 
 #[test]
@@ -91,7 +121,11 @@ fn each_profile_declares_its_capabilities() {
         (name, record)
     });
     let playing = ["echo", "mock", "replay"].map(|name| (name, json!({ "turn_completion": true })));
-    let expected: Vec<_> = wrapping.iter().chain(&playing).map(|(name, record)| (*name, record)).collect();
+    let expected: Vec<_> = wrapping
+        .iter()
+        .chain(&playing)
+        .map(|(name, record)| (*name, record))
+        .collect();
     assert_eq!(declared, expected);
 }
 
@@ -107,10 +141,19 @@ fn capabilities_are_listed_before_a_session_and_kept() {
     for _ in 0..2 {
         let agents: Value =
             serde_json::from_str(&home.run(["agents", "--json"]).must_end_with(0).stdout).unwrap();
-        assert_eq!(agents[0]["capabilities"]["exec_model"], "interactive", "{agents}");
+        assert_eq!(
+            agents[0]["capabilities"]["exec_model"], "interactive",
+            "{agents}"
+        );
         assert_eq!(agents[1]["capabilities"]["resume_attach"], true);
         assert_eq!(agents[2]["capabilities"], Value::Null);
-        assert!(agents[2]["undescribed"].as_str().unwrap().contains("no-such-adapter"), "{agents}");
+        assert!(
+            agents[2]["undescribed"]
+                .as_str()
+                .unwrap()
+                .contains("no-such-adapter"),
+            "{agents}"
+        );
         let entries: Value = serde_json::from_slice(&std::fs::read(&kept).unwrap()).unwrap();
         assert_eq!(entries.as_object().unwrap().len(), 2);
     }
@@ -124,7 +167,9 @@ fn the_schema_is_json() {
         assert!(schema["oneOf"].as_array().unwrap().len() > 5);
     }
     let both: Value = serde_json::from_str(&Home::new().run(["schema"]).stdout).unwrap();
-    assert!(both["host-to-adapter"]["oneOf"].is_array() && both["adapter-to-host"]["oneOf"].is_array());
+    assert!(
+        both["host-to-adapter"]["oneOf"].is_array() && both["adapter-to-host"]["oneOf"].is_array()
+    );
 }
 
 #[test]
@@ -141,13 +186,18 @@ fn an_unknown_adapter_is_code_2() {
         .must_end_with(2)
         .must_say("built in: claude-code, ")
         .must_say("agents: echo");
-    home.file("trunkline.json", r#"{ "agents": [ { "id": "mine", "profile": "echo" } ] }"#);
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "mine", "profile": "echo" } ] }"#,
+    );
     home.run(["adapter", "mine"])
         .must_end_with(2)
         .must_say("agents: mine")
         .must_say("`trunkline run --agent mine` talks to it");
     home.file("trunkline.json", "{");
-    home.run(["adapter", "ecko"]).must_end_with(2).must_say("agents: unknown");
+    home.run(["adapter", "ecko"])
+        .must_end_with(2)
+        .must_say("agents: unknown");
 }
 
 #[test]

@@ -54,7 +54,10 @@ fn collector() -> (String, JoinHandle<Vec<Took>>) {
 }
 
 fn times(within: &[u8], wanted: &[u8]) -> usize {
-    within.windows(wanted.len()).filter(|found| *found == wanted).count()
+    within
+        .windows(wanted.len())
+        .filter(|found| *found == wanted)
+        .count()
 }
 
 #[test]
@@ -62,25 +65,47 @@ fn otel_gets_a_request_in_the_trace_of_its_sender_and_the_turn_that_it_began() {
     let (at, took) = collector();
     let home = Home::new();
     let mut command = home.command(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]);
-    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{at}")).env_remove("OTEL_SERVICE_NAME");
+    command
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{at}"))
+        .env_remove("OTEL_SERVICE_NAME");
     let daemon = Daemon::of(&home, &mut command);
     let client = daemon.token(&["control"]);
     let id = client.open();
     let sender = format!("00-{TRACE:032x}-{CALLER:016x}-01");
     let path = format!("/v1/sessions/{id}/inputs?wait=end");
     let input = json!({ "content": "hush" }).to_string();
-    client.ask_with("POST", &path, &[("traceparent", &sender)], &input).must_be(200);
-    daemon.stranger().ask_with("GET", "/v1/sessions/a-guess", &[], "").must_be(401);
+    client
+        .ask_with("POST", &path, &[("traceparent", &sender)], &input)
+        .must_be(200);
+    daemon
+        .stranger()
+        .ask_with("GET", "/v1/sessions/a-guess", &[], "")
+        .must_be(401);
     // What waits goes out when the daemon ends.
     daemon.down();
     let mut end = std::net::TcpStream::connect(&at).unwrap();
     end.write_all(b"GET /end HTTP/1.1\r\n\r\n").unwrap();
 
     let took = took.join().unwrap();
-    assert!(took.iter().all(|(path, _)| path.starts_with("POST /v1/traces ")), "{took:?}");
-    let bytes = took.iter().flat_map(|(_, body)| body.clone()).collect::<Vec<_>>();
+    assert!(
+        took.iter()
+            .all(|(path, _)| path.starts_with("POST /v1/traces ")),
+        "{took:?}"
+    );
+    let bytes = took
+        .iter()
+        .flat_map(|(_, body)| body.clone())
+        .collect::<Vec<_>>();
     let shown = String::from_utf8_lossy(&bytes).into_owned();
-    for wanted in ["trunkline", "request", "turn", "session", &*id, "/v1/sessions/{id}/inputs", "POST"] {
+    for wanted in [
+        "trunkline",
+        "request",
+        "turn",
+        "session",
+        &*id,
+        "/v1/sessions/{id}/inputs",
+        "POST",
+    ] {
         assert!(shown.contains(wanted), "{wanted} in {shown}");
     }
     for kept in ["hush", "wait=end", "a-guess"] {
@@ -94,12 +119,25 @@ fn otel_gets_a_request_in_the_trace_of_its_sender_and_the_turn_that_it_began() {
 #[test]
 fn otel_loses_traces_where_no_collector_is_and_the_log_says_so_once() {
     // Taken and let go: no one listens there.
-    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let at = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let home = Home::new();
     let log = home.path().join("log");
-    let mut command =
-        home.command(["up", "--state", "state", "--http", "127.0.0.1:0", "--json", "-vv", "--log-file"]);
-    command.arg(&log).env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://secret@{at}"));
+    let mut command = home.command([
+        "up",
+        "--state",
+        "state",
+        "--http",
+        "127.0.0.1:0",
+        "--json",
+        "-vv",
+        "--log-file",
+    ]);
+    command
+        .arg(&log)
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://secret@{at}"));
     let daemon = Daemon::of(&home, command.env("OTEL_BSP_SCHEDULE_DELAY", "10"));
     let client = daemon.token(&["control"]);
     let id = client.open();
@@ -109,5 +147,8 @@ fn otel_loses_traces_where_no_collector_is_and_the_log_says_so_once() {
     daemon.down();
     let log = std::fs::read_to_string(log).unwrap();
     assert_eq!(log.matches("traces are lost").count(), 1, "{log}");
-    assert!(!log.contains("secret") && !log.contains("request{"), "{log}");
+    assert!(
+        !log.contains("secret") && !log.contains("request{"),
+        "{log}"
+    );
 }

@@ -24,7 +24,10 @@ for line in sys.stdin:
 
 /// The same request by `run` and by `chat`.
 fn both(home: &Home, arguments: &[&str]) -> [Ran; 2] {
-    let run = ["run"].into_iter().chain(arguments.iter().copied()).chain(["hi"]);
+    let run = ["run"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .chain(["hi"]);
     let chat = ["chat"].into_iter().chain(arguments.iter().copied());
     [home.run(run), home.run_with_stdin(chat, "hi\n")]
 }
@@ -47,14 +50,34 @@ fn an_adapter_gets_what_the_command_line_says() {
         .to_string(),
     );
     for target in [["--adapter", &adapter], ["--agent", "mine"]] {
-        let flags =
-            ["--model", "m", "--mode", "plan", "--env", "TOLD=x=y", "--cwd", "work", "--timeout", "1m"];
+        let flags = [
+            "--model",
+            "m",
+            "--mode",
+            "plan",
+            "--env",
+            "TOLD=x=y",
+            "--cwd",
+            "work",
+            "--timeout",
+            "1m",
+        ];
         for ran in both(&home, &[&target[..], &flags].concat()) {
             ran.must_end_with(0);
-            assert_eq!(ran.stdout, "[\"m\", \"plan\", \"x=y\", \"work\", []]\n", "{target:?}");
+            assert_eq!(
+                ran.stdout, "[\"m\", \"plan\", \"x=y\", \"work\", []]\n",
+                "{target:?}"
+            );
         }
     }
-    let ran = home.run(["run", "--agent", "mine", "-c", "env={\"TOLD\": \"set\"}", "hi"]);
+    let ran = home.run([
+        "run",
+        "--agent",
+        "mine",
+        "-c",
+        "env={\"TOLD\": \"set\"}",
+        "hi",
+    ]);
     assert_eq!(
         ran.must_end_with(0).stdout,
         "[null, null, \"set\", \"".to_owned() + &base(&home) + "\", []]\n"
@@ -62,23 +85,44 @@ fn an_adapter_gets_what_the_command_line_says() {
 }
 
 fn base(home: &Home) -> String {
-    home.path().file_name().unwrap().to_str().unwrap().to_owned()
+    home.path()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
 fn what_an_adapter_does_not_apply_is_refused_by_its_name() {
     let home = Home::new();
     let adapter = adapter(&home);
-    for ran in both(&home, &["--adapter", &adapter, "--model", "m", "--max-turns", "3", "--add-dir", "."]) {
+    for ran in both(
+        &home,
+        &[
+            "--adapter",
+            &adapter,
+            "--model",
+            "m",
+            "--max-turns",
+            "3",
+            "--add-dir",
+            ".",
+        ],
+    ) {
         ran.must_end_with(2)
             .must_say("next: leave out --add-dir, --max-turns, which this adapter does not apply");
         assert_eq!(ran.stdout, "");
     }
     // These know no options at all, or none of these.
-    for (target, flag) in
-        [(["--adapter", &python_echo()], "--model"), (["--agent", "echo"], "--system-prompt")]
-    {
-        for ran in both(&home, &[&target[..], &["-c", "start_timeout=2s", flag, "x"]].concat()) {
+    for (target, flag) in [
+        (["--adapter", &python_echo()], "--model"),
+        (["--agent", "echo"], "--system-prompt"),
+    ] {
+        for ran in both(
+            &home,
+            &[&target[..], &["-c", "start_timeout=2s", flag, "x"]].concat(),
+        ) {
             ran.must_end_with(2).must_say(&format!("leave out {flag}"));
             assert_eq!(ran.stdout, "");
         }
@@ -91,7 +135,16 @@ fn a_built_in_agent_is_started_with_what_the_command_line_says() {
     let program = home.file("agent", "#!/bin/sh\necho \"$@\" > told\nexit 1\n");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let command = format!("command={}", program.display());
-    let flags = ["--agent", "claude-code", "-c", &command, "--model", "m1", "--permission-mode", "plan"];
+    let flags = [
+        "--agent",
+        "claude-code",
+        "-c",
+        &command,
+        "--model",
+        "m1",
+        "--permission-mode",
+        "plan",
+    ];
     let ran = home.run(["run"].iter().chain(&flags).chain(&[
         "--system-prompt",
         "Be brief",
@@ -110,12 +163,19 @@ fn a_built_in_agent_is_started_with_what_the_command_line_says() {
 fn a_wrong_key_is_named_with_the_one_that_was_meant() {
     let home = Home::new();
     for ran in both(&home, &["--agent", "codex", "-c", "aproval_mode=untrusted"]) {
-        ran.must_end_with(2).must_say("did you mean `approval_mode`?");
+        ran.must_end_with(2)
+            .must_say("did you mean `approval_mode`?");
     }
-    for ran in both(&home, &["--adapter", &python_echo(), "-c", "turn_timeout=soon"]) {
-        ran.must_end_with(2).must_say("failed to set turn_timeout by -c");
+    for ran in both(
+        &home,
+        &["--adapter", &python_echo(), "-c", "turn_timeout=soon"],
+    ) {
+        ran.must_end_with(2)
+            .must_say("failed to set turn_timeout by -c");
     }
-    home.run(["run", "-c", "novalue", "hi"]).must_end_with(2).must_say("it has no `=`");
+    home.run(["run", "-c", "novalue", "hi"])
+        .must_end_with(2)
+        .must_say("it has no `=`");
 }
 
 #[test]
@@ -124,14 +184,36 @@ fn permissions_and_time_are_the_hosts() {
     for ran in both(&home, &["--allow", "bash"]) {
         ran.must_end_with(0);
     }
-    assert_eq!(home.run(["run", "--allow", "bash", "/tool bash"]).stdout, "ran bash\n");
-    assert_eq!(home.run(["run", "--allow", "*", "--deny", "bash", "/tool bash"]).stdout, "denied bash\n");
-    assert_eq!(home.run(["run", "-c", "permission.allow=[\"bash\"]", "/tool bash"]).stdout, "ran bash\n");
-    home.run(["run", "--timeout", "300ms", "/sleep 60"]).must_end_with(1).must_say("turn_timeout");
-    home.run(["run", "--cwd", "nowhere", "hi"]).must_end_with(2).must_say("--cwd nowhere: no such folder");
-    home.run(["run", "--adapter", &python_echo(), "--env", "NO_SUCH_VARIABLE_HERE", "hi"])
-        .must_end_with(3)
-        .must_say("NO_SUCH_VARIABLE_HERE");
+    assert_eq!(
+        home.run(["run", "--allow", "bash", "/tool bash"]).stdout,
+        "ran bash\n"
+    );
+    assert_eq!(
+        home.run(["run", "--allow", "*", "--deny", "bash", "/tool bash"])
+            .stdout,
+        "denied bash\n"
+    );
+    assert_eq!(
+        home.run(["run", "-c", "permission.allow=[\"bash\"]", "/tool bash"])
+            .stdout,
+        "ran bash\n"
+    );
+    home.run(["run", "--timeout", "300ms", "/sleep 60"])
+        .must_end_with(1)
+        .must_say("turn_timeout");
+    home.run(["run", "--cwd", "nowhere", "hi"])
+        .must_end_with(2)
+        .must_say("--cwd nowhere: no such folder");
+    home.run([
+        "run",
+        "--adapter",
+        &python_echo(),
+        "--env",
+        "NO_SUCH_VARIABLE_HERE",
+        "hi",
+    ])
+    .must_end_with(3)
+    .must_say("NO_SUCH_VARIABLE_HERE");
 }
 
 #[test]
@@ -147,7 +229,13 @@ fn a_refusal_is_told_whenever_the_person_writes() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         let ran = Ran::of(child.wait_with_output().unwrap());
-        ran.must_end_with(2).must_say("next: leave out --max-turns, which this adapter does not apply");
-        assert_eq!(ran.stderr.matches("does not enforce max_turns").count(), 1, "{}", ran.stderr);
+        ran.must_end_with(2)
+            .must_say("next: leave out --max-turns, which this adapter does not apply");
+        assert_eq!(
+            ran.stderr.matches("does not enforce max_turns").count(),
+            1,
+            "{}",
+            ran.stderr
+        );
     }
 }

@@ -32,15 +32,30 @@ pub(crate) fn described() -> Vec<Value> {
 fn start(name: &str, config: &Value) -> Ran {
     let home = Home::new();
     let file = home.file("adapter.json", &config.to_string());
-    Ran::of(home.command(["adapter", name]).env("ADAPTER_CONFIG", file).output().unwrap())
+    Ran::of(
+        home.command(["adapter", name])
+            .env("ADAPTER_CONFIG", file)
+            .output()
+            .unwrap(),
+    )
 }
 
 #[track_caller]
 fn is_taken(config: &Config, whose: &str) {
     for agent in &config.agents {
-        if let Some(own) = agent.config.as_ref().filter(|_| agent.command.command.is_empty()) {
+        if let Some(own) = agent
+            .config
+            .as_ref()
+            .filter(|_| agent.command.command.is_empty())
+        {
             let ran = start(agent.profile.name(), own);
-            assert_eq!(ran.code, Some(0), "{whose}: {} says: {}", agent.profile, ran.stderr);
+            assert_eq!(
+                ran.code,
+                Some(0),
+                "{whose}: {} says: {}",
+                agent.profile,
+                ran.stderr
+            );
         }
     }
 }
@@ -51,7 +66,10 @@ fn every_built_in_adapter_says_when_to_use_it() {
         let name = profile["name"].as_str().unwrap();
         for text in ["description", "version", "use_when", "dont_use_when"] {
             let said = profile[text].as_str();
-            assert!(said.is_some_and(|said| said.len() > 3), "{name} has no {text}: {said:?}");
+            assert!(
+                said.is_some_and(|said| said.len() > 3),
+                "{name} has no {text}: {said:?}"
+            );
         }
         assert!(
             profile["capabilities"].is_object() && profile["config_schema"].is_object_or_null(),
@@ -69,9 +87,20 @@ fn every_built_in_adapter_has_its_page() {
     for profile in described {
         let name = profile["name"].as_str().unwrap();
         let page = fs::read_to_string(page_of(name)).unwrap_or_default();
-        assert!(!page.is_empty(), "{name} has no page; UPDATE_GOLDEN=1 begins one");
-        assert!(page.starts_with(&format!("# `{name}`\n")), "the heading of {name}.md");
-        for part in ["## Use when\n", "## Don't use when\n", "## Fields\n", "## Sample\n"] {
+        assert!(
+            !page.is_empty(),
+            "{name} has no page; UPDATE_GOLDEN=1 begins one"
+        );
+        assert!(
+            page.starts_with(&format!("# `{name}`\n")),
+            "the heading of {name}.md"
+        );
+        for part in [
+            "## Use when\n",
+            "## Don't use when\n",
+            "## Fields\n",
+            "## Sample\n",
+        ] {
             assert!(
                 text_of(&page, part).is_some_and(|text| text.trim().len() > 10),
                 "{name}.md has no {part:?}"
@@ -80,12 +109,21 @@ fn every_built_in_adapter_has_its_page() {
         let (before, after) = halves(&page, name);
         let table = &page[before.len() + BEGIN.len()..page.len() - after.len() - END.len()];
         let fields = fields(&profile["config_schema"]);
-        assert_eq!(table, fields, "the fields of {name}.md; UPDATE_GOLDEN=1 writes them");
+        assert_eq!(
+            table, fields,
+            "the fields of {name}.md; UPDATE_GOLDEN=1 writes them"
+        );
 
-        let sample = text_of(&page, "## Sample\n").and_then(|text| fenced(text)).unwrap_or_default();
+        let sample = text_of(&page, "## Sample\n")
+            .and_then(|text| fenced(text))
+            .unwrap_or_default();
         let config = Config::parse(sample.as_bytes(), Path::new("/conf"))
             .unwrap_or_else(|error| panic!("the sample of {name}.md: {error}"));
-        assert_eq!(config.agents[0].profile.name(), name, "the sample of {name}.md");
+        assert_eq!(
+            config.agents[0].profile.name(),
+            name,
+            "the sample of {name}.md"
+        );
         assert!(config.notices.is_empty(), "{name}.md: {:?}", config.notices);
         is_taken(&config, name);
     }
@@ -93,7 +131,9 @@ fn every_built_in_adapter_has_its_page() {
 
 #[test]
 fn every_page_is_of_a_built_in_adapter() {
-    let names: Vec<_> = Profile::built_in().map(|(name, _)| format!("{name}.md")).collect();
+    let names: Vec<_> = Profile::built_in()
+        .map(|(name, _)| format!("{name}.md"))
+        .collect();
     for page in fs::read_dir(docs().join("profiles")).unwrap() {
         let name = page.unwrap().file_name().into_string().unwrap();
         assert!(names.contains(&name), "{name} is of no built-in adapter");
@@ -102,11 +142,16 @@ fn every_page_is_of_a_built_in_adapter() {
 
 #[test]
 fn every_published_sample_is_taken_by_its_adapter() {
-    let built: Vec<_> = trunkline_profiles::PROFILES.iter().map(|profile| profile.name).collect();
+    let built: Vec<_> = trunkline_profiles::PROFILES
+        .iter()
+        .map(|profile| profile.name)
+        .collect();
     for sample in fs::read_dir(docs().join("samples")).unwrap() {
         let path = sample.unwrap().path();
         let mut config = Config::read(&path).unwrap();
-        config.agents.retain(|agent| built.contains(&agent.profile.name()));
+        config
+            .agents
+            .retain(|agent| built.contains(&agent.profile.name()));
         is_taken(&config, &path.display().to_string());
     }
 }
@@ -132,14 +177,23 @@ fn write(profile: &Value) {
     let page = fs::read_to_string(&path).unwrap_or_else(|_| template(profile));
     let (before, after) = halves(&page, name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, format!("{before}{BEGIN}{}{END}{after}", fields(&profile["config_schema"]))).unwrap();
+    fs::write(
+        &path,
+        format!(
+            "{before}{BEGIN}{}{END}{after}",
+            fields(&profile["config_schema"])
+        ),
+    )
+    .unwrap();
 }
 
 /// What stands before and after the fields.
 fn halves<'p>(page: &'p str, name: &str) -> (&'p str, &'p str) {
     let before = page.split_once(BEGIN).map(|(before, _)| before);
     let after = page.split_once(END).map(|(_, after)| after);
-    before.zip(after).unwrap_or_else(|| panic!("{name}.md has no place for its fields"))
+    before
+        .zip(after)
+        .unwrap_or_else(|| panic!("{name}.md has no place for its fields"))
 }
 
 /// The text below a heading, up to the next one of its rank.
@@ -150,12 +204,21 @@ fn text_of<'p>(page: &'p str, heading: &str) -> Option<&'p str> {
 
 /// The first block of JSON.
 fn fenced(text: &str) -> Option<&str> {
-    text.split_once("```json\n")?.1.split_once("\n```").map(|(block, _)| block)
+    text.split_once("```json\n")?
+        .1
+        .split_once("\n```")
+        .map(|(block, _)| block)
 }
 
 /// A page to begin with.
 fn template(profile: &Value) -> String {
-    let text = |key: &str| profile[key].as_str().unwrap_or_default().trim_end_matches('.').to_owned();
+    let text = |key: &str| {
+        profile[key]
+            .as_str()
+            .unwrap_or_default()
+            .trim_end_matches('.')
+            .to_owned()
+    };
     let (name, key) = (text("name"), text("key"));
     let bare = format!(
         "{{\n  \"agents\": [\n    {{\n      \"id\": \"{name}\",\n      \"profile\": \"{name}\",\n      \"{key}\": {{}}\n    }}\n  ]\n}}\n"
@@ -186,15 +249,26 @@ fn fields(schema: &Value) -> String {
     if properties.is_empty() {
         return "It has none.\n".to_owned();
     }
-    let required: Vec<_> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<_> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let mut names: Vec<_> = properties.keys().map(String::as_str).collect();
-    let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+    let rank = |name: &str| {
+        FIRST
+            .iter()
+            .position(|first| *first == name)
+            .unwrap_or(FIRST.len())
+    };
     names.sort_by_key(|name| (!required.contains(name), rank(name), (*name).to_owned()));
     let mut table = "| field | type | default | meaning |\n|---|---|---|---|\n".to_owned();
     for name in names {
         let property = &properties[name];
-        let default = property.get("default").or_else(|| resolved(property, schema).get("default"));
+        let default = property
+            .get("default")
+            .or_else(|| resolved(property, schema).get("default"));
         let default = match default {
             _ if required.contains(&name) => "required".to_owned(),
             Some(Value::Null) => "none".to_owned(),
@@ -202,9 +276,15 @@ fn fields(schema: &Value) -> String {
             None if may_be_null(property) => "none".to_owned(),
             None => String::new(),
         };
-        let meaning = property["description"].as_str().or(resolved(property, schema)["description"].as_str());
-        let cells =
-            [format!("`{name}`"), kind(property, schema, 0), default, meaning.unwrap_or("").to_owned()];
+        let meaning = property["description"]
+            .as_str()
+            .or(resolved(property, schema)["description"].as_str());
+        let cells = [
+            format!("`{name}`"),
+            kind(property, schema, 0),
+            default,
+            meaning.unwrap_or("").to_owned(),
+        ];
         let cells = cells.map(|cell| cell.replace('\n', " ").replace('|', "\\|"));
         table.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
@@ -212,13 +292,19 @@ fn fields(schema: &Value) -> String {
 }
 
 fn resolved<'s>(property: &'s Value, schema: &'s Value) -> &'s Value {
-    let name = property["$ref"].as_str().and_then(|at| at.strip_prefix("#/$defs/"));
+    let name = property["$ref"]
+        .as_str()
+        .and_then(|at| at.strip_prefix("#/$defs/"));
     name.map_or(property, |name| &schema["$defs"][name])
 }
 
 fn may_be_null(property: &Value) -> bool {
     let is_null = |value: &Value| value == "null" || value["type"] == "null";
-    let of = |key: &str| property[key].as_array().is_some_and(|items| items.iter().any(is_null));
+    let of = |key: &str| {
+        property[key]
+            .as_array()
+            .is_some_and(|items| items.iter().any(is_null))
+    };
     of("type") || of("anyOf")
 }
 
@@ -228,7 +314,12 @@ fn kind(property: &Value, schema: &Value, depth: usize) -> String {
     if depth > 4 {
         return "any".to_owned();
     }
-    let list = |values: &[Value]| values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>();
+    let list = |values: &[Value]| {
+        values
+            .iter()
+            .map(|value| format!("`{value}`"))
+            .collect::<Vec<_>>()
+    };
     if let Some(only) = property.get("const") {
         return format!("`{only}`");
     }
@@ -237,7 +328,10 @@ fn kind(property: &Value, schema: &Value, depth: usize) -> String {
     }
     for choice in ["oneOf", "anyOf"] {
         if let Some(choices) = property[choice].as_array() {
-            let mut kinds: Vec<_> = choices.iter().map(|choice| kind(choice, schema, depth + 1)).collect();
+            let mut kinds: Vec<_> = choices
+                .iter()
+                .map(|choice| kind(choice, schema, depth + 1))
+                .collect();
             kinds.retain(|kind| kind != "null");
             kinds.dedup();
             return kinds.join(", ");
@@ -249,14 +343,20 @@ fn kind(property: &Value, schema: &Value, depth: usize) -> String {
             item => format!("list of {item}"),
         },
         "object" if property["additionalProperties"].is_object() => {
-            format!("object of {}", kind(&property["additionalProperties"], schema, depth + 1))
+            format!(
+                "object of {}",
+                kind(&property["additionalProperties"], schema, depth + 1)
+            )
         }
         other => other.to_owned(),
     };
     match &property["type"] {
         Value::String(name) => named(name),
         Value::Array(names) => {
-            let names = names.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+            let names = names
+                .iter()
+                .filter_map(Value::as_str)
+                .filter(|name| *name != "null");
             names.map(named).collect::<Vec<_>>().join(", ")
         }
         _ => "any".to_owned(),

@@ -19,7 +19,10 @@ fn each_key_belongs_to_one_built_in_adapter() {
     let keys: BTreeSet<_> = Profile::built_in().map(|(_, key)| key).collect();
     assert_eq!(keys.len(), Profile::built_in().count());
     for (name, key) in Profile::built_in() {
-        assert_eq!(Profile::of_name(name).and_then(|profile| profile.key()), Some(key));
+        assert_eq!(
+            Profile::of_name(name).and_then(|profile| profile.key()),
+            Some(key)
+        );
     }
 }
 
@@ -28,8 +31,9 @@ fn what_an_import_writes_is_known_to_its_adapter() {
     let described = described();
     let home = Home::new();
     home.file("prompt.md", "Be short.");
-    for profile in
-        described.iter().filter(|profile| profile["config_schema"]["properties"]["model"].is_object())
+    for profile in described
+        .iter()
+        .filter(|profile| profile["config_schema"]["properties"]["model"].is_object())
     {
         let name = profile["name"].as_str().unwrap();
         home.file(
@@ -47,7 +51,10 @@ fn what_an_import_writes_is_known_to_its_adapter() {
         }
         assert_eq!(agent["profile"], name);
         let own = agent[profile["key"].as_str().unwrap()].as_object().unwrap();
-        assert!(own.contains_key("model") && own.contains_key("system_prompt"), "{own:?}");
+        assert!(
+            own.contains_key("model") && own.contains_key("system_prompt"),
+            "{own:?}"
+        );
         let known = profile["config_schema"]["properties"].as_object().unwrap();
         for key in own.keys() {
             assert!(known.contains_key(key), "{name} knows no {key}");
@@ -59,14 +66,26 @@ fn what_an_import_writes_is_known_to_its_adapter() {
 fn the_checklist_of_the_guide_names_tests_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let guide = fs::read_to_string(root.join("docs/adapter-guide.md")).unwrap();
-    let (_, checklist) =
-        guide.split_once("the checklist\n\nEvery place").expect("the guide has its checklist");
+    let (_, checklist) = guide
+        .split_once("the checklist\n\nEvery place")
+        .expect("the guide has its checklist");
     let mut named = 0;
-    for line in checklist.lines().filter(|line| line.starts_with("| ") && line.contains(".rs`: `")) {
+    for line in checklist
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains(".rs`: `"))
+    {
         let test = line.rsplit('|').nth(1).unwrap();
-        let (file, function) = test.trim().trim_matches('`').split_once("`: `").expect(line);
-        let source = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        assert!(source.contains(&format!("fn {function}()")), "{file} has no {function}");
+        let (file, function) = test
+            .trim()
+            .trim_matches('`')
+            .split_once("`: `")
+            .expect(line);
+        let source =
+            fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(
+            source.contains(&format!("fn {function}()")),
+            "{file} has no {function}"
+        );
         named += 1;
     }
     assert!(named >= 7, "{named}");

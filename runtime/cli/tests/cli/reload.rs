@@ -53,7 +53,11 @@ impl Reloading {
         let mut line = String::new();
         while !line.contains("the configuration ") {
             line.clear();
-            assert_ne!(self.log.read_line(&mut line).unwrap(), 0, "nothing was said");
+            assert_ne!(
+                self.log.read_line(&mut line).unwrap(),
+                0,
+                "nothing was said"
+            );
         }
         line
     }
@@ -69,8 +73,10 @@ impl Reloading {
 
     /// Opens a session of an agent.
     fn opens(&mut self, session: &str, agent: &str) {
-        self.serving.say(&json!({"type": "session.start", "session_id": session, "agent_id": agent,
-            "protocol": 1, "extensions": ["turns", "events"]}));
+        self.serving.say(
+            &json!({"type": "session.start", "session_id": session, "agent_id": agent,
+            "protocol": 1, "extensions": ["turns", "events"]}),
+        );
     }
 
     fn ends(mut self) {
@@ -88,7 +94,10 @@ fn configured(home: &Home, agents: &[(&str, &str)], more: &Value) {
             "env": {"WHO": says}}, "on_adapter_exit": "close"})
     };
     let agents: Vec<_> = agents.iter().map(agent).collect();
-    home.file("t.json", &json!({"agents": agents, "runtime": more}).to_string());
+    home.file(
+        "t.json",
+        &json!({"agents": agents, "runtime": more}).to_string(),
+    );
 }
 
 #[test]
@@ -98,7 +107,10 @@ fn a_hang_up_reads_the_configuration_again_and_open_sessions_stay() {
     let mut host = Reloading::new(&home, &[]);
     host.opens("old", "a");
     host.opens("stays", "gone");
-    assert_eq!((host.asks("old", "1"), host.asks("stays", "1")), ("first".into(), "gone".into()));
+    assert_eq!(
+        (host.asks("old", "1"), host.asks("stays", "1")),
+        ("first".into(), "gone".into())
+    );
     assert!(host.reload().contains("its agents are as before"));
 
     configured(&home, &[("a", "second"), ("b", "new")], &json!({}));
@@ -108,19 +120,38 @@ fn a_hang_up_reads_the_configuration_again_and_open_sessions_stay() {
     }
     host.opens("new", "a");
     host.opens("other", "b");
-    for (session, who) in [("old", "first"), ("stays", "gone"), ("new", "second"), ("other", "new")] {
+    for (session, who) in [
+        ("old", "first"),
+        ("stays", "gone"),
+        ("new", "second"),
+        ("other", "new"),
+    ] {
         assert_eq!(host.asks(session, "2"), who);
     }
     host.opens("late", "gone");
     let refused = host.serving.until("output");
     assert_eq!(refused["session_id"], "late");
-    assert!(refused["content"].as_str().unwrap().contains(r#"no agent is called "gone"; there are a, b"#));
-    host.serving.say(&json!({"type": "agents.list", "session_id": "", "request_id": "l", "health": true}));
+    assert!(
+        refused["content"]
+            .as_str()
+            .unwrap()
+            .contains(r#"no agent is called "gone"; there are a, b"#)
+    );
+    host.serving
+        .say(&json!({"type": "agents.list", "session_id": "", "request_id": "l", "health": true}));
     let listed = host.serving.until("agents.list.result")["agents"].clone();
-    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|agent| agent["id"].clone()).collect();
+    let ids: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|agent| agent["id"].clone())
+        .collect();
     assert_eq!(ids, ["a", "b"]);
     let verdict = listed[0]["health"]["verdict"].as_str().unwrap();
-    assert!(verdict.starts_with("1 session goes on with an earlier configuration"), "{verdict}");
+    assert!(
+        verdict.starts_with("1 session goes on with an earlier configuration"),
+        "{verdict}"
+    );
     host.ends();
 }
 
@@ -130,9 +161,15 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
     configured(&home, &[("a", "first")], &json!({}));
     let mut host = Reloading::new(&home, &["--agent", "a"]);
     for (text, why) in [
-        (r#"{ "agents": [ { "id": "a", "exernal": {} } ] }"#, "agents[0].exernal"),
+        (
+            r#"{ "agents": [ { "id": "a", "exernal": {} } ] }"#,
+            "agents[0].exernal",
+        ),
         ("{", "line 1"),
-        (r#"{ "agents": [ { "id": "b", "external": { "command": "cat" } } ] }"#, r#"called "a""#),
+        (
+            r#"{ "agents": [ { "id": "b", "external": { "command": "cat" } } ] }"#,
+            r#"called "a""#,
+        ),
         (
             r#"{ "agents": [ { "id": "a", "external": { "command": "cat" } } ], "runtime": { "policy": "none.json" } }"#,
             "none.json",
@@ -140,14 +177,21 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
     ] {
         home.file("t.json", text);
         let said = host.reload();
-        assert!(said.contains("is not taken, and that of before stays"), "{said}");
+        assert!(
+            said.contains("is not taken, and that of before stays"),
+            "{said}"
+        );
         assert!(said.contains(why), "{why} is not in {said}");
         host.opens(why, "a");
         assert_eq!(host.asks(why, "1"), "first");
     }
     std::fs::remove_file(home.path().join("t.json")).unwrap();
     assert!(host.reload().contains("t.json"));
-    configured(&home, &[("a", "second")], &json!({"spool_dir": "spool", "max_sessions": 9}));
+    configured(
+        &home,
+        &[("a", "second")],
+        &json!({"spool_dir": "spool", "max_sessions": 9}),
+    );
     let said = host.reload();
     assert!(
         said.contains("changed a") && said.contains("not changed before the next start: spool_dir"),
@@ -162,12 +206,18 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
 fn a_file_that_was_found_and_is_gone_leaves_no_other_agents_in_its_place() {
     let home = Home::new();
     configured(&home, &[("a", "first")], &json!({}));
-    let (file, found) = (home.path().join("t.json"), home.path().join("trunkline.json"));
+    let (file, found) = (
+        home.path().join("t.json"),
+        home.path().join("trunkline.json"),
+    );
     std::fs::rename(file, &found).unwrap();
     let mut host = Reloading::of(&mut home.command(["serve"]));
     std::fs::remove_file(found).unwrap();
     let said = host.reload();
-    assert!(said.contains("trunkline.json") && said.contains("put the file back"), "{said}");
+    assert!(
+        said.contains("trunkline.json") && said.contains("put the file back"),
+        "{said}"
+    );
     host.opens("s", "a");
     assert_eq!(host.asks("s", "1"), "first");
     host.ends();
@@ -178,12 +228,20 @@ fn a_daemon_that_is_asked_to_says_what_has_changed_or_why_nothing_has() {
     let home = Home::new();
     configured(&home, &[("a", "first")], &json!({}));
     let mut up = home.command(["--config", "t.json"]);
-    let daemon = Daemon::of(&home, up.args(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]));
+    let daemon = Daemon::of(
+        &home,
+        up.args(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]),
+    );
     configured(&home, &[("a", "second"), ("b", "b")], &json!({}));
     let reload = || home.run(["reload", "--state", "state"]);
     let said = reload();
     said.must_end_with(0);
-    assert!(said.stdout.contains("read again: added b; changed a; open sessions"), "{}", said.stdout);
+    assert!(
+        said.stdout
+            .contains("read again: added b; changed a; open sessions"),
+        "{}",
+        said.stdout
+    );
     home.file("t.json", "{");
     let refused = reload();
     assert_ne!(refused.code, Some(0));
@@ -212,7 +270,11 @@ fn a_session_of_a_journal_that_is_opened_again_gets_the_configuration_of_then() 
     host.serving.until("turn.complete");
     host.serving.say(&input("s", "6", "who"));
     let refused = host.serving.until("turn.complete");
-    assert_eq!((&refused["turn_id"], &refused["delivered"]), (&json!("t-6"), &json!("no")), "{refused}");
+    assert_eq!(
+        (&refused["turn_id"], &refused["delivered"]),
+        (&json!("t-6"), &json!("no")),
+        "{refused}"
+    );
     configured(&home, &[("a", "third")], &json!({}));
     assert!(host.reload().contains("added a; removed b"));
     assert_eq!(host.asks("s", "7"), "third");

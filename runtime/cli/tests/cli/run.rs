@@ -25,7 +25,11 @@ fn the_prompt_is_read_from_a_piped_stdin() {
 
 #[test]
 fn no_prompt_is_wrong_usage() {
-    Home::new().run(["run"]).must_end_with(2).must_say("there is no prompt").must_say("next:");
+    Home::new()
+        .run(["run"])
+        .must_end_with(2)
+        .must_say("there is no prompt")
+        .must_say("next:");
 }
 
 #[test]
@@ -34,7 +38,10 @@ fn json_is_one_object_a_line_and_the_end_is_last() {
     ran.must_end_with(0);
     let lines = ran.json_lines();
     let output = lines.iter().find(|line| line["type"] == "output").unwrap();
-    assert_eq!((&output["content"], &output["turn"]), (&"hello".into(), &1.into()));
+    assert_eq!(
+        (&output["content"], &output["turn"]),
+        (&"hello".into(), &1.into())
+    );
     let end = lines.last().unwrap().as_object().unwrap();
     assert_eq!(end["type"], "end");
     assert_eq!(end["cause"], "complete");
@@ -68,7 +75,12 @@ fn the_end_has_the_usage_that_came_before_it() {
     for (prompt, input_tokens) in [("hello", 10), ("both", 7)] {
         let ran = home.run(["run", "--json", "--adapter", &adapter, prompt]);
         ran.must_end_with(0);
-        assert_eq!(ran.json_lines().last().unwrap()["usage"]["input_tokens"], input_tokens, "{}", ran.stdout);
+        assert_eq!(
+            ran.json_lines().last().unwrap()["usage"]["input_tokens"],
+            input_tokens,
+            "{}",
+            ran.stdout
+        );
     }
 }
 
@@ -76,11 +88,17 @@ fn the_end_has_the_usage_that_came_before_it() {
 fn a_permission_is_denied_without_a_terminal() {
     let home = Home::new();
     let ran = home.run(["run", "/tool bash"]);
-    ran.must_end_with(0).must_say("denied: bash").must_say("no terminal to ask on").must_say("--allow bash");
+    ran.must_end_with(0)
+        .must_say("denied: bash")
+        .must_say("no terminal to ask on")
+        .must_say("--allow bash");
     assert_eq!(ran.stdout, "denied bash\n");
 
     let lines = home.run(["run", "--json", "/tool bash"]).json_lines();
-    let answer = lines.iter().find(|line| line["type"] == "permission.response").unwrap();
+    let answer = lines
+        .iter()
+        .find(|line| line["type"] == "permission.response")
+        .unwrap();
     assert_eq!(answer["approved"], false);
 }
 
@@ -110,13 +128,21 @@ fn an_adapter_that_is_not_there_is_code_3_and_tells_the_path() {
     let output = command.env("PATH", "/usr/bin:/bin").output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("no-such-adapter") && stderr.contains("/usr/bin:/bin"), "{stderr}");
+    assert!(
+        stderr.contains("no-such-adapter") && stderr.contains("/usr/bin:/bin"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn an_adapter_that_ends_at_once_is_code_3() {
     Home::new()
-        .run(["run", "--adapter", "sh -c 'echo broken >&2; exit 1'", "hello"])
+        .run([
+            "run",
+            "--adapter",
+            "sh -c 'echo broken >&2; exit 1'",
+            "hello",
+        ])
         .must_end_with(3)
         .must_say("broken")
         .must_say("run by hand");
@@ -129,8 +155,13 @@ fn a_status_of_2_leads_to_the_configuration() {
     ran.must_end_with(3).must_say("-c config.KEY=VALUE");
     assert!(!ran.stderr.contains("run by hand"), "{}", ran.stderr);
     let external = r#"{ "command": "sh", "args": ["-c", "exit 2"] }"#;
-    home.file("trunkline.json", &format!(r#"{{ "agents": [ {{ "id": "a", "external": {external} }} ] }}"#));
-    home.run(["run", "hello"]).must_end_with(3).must_say("correct `config` in the agent's entry");
+    home.file(
+        "trunkline.json",
+        &format!(r#"{{ "agents": [ {{ "id": "a", "external": {external} }} ] }}"#),
+    );
+    home.run(["run", "hello"])
+        .must_end_with(3)
+        .must_say("correct `config` in the agent's entry");
 }
 
 #[test]
@@ -148,9 +179,11 @@ fn a_program_that_is_missing_in_the_agents_folder_is_to_be_named_whole() {
 #[test]
 fn a_question_without_a_terminal_is_not_a_denial() {
     let home = Home::new();
-    let asks = r#"{"type":"input.request","session_id":"%s","request_id":"q","prompt":"Which branch?"}"#;
+    let asks =
+        r#"{"type":"input.request","session_id":"%s","request_id":"q","prompt":"Which branch?"}"#;
     let ends = r#"{"type":"turn.complete","session_id":"%s"}"#;
-    let ready = r#"{"type":"session.ready","session_id":"%s","protocol":1,"extensions":["questions"]}"#;
+    let ready =
+        r#"{"type":"session.ready","session_id":"%s","protocol":1,"extensions":["questions"]}"#;
     let script = format!(
         r#"while read -r line; do
             id=$(printf %s "$line" | sed 's/.*"session_id":"\([^"]*\)".*/\1/')
@@ -170,12 +203,18 @@ fn a_question_without_a_terminal_is_not_a_denial() {
 
 #[test]
 fn init_is_a_command_of_the_suite() {
-    Home::new().run(["init"]).must_end_with(2).must_say("`trunkline-conformance init`");
+    Home::new()
+        .run(["init"])
+        .must_end_with(2)
+        .must_say("`trunkline-conformance init`");
 }
 
 #[test]
 fn everything_is_allowed_by_a_flag_and_not_by_a_default() {
-    Home::new().run(["run", "-c", "permission.default=allow", "x"]).must_end_with(2).must_say("--allow '*'");
+    Home::new()
+        .run(["run", "-c", "permission.default=allow", "x"])
+        .must_end_with(2)
+        .must_say("--allow '*'");
 }
 
 #[test]
@@ -189,7 +228,9 @@ fn who_looks_at_a_configured_agent_that_does_not_start_is_the_doctor() {
         .must_say("next: `trunkline doctor a --start` says what is missing");
     home.run(["run", "--config", "my config.json", "hello"])
         .must_end_with(3)
-        .must_say("next: `trunkline --config 'my config.json' doctor a --start` says what is missing");
+        .must_say(
+            "next: `trunkline --config 'my config.json' doctor a --start` says what is missing",
+        );
 }
 
 #[test]
@@ -204,8 +245,13 @@ fn an_open_quote_is_wrong_usage() {
 fn a_file_of_the_agent_is_saved() {
     let home = Home::new();
     home.file("report.txt", "mine");
-    home.run(["run", "--save", ".", "/file report.txt"]).must_end_with(0).must_say("report-1.txt");
-    assert_eq!(std::fs::read_to_string(home.path().join("report.txt")).unwrap(), "mine");
+    home.run(["run", "--save", ".", "/file report.txt"])
+        .must_end_with(0)
+        .must_say("report-1.txt");
+    assert_eq!(
+        std::fs::read_to_string(home.path().join("report.txt")).unwrap(),
+        "mine"
+    );
     assert!(home.path().join("report-1.txt").metadata().unwrap().len() > 0);
 }
 
@@ -213,32 +259,60 @@ fn a_file_of_the_agent_is_saved() {
 fn a_file_above_the_folder_is_given_as_the_user_means_it() {
     let home = Home::new();
     home.file("notes.txt", "mine");
-    let own = home.path().file_name().unwrap().to_str().unwrap().to_owned();
-    home.run(["run", "--file", &format!("../{own}/notes.txt"), "hello"]).must_end_with(0);
+    let own = home
+        .path()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    home.run(["run", "--file", &format!("../{own}/notes.txt"), "hello"])
+        .must_end_with(0);
 }
 
 #[test]
 fn a_file_that_is_not_there_is_wrong_usage() {
-    Home::new().run(["run", "--file", "nothing.txt", "hello"]).must_end_with(2).must_say("nothing.txt");
+    Home::new()
+        .run(["run", "--file", "nothing.txt", "hello"])
+        .must_end_with(2)
+        .must_say("nothing.txt");
 }
 
 #[test]
 fn a_file_that_is_too_large_names_the_option_that_lets_it_through() {
     let home = Home::new();
     // Without contents: more than all files of a session may have.
-    std::fs::File::create(home.path().join("big")).unwrap().set_len((512 << 20) + 1).unwrap();
+    std::fs::File::create(home.path().join("big"))
+        .unwrap()
+        .set_len((512 << 20) + 1)
+        .unwrap();
     let ran = home.run(["run", "--file", "big", "hello"]);
-    ran.must_end_with(2).must_say("`max_file_bytes`").must_say("-c max_file_bytes=513MiB");
+    ran.must_end_with(2)
+        .must_say("`max_file_bytes`")
+        .must_say("-c max_file_bytes=513MiB");
     let ran = home.run_with_stdin(
         ["chat"],
         "/file big
 ",
     );
-    ran.must_end_with(0).must_say("`max_file_bytes`").must_say("-c max_file_bytes=513MiB");
-    std::fs::File::create(home.path().join("big")).unwrap().set_len((10 << 20) + 1).unwrap();
+    ran.must_end_with(0)
+        .must_say("`max_file_bytes`")
+        .must_say("-c max_file_bytes=513MiB");
+    std::fs::File::create(home.path().join("big"))
+        .unwrap()
+        .set_len((10 << 20) + 1)
+        .unwrap();
     let ran = home.run(["run", "--file", "big", "hello"]);
     ran.must_end_with(2).must_say("-c max_file_bytes=11MiB");
-    home.run(["run", "-c", "max_file_bytes=11MiB", "--file", "big", "hello"]).must_end_with(0);
+    home.run([
+        "run",
+        "-c",
+        "max_file_bytes=11MiB",
+        "--file",
+        "big",
+        "hello",
+    ])
+    .must_end_with(0);
 }
 
 #[test]
@@ -247,10 +321,27 @@ fn a_configuration_that_an_adapter_of_the_command_line_leaves_out_is_told() {
     home.file("some.json", r#"{"runtime": {"max_file_bytes": 1}}"#);
     let adapter = python_echo();
     for more in [&[][..], &["-c", "max_file_bytes=2"]] {
-        let arguments = [&["--config", "some.json", "run", "--adapter", &adapter, "hello"], more].concat();
+        let arguments = [
+            &[
+                "--config",
+                "some.json",
+                "run",
+                "--adapter",
+                &adapter,
+                "hello",
+            ],
+            more,
+        ]
+        .concat();
         let ran = home.run(arguments);
-        ran.must_end_with(0).must_say("--adapter leaves out all of some.json");
-        assert_eq!(ran.stderr.matches("leaves out").count(), 1, "{}", ran.stderr);
+        ran.must_end_with(0)
+            .must_say("--adapter leaves out all of some.json");
+        assert_eq!(
+            ran.stderr.matches("leaves out").count(),
+            1,
+            "{}",
+            ran.stderr
+        );
     }
 }
 
@@ -263,7 +354,9 @@ fn a_folder_or_a_source_file_is_no_adapter() {
 ",
     );
     std::fs::create_dir(home.path().join("adapter")).unwrap();
-    home.run(["run", "--adapter", "./adapter", "hello"]).must_end_with(3).must_say("name the program in it");
+    home.run(["run", "--adapter", "./adapter", "hello"])
+        .must_end_with(3)
+        .must_say("name the program in it");
     home.run(["run", "--adapter", "./main.go", "hello"])
         .must_end_with(3)
         .must_say("if it is source, build it");
@@ -272,18 +365,35 @@ fn a_folder_or_a_source_file_is_no_adapter() {
         "hello
 ",
     );
-    ran.must_end_with(3).must_say("./adapter is a folder").must_say("name the program in it");
+    ran.must_end_with(3)
+        .must_say("./adapter is a folder")
+        .must_say("name the program in it");
 }
 
 #[test]
 fn a_folder_for_files_is_made_or_refused_before_the_turn() {
     let home = Home::new();
-    home.run(["run", "--save", "new/folder", "/file report.txt"]).must_end_with(0).must_say("saved as");
-    assert!(home.path().join("new/folder/report.txt").metadata().unwrap().len() > 0);
+    home.run(["run", "--save", "new/folder", "/file report.txt"])
+        .must_end_with(0)
+        .must_say("saved as");
+    assert!(
+        home.path()
+            .join("new/folder/report.txt")
+            .metadata()
+            .unwrap()
+            .len()
+            > 0
+    );
     home.file("taken", "a file");
     let ran = home.run(["run", "--save", "taken/folder", "/file report.txt"]);
-    ran.must_end_with(2).must_say("failed to make the folder taken/folder").must_say("--save");
-    assert!(!ran.stderr.contains("report.txt"), "no turn began: {}", ran.stderr);
+    ran.must_end_with(2)
+        .must_say("failed to make the folder taken/folder")
+        .must_say("--save");
+    assert!(
+        !ran.stderr.contains("report.txt"),
+        "no turn began: {}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -302,9 +412,16 @@ for line in sys.stdin:
             print(json.dumps(told | {'session_id': message['session_id']}), flush=True)
 ",
     );
-    home.run(["run", "--save", "out", "--adapter", "python3 adapter.py", "hello"])
-        .must_end_with(1)
-        .must_say("failed to save it in out");
+    home.run([
+        "run",
+        "--save",
+        "out",
+        "--adapter",
+        "python3 adapter.py",
+        "hello",
+    ])
+    .must_end_with(1)
+    .must_say("failed to save it in out");
 }
 
 #[test]
@@ -318,6 +435,12 @@ fn a_pattern_that_is_none_is_named_with_the_reason() {
 #[test]
 fn a_signal_that_ended_the_adapter_reads_as_english() {
     let home = Home::new();
-    let ran = home.run(["run", "--adapter", "sh -c 'read start; read input; kill -9 $$'", "hi"]);
-    ran.must_end_with(3).must_say("the adapter's process was killed by signal 9");
+    let ran = home.run([
+        "run",
+        "--adapter",
+        "sh -c 'read start; read input; kill -9 $$'",
+        "hi",
+    ]);
+    ran.must_end_with(3)
+        .must_say("the adapter's process was killed by signal 9");
 }

@@ -34,10 +34,20 @@ impl Hub {
     fn of(home: &Home, arguments: &[&str]) -> Self {
         let adapter = home.file("adapter.py", ADAPTER);
         let adapter = format!("python3 {}", adapter.display());
-        let arguments = ["serve", "--adapter", &adapter].into_iter().chain(arguments.iter().copied());
-        let mut child = home.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let arguments = ["serve", "--adapter", &adapter]
+            .into_iter()
+            .chain(arguments.iter().copied());
+        let mut child = home
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, stdin, lines: BufReader::new(stdout).lines() }
+        Self {
+            child,
+            stdin,
+            lines: BufReader::new(stdout).lines(),
+        }
     }
 
     fn say(&mut self, message: &Value) {
@@ -47,7 +57,8 @@ impl Hub {
     /// The next message of this type.
     fn hear(&mut self, kind: &str) -> Value {
         loop {
-            let message: Value = serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap();
+            let message: Value =
+                serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap();
             if message["type"] == kind {
                 return message;
             }
@@ -82,15 +93,27 @@ fn a_hub_is_refused_by_name_before_an_adapter_runs() {
     for (option, value) in dangerous() {
         hub.say(&start(option, option, &value));
         let closed = hub.hear("session.closed");
-        assert_eq!((&closed["session_id"], &closed["reason"]), (&json!(option), &json!("refused")));
+        assert_eq!(
+            (&closed["session_id"], &closed["reason"]),
+            (&json!(option), &json!("refused"))
+        );
         let why = closed["error"]["message"].as_str().unwrap();
-        assert!(why.contains(&format!("`{option}`")) && why.contains("`session_may`"), "{why}");
+        assert!(
+            why.contains(&format!("`{option}`")) && why.contains("`session_may`"),
+            "{why}"
+        );
         assert!(why.contains(&format!("--session-may {option}")), "{why}");
         // A hub that knows the core alone reads it, too.
         hub.say(&json!({"type": "session.start", "session_id": "core", option: value}));
         let output = hub.hear("output");
         assert_eq!(output["channel"], "system");
-        assert!(output["content"].as_str().unwrap().contains(&format!("`{option}`")), "{output}");
+        assert!(
+            output["content"]
+                .as_str()
+                .unwrap()
+                .contains(&format!("`{option}`")),
+            "{output}"
+        );
         hub.say(&json!({"type": "session.close", "session_id": "core"}));
     }
     hub.end();
@@ -100,7 +123,10 @@ fn a_hub_is_refused_by_name_before_an_adapter_runs() {
 #[test]
 fn the_operator_of_serve_lets_sessions_set_more() {
     let home = Home::new();
-    for (option, value) in dangerous().into_iter().filter(|(option, _)| *option != "permission_mode") {
+    for (option, value) in dangerous()
+        .into_iter()
+        .filter(|(option, _)| *option != "permission_mode")
+    {
         for list in [option, "all", &format!(" model, {option},cwd")] {
             let mut hub = Hub::of(&home, &["--session-may", list]);
             hub.say(&start("s", option, &value));

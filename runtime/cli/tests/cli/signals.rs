@@ -35,7 +35,11 @@ impl Running {
         let mut child = home.command(arguments).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        Self { child, stdout, stderr }
+        Self {
+            child,
+            stdout,
+            stderr,
+        }
     }
 
     fn json(&mut self) -> Value {
@@ -50,7 +54,11 @@ impl Running {
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
-            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "{text:?} was not said");
+            assert_ne!(
+                self.stderr.read_line(&mut line).unwrap(),
+                0,
+                "{text:?} was not said"
+            );
         }
     }
 
@@ -77,7 +85,8 @@ fn must_be_gone(path: &Path) {
     let path = path.as_os_str().as_bytes();
     let runs = || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let mut lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+        let mut lines =
+            processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
         lines.any(|line| line.windows(path.len()).any(|part| part == path))
     };
     let until = Instant::now() + GONE;
@@ -95,7 +104,10 @@ fn an_interrupt_stops_the_turn() {
     assert_eq!(running.json()["type"], "session.info");
     running.signal(Signal::INT);
     let end = running.json();
-    assert_eq!((&end["type"], &end["status"]), (&"end".into(), &"stopped".into()));
+    assert_eq!(
+        (&end["type"], &end["status"]),
+        (&"end".into(), &"stopped".into())
+    );
     assert_eq!(running.end(), Some(130));
 }
 

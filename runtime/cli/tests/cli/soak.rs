@@ -50,8 +50,16 @@ impl Host {
         let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, heard) = sync_channel(1 << 16);
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { input: child.stdin.take(), heard, child }
+        thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+        Self {
+            input: child.stdin.take(),
+            heard,
+            child,
+        }
     }
 
     fn say(&mut self, message: &Value) {
@@ -65,7 +73,10 @@ impl Host {
         let status = fs::read_to_string(format!("{proc}/status")).unwrap_or_default();
         let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let memory = memory.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-        (memory.unwrap_or(0), fs::read_dir(format!("{proc}/fd")).map_or(0, Iterator::count))
+        (
+            memory.unwrap_or(0),
+            fs::read_dir(format!("{proc}/fd")).map_or(0, Iterator::count),
+        )
     }
 }
 
@@ -92,7 +103,14 @@ impl Soak {
         self.made += 1;
         let id = format!("s-{}", self.made);
         host.say(&start(&id));
-        self.sessions.insert(id.clone(), Session { known: Known::default(), sent: 0, is_closed: false });
+        self.sessions.insert(
+            id.clone(),
+            Session {
+                known: Known::default(),
+                sent: 0,
+                is_closed: false,
+            },
+        );
         id
     }
 
@@ -119,7 +137,10 @@ impl Soak {
                 self.hear(&line, Some(&mut host));
             }
             while self.turns > OPEN {
-                let line = host.heard.recv_timeout(Duration::from_secs(60)).expect("a turn ends");
+                let line = host
+                    .heard
+                    .recv_timeout(Duration::from_secs(60))
+                    .expect("a turn ends");
                 self.hear(&line, Some(&mut host));
             }
         }
@@ -194,11 +215,18 @@ impl Soak {
     }
 
     fn hear(&mut self, line: &str, host: Option<&mut Host>) {
-        let Ok(message) = serde_json::from_str::<Value>(line) else { return };
+        let Ok(message) = serde_json::from_str::<Value>(line) else {
+            return;
+        };
         let kind = message["type"].as_str().unwrap();
         let id = message["session_id"].as_str().unwrap();
-        let Some(session) = self.sessions.get_mut(id) else { return };
-        if let Some(seq) = message["seq"].as_u64().filter(|_| message["epoch"].is_u64()) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if let Some(seq) = message["seq"]
+            .as_u64()
+            .filter(|_| message["epoch"].is_u64())
+        {
             assert!(seq <= session.known.last() + 1, "a gap before {line}");
         }
         session.known.take(&message, line);
@@ -207,7 +235,8 @@ impl Soak {
             // A host that ends takes nothing new.
             "session.refused" => {
                 assert!(
-                    message["reason"] == "exists" || (host.is_none() && message["reason"] == "unavailable"),
+                    message["reason"] == "exists"
+                        || (host.is_none() && message["reason"] == "unavailable"),
                     "{line}"
                 );
             }
@@ -228,7 +257,9 @@ impl Soak {
 
     /// All that was heard is there, and each input has one turn and one end.
     fn judge(&self) {
-        self.home.run(["sessions", "--journal", "journal", "check"]).must_end_with(0);
+        self.home
+            .run(["sessions", "--journal", "journal", "check"])
+            .must_end_with(0);
         let archive = Archive::open(&self.home.path().join("journal")).unwrap();
         for (id, session) in &self.sessions {
             let Some(mut reader) = archive.read(&SessionId::new(id).unwrap(), 1) else {
@@ -243,7 +274,14 @@ impl Soak {
             for (line, seq) in lines.iter().zip(1..) {
                 let entry: Value = serde_json::from_str(line).unwrap();
                 assert_eq!(entry["seq"], json!(seq), "{id}");
-                assert!(session.known.entries.get(&seq).is_none_or(|known| known == line), "{id}: {line}");
+                assert!(
+                    session
+                        .known
+                        .entries
+                        .get(&seq)
+                        .is_none_or(|known| known == line),
+                    "{id}: {line}"
+                );
                 let turn = entry["turn_id"].as_str().unwrap_or_default().to_owned();
                 match entry["type"].as_str().unwrap() {
                     "turn.begin" => {
@@ -254,10 +292,17 @@ impl Soak {
                     _ => {}
                 }
             }
-            assert!(session.known.last() <= lines.len() as u64, "{id} has lost its end");
+            assert!(
+                session.known.last() <= lines.len() as u64,
+                "{id} has lost its end"
+            );
             assert_eq!(begun.len(), ended.len(), "{id}: each turn has one end");
             for (message, seq) in &session.known.accepted {
-                assert_eq!(begun.get(message), Some(seq), "{id}: {message} was accepted");
+                assert_eq!(
+                    begun.get(message),
+                    Some(seq),
+                    "{id}: {message} was accepted"
+                );
             }
         }
     }
@@ -265,8 +310,14 @@ impl Soak {
 
 #[test]
 fn sessions_outlive_many_hosts() {
-    let asked: Option<u64> = std::env::var("TRUNKLINE_SOAK").ok().and_then(|seconds| seconds.parse().ok());
-    let (sessions, steps) = if asked.is_some() { (100, 6000) } else { (10, 150) };
+    let asked: Option<u64> = std::env::var("TRUNKLINE_SOAK")
+        .ok()
+        .and_then(|seconds| seconds.parse().ok());
+    let (sessions, steps) = if asked.is_some() {
+        (100, 6000)
+    } else {
+        (10, 150)
+    };
     let (begun, time) = (Instant::now(), Duration::from_secs(asked.unwrap_or(4)));
     let mut soak = Soak {
         home: Home::new(),
@@ -280,7 +331,10 @@ fn sessions_outlive_many_hosts() {
     while begun.elapsed() < time {
         sizes.push(soak.live(sessions, steps));
         let (memory, descriptors) = sizes[sizes.len() - 1];
-        eprintln!("{:6.0} s: {memory} kB, {descriptors} descriptors", begun.elapsed().as_secs_f64());
+        eprintln!(
+            "{:6.0} s: {memory} kB, {descriptors} descriptors",
+            begun.elapsed().as_secs_f64()
+        );
     }
     // The last host closes what a killed one left open.
     let mut last = Host::new(&mut soak.home.command(["serve", "--journal", "journal"]));
@@ -298,6 +352,9 @@ fn sessions_outlive_many_hosts() {
             (memory[memory.len() / 2], descriptors[descriptors.len() / 2])
         };
         let (first, last) = (middle(&sizes[..third]), middle(&sizes[2 * third..]));
-        assert!(last.0 < first.0 * 5 / 4 && last.1 < first.1 + 8, "it grows: {sizes:?}");
+        assert!(
+            last.0 < first.0 * 5 / 4 && last.1 < first.1 + 8,
+            "it grows: {sizes:?}"
+        );
     }
 }

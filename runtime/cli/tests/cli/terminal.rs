@@ -85,7 +85,10 @@ for line in sys.stdin:
 fn talk(command: &str, adapter: &str, talk: &str) -> String {
     let home = Home::new();
     let adapter = home.file("adapter.py", adapter);
-    let fifo = std::process::Command::new("mkfifo").arg(home.path().join("go")).status().unwrap();
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(home.path().join("go"))
+        .status()
+        .unwrap();
     assert!(fifo.success());
     let adapter = shell_words::join(["python3", adapter.to_str().unwrap()]);
     let mut arguments = shell_words::split(command).unwrap();
@@ -135,7 +138,10 @@ impl Person {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        Self { child, seen: String::new() }
+        Self {
+            child,
+            seen: String::new(),
+        }
     }
 
     /// Waits until the person and the program are done.
@@ -143,10 +149,24 @@ impl Person {
     pub(super) fn until_done(&mut self) -> super::Ran {
         use std::io::Read;
         let (mut stdout, mut stderr) = (Vec::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        self.child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_end(&mut stdout)
+            .unwrap();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut stderr)
+            .unwrap();
         self.seen = String::from_utf8_lossy(&stdout).into_owned();
-        super::Ran { code: self.child.wait().unwrap().code(), stdout: self.seen.clone(), stderr }
+        super::Ran {
+            code: self.child.wait().unwrap().code(),
+            stdout: self.seen.clone(),
+            stderr,
+        }
     }
 }
 

@@ -81,7 +81,9 @@ fn sessions(home: &Home) -> Vec<(String, String)> {
     let listed: Value = serde_json::from_str(&listed.must_end_with(0).stdout).unwrap();
     let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
     let all = listed["sessions"].as_array().unwrap();
-    all.iter().map(|one| (text(one, "session_id"), text(one, "state"))).collect()
+    all.iter()
+        .map(|one| (text(one, "session_id"), text(one, "state")))
+        .collect()
 }
 
 #[test]
@@ -135,7 +137,11 @@ fn the_same_command_shows_the_same_with_a_daemon_and_without() {
     }
     let all = sessions(&home);
     assert_eq!(all.len(), through, "--no-daemon leaves none there");
-    assert!(all.iter().all(|(id, state)| id.starts_with("run-") && state == "closed"), "{all:?}");
+    assert!(
+        all.iter()
+            .all(|(id, state)| id.starts_with("run-") && state == "closed"),
+        "{all:?}"
+    );
     daemon.down();
     runs(&home, &["run", "hello"]).must_end_with(0);
     assert_eq!(sessions(&home).len(), through);
@@ -194,18 +200,36 @@ fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
     }
     assert_eq!(sessions(&home), []);
     // A changed file counts here at once, and there when it is read again.
-    home.file("trunkline.json", &config(&home).replace("no-such-adapter", "none-such"));
+    home.file(
+        "trunkline.json",
+        &config(&home).replace("no-such-adapter", "none-such"),
+    );
     own(&[], "its configuration is another");
     home.run(["reload", "--state", "state"]).must_end_with(0);
-    runs(&home, &["run", "hello"]).must_end_with(0).must_say(DAEMONS);
+    runs(&home, &["run", "hello"])
+        .must_end_with(0)
+        .must_say(DAEMONS);
     // One that is wrong is an error here, as ever.
     home.file("trunkline.json", "{");
-    runs(&home, &["run", "hello"]).must_end_with(2).must_say("trunkline.json");
+    runs(&home, &["run", "hello"])
+        .must_end_with(2)
+        .must_say("trunkline.json");
     home.run(["reload", "--state", "state"]).must_end_with(1);
-    home.file("trunkline.json", &config(&home).replace("no-such-adapter", "none-such"));
-    runs(&home, &["run", "hello"]).must_end_with(0).must_say(DAEMONS);
-    let model = at(&home, &["run", "hello"]).env("TRUNKLINE_AGENT", "codex").output().unwrap();
-    assert!(String::from_utf8(model.stderr).unwrap().contains(OWN), "an agent that the daemon lacks");
+    home.file(
+        "trunkline.json",
+        &config(&home).replace("no-such-adapter", "none-such"),
+    );
+    runs(&home, &["run", "hello"])
+        .must_end_with(0)
+        .must_say(DAEMONS);
+    let model = at(&home, &["run", "hello"])
+        .env("TRUNKLINE_AGENT", "codex")
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8(model.stderr).unwrap().contains(OWN),
+        "an agent that the daemon lacks"
+    );
     daemon.down();
 }
 
@@ -219,11 +243,16 @@ fn a_host_that_only_has_the_folder_is_no_daemon() {
     assert!(!note.exists(), "a daemon that ends forgets itself");
     // As after `kill -9`, and then another one on the journal.
     std::fs::write(&note, noted).unwrap();
-    runs(&home, &["run", "hello"]).must_end_with(0).must_say(OWN);
-    let mut serving = super::journal::Serving::of(&mut home.command(["serve", "--journal", "state/journal"]));
+    runs(&home, &["run", "hello"])
+        .must_end_with(0)
+        .must_say(OWN);
+    let mut serving =
+        super::journal::Serving::of(&mut home.command(["serve", "--journal", "state/journal"]));
     serving.say(&super::journal::start("s"));
     serving.until("host.fact");
-    runs(&home, &["run", "hello"]).must_end_with(0).must_say("another process listens there");
+    runs(&home, &["run", "hello"])
+        .must_end_with(0)
+        .must_say("another process listens there");
     serving.input = None;
     serving.end();
 }
@@ -239,12 +268,19 @@ impl Begun {
         let run = ["run", "--json", "--agent", "own", "wait"];
         let mut child = at(home, &run).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.by_ref().any(|line| line.unwrap().contains("\"output\"")));
+        assert!(
+            lines
+                .by_ref()
+                .any(|line| line.unwrap().contains("\"output\""))
+        );
         Self { child, lines }
     }
 
     fn end(self) -> (Vec<Value>, Ran) {
-        let lines = self.lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        let lines = self
+            .lines
+            .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+            .collect();
         (lines, Ran::of(self.child.wait_with_output().unwrap()))
     }
 }
@@ -256,7 +292,9 @@ fn a_daemon_that_is_killed_ends_the_command_with_an_error() {
     let begun = Begun::new(&home);
     daemon.kill();
     let (lines, ran) = begun.end();
-    ran.must_end_with(1).must_say("the host that has the journal has ended").must_say("sessions attach run-");
+    ran.must_end_with(1)
+        .must_say("the host that has the journal has ended")
+        .must_say("sessions attach run-");
     assert!(lines.iter().all(|line| line["type"] != "end"), "{lines:?}");
 }
 
@@ -274,13 +312,22 @@ fn ctrl_c_stops_the_turn_and_the_end_of_the_terminal_closes_the_session() {
     begun.end().1.must_end_with(143);
     // Both at once, and none of them in the other's way.
     let two = [Begun::new(&home), Begun::new(&home)];
-    assert_eq!(sessions(&home).iter().filter(|(_, state)| state == "running").count(), 2);
+    assert_eq!(
+        sessions(&home)
+            .iter()
+            .filter(|(_, state)| state == "running")
+            .count(),
+        2
+    );
     for one in two {
         kill_process(Pid::from_child(&one.child), Signal::INT).unwrap();
         one.end().1.must_end_with(130);
     }
     let all = sessions(&home);
-    assert!(all.len() == 4 && all.iter().all(|(_, state)| state == "closed"), "{all:?}");
+    assert!(
+        all.len() == 4 && all.iter().all(|(_, state)| state == "closed"),
+        "{all:?}"
+    );
     daemon.down();
 }
 
@@ -289,7 +336,9 @@ fn a_daemon_that_does_not_answer_is_not_waited_for() {
     let home = home();
     let daemon = Daemon::up(&home);
     daemon.signal(Signal::STOP);
-    runs(&home, &["run", "hello"]).must_end_with(0).must_say("it does not answer");
+    runs(&home, &["run", "hello"])
+        .must_end_with(0)
+        .must_say("it does not answer");
     daemon.signal(Signal::CONT);
     daemon.down();
 }
@@ -309,13 +358,24 @@ fn a_conversation_goes_on_after_a_second_ctrl_c_and_after_its_terminal() {
             143,
         ),
     ] {
-        let talk = format!("expect(\"› \")\nsend(\"wait on\\r\")\nexpect({:?})\n{leaves}", home.path());
+        let talk = format!(
+            "expect(\"› \")\nsend(\"wait on\\r\")\nexpect({:?})\n{leaves}",
+            home.path()
+        );
         let chat = ["chat", "--agent", "own"];
-        let mut person = Person::with(&home, &chat, &talk, &[("TRUNKLINE_STATE", state.to_str().unwrap())]);
+        let mut person = Person::with(
+            &home,
+            &chat,
+            &talk,
+            &[("TRUNKLINE_STATE", state.to_str().unwrap())],
+        );
         person.until_done().must_end_with(code);
     }
     let all = sessions(&home);
-    assert!(all.len() == 2 && all.iter().all(|(_, state)| state == "running"), "{all:?}");
+    assert!(
+        all.len() == 2 && all.iter().all(|(_, state)| state == "running"),
+        "{all:?}"
+    );
     daemon.down();
 }
 
@@ -324,9 +384,17 @@ fn a_conversation_without_a_terminal_shows_the_same() {
     let home = home();
     let daemon = Daemon::up(&home);
     let talk = |more: &[&str]| {
-        let mut child = at(&home, &[&["chat"], more].concat()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = at(&home, &[&["chat"], more].concat())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let said = "one\n/tool ls\n/usage\n/new\ntwo\n/quit\nthree\n";
-        child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(said.as_bytes())
+            .unwrap();
         let ran = Ran::of(child.wait_with_output().unwrap());
         ran.must_end_with(0).must_say("a new conversation");
         ran
@@ -334,7 +402,11 @@ fn a_conversation_without_a_terminal_shows_the_same() {
     let (there, here) = (talk(&[]), talk(&["--no-daemon"]));
     there.must_say(DAEMONS).must_say("goes on without you");
     assert_eq!(there.stdout, here.stdout);
-    assert_eq!(sessions(&home).len(), 2, "one before `/new`, and one behind it");
+    assert_eq!(
+        sessions(&home).len(),
+        2,
+        "one before `/new`, and one behind it"
+    );
     daemon.down();
 }
 
@@ -343,10 +415,22 @@ fn a_file_goes_along_and_one_comes_back() {
     let home = home();
     let daemon = Daemon::up(&home);
     home.file("notes.txt", "mine");
-    let ran = runs(&home, &["run", "--file", "notes.txt", "--save", "out", "/file report.txt"]);
+    let ran = runs(
+        &home,
+        &[
+            "run",
+            "--file",
+            "notes.txt",
+            "--save",
+            "out",
+            "/file report.txt",
+        ],
+    );
     ran.must_end_with(0).must_say(DAEMONS).must_say("saved as");
     assert!(home.path().join("out/report.txt").metadata().unwrap().len() > 0);
-    runs(&home, &["run", "--file", "nothing.txt", "hello"]).must_end_with(2).must_say("nothing.txt");
+    runs(&home, &["run", "--file", "nothing.txt", "hello"])
+        .must_end_with(2)
+        .must_say("nothing.txt");
     daemon.down();
 }
 
@@ -356,8 +440,12 @@ fn a_conversation_outlives_its_terminal_and_is_come_back_to() {
     let daemon = Daemon::up(&home);
     let state = home.path().join("state");
     let person = |arguments: &[&str], talk: &str| {
-        let mut person =
-            Person::with(&home, arguments, talk, &[("TRUNKLINE_STATE", state.to_str().unwrap())]);
+        let mut person = Person::with(
+            &home,
+            arguments,
+            talk,
+            &[("TRUNKLINE_STATE", state.to_str().unwrap())],
+        );
         person.until_done().must_end_with(0);
         person.seen
     };
@@ -369,7 +457,9 @@ fn a_conversation_outlives_its_terminal_and_is_come_back_to() {
     assert_eq!(state, "idle");
     let again = format!("trunkline chat --resume {id}");
     assert!(seen.contains(&again), "{seen}");
-    let sent = at(&home, &["sessions", "send", &id, "from elsewhere"]).output().unwrap();
+    let sent = at(&home, &["sessions", "send", &id, "from elsewhere"])
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8(sent.stdout).unwrap(), "from elsewhere\n");
     person(
         &["chat", "--resume", &id],
@@ -384,6 +474,8 @@ fn a_conversation_outlives_its_terminal_and_is_come_back_to() {
     assert_eq!(sessions(&home).len(), 1);
     daemon.down();
     // Without a daemon the commands have its journal themselves.
-    let sent = at(&home, &["sessions", "send", &id, "alone"]).output().unwrap();
+    let sent = at(&home, &["sessions", "send", &id, "alone"])
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8(sent.stdout).unwrap(), "alone\n");
 }

@@ -97,7 +97,12 @@ fn talk(home: &Home, command: &[&str], talk: &str) {
     Ran::of(ran).must_end_with(0);
 }
 
-const TOP: [&str; 4] = [env!("CARGO_BIN_EXE_trunkline"), "top", "--journal", "journal"];
+const TOP: [&str; 4] = [
+    env!("CARGO_BIN_EXE_trunkline"),
+    "top",
+    "--journal",
+    "journal",
+];
 
 /// A host that stays, and is killed with its test.
 struct Host(Serving);
@@ -143,15 +148,28 @@ fn what_there_is_now_is_printed_for_people_and_for_programs() {
     let host = serving(&home);
     let text = home.run(["top", "--journal", "journal", "--once"]);
     let text = &text.must_end_with(0).stdout;
-    for part in ["echo", "progressing", "fine: 1 turn runs", "s-one", "running", "Remember juniper"] {
+    for part in [
+        "echo",
+        "progressing",
+        "fine: 1 turn runs",
+        "s-one",
+        "running",
+        "Remember juniper",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let ran = home.run(["top", "--journal", "journal", "--once", "--json"]);
     let now: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
     let health = &now["agents"][0]["health"];
-    assert_eq!((&health["severity"], &health["turns"]), (&json!("ok"), &json!(1)));
+    assert_eq!(
+        (&health["severity"], &health["turns"]),
+        (&json!("ok"), &json!(1))
+    );
     let first = &now["sessions"][0];
-    assert_eq!((&first["id"], &first["state"]), (&json!("s-one"), &json!("running")));
+    assert_eq!(
+        (&first["id"], &first["state"]),
+        (&json!("s-one"), &json!("running"))
+    );
     assert_eq!(now["sessions"][1]["title"], "Remember juniper");
     end(host);
 }
@@ -160,7 +178,9 @@ fn what_there_is_now_is_printed_for_people_and_for_programs() {
 fn without_a_host_it_says_what_to_start() {
     let home = Home::new();
     let refused = home.run(["top", "--journal", "journal", "--once"]);
-    refused.must_end_with(2).must_say("no host has the journal journal");
+    refused
+        .must_end_with(2)
+        .must_say("no host has the journal journal");
     refused.must_say("`trunkline serve --journal journal`");
     let host = serving(&home);
     let piped = home.run(["top", "--journal", "journal"]);
@@ -205,7 +225,13 @@ fn it_waits_for_the_next_host_and_ends_by_a_signal() {
     let home = Home::new();
     let mut host = serving(&home);
     let (pid, next) = (host.0.child.id(), home.path().join("next"));
-    assert!(std::process::Command::new("mkfifo").arg(&next).status().unwrap().success());
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&next)
+            .status()
+            .unwrap()
+            .success()
+    );
     std::thread::scope(|scope| {
         let talking = scope.spawn(|| {
             let text = format!(

@@ -21,8 +21,12 @@ fn a_turn_is_logged_and_summed_up() {
     let log = std::fs::read_to_string(home.path().join(STATE).join("usage.jsonl")).unwrap();
     assert_eq!(log.lines().count(), 2, "{log}");
     assert!(!log.contains("hush"), "{log}");
-    let report: Value = serde_json::from_str(&home.run(["usage", "--json"]).must_end_with(0).stdout).unwrap();
-    assert_eq!((&report["total"]["turns"], &report["rows"][0]["agent"]), (&json!(2), &json!("echo")));
+    let report: Value =
+        serde_json::from_str(&home.run(["usage", "--json"]).must_end_with(0).stdout).unwrap();
+    assert_eq!(
+        (&report["total"]["turns"], &report["rows"][0]["agent"]),
+        (&json!(2), &json!("echo"))
+    );
     assert_eq!(report["total"]["cost_usd"], Value::Null);
 }
 
@@ -31,15 +35,30 @@ fn a_relays_turns_are_logged_and_a_demos_are_not() {
     let home = Home::new();
     let input = "{\"type\":\"session.start\",\"session_id\":\"a\"}\n\
         {\"type\":\"user.input\",\"session_id\":\"a\",\"content\":\"hi\"}\n";
-    let mut child = home.command(["serve"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = home
+        .command(["serve"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     std::io::Write::write_all(&mut stdin, input.as_bytes()).unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stdout));
     assert!(lines.any(|line| line.unwrap().contains("turn.complete")));
     drop(stdin);
     assert!(child.wait().unwrap().success());
-    home.run(["demo", "--sessions", "2", "--turns", "2", "--json"]).must_end_with(0);
-    home.run(["demo", "--sessions", "2", "--turns", "2", "--json", "--agent", "echo"]).must_end_with(0);
+    home.run(["demo", "--sessions", "2", "--turns", "2", "--json"])
+        .must_end_with(0);
+    home.run([
+        "demo",
+        "--sessions",
+        "2",
+        "--turns",
+        "2",
+        "--json",
+        "--agent",
+        "echo",
+    ])
+    .must_end_with(0);
     let log = std::fs::read_to_string(home.path().join(STATE).join("usage.jsonl")).unwrap();
     assert_eq!(log.lines().count(), 1, "{log}");
 }
@@ -52,14 +71,21 @@ fn a_configuration_turns_the_log_off_and_names_its_folder() {
         r#"{ "agents": [{ "id": "e", "profile": "echo" }], "runtime": { "usage_log": false, "state_dir": "here" } }"#,
     );
     home.run(["run", "x"]).must_end_with(0);
-    home.run(["usage"]).must_end_with(0).must_say("no turn is logged in ");
+    home.run(["usage"])
+        .must_end_with(0)
+        .must_say("no turn is logged in ");
     home.file(
         "trunkline.json",
         r#"{ "agents": [{ "id": "e", "profile": "echo" }], "runtime": { "state_dir": "here" } }"#,
     );
     home.run(["run", "x"]).must_end_with(0);
     assert!(home.path().join("here/usage.jsonl").exists());
-    assert!(home.run(["usage", "--by", "agent"]).must_end_with(0).stdout.contains("e "));
+    assert!(
+        home.run(["usage", "--by", "agent"])
+            .must_end_with(0)
+            .stdout
+            .contains("e ")
+    );
 }
 
 #[test]
@@ -80,7 +106,11 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
     ran.must_end_with(0)
         .must_say("1 lines of the usage log could not be read")
         .must_say("7 turns are missing");
-    let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    let rows: Vec<Vec<&str>> = ran
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
     assert_eq!(rows[0], ["model", "turns", "in", "cached", "out", "cost"]);
     assert_eq!(rows[1], ["big", "2", "20", "-", "4", "$1.5000"]);
     assert_eq!(rows[2], ["free", "1", "-", "-", "-", "-"]);
@@ -90,10 +120,18 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
     let ran = home.run(["usage", "--json", "--by", "day", "--since", "2026-03-02"]);
     let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
     assert_eq!(report["rows"].as_array().unwrap().len(), 1);
-    assert_eq!((&report["rows"][0]["day"], &report["total"]["turns"]), (&json!("2026-03-02"), &json!(2)));
-    assert_eq!((&report["bad_lines"], &report["dropped_turns"]), (&json!(1), &json!(7)));
+    assert_eq!(
+        (&report["rows"][0]["day"], &report["total"]["turns"]),
+        (&json!("2026-03-02"), &json!(2))
+    );
+    assert_eq!(
+        (&report["bad_lines"], &report["dropped_turns"]),
+        (&json!(1), &json!(7))
+    );
 
-    home.run(["usage", "--since", "yesterday"]).must_end_with(2).must_say("next:");
+    home.run(["usage", "--since", "yesterday"])
+        .must_end_with(2)
+        .must_say("next:");
     home.run(["usage", "--by", "colour"]).must_end_with(2);
 }
 
@@ -103,16 +141,21 @@ fn a_cost_is_estimated_by_built_in_prices_and_by_ones_own() {
         json!({ "time": "2026-03-01T10:00:00Z", "agent": "a", "session": session, "model": model,
                 "usage": { "input_tokens": 1_000_000, "output_tokens": 0 } })
     };
-    let home = home(&[turn("s-1", "gpt-5"), turn("s-1", "house"), turn("s-2", "gpt-5")]);
+    let home = home(&[
+        turn("s-1", "gpt-5"),
+        turn("s-1", "house"),
+        turn("s-2", "gpt-5"),
+    ]);
     let costs = |expected: [&str; 3]| {
         let ran = home.run(["usage", "--by", "session"]);
         let lines = ran.must_end_with(0).stdout.lines().skip(1);
-        let costs: Vec<_> = lines.map(|line| line.split_whitespace().last().unwrap().to_owned()).collect();
+        let costs: Vec<_> = lines
+            .map(|line| line.split_whitespace().last().unwrap().to_owned())
+            .collect();
         assert_eq!(costs, expected, "{}", ran.stdout);
     };
     costs(["~$1.2500+", "~$1.2500", "~$2.5000+"]);
-    let prices =
-        r#"{ "source": "us", "date": "2026-01-01", "models": { "house": { "input": 2, "output": 2 } } }"#;
+    let prices = r#"{ "source": "us", "date": "2026-01-01", "models": { "house": { "input": 2, "output": 2 } } }"#;
     home.file("prices.json", prices);
     home.file(
         "trunkline.json",
@@ -120,5 +163,8 @@ fn a_cost_is_estimated_by_built_in_prices_and_by_ones_own() {
     );
     costs(["~$3.2500", "~$1.2500", "~$4.5000"]);
     home.file("prices.json", r#"{ "source": "us" }"#);
-    home.run(["usage"]).must_end_with(2).must_say("prices.json").must_say("missing field `date`");
+    home.run(["usage"])
+        .must_end_with(2)
+        .must_say("prices.json")
+        .must_say("missing field `date`");
 }

@@ -43,12 +43,17 @@ for line in sys.stdin:
 /// Each record of a log.
 fn records(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The kinds of records, each once where it repeats, but for stderr.
 fn kinds(records: &[Value]) -> Vec<&str> {
-    let mut kinds: Vec<_> = records.iter().map(|record| record["ev"].as_str().unwrap()).collect();
+    let mut kinds: Vec<_> = records
+        .iter()
+        .map(|record| record["ev"].as_str().unwrap())
+        .collect();
     kinds.retain(|kind| *kind != "stderr");
     kinds.dedup();
     kinds
@@ -57,43 +62,96 @@ fn kinds(records: &[Value]) -> Vec<&str> {
 fn types(records: &[Value]) -> Vec<String> {
     let lines = records.iter().filter_map(|record| record["line"].as_str());
     let messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    messages.filter_map(|message| Some(message["type"].as_str()?.to_owned())).collect()
+    messages
+        .filter_map(|message| Some(message["type"].as_str()?.to_owned()))
+        .collect()
 }
 
 #[test]
 fn a_run_writes_every_line_between_the_host_and_its_adapter() {
     let home = Home::new();
-    let ran = home.run(["run", "--adapter", &python_echo(), "--wire-log", "wire.log", "hello"]);
+    let ran = home.run([
+        "run",
+        "--adapter",
+        &python_echo(),
+        "--wire-log",
+        "wire.log",
+        "hello",
+    ]);
     assert_eq!(ran.must_end_with(0).stdout, "hello\n");
     let path = home.path().join("wire.log");
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let records = records(&path);
     assert_eq!(kinds(&records).first(), Some(&"header"));
     assert_eq!(records[0]["complete"], true);
-    assert_eq!((&records[1]["ev"], &records[1]["agent"]), (&json!("started"), &json!("adapter")));
+    assert_eq!(
+        (&records[1]["ev"], &records[1]["agent"]),
+        (&json!("started"), &json!("adapter"))
+    );
     assert_eq!(records.last().unwrap()["ev"], "exited");
     let types = types(&records);
-    let at = |name: &str| types.iter().position(|kind| kind == name).unwrap_or_else(|| panic!("{types:?}"));
-    assert!(at("session.start") < at("user.input") && at("user.input") < at("turn.complete"), "{types:?}");
+    let at = |name: &str| {
+        types
+            .iter()
+            .position(|kind| kind == name)
+            .unwrap_or_else(|| panic!("{types:?}"))
+    };
+    assert!(
+        at("session.start") < at("user.input") && at("user.input") < at("turn.complete"),
+        "{types:?}"
+    );
     assert!(at("output") < at("turn.complete"));
-    let input =
-        records.iter().find(|record| record["line"].as_str().is_some_and(|line| line.contains("hello")));
-    assert!(input.unwrap()["line"].as_str().unwrap().ends_with('\n'), "a message of the host has its LF");
+    let input = records.iter().find(|record| {
+        record["line"]
+            .as_str()
+            .is_some_and(|line| line.contains("hello"))
+    });
+    assert!(
+        input.unwrap()["line"].as_str().unwrap().ends_with('\n'),
+        "a message of the host has its LF"
+    );
 }
 
 #[test]
 fn chat_serve_and_demo_write_one_too_and_a_configuration_asks_for_it() {
     let home = Home::new();
-    home.run_with_stdin(["chat", "--wire-log", "chat.log"], "hi\n").must_end_with(0);
-    let mut serve = home.command(["serve", "--wire-log", "serve.log"]).stdin(Stdio::piped()).spawn().unwrap();
+    home.run_with_stdin(["chat", "--wire-log", "chat.log"], "hi\n")
+        .must_end_with(0);
+    let mut serve = home
+        .command(["serve", "--wire-log", "serve.log"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     let (mut stdin, stdout) = (serve.stdin.take().unwrap(), serve.stdout.take().unwrap());
-    writeln!(stdin, "{}", json!({"type": "session.start", "session_id": "a"})).unwrap();
-    writeln!(stdin, "{}", json!({"type": "user.input", "session_id": "a", "content": "hi"})).unwrap();
+    writeln!(
+        stdin,
+        "{}",
+        json!({"type": "session.start", "session_id": "a"})
+    )
+    .unwrap();
+    writeln!(
+        stdin,
+        "{}",
+        json!({"type": "user.input", "session_id": "a", "content": "hi"})
+    )
+    .unwrap();
     let mut lines = BufReader::new(stdout).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("turn.complete")));
     drop(stdin);
     assert_eq!(serve.wait().unwrap().code(), Some(0));
-    home.run(["demo", "--sessions", "3", "--turns", "2", "--wire-log", "demo.log"]).must_end_with(0);
+    home.run([
+        "demo",
+        "--sessions",
+        "3",
+        "--turns",
+        "2",
+        "--wire-log",
+        "demo.log",
+    ])
+    .must_end_with(0);
     let config = json!({"agents": [{"id": "echo", "profile": "echo"}],
         "runtime": {"wire_log": "from-config.log", "wire_log_content": "head"}});
     home.file("trunkline.json", &config.to_string());
@@ -101,14 +159,23 @@ fn chat_serve_and_demo_write_one_too_and_a_configuration_asks_for_it() {
     for name in ["chat.log", "serve.log", "demo.log", "from-config.log"] {
         let records = records(&home.path().join(name));
         let types = types(&records);
-        assert!(types.iter().any(|kind| kind == "user.input"), "{name}: {types:?}");
+        assert!(
+            types.iter().any(|kind| kind == "user.input"),
+            "{name}: {types:?}"
+        );
         assert!(kinds(&records).contains(&"exited"), "{name}");
     }
     let text = fs::read_to_string(home.path().join("from-config.log")).unwrap();
-    assert!(!text.contains("private") && text.contains("\"content\":\"head\""), "{text}");
+    assert!(
+        !text.contains("private") && text.contains("\"content\":\"head\""),
+        "{text}"
+    );
     let ran = home.run(["agents"]);
     ran.must_end_with(0);
-    assert!(!home.path().join("from-config.log.1").exists(), "a command that runs no agent begins no log");
+    assert!(
+        !home.path().join("from-config.log.1").exists(),
+        "a command that runs no agent begins no log"
+    );
 }
 
 #[test]
@@ -116,15 +183,33 @@ fn what_a_session_is_given_in_secret_is_nowhere_in_the_log() {
     let home = Home::new();
     let adapter = home.file("teller.py", TELLER);
     let adapter = format!("python3 {}", adapter.display());
-    let arguments =
-        ["serve", "--adapter", &adapter, "--session-may", "env,mcp_servers", "--wire-log", "wire.log"];
-    let mut child = home.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let arguments = [
+        "serve",
+        "--adapter",
+        &adapter,
+        "--session-may",
+        "env,mcp_servers",
+        "--wire-log",
+        "wire.log",
+    ];
+    let mut child = home
+        .command(arguments)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let secrets = ["env-secret-0123456", "plain-value-345678", "header-secret-5678", "pin-secret-9abcdef"];
+    let secrets = [
+        "env-secret-0123456",
+        "plain-value-345678",
+        "header-secret-5678",
+        "pin-secret-9abcdef",
+    ];
     let mut say = |message: &Value| writeln!(stdin, "{message}").unwrap();
-    say(&json!({"type": "session.start", "session_id": "s", "protocol": 1,
+    say(
+        &json!({"type": "session.start", "session_id": "s", "protocol": 1,
         "extensions": ["options", "questions"], "env": {"API_TOKEN": secrets[0], "THING": secrets[1]},
-        "mcp_servers": {"m": {"url": "http://localhost", "headers": {"X-Key": secrets[2]}}}}));
+        "mcp_servers": {"m": {"url": "http://localhost", "headers": {"X-Key": secrets[2]}}}}),
+    );
     say(&json!({"type": "user.input", "session_id": "s", "content": "go"}));
     let mut answered = String::new();
     for line in BufReader::new(stdout).lines() {
@@ -141,7 +226,10 @@ fn what_a_session_is_given_in_secret_is_nowhere_in_the_log() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let text = fs::read_to_string(home.path().join("wire.log")).unwrap();
     for secret in secrets {
-        assert!(answered.contains(secret), "{secret} was answered: {answered}");
+        assert!(
+            answered.contains(secret),
+            "{secret} was answered: {answered}"
+        );
         assert!(!text.contains(secret), "{secret} is in {text}");
     }
     assert!(text.contains("[REDACTED:"), "{text}");
@@ -156,9 +244,14 @@ fn a_file_that_cannot_be_written_delays_no_turn_and_is_said() {
         "trap '' XFSZ; ulimit -f 1; exec '{program}' demo --sessions 5 --turns 20 --wire-log wire.log"
     );
     let mut command = Command::new("bash");
-    command.args(["-c", &limited]).current_dir(home.path()).env("HOME", home.path()).stdin(Stdio::null());
+    command
+        .args(["-c", &limited])
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .stdin(Stdio::null());
     let ran = Ran::of(command.output().unwrap());
-    ran.must_end_with(0).must_say("lines are missing from the wire log");
+    ran.must_end_with(0)
+        .must_say("lines are missing from the wire log");
     ran.must_say("File too large");
 }
 
@@ -167,9 +260,16 @@ fn what_is_no_log_is_left_alone_and_an_error_says_what_to_do() {
     let home = Home::new();
     home.file("notes.txt", "mine");
     let ran = home.run(["run", "--wire-log", "notes.txt", "hello"]);
-    ran.must_end_with(2).must_say("notes.txt is there and is not a wire log").must_say("name another file");
-    assert_eq!(fs::read_to_string(home.path().join("notes.txt")).unwrap(), "mine");
-    home.run(["run", "--wire-log", "nowhere/wire.log", "hello"]).must_end_with(2).must_say("No such file");
+    ran.must_end_with(2)
+        .must_say("notes.txt is there and is not a wire log")
+        .must_say("name another file");
+    assert_eq!(
+        fs::read_to_string(home.path().join("notes.txt")).unwrap(),
+        "mine"
+    );
+    home.run(["run", "--wire-log", "nowhere/wire.log", "hello"])
+        .must_end_with(2)
+        .must_say("No such file");
 }
 
 /// Says what is not a message, then answers.
@@ -191,7 +291,15 @@ fn show_prints_each_message_and_why_a_line_is_none() {
     let home = Home::new();
     let adapter = home.file("noisy.py", NOISY);
     let adapter = format!("python3 {}", adapter.display());
-    home.run(["run", "--adapter", &adapter, "--wire-log", "wire.log", "hello"]).must_end_with(0);
+    home.run([
+        "run",
+        "--adapter",
+        &adapter,
+        "--wire-log",
+        "wire.log",
+        "hello",
+    ])
+    .must_end_with(0);
     let shown = home.run(["wire", "show", "wire.log"]);
     let text = &shown.must_end_with(0).stdout;
     for part in [
@@ -204,12 +312,23 @@ fn show_prints_each_message_and_why_a_line_is_none() {
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
-    assert!(!text.contains('\u{1b}'), "no colours without a terminal, and none of the adapter's: {text}");
+    assert!(
+        !text.contains('\u{1b}'),
+        "no colours without a terminal, and none of the adapter's: {text}"
+    );
 
-    let printed = home.run(["wire", "show", "wire.log", "--json"]).json_lines();
-    let bogus = printed.iter().find(|line| line["message"]["type"] == "bogus").unwrap();
+    let printed = home
+        .run(["wire", "show", "wire.log", "--json"])
+        .json_lines();
+    let bogus = printed
+        .iter()
+        .find(|line| line["message"]["type"] == "bogus")
+        .unwrap();
     assert_eq!(bogus["not_understood"], "unknown type \"bogus\"");
-    let input = printed.iter().find(|line| line["message"]["type"] == "user.input").unwrap();
+    let input = printed
+        .iter()
+        .find(|line| line["message"]["type"] == "user.input")
+        .unwrap();
     assert!(input["time"].as_str().unwrap().ends_with('Z') && input["ev"] == "host");
     let session = input["session"].as_str().unwrap();
     let of_session = home.run(["wire", "show", "wire.log", "--session", session]);
@@ -221,16 +340,27 @@ fn show_prints_each_message_and_why_a_line_is_none() {
 #[test]
 fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     let home = Home::new();
-    let mut serve = home.command(["serve", "--wire-log", "wire.log"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut serve = home
+        .command(["serve", "--wire-log", "wire.log"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = serve.stdin.take().unwrap();
     let mut say = |message: Value| writeln!(stdin, "{message}").unwrap();
     say(json!({"type": "session.start", "session_id": "a"}));
     say(json!({"type": "user.input", "session_id": "a", "content": "first"}));
-    let mut lines = BufReader::new(serve.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(serve.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     assert!(lines.any(|line| line.contains("turn.complete")));
     let path = home.path().join("wire.log");
-    let mut follow = home.command(["wire", "show", "wire.log", "--follow", "--json"]).spawn().unwrap();
-    let mut followed = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut follow = home
+        .command(["wire", "show", "wire.log", "--follow", "--json"])
+        .spawn()
+        .unwrap();
+    let mut followed = BufReader::new(follow.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     assert!(followed.any(|line| line.contains("turn.complete")));
     say(json!({"type": "user.input", "session_id": "a", "content": "second"}));
     assert!(followed.any(|line| line.contains("second")), "it goes on");
@@ -238,8 +368,12 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     serve.kill().unwrap();
     serve.wait().unwrap();
     // A new log begins in its place.
-    home.run(["run", "--wire-log", "wire.log", "third"]).must_end_with(0);
-    assert!(followed.any(|line| line.contains("third")), "into the next file, too");
+    home.run(["run", "--wire-log", "wire.log", "third"])
+        .must_end_with(0);
+    assert!(
+        followed.any(|line| line.contains("third")),
+        "into the next file, too"
+    );
     follow.kill().unwrap();
     follow.wait().unwrap();
 
@@ -249,9 +383,18 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     let whole = fs::read(&killed).unwrap();
     fs::write(&killed, &whole[..whole.len() - 9]).unwrap();
     let shown = home.run(["wire", "show", "wire.log.1"]);
-    assert!(shown.must_end_with(0).stdout.contains("is not a record: it is cut"), "{}", shown.stdout);
+    assert!(
+        shown
+            .must_end_with(0)
+            .stdout
+            .contains("is not a record: it is cut"),
+        "{}",
+        shown.stdout
+    );
     assert!(path.exists());
-    home.run(["wire", "show", "nowhere"]).must_end_with(2).must_say("nowhere");
+    home.run(["wire", "show", "nowhere"])
+        .must_end_with(2)
+        .must_say("nowhere");
 }
 
 #[test]
@@ -265,12 +408,16 @@ fn a_replay_against_the_same_adapter_shows_no_difference_and_against_another_wha
         .unwrap();
     let mut stdin = serve.stdin.take().unwrap();
     let mut say = |message: Value| writeln!(stdin, "{message}").unwrap();
-    let mut lines = BufReader::new(serve.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(serve.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     for session in ["a", "b"] {
         say(json!({"type": "session.start", "session_id": session}));
         say(json!({"type": "user.input", "session_id": session, "content": "/tool ls"}));
         // The id of the request is another one each time.
-        let request = lines.find(|line| line.contains("permission.request")).unwrap();
+        let request = lines
+            .find(|line| line.contains("permission.request"))
+            .unwrap();
         let request: Value = serde_json::from_str(&request).unwrap();
         say(
             json!({"type": "permission.response", "session_id": session, "request_id": request["request_id"],
@@ -284,29 +431,58 @@ fn a_replay_against_the_same_adapter_shows_no_difference_and_against_another_wha
     assert_eq!(serve.wait().unwrap().code(), Some(0));
 
     let replay = |file: &str, more: &[&str], adapter: &[&str]| {
-        let arguments = ["wire", "replay", file].into_iter().chain(more.iter().copied()).chain(["--"]);
+        let arguments = ["wire", "replay", file]
+            .into_iter()
+            .chain(more.iter().copied())
+            .chain(["--"]);
         home.run(arguments.chain(adapter.iter().copied()))
     };
     let words = shell_words::split(&echo).unwrap();
     let same: Vec<&str> = words.iter().map(String::as_str).collect();
     let ran = replay("wire.log", &[], &same);
-    assert!(ran.must_end_with(0).stdout.starts_with("the same: "), "{}", ran.stdout);
+    assert!(
+        ran.must_end_with(0).stdout.starts_with("the same: "),
+        "{}",
+        ran.stdout
+    );
 
-    let ran = replay("wire.log", &["--deadline", "0.2"], &["sh", "-c", "cat >/dev/null"]);
-    assert!(ran.must_end_with(1).stdout.contains("is missing\n  then  {"), "{}", ran.stdout);
+    let ran = replay(
+        "wire.log",
+        &["--deadline", "0.2"],
+        &["sh", "-c", "cat >/dev/null"],
+    );
+    assert!(
+        ran.must_end_with(1)
+            .stdout
+            .contains("is missing\n  then  {"),
+        "{}",
+        ran.stdout
+    );
     replay("wire.log", &[], &["/nowhere/adapter"]).must_end_with(3);
 
     // With one line cut, that session is left out.
     let path = home.path().join("wire.log");
     let mut records = records(&path);
-    let cut = records.iter_mut().find(|it| it["ev"] == "host" && it["session"].is_string()).unwrap();
+    let cut = records
+        .iter_mut()
+        .find(|it| it["ev"] == "host" && it["session"].is_string())
+        .unwrap();
     let session = cut["session"].as_str().unwrap().to_owned();
     cut["omitted"] = json!(7);
     let text: String = records.iter().map(|record| format!("{record}\n")).collect();
     home.file("cut.log", &text);
-    replay("cut.log", &[], &same).must_end_with(2).must_say("incomplete").must_say("--partial");
+    replay("cut.log", &[], &same)
+        .must_end_with(2)
+        .must_say("incomplete")
+        .must_say("--partial");
     let ran = replay("cut.log", &["--partial"], &same);
-    assert!(ran.must_end_with(0).stdout.contains("1 session was left out"), "{session}: {}", ran.stdout);
+    assert!(
+        ran.must_end_with(0)
+            .stdout
+            .contains("1 session was left out"),
+        "{session}: {}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -314,14 +490,28 @@ fn chat_with_debug_shows_a_line_that_is_not_understood_and_why() {
     let home = Home::new();
     let adapter = home.file("noisy.py", NOISY);
     let adapter = format!("python3 {}", adapter.display());
-    let arguments = ["chat", "--adapter", &adapter, "--debug", "--wire-log", "wire.log"];
+    let arguments = [
+        "chat",
+        "--adapter",
+        &adapter,
+        "--debug",
+        "--wire-log",
+        "wire.log",
+    ];
     let ran = home.run_with_stdin(arguments, "hello\n");
-    ran.must_end_with(0).must_say("not understood: not a JSON object").must_say("loading");
-    ran.must_say("not understood: unknown type").must_say("careful");
+    ran.must_end_with(0)
+        .must_say("not understood: not a JSON object")
+        .must_say("loading");
+    ran.must_say("not understood: unknown type")
+        .must_say("careful");
     assert!(
         types(&records(&home.path().join("wire.log"))).contains(&"bogus".to_owned()),
         "the log has it, too"
     );
     let calm = home.run_with_stdin(["chat", "--adapter", &adapter], "hello\n");
-    assert!(!calm.must_end_with(0).stderr.contains("loading"), "{}", calm.stderr);
+    assert!(
+        !calm.must_end_with(0).stderr.contains("loading"),
+        "{}",
+        calm.stderr
+    );
 }

@@ -11,7 +11,10 @@ use trunkline_host::{Cause, Host, HostBuilder, SessionOptions, Turn};
 use super::TRUNKLINE;
 
 pub(crate) const HOLDER: &str = "TRUNKLINE_TEST_HOLDER";
-const STAMPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../process/tests/deadlines/stamps.py");
+const STAMPS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../process/tests/deadlines/stamps.py"
+);
 
 /// By which its first adapters live: long enough for a busy machine to start them.
 const FIRST: Duration = Duration::from_secs(8);
@@ -35,7 +38,11 @@ async fn host() {
             "start" | "nest" => {
                 // An agent of its own for each: those that come later have the deadline, too.
                 let id = format!("agent-{}", agents.len());
-                agents.push(if word == "start" { adapter(&id, of) } else { wrapped(&id, of) });
+                agents.push(if word == "start" {
+                    adapter(&id, of)
+                } else {
+                    wrapped(&id, of)
+                });
                 host.reconfigure(builder(&agents)).unwrap();
                 let session = host.open(&id, SessionOptions::default()).unwrap();
                 let turn = session.send("begin").unwrap();
@@ -61,7 +68,10 @@ async fn host() {
             "pass" => {
                 for (turn, _session) in turns.drain(..) {
                     let end = turn.end().await;
-                    assert_eq!((end.cause, end.exit.unwrap().signal), (Cause::ProcessExit, Some(9)));
+                    assert_eq!(
+                        (end.cause, end.exit.unwrap().signal),
+                        (Cause::ProcessExit, Some(9))
+                    );
                 }
                 deadline.until().as_nanos().to_string()
             }
@@ -72,7 +82,9 @@ async fn host() {
 }
 
 fn builder(agents: &[AgentConfig]) -> HostBuilder {
-    let builder = Host::builder().profile_command([TRUNKLINE, "adapter"]).state_dir(std::env::temp_dir());
+    let builder = Host::builder()
+        .profile_command([TRUNKLINE, "adapter"])
+        .state_dir(std::env::temp_dir());
     agents.iter().cloned().fold(builder, HostBuilder::agent)
 }
 
@@ -94,11 +106,18 @@ async fn an_agent_that_only_a_group_contains_is_refused_and_says_what_to_set() {
     let mut agent = AgentConfig::external("loose", Command::new("cat"));
     agent.containment = Containment::Group;
     let deadline = Deadline::new(BootInstant::now() + Duration::from_secs(600));
-    let host = Host::builder().agent(agent).deadline(deadline).build().unwrap();
+    let host = Host::builder()
+        .agent(agent)
+        .deadline(deadline)
+        .build()
+        .unwrap();
     let session = host.open("loose", SessionOptions::default()).unwrap();
     let end = session.send("begin").unwrap().end().await;
     let why = end.error.unwrap().message.unwrap();
     assert_eq!(end.cause, Cause::StartFailed);
-    assert!(why.contains("a deadline is kept by an init") && why.contains("choose `auto`"), "{why}");
+    assert!(
+        why.contains("a deadline is kept by an init") && why.contains("choose `auto`"),
+        "{why}"
+    );
     host.shutdown().await;
 }

@@ -26,10 +26,19 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
     let option = |name: &str, default: u64| {
-        let at = args.iter().position(|arg| arg.strip_prefix("--") == Some(name));
-        at.map_or(default, |at| args[at + 1].parse().expect("a number is behind each option"))
+        let at = args
+            .iter()
+            .position(|arg| arg.strip_prefix("--") == Some(name));
+        at.map_or(default, |at| {
+            args[at + 1]
+                .parse()
+                .expect("a number is behind each option")
+        })
     };
     let is_asked = |what: &str| match args.first().filter(|first| !first.starts_with("--")) {
         Some(first) => first == what,
@@ -46,7 +55,11 @@ fn main() {
             simulate(scale);
         }
     }
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     if is_asked("rates") {
         runtime.block_on(measured::rates());
     }

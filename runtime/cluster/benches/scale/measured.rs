@@ -65,12 +65,23 @@ fn row(number: u64) -> (String, SessionRow) {
 /// What the kernel says of the server's process: seconds of a core, and bytes.
 fn used(server: &Server) -> (f64, u64) {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
     // A hundred ticks a second, on every Linux.
     let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
     let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    (ticks / 100.0, line.trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    (
+        ticks / 100.0,
+        line.trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024,
+    )
 }
 
 fn mib(bytes: u64) -> f64 {
@@ -83,8 +94,12 @@ fn sent() -> (f64, f64) {
     stream.write_all(b"GET /varz HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let said: serde_json::Value = serde_json::from_str(&answer[answer.find('{').unwrap()..]).unwrap();
-    (said["out_msgs"].as_f64().unwrap(), said["out_bytes"].as_f64().unwrap())
+    let said: serde_json::Value =
+        serde_json::from_str(&answer[answer.find('{').unwrap()..]).unwrap();
+    (
+        said["out_msgs"].as_f64().unwrap(),
+        said["out_bytes"].as_f64().unwrap(),
+    )
 }
 
 fn sorted(mut times: Vec<f64>) -> Vec<f64> {
@@ -138,7 +153,11 @@ pub(crate) async fn rates() {
         let first = next;
         flood(&server, "put", in_flight, |number| {
             let ((key, row), nats) = (row(first + number), of(number));
-            async move { nats.put(Space::Sessions, &key, 0, row.to_bytes()).await.is_ok() }
+            async move {
+                nats.put(Space::Sessions, &key, 0, row.to_bytes())
+                    .await
+                    .is_ok()
+            }
         })
         .await;
         next += 10_000_000;
@@ -154,8 +173,18 @@ pub(crate) async fn rates() {
     }
     for in_flight in [1, 8, 64, 512] {
         flood(&server, "list of 1,000", in_flight, |number| {
-            let (prefix, nats) = (SessionRow::index(&rows::name(FIRST as usize / OF_A_HOST + number as usize % 100), ""), of(number));
-            async move { nats.list(Space::Sessions, &prefix).await.is_ok_and(|found| found.len() == OF_A_HOST) }
+            let (prefix, nats) = (
+                SessionRow::index(
+                    &rows::name(FIRST as usize / OF_A_HOST + number as usize % 100),
+                    "",
+                ),
+                of(number),
+            );
+            async move {
+                nats.list(Space::Sessions, &prefix)
+                    .await
+                    .is_ok_and(|found| found.len() == OF_A_HOST)
+            }
         })
         .await;
     }
@@ -167,15 +196,29 @@ async fn fill(all: &[Nats], first: u64, count: u64, batches: u64) {
         let nats = all[number as usize % CONNECTIONS].clone();
         tokio::spawn(async move {
             let (key, row) = row(number);
-            nats.put(Space::Sessions, &SessionRow::index(&row.host, &key), 0, INDEXED.into()).await.unwrap();
-            nats.put(Space::Sessions, &key, 0, row.to_bytes()).await.unwrap();
+            nats.put(
+                Space::Sessions,
+                &SessionRow::index(&row.host, &key),
+                0,
+                INDEXED.into(),
+            )
+            .await
+            .unwrap();
+            nats.put(Space::Sessions, &key, 0, row.to_bytes())
+                .await
+                .unwrap();
             let mut last = 0;
             for _ in 0..batches {
-                last = nats.put(Space::Journal, &key, last, rows::message(&row.id, 1)).await.unwrap();
+                last = nats
+                    .put(Space::Journal, &key, last, rows::message(&row.id, 1))
+                    .await
+                    .unwrap();
             }
         })
     });
-    kept.buffer_unordered(1024).for_each(|kept| async { kept.unwrap() }).await;
+    kept.buffer_unordered(1024)
+        .for_each(|kept| async { kept.unwrap() })
+        .await;
 }
 
 /// What is kept under the key by which a session is found.
@@ -237,7 +280,10 @@ async fn watch(count: usize) {
             loop {
                 renewals[number].seen.store(0, Ordering::Relaxed);
                 renewals[number].sent.store(clock(), Ordering::Relaxed);
-                last = nats.put(Space::Hosts, &row.host, last, row.to_bytes()).await.unwrap();
+                last = nats
+                    .put(Space::Hosts, &row.host, last, row.to_bytes())
+                    .await
+                    .unwrap();
                 row.beat += 1;
                 sleep(EVERY).await;
             }
@@ -265,7 +311,10 @@ async fn watch(count: usize) {
 }
 
 fn size_of(folder: &Path) -> u64 {
-    let inside = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap());
+    let inside = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap());
     inside
         .map(|entry| match entry.metadata() {
             Ok(known) if known.is_dir() => size_of(&entry.path()),
@@ -293,17 +342,32 @@ pub(crate) async fn memory(sessions: u64) {
     say(&server, "empty", Duration::ZERO);
     let begun = Instant::now();
     fill(&all, 0, sessions, 3).await;
-    say(&server, &format!("{sessions} sessions with 3 batches"), begun.elapsed());
+    say(
+        &server,
+        &format!("{sessions} sessions with 3 batches"),
+        begun.elapsed(),
+    );
     drop(all);
     sleep(Duration::from_secs(30)).await;
     say(&server, "30 s later", Duration::ZERO);
-    for (signal, what) in [("TERM", "ended in order, and back"), ("KILL", "killed, and back")] {
-        Command::new("kill").args(["-s", signal, &server.child.id().to_string()]).status().unwrap();
+    for (signal, what) in [
+        ("TERM", "ended in order, and back"),
+        ("KILL", "killed, and back"),
+    ] {
+        Command::new("kill")
+            .args(["-s", signal, &server.child.id().to_string()])
+            .status()
+            .unwrap();
         server.child.wait().unwrap();
         let begun = Instant::now();
         server = Server::within(server.folder.clone(), &ARGS).unwrap();
         let nats = connect(&server, "c").await;
-        assert!(nats.last(Space::Journal, &row(sessions - 1).0).await.unwrap().is_some());
+        assert!(
+            nats.last(Space::Journal, &row(sessions - 1).0)
+                .await
+                .unwrap()
+                .is_some()
+        );
         let took = begun.elapsed();
         say(&server, what, took);
         sleep(Duration::from_secs(15)).await;

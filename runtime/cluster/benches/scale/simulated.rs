@@ -10,8 +10,12 @@ const LATE: Duration = Duration::from_secs(600);
 /// A part of it, by its name.
 type Row = (&'static str, fn(Scale));
 
-pub(crate) const ROWS: [Row; 4] =
-    [("spread", spreads), ("traffic", renewals), ("deaths", dies), ("outage", is_away)];
+pub(crate) const ROWS: [Row; 4] = [
+    ("spread", spreads),
+    ("traffic", renewals),
+    ("deaths", dies),
+    ("outage", is_away),
+];
 
 fn line(what: &str, spread: &Spread) {
     println!(
@@ -33,11 +37,17 @@ fn load(load: &Load) {
 }
 
 fn head(scale: Scale, what: &str) {
-    println!("{} hosts, {} sessions, lease of {:?}: {what}", scale.hosts, scale.sessions, scale.ttl);
+    println!(
+        "{} hosts, {} sessions, lease of {:?}: {what}",
+        scale.hosts, scale.sessions, scale.ttl
+    );
 }
 
 fn spreads(scale: Scale) {
-    head(scale, "sessions of a host, each placed by what is known of the others");
+    head(
+        scale,
+        "sessions of a host, each placed by what is known of the others",
+    );
     // Of those that each host gets, so many come between two of its renewals.
     let rates = [None, Some(0.01), Some(0.1), Some(1.0)];
     let a_second = |part: f64| part * scale.sessions as f64 / scale.terms().every().as_secs_f64();
@@ -71,18 +81,33 @@ fn renewals(scale: Scale) {
 
 fn dies(scale: Scale) {
     let healed = deaths(scale, LATE);
-    head(scale, &format!("a tenth of the hosts dies, with {} sessions", healed.sessions));
+    head(
+        scale,
+        &format!(
+            "a tenth of the hosts dies, with {} sessions",
+            healed.sessions
+        ),
+    );
     line("seconds until one has an owner", &healed.after);
     line("of that, behind the end of the lease", &healed.after_lease);
     line("sessions that a survivor took", &healed.shares);
-    println!("  served twice {}, by none {}", healed.twice, healed.unserved);
+    println!(
+        "  served twice {}, by none {}",
+        healed.twice, healed.unserved
+    );
     load(&healed.server);
 }
 
 fn is_away(scale: Scale) {
     let returned = outage(scale, Duration::from_secs(60), LATE);
     head(scale, "the server is away for a minute");
-    line("seconds from its return until one is served", &returned.after);
-    println!("  served twice {}, by none {}", returned.twice, returned.unserved);
+    line(
+        "seconds from its return until one is served",
+        &returned.after,
+    );
+    println!(
+        "  served twice {}, by none {}",
+        returned.twice, returned.unserved
+    );
     load(&returned.server);
 }

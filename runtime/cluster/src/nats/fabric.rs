@@ -27,7 +27,11 @@ impl Nats {
             })
         });
         let topic = message.subject.get(around..).unwrap_or_default().to_owned();
-        Letter { topic, payload: message.payload, reply }
+        Letter {
+            topic,
+            payload: message.payload,
+            reply,
+        }
     }
 }
 
@@ -38,7 +42,10 @@ impl Fabric for Nats {
         Box::pin(async move {
             let around = all.len() - 1;
             let mut letters = client.subscribe(all).await.map_err(io::Error::other)?;
-            client.publish(hello.clone(), Bytes::new()).await.map_err(io::Error::other)?;
+            client
+                .publish(hello.clone(), Bytes::new())
+                .await
+                .map_err(io::Error::other)?;
             let heard = async {
                 while let Some(message) = letters.next().await {
                     if *message.subject == *hello {
@@ -48,7 +55,10 @@ impl Fabric for Nats {
                 false
             };
             if !timeout(ANSWER, heard).await.unwrap_or(false) {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not pass on letters"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the server does not pass on letters",
+                ));
             }
             let (letters_in, inbox) = mpsc::channel(WAITING);
             tokio::spawn(async move {
@@ -63,9 +73,19 @@ impl Fabric for Nats {
         })
     }
 
-    fn send(&self, to: &Address, topic: &str, payload: Bytes) -> BoxFuture<'static, io::Result<()>> {
+    fn send(
+        &self,
+        to: &Address,
+        topic: &str,
+        payload: Bytes,
+    ) -> BoxFuture<'static, io::Result<()>> {
         let (client, subject) = (self.client.clone(), self.subject(to, topic));
-        Box::pin(async move { client.publish(subject, payload).await.map_err(io::Error::other) })
+        Box::pin(async move {
+            client
+                .publish(subject, payload)
+                .await
+                .map_err(io::Error::other)
+        })
     }
 
     fn request(

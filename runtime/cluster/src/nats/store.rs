@@ -93,7 +93,11 @@ impl Nats {
                 num_replicas: replicas,
                 ..kv::Config::default()
             };
-            let made = match self.context.create_key_value(config(replicas.unwrap_or(3))).await {
+            let made = match self
+                .context
+                .create_key_value(config(replicas.unwrap_or(3)))
+                .await
+            {
                 Err(error) if replicas.is_none() && is_alone(&error) => {
                     self.context.create_key_value(config(1)).await
                 }
@@ -103,7 +107,10 @@ impl Nats {
             if let Err(error) = made
                 && self.context.get_key_value(&bucket).await.is_err()
             {
-                return Err(ConnectError::Make { name: bucket, why: error.to_string() });
+                return Err(ConnectError::Make {
+                    name: bucket,
+                    why: error.to_string(),
+                });
             }
         }
         self.make_stream(Space::Journal, 0, replicas).await?;
@@ -140,19 +147,30 @@ impl Nats {
             duplicate_window: Duration::from_secs(120),
             ..stream::Config::default()
         };
-        let made = match self.context.get_or_create_stream(config(replicas.unwrap_or(3))).await {
+        let made = match self
+            .context
+            .get_or_create_stream(config(replicas.unwrap_or(3)))
+            .await
+        {
             Err(error) if replicas.is_none() && is_alone(&error) => {
                 self.context.get_or_create_stream(config(1)).await
             }
             made => made,
         };
-        made.map(drop).map_err(|error| ConnectError::Make { name, why: error.to_string() })
+        made.map(drop).map_err(|error| ConnectError::Make {
+            name,
+            why: error.to_string(),
+        })
     }
 
     /// What there is in a space, and what comes: ends soon after the server does that gives it, which an ordered consumer of
     /// the client notices after ten seconds.
     async fn follow(&self, space: Space) -> Result<push::Messages, String> {
-        let stream = self.context.get_stream_no_info(self.stream(space)).await.map_err(|e| e.to_string())?;
+        let stream = self
+            .context
+            .get_stream_no_info(self.stream(space))
+            .await
+            .map_err(|e| e.to_string())?;
         let config = push::Config {
             deliver_subject: self.client.new_inbox(),
             filter_subject: format!("{}>", self.around(space)),
@@ -163,7 +181,10 @@ impl Nats {
             num_replicas: 1,
             ..push::Config::default()
         };
-        let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+        let consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(|error| error.to_string())?;
         consumer.messages().await.map_err(|error| error.to_string())
     }
 
@@ -172,16 +193,26 @@ impl Nats {
         space: Space,
         prefix: &str,
     ) -> Result<(jetstream::consumer::push::Ordered, u64), String> {
-        let stream = self.context.get_stream_no_info(self.stream(space)).await.map_err(|e| e.to_string())?;
+        let stream = self
+            .context
+            .get_stream_no_info(self.stream(space))
+            .await
+            .map_err(|e| e.to_string())?;
         let config = OrderedConfig {
             deliver_subject: self.client.new_inbox(),
             filter_subject: format!("{}{prefix}>", self.around(space)),
             deliver_policy: DeliverPolicy::LastPerSubject,
             ..OrderedConfig::default()
         };
-        let consumer = stream.create_consumer(config).await.map_err(|error| error.to_string())?;
+        let consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(|error| error.to_string())?;
         let pending = consumer.cached_info().num_pending;
-        let messages = consumer.messages().await.map_err(|error| error.to_string())?;
+        let messages = consumer
+            .messages()
+            .await
+            .map_err(|error| error.to_string())?;
         Ok((messages, pending))
     }
 }
@@ -191,7 +222,11 @@ fn is_alone(error: &dyn std::error::Error) -> bool {
     let mut source = Some(error);
     while let Some(error) = source {
         let text = error.to_string();
-        if [ALONE, FEW].iter().any(|code| text.contains(&code.to_string())) || text.contains("replicas > 1") {
+        if [ALONE, FEW]
+            .iter()
+            .any(|code| text.contains(&code.to_string()))
+            || text.contains("replicas > 1")
+        {
             return true;
         }
         source = error.source();
@@ -200,16 +235,34 @@ fn is_alone(error: &dyn std::error::Error) -> bool {
 }
 
 fn is_full(error: &dyn std::error::Error) -> bool {
-    let error = error.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
+    let error = error
+        .source()
+        .and_then(|source| source.downcast_ref::<jetstream::Error>());
     error.is_some_and(|error| FULL.contains(&error.error_code()))
 }
 
 fn change(message: &jetstream::Message, around: usize) -> Option<(Change, u64)> {
     let info = message.info().ok()?;
-    let is_gone = message.headers.as_ref().is_some_and(|headers| headers.get(OPERATION).is_some());
-    let bytes = if is_gone { Bytes::new() } else { message.payload.clone() };
+    let is_gone = message
+        .headers
+        .as_ref()
+        .is_some_and(|headers| headers.get(OPERATION).is_some());
+    let bytes = if is_gone {
+        Bytes::new()
+    } else {
+        message.payload.clone()
+    };
     let key = message.subject.get(around..)?.to_owned();
-    Some((Change { key, kept: Kept { number: info.stream_sequence, bytes } }, info.pending))
+    Some((
+        Change {
+            key,
+            kept: Kept {
+                number: info.stream_sequence,
+                bytes,
+            },
+        },
+        info.pending,
+    ))
 }
 
 impl Store for Nats {
@@ -223,7 +276,10 @@ impl Store for Nats {
         let (context, subject) = (self.context.clone(), format!("{}{key}", self.around(space)));
         Box::pin(async move {
             let mut headers = HeaderMap::new();
-            headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(last));
+            headers.insert(
+                async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+                HeaderValue::from(last),
+            );
             if bytes.is_empty() {
                 headers.insert(OPERATION, "DEL");
             }
@@ -249,13 +305,23 @@ impl Store for Nats {
         let (context, name) = (self.context.clone(), self.stream(space));
         let subject = format!("{}{key}", self.around(space));
         Box::pin(async move {
-            let stream = context.get_stream_no_info(name).await.map_err(|error| error.to_string())?;
+            let stream = context
+                .get_stream_no_info(name)
+                .await
+                .map_err(|error| error.to_string())?;
             // The leader's answer: that of another server may be old.
             match stream.get_last_raw_message_by_subject(&subject).await {
                 Ok(message) => {
                     let is_gone = message.headers.get(OPERATION).is_some();
-                    let bytes = if is_gone { Bytes::new() } else { message.payload };
-                    Ok(Some(Kept { number: message.sequence, bytes }))
+                    let bytes = if is_gone {
+                        Bytes::new()
+                    } else {
+                        message.payload
+                    };
+                    Ok(Some(Kept {
+                        number: message.sequence,
+                        bytes,
+                    }))
                 }
                 Err(error) => match error.kind() {
                     LastRawMessageErrorKind::NoMessageFound => Ok(None),
@@ -265,18 +331,29 @@ impl Store for Nats {
         })
     }
 
-    fn read(&self, space: Space, key: &str, behind: u64) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
+    fn read(
+        &self,
+        space: Space,
+        key: &str,
+        behind: u64,
+    ) -> BoxFuture<'static, Result<Vec<Kept>, String>> {
         let client = self.client.clone();
         let ask = format!("$JS.API.DIRECT.GET.{}", self.stream(space));
         let subject = format!("{}{key}", self.around(space));
         Box::pin(async move {
             let inbox = client.new_inbox();
-            let mut answers = client.subscribe(inbox.clone()).await.map_err(|error| error.to_string())?;
+            let mut answers = client
+                .subscribe(inbox.clone())
+                .await
+                .map_err(|error| error.to_string())?;
             let asked = json!({
                 "seq": behind + 1, "next_by_subj": subject, "batch": SLICE, "max_bytes": SLICE_BYTES,
             });
             let asked = Bytes::from(asked.to_string());
-            client.publish_with_reply(ask, inbox, asked).await.map_err(|error| error.to_string())?;
+            client
+                .publish_with_reply(ask, inbox, asked)
+                .await
+                .map_err(|error| error.to_string())?;
             let mut read = Vec::new();
             loop {
                 let answer = timeout(ANSWER, answers.next()).await;
@@ -295,7 +372,10 @@ impl Store for Nats {
                     .and_then(|headers| headers.get("Nats-Sequence"))
                     .and_then(|number| number.as_str().parse().ok())
                     .ok_or_else(|| "the server's answer has no number".to_owned())?;
-                read.push(Kept { number, bytes: message.payload });
+                read.push(Kept {
+                    number,
+                    bytes: message.payload,
+                });
             }
         })
     }
@@ -305,8 +385,16 @@ impl Store for Nats {
         let further = if space == Space::Files { ".>" } else { "" };
         let subject = format!("{}{session}{further}", self.around(space));
         Box::pin(async move {
-            let stream = context.get_stream_no_info(name).await.map_err(|error| error.to_string())?;
-            stream.purge().filter(subject).await.map(drop).map_err(|error| error.to_string())
+            let stream = context
+                .get_stream_no_info(name)
+                .await
+                .map_err(|error| error.to_string())?;
+            stream
+                .purge()
+                .filter(subject)
+                .await
+                .map(drop)
+                .map_err(|error| error.to_string())
         })
     }
 
@@ -322,7 +410,9 @@ impl Store for Nats {
                     .map_err(|_| "the server does not answer".to_owned())?
                     .ok_or_else(|| "the connection has ended".to_owned())?
                     .map_err(|error| error.to_string())?;
-                let Some((change, pending)) = change(&message, around) else { continue };
+                let Some((change, pending)) = change(&message, around) else {
+                    continue;
+                };
                 left = pending;
                 if !change.kept.bytes.is_empty() {
                     found.push(change);
@@ -348,7 +438,9 @@ impl Store for Nats {
                         return;
                     }
                     last = sequence;
-                    let Some((change, _)) = change(&message, around) else { continue };
+                    let Some((change, _)) = change(&message, around) else {
+                        continue;
+                    };
                     if changes.send(change).await.is_err() {
                         return;
                     }
@@ -364,7 +456,10 @@ impl Store for Nats {
             match context.get_stream(name).await {
                 Ok(stream) => {
                     let info = stream.cached_info();
-                    Ok(Some(Extent { made: info.created.to_string(), last: info.state.last_sequence }))
+                    Ok(Some(Extent {
+                        made: info.created.to_string(),
+                        last: info.state.last_sequence,
+                    }))
                 }
                 Err(error) => match error.kind() {
                     GetStreamErrorKind::JetStream(error)

@@ -11,7 +11,9 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep},
 };
-use trunkline_protocol::{Envelope, HostBody, HostMessage, SessionAttach, SessionId, Stop, StopReason};
+use trunkline_protocol::{
+    Envelope, HostBody, HostMessage, SessionAttach, SessionId, Stop, StopReason,
+};
 use trunkline_sessions::Sessions;
 
 use super::{Node, Shared, letters::Answer};
@@ -47,8 +49,8 @@ impl Shared {
     /// When that was asked too often.
     pub(super) fn begin_drain(self: &Arc<Self>, deadline: Duration) -> Result<(), String> {
         let turn = self.drains.clone().try_acquire_owned();
-        let turn =
-            turn.map_err(|_| "this host drains already, and hears of no further deadline".to_owned())?;
+        let turn = turn
+            .map_err(|_| "this host drains already, and hears of no further deadline".to_owned())?;
         let this = self.clone();
         tokio::spawn(async move {
             this.drain(deadline).await;
@@ -65,14 +67,21 @@ impl Shared {
         let mut drained = Drained::default();
         let mut stay = BTreeSet::new();
         loop {
-            let Some(sessions) = self.sessions() else { return drained };
-            let left: Vec<_> =
-                sessions.owned().into_iter().filter(|owned| !stay.contains(owned.id.as_str())).collect();
+            let Some(sessions) = self.sessions() else {
+                return drained;
+            };
+            let left: Vec<_> = sessions
+                .owned()
+                .into_iter()
+                .filter(|owned| !stay.contains(owned.id.as_str()))
+                .collect();
             for owned in left.iter().filter(|owned| !owned.is_busy) {
                 match self.hand_over(&owned.id).await {
                     Ok(true) => drained.moved += 1,
                     Ok(false) => drop(stay.insert(owned.id.as_str().to_owned())),
-                    Err(why) => tracing::debug!(session = %owned.id, "the session did not move: {why}"),
+                    Err(why) => {
+                        tracing::debug!(session = %owned.id, "the session did not move: {why}")
+                    }
                 }
             }
             if Instant::now() >= until {
@@ -98,15 +107,27 @@ impl Shared {
     /// Moves one session to another host. `false` where no other may have it.
     async fn hand_over(&self, id: &SessionId) -> Result<bool, String> {
         let _leaving = Leaving::new(&self.leaving, id).ok_or("it is being handed over already")?;
-        let Some(read) = self.read(id).await? else { return Ok(false) };
+        let Some(read) = self.read(id).await? else {
+            return Ok(false);
+        };
         let alive = self.alive();
         let others = alive.iter().filter(|host| host.host != self.at.host);
-        let Some(to) = heir(&read.row, others) else { return Ok(false) };
-        let Some(sessions) = self.sessions() else { return Ok(false) };
-        sessions.hand_over(id).await.map_err(|error| error.to_string())?;
+        let Some(to) = heir(&read.row, others) else {
+            return Ok(false);
+        };
+        let Some(sessions) = self.sessions() else {
+            return Ok(false);
+        };
+        sessions
+            .hand_over(id)
+            .await
+            .map_err(|error| error.to_string())?;
         self.keeper.end(id);
         let (key, row) = (key_of(id.as_str()), ownership::freed(&read.row));
-        let freed = self.store.put(Space::Sessions, &key, read.number, row.to_bytes()).await;
+        let freed = self
+            .store
+            .put(Space::Sessions, &key, read.number, row.to_bytes())
+            .await;
         freed.map_err(|error| error.to_string())?;
         forget(&*self.store, &self.at.host, &key).await;
         match self.take_at(to, id, false).await {
@@ -131,7 +152,8 @@ struct Leaving<'a> {
 
 impl<'a> Leaving<'a> {
     fn new(all: &'a watch::Sender<HashSet<SessionId>>, id: &'a SessionId) -> Option<Self> {
-        all.send_if_modified(|all| all.insert(id.clone())).then_some(Self { all, id })
+        all.send_if_modified(|all| all.insert(id.clone()))
+            .then_some(Self { all, id })
     }
 }
 
@@ -145,11 +167,18 @@ impl Drop for Leaving<'_> {
 
 /// Stops the turns of a session, those that wait before the one that runs.
 async fn stop(sessions: &Sessions, id: &SessionId) {
-    let Ok((now, listener)) = sessions.attach(id, &SessionAttach::default()).await else { return };
+    let Ok((now, listener)) = sessions.attach(id, &SessionAttach::default()).await else {
+        return;
+    };
     for turn in now.queued.into_iter().flatten().chain(now.turn_id) {
-        let stop = Stop { reason: Some(StopReason::Shutdown) };
+        let stop = Stop {
+            reason: Some(StopReason::Shutdown),
+        };
         let message = Envelope::new(id.clone(), HostBody::Stop(stop));
-        let message = HostMessage { turn_id: Some(turn), ..message };
+        let message = HostMessage {
+            turn_id: Some(turn),
+            ..message
+        };
         // Gone, it needs none.
         let _ = listener.speaker().say(message).await;
     }

@@ -18,11 +18,18 @@ impl Shared {
     /// Where a session is. One that this host hands over just now is somewhere when that is done.
     async fn locate(&self, id: &SessionId) -> Place {
         // Their sender is this one's.
-        let _ = self.leaving.subscribe().wait_for(|leaving| !leaving.contains(id)).await;
+        let _ = self
+            .leaving
+            .subscribe()
+            .wait_for(|leaving| !leaving.contains(id))
+            .await;
         if self.serves(id) {
             return Place::Here;
         }
-        let unavailable = |host: &str, why: String| Place::Unavailable { host: host.to_owned(), why };
+        let unavailable = |host: &str, why: String| Place::Unavailable {
+            host: host.to_owned(),
+            why,
+        };
         if let Some(why) = self.keeper.marks.lost() {
             return unavailable(&self.at.host, why);
         }
@@ -30,13 +37,18 @@ impl Shared {
             Ok(Some(read)) => read.row,
             Ok(None) => return Place::Unknown,
             Err(why) => {
-                return unavailable(&self.at.host, format!("the cluster's store does not answer: {why}"));
+                return unavailable(
+                    &self.at.host,
+                    format!("the cluster's store does not answer: {why}"),
+                );
             }
         };
         let is_ours = row.host == self.at.host;
         match row.state {
             State::Removed => return Place::Unknown,
-            State::Owned if !is_ours && !self.is_silent(&row.host) => return Place::There(row.host),
+            State::Owned if !is_ours && !self.is_silent(&row.host) => {
+                return Place::There(row.host);
+            }
             State::Owned | State::Free => {}
         }
         if !self.knows(&row.host) {
@@ -52,13 +64,19 @@ impl Shared {
 
     /// Has a session that is without a host taken over, by the host that all agree on.
     async fn bring(&self, id: &SessionId, row: &SessionRow) -> Place {
-        let unavailable = |why: String| Place::Unavailable { host: row.host.clone(), why };
+        let unavailable = |why: String| Place::Unavailable {
+            host: row.host.clone(),
+            why,
+        };
         let alive = self.alive();
         // One that is back has it first: its files are there. One that drains has just let it go.
         let back = alive.iter().find(|host| host.host == row.host);
         let first = back.filter(|host| !host.is_draining || row.state != State::Free);
         let Some(to) = first.map(|host| &*host.host).or_else(|| heir(row, &alive)) else {
-            let storage = row.storage.as_deref().map(|storage| format!(" with the storage {storage}"));
+            let storage = row
+                .storage
+                .as_deref()
+                .map(|storage| format!(" with the storage {storage}"));
             let anew = match heir_without_files(row, &alive) {
                 Some(_) => {
                     let id = &row.id;
@@ -79,9 +97,9 @@ impl Shared {
                 Ok(()) | Err(NotTaken::Kept(Kept::Own)) => Place::Here,
                 Err(NotTaken::Unknown | NotTaken::Kept(Kept::Removed)) => Place::Unknown,
                 Err(NotTaken::Kept(Kept::Alive(host))) if self.knows(&host) => Place::There(host),
-                Err(NotTaken::Kept(Kept::Alive(_))) => {
-                    unavailable("its host is gone, and is waited for until its lease has ended".to_owned())
-                }
+                Err(NotTaken::Kept(Kept::Alive(_))) => unavailable(
+                    "its host is gone, and is waited for until its lease has ended".to_owned(),
+                ),
                 Err(why) => unavailable(why.to_string()),
             };
         }
@@ -95,7 +113,9 @@ impl Shared {
 
     /// Has a session taken over whose files stay behind, by the host that all agree on, which is given.
     async fn relocate(&self, id: &SessionId) -> Result<String, String> {
-        let Some(read) = self.read(id).await? else { return Err(NotTaken::Unknown.to_string()) };
+        let Some(read) = self.read(id).await? else {
+            return Err(NotTaken::Unknown.to_string());
+        };
         let alive = self.alive();
         let none = || "no host that has the same configuration takes further sessions".to_owned();
         let to = heir_without_files(&read.row, &alive).ok_or_else(none)?;
@@ -109,7 +129,10 @@ impl Shared {
 
     /// Finds a host for a new session.
     async fn find_host(&self, id: &SessionId, agent: Option<&str>) -> Result<Place, String> {
-        let needs = Needs { agent: agent.map(str::to_owned), ..Needs::default() };
+        let needs = Needs {
+            agent: agent.map(str::to_owned),
+            ..Needs::default()
+        };
         let alive = self.alive();
         let mut why = match agent {
             Some(agent) => format!("no host that is up serves the agent {agent}"),
@@ -164,7 +187,8 @@ impl Shared {
                 storage: row.storage.clone(),
                 version: Some(row.version.clone()),
                 heard_ms: Some(
-                    u64::try_from(now.saturating_duration_since(seen.at).as_millis()).unwrap_or(u64::MAX),
+                    u64::try_from(now.saturating_duration_since(seen.at).as_millis())
+                        .unwrap_or(u64::MAX),
                 ),
             })
         };
@@ -174,7 +198,13 @@ impl Shared {
 
 /// The host that takes over a session whose files stay behind.
 fn heir_without_files<'a>(row: &SessionRow, alive: &'a [HostRow]) -> Option<&'a str> {
-    heir(&SessionRow { storage: None, ..row.clone() }, alive)
+    heir(
+        &SessionRow {
+            storage: None,
+            ..row.clone()
+        },
+        alive,
+    )
 }
 
 impl Elsewhere for Node {
@@ -190,7 +220,11 @@ impl Elsewhere for Node {
         Box::pin(self.shared.find_host(id, agent))
     }
 
-    fn connect<'a>(&'a self, host: &'a str, who: Who) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+    fn connect<'a>(
+        &'a self,
+        host: &'a str,
+        who: Who,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
         Box::pin(async move {
             let stream = self.shared.connect(host, who).await?;
             Ok(Box::new(stream) as Box<dyn Stream>)
@@ -201,17 +235,25 @@ impl Elsewhere for Node {
         self.shared.states()
     }
 
-    fn drain<'a>(&'a self, host: Option<&'a str>, deadline: Duration) -> BoxFuture<'a, Result<(), String>> {
+    fn drain<'a>(
+        &'a self,
+        host: Option<&'a str>,
+        deadline: Duration,
+    ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             match host.filter(|host| *host != self.shared.at.host) {
                 None => self.shared.begin_drain(deadline),
                 Some(host) if self.shared.knows(host) && self.shared.is_silent(host) => {
                     Err(format!("the host {host} is lost, and hands nothing over"))
                 }
-                Some(host) => self.drain_other(host, deadline).await.map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => error.to_string(),
-                    _ => format!("the host {host} does not answer: {error}"),
-                }),
+                Some(host) => {
+                    self.drain_other(host, deadline)
+                        .await
+                        .map_err(|error| match error.kind() {
+                            io::ErrorKind::NotFound => error.to_string(),
+                            _ => format!("the host {host} does not answer: {error}"),
+                        })
+                }
             }
         })
     }
@@ -228,8 +270,13 @@ impl Elsewhere for Node {
         let _ = id;
         let (shared, host) = (self.shared.clone(), host.to_owned());
         Box::pin(async move {
-            let run =
-                |shared: &Shared| shared.view().hosts.get(&host).map(|seen| seen.row.incarnation.clone());
+            let run = |shared: &Shared| {
+                shared
+                    .view()
+                    .hosts
+                    .get(&host)
+                    .map(|seen| seen.row.incarnation.clone())
+            };
             let before = run(&shared);
             let mut changed = shared.changed.subscribe();
             // Of one that moves in order its host tells who listens.

@@ -136,7 +136,9 @@ impl Shared {
         let mut tunnels = lock(&self.tunnels);
         let held = match tunnels.get(topic) {
             // One that is behind loses a letter, which it notices.
-            Some(letters) => self.hold(payload).is_some_and(|payload| letters.try_send(payload).is_ok()),
+            Some(letters) => self
+                .hold(payload)
+                .is_some_and(|payload| letters.try_send(payload).is_ok()),
             // What comes for one that has ended is late.
             None => false,
         };
@@ -148,7 +150,10 @@ impl Shared {
 
     /// The bytes, with room for them until they are dropped; `None` where there is none.
     fn hold(&self, bytes: Bytes) -> Option<Bytes> {
-        struct Held(Bytes, #[expect(dead_code, reason = "gives the room back")] OwnedSemaphorePermit);
+        struct Held(
+            Bytes,
+            #[expect(dead_code, reason = "gives the room back")] OwnedSemaphorePermit,
+        );
         impl AsRef<[u8]> for Held {
             fn as_ref(&self) -> &[u8] {
                 &self.0
@@ -159,7 +164,11 @@ impl Shared {
         Some(Bytes::from_owner(Held(bytes, room)))
     }
 
-    async fn asked(self: &Arc<Self>, topic: &str, payload: &[u8]) -> Result<Answer, serde_json::Error> {
+    async fn asked(
+        self: &Arc<Self>,
+        topic: &str,
+        payload: &[u8],
+    ) -> Result<Answer, serde_json::Error> {
         Ok(match topic {
             OPEN => self.opened(serde_json::from_slice(payload)?),
             PLACE => self.placed(serde_json::from_slice(payload)?).await,
@@ -180,16 +189,27 @@ impl Shared {
     }
 
     fn opened(self: &Arc<Self>, open: Open) -> Answer {
-        let Some(door) = self.door.get() else { return Answer::Not("this host is not up yet".to_owned()) };
+        let Some(door) = self.door.get() else {
+            return Answer::Not("this host is not up yet".to_owned());
+        };
         // They become subjects.
-        if ![&open.id, &open.from.host, &open.from.incarnation].into_iter().all(|name| is_name(name)) {
+        if ![&open.id, &open.from.host, &open.from.incarnation]
+            .into_iter()
+            .all(|name| is_name(name))
+        {
             self.refuse(OPEN, "its names cannot be");
             return Answer::Not("the names of the connection cannot be".to_owned());
         }
         let Some(letters) = self.tunnel(&open.id, 'a') else {
-            return Answer::Not("too many connections of other hosts are open, or this one is".to_owned());
+            return Answer::Not(
+                "too many connections of other hosts are open, or this one is".to_owned(),
+            );
         };
-        let way = Way { fabric: self.fabric.clone(), to: open.from, topic: topic(&open.id, 'o') };
+        let way = Way {
+            fabric: self.fabric.clone(),
+            to: open.from,
+            topic: topic(&open.id, 'o'),
+        };
         tokio::spawn(door(tunnel::open(way, letters), open.who));
         Answer::Done
     }
@@ -203,7 +223,11 @@ impl Shared {
             tunnels.retain(|_, letters| !letters.is_closed());
         }
         let topic = topic(id, side);
-        if tunnels.len() >= TUNNELS || tunnels.get(&topic).is_some_and(|letters| !letters.is_closed()) {
+        if tunnels.len() >= TUNNELS
+            || tunnels
+                .get(&topic)
+                .is_some_and(|letters| !letters.is_closed())
+        {
             return None;
         }
         tunnels.insert(topic, letters);
@@ -240,11 +264,21 @@ impl Shared {
 
     /// Where a host is now.
     fn address(&self, host: &str) -> io::Result<Address> {
-        let seen = self.view().hosts.get(host).map(|seen| seen.row.incarnation.clone());
+        let seen = self
+            .view()
+            .hosts
+            .get(host)
+            .map(|seen| seen.row.incarnation.clone());
         let incarnation = seen.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, format!("no host {host} is in the cluster"))
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("no host {host} is in the cluster"),
+            )
         })?;
-        Ok(Address { host: host.to_owned(), incarnation })
+        Ok(Address {
+            host: host.to_owned(),
+            incarnation,
+        })
     }
 
     async fn ask(
@@ -266,8 +300,16 @@ impl Shared {
         let full = || io::Error::other("too many connections to other hosts are open");
         let letters = self.tunnel(&id, 'o').ok_or_else(full)?;
         let to = self.address(host)?;
-        let way = Way { fabric: self.fabric.clone(), to, topic: topic(&id, 'a') };
-        let open = Open { id, from: self.at.clone(), who };
+        let way = Way {
+            fabric: self.fabric.clone(),
+            to,
+            topic: topic(&id, 'a'),
+        };
+        let open = Open {
+            id,
+            from: self.at.clone(),
+            who,
+        };
         match self.ask(host, OPEN, &open, CONNECTS).await? {
             Answer::Done => Ok(tunnel::open(way, letters)),
             Answer::Not(why) => Err(io::Error::other(why)),
@@ -282,16 +324,29 @@ impl Shared {
         id: &SessionId,
         agent: Option<&str>,
     ) -> io::Result<Answer> {
-        let have = Have { id: id.as_str().to_owned(), agent: agent.map(str::to_owned), relocates: false };
+        let have = Have {
+            id: id.as_str().to_owned(),
+            agent: agent.map(str::to_owned),
+            relocates: false,
+        };
         self.ask(host, PLACE, &have, PLACES).await
     }
 
     /// Has a host, or this one, take over a session.
-    pub(super) async fn take_at(&self, host: &str, id: &SessionId, relocates: bool) -> io::Result<Answer> {
+    pub(super) async fn take_at(
+        &self,
+        host: &str,
+        id: &SessionId,
+        relocates: bool,
+    ) -> io::Result<Answer> {
         if host == self.at.host {
             return Ok(self.take_here(id, relocates).await);
         }
-        let have = Have { id: id.as_str().to_owned(), agent: None, relocates };
+        let have = Have {
+            id: id.as_str().to_owned(),
+            agent: None,
+            relocates,
+        };
         self.ask(host, TAKE, &have, TAKES).await
     }
 
@@ -326,7 +381,11 @@ impl Shared {
                 false => self.ask(&heir, INHERIT, &letter, CONNECTS).await,
             };
             if !matches!(answer, Ok(Answer::Done)) {
-                tracing::debug!(heir, ?answer, "sessions of a host that is gone are not taken over yet");
+                tracing::debug!(
+                    heir,
+                    ?answer,
+                    "sessions of a host that is gone are not taken over yet"
+                );
                 return;
             }
         }
@@ -335,7 +394,8 @@ impl Shared {
     /// Asks a host to drain.
     pub(super) async fn drain_at(&self, host: &str, deadline: Duration) -> io::Result<Answer> {
         let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-        self.ask(host, DRAIN, &Drain { deadline_ms }, CONNECTS).await
+        self.ask(host, DRAIN, &Drain { deadline_ms }, CONNECTS)
+            .await
     }
 }
 

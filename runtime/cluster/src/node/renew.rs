@@ -42,7 +42,10 @@ pub(super) struct First {
 impl Shared {
     /// What this host says of itself.
     pub(super) fn row(&self, beat: u64) -> HostRow {
-        let owned = self.sessions().map(|sessions| sessions.owned()).unwrap_or_default();
+        let owned = self
+            .sessions()
+            .map(|sessions| sessions.owned())
+            .unwrap_or_default();
         HostRow {
             host: self.at.host.clone(),
             incarnation: self.at.incarnation.clone(),
@@ -61,11 +64,18 @@ impl Shared {
     }
 
     /// Takes the lease of this host's name. One that another run holds is waited for.
-    pub(super) async fn take_lease(self: Arc<Self>, on_lease: &OnLease) -> Result<First, JoinError> {
+    pub(super) async fn take_lease(
+        self: Arc<Self>,
+        on_lease: &OnLease,
+    ) -> Result<First, JoinError> {
         let mut held = Held::new(self.terms);
         let mut before: Option<(u64, BootInstant)> = None;
         loop {
-            let last = self.store.last(Space::Hosts, &self.at.host).await.map_err(JoinError::Silent)?;
+            let last = self
+                .store
+                .last(Space::Hosts, &self.at.host)
+                .await
+                .map_err(JoinError::Silent)?;
             let number = last.as_ref().map_or(0, |kept| kept.number);
             let row = last.as_ref().and_then(|kept| HostRow::parse(&kept.bytes));
             let is_held = |row: &HostRow| row.incarnation != self.at.incarnation && !row.is_over;
@@ -81,21 +91,38 @@ impl Shared {
                     }
                     Some(_) => return Err(JoinError::Taken(self.at.host.clone())),
                     None => {
-                        tracing::info!("the lease of an earlier run has not ended; waiting for {within:?}");
+                        tracing::info!(
+                            "the lease of an earlier run has not ended; waiting for {within:?}"
+                        );
                         before = Some((number, BootInstant::now()));
                         continue;
                     }
                 }
             }
             let (row, sent) = (self.row(1), BootInstant::now());
-            match self.store.put(Space::Hosts, &self.at.host, number, row.to_bytes()).await {
+            match self
+                .store
+                .put(Space::Hosts, &self.at.host, number, row.to_bytes())
+                .await
+            {
                 Ok(number) => {
                     held.renewed(sent);
                     // It takes sessions before the watch says that it is there.
-                    self.view().hosts.insert(self.at.host.clone(), Seen { row, number, at: sent });
+                    self.view().hosts.insert(
+                        self.at.host.clone(),
+                        Seen {
+                            row,
+                            number,
+                            at: sent,
+                        },
+                    );
                     self.lease.send_replace(held.until());
                     on_lease(held.until());
-                    return Ok(First { held, number, beat: 1 });
+                    return Ok(First {
+                        held,
+                        number,
+                        beat: 1,
+                    });
                 }
                 // Looked at again: it may be this one's own.
                 Err(NotKept::Other | NotKept::Unknown(_)) => {}
@@ -108,7 +135,11 @@ impl Shared {
 
     /// Renews the lease for as long as the node lives.
     pub(super) async fn renew(self: Arc<Self>, first: First, on_lease: OnLease) {
-        let First { mut held, mut number, mut beat } = first;
+        let First {
+            mut held,
+            mut number,
+            mut beat,
+        } = first;
         let mut draining = self.is_draining.subscribe();
         loop {
             tokio::select! {
@@ -128,7 +159,12 @@ impl Shared {
             beat += 1;
             loop {
                 let sent = BootInstant::now();
-                let put = self.store.put(Space::Hosts, &self.at.host, number, self.row(beat).to_bytes());
+                let put = self.store.put(
+                    Space::Hosts,
+                    &self.at.host,
+                    number,
+                    self.row(beat).to_bytes(),
+                );
                 let put = timeout(self.terms.every(), put).await;
                 if !matches!(put, Ok(Ok(_))) {
                     self.keeper.counters.renewals_failed.add(1);
@@ -192,7 +228,9 @@ impl Shared {
         let last = self.store.last(Space::Hosts, &self.at.host).await?;
         let number = last.as_ref().map_or(0, |kept| kept.number);
         let row = last.as_ref().and_then(|kept| HostRow::parse(&kept.bytes));
-        let is_own = row.as_ref().is_none_or(|row| row.incarnation == self.at.incarnation);
+        let is_own = row
+            .as_ref()
+            .is_none_or(|row| row.incarnation == self.at.incarnation);
         if is_own && row.as_ref().is_some_and(|row| !row.is_over) {
             // A renewal was kept whose answer was lost.
             return Ok(Some(number));
@@ -206,7 +244,10 @@ impl Shared {
             return Err("somebody else has ended it".to_owned());
         }
         if !is_own {
-            tracing::warn!("another daemon has the name {} now; this one serves no more", self.at.host);
+            tracing::warn!(
+                "another daemon has the name {} now; this one serves no more",
+                self.at.host
+            );
             return Ok(None);
         }
         // Ended by another host, which was right: another tenure begins.
@@ -217,7 +258,10 @@ impl Shared {
     pub(super) async fn end_lease(&self, host: &str) -> bool {
         let (seen, is_silent) = {
             let view = self.view();
-            (view.hosts.get(host).cloned(), view.watch.is_gone(host, BootInstant::now()))
+            (
+                view.hosts.get(host).cloned(),
+                view.watch.is_gone(host, BootInstant::now()),
+            )
         };
         if seen.as_ref().is_some_and(|seen| seen.row.is_over) {
             return true;
@@ -229,11 +273,22 @@ impl Shared {
             return self.is_over(host).await;
         }
         let (number, over) = match seen {
-            Some(seen) => (seen.number, HostRow { is_over: true, ..seen.row }),
+            Some(seen) => (
+                seen.number,
+                HostRow {
+                    is_over: true,
+                    ..seen.row
+                },
+            ),
             None => {
                 // It was removed, or somebody has written what is no row.
-                let Ok(last) = self.store.last(Space::Hosts, host).await else { return false };
-                if last.as_ref().is_some_and(|kept| HostRow::parse(&kept.bytes).is_some()) {
+                let Ok(last) = self.store.last(Space::Hosts, host).await else {
+                    return false;
+                };
+                if last
+                    .as_ref()
+                    .is_some_and(|kept| HostRow::parse(&kept.bytes).is_some())
+                {
                     return false;
                 }
                 let row = HostRow {
@@ -245,14 +300,21 @@ impl Shared {
                 (last.map_or(0, |kept| kept.number), row)
             }
         };
-        match self.store.put(Space::Hosts, host, number, over.to_bytes()).await {
+        match self
+            .store
+            .put(Space::Hosts, host, number, over.to_bytes())
+            .await
+        {
             Ok(number) => {
                 tracing::warn!(host, "a host is gone; the others go on with its sessions");
                 self.saw(host, number, &over.to_bytes());
                 true
             }
             Err(why) => {
-                tracing::debug!(host, "the lease of a host that is silent was not ended: {why}");
+                tracing::debug!(
+                    host,
+                    "the lease of a host that is silent was not ended: {why}"
+                );
                 self.is_over(host).await
             }
         }
@@ -260,8 +322,11 @@ impl Shared {
 
     /// Whether another host has ended a lease; the news of that may be on its way.
     async fn is_over(&self, host: &str) -> bool {
-        let Ok(Some(kept)) = self.store.last(Space::Hosts, host).await else { return false };
-        let is_over = HostRow::parse(&kept.bytes).is_some_and(|row| row.is_over && row.host == host);
+        let Ok(Some(kept)) = self.store.last(Space::Hosts, host).await else {
+            return false;
+        };
+        let is_over =
+            HostRow::parse(&kept.bytes).is_some_and(|row| row.is_over && row.host == host);
         if is_over {
             self.saw(host, kept.number, &kept.bytes);
         }
@@ -286,16 +351,25 @@ impl Shared {
     fn saw(&self, host: &str, number: u64, bytes: &Bytes) {
         let now = BootInstant::now();
         let mut view = self.view();
-        let is_late = view.hosts.get(host).is_some_and(|seen| seen.number > number);
+        let is_late = view
+            .hosts
+            .get(host)
+            .is_some_and(|seen| seen.number > number);
         let row = HostRow::parse(bytes).filter(|row| row.host == host);
         if row.is_none() && !bytes.is_empty() && self.keeper.counters.rows_refused.note() {
-            tracing::warn!(?host, "a row of hosts was written by no host, and is refused");
+            tracing::warn!(
+                ?host,
+                "a row of hosts was written by no host, and is refused"
+            );
         }
         match row {
             _ if is_late => {}
             Some(_) if view.hosts.len() >= HOSTS && !view.hosts.contains_key(host) => {
                 if self.keeper.counters.rows_refused.note() {
-                    tracing::warn!(host, "more than {HOSTS} hosts have rows; this one is not seen");
+                    tracing::warn!(
+                        host,
+                        "more than {HOSTS} hosts have rows; this one is not seen"
+                    );
                 }
             }
             Some(row) => {
@@ -304,7 +378,11 @@ impl Shared {
                 }
                 view.watch.saw(host, number, Terms { ttl: row.ttl() }, now);
                 // That a host is over another one may say of it.
-                let at = view.hosts.get(host).filter(|_| row.is_over).map_or(now, |seen| seen.at);
+                let at = view
+                    .hosts
+                    .get(host)
+                    .filter(|_| row.is_over)
+                    .map_or(now, |seen| seen.at);
                 view.hosts.insert(host.to_owned(), Seen { row, number, at });
             }
             None => {
@@ -348,7 +426,9 @@ impl Shared {
 
     /// Serves nothing any more.
     fn lose(&self) {
-        let Some(sessions) = self.sessions() else { return };
+        let Some(sessions) = self.sessions() else {
+            return;
+        };
         let owned = sessions.owned();
         tracing::warn!(
             sessions = owned.len(),
@@ -362,11 +442,21 @@ impl Shared {
 
     /// Gives the lease back: what this host still has may be taken.
     pub(super) async fn give_back(&self) {
-        let Ok(Some(kept)) = self.store.last(Space::Hosts, &self.at.host).await else { return };
+        let Ok(Some(kept)) = self.store.last(Space::Hosts, &self.at.host).await else {
+            return;
+        };
         if HostRow::parse(&kept.bytes).is_some_and(|row| row.incarnation == self.at.incarnation) {
-            let over = HostRow { is_over: true, sessions: 0, busy: 0, ..self.row(0) };
+            let over = HostRow {
+                is_over: true,
+                sessions: 0,
+                busy: 0,
+                ..self.row(0)
+            };
             // In vain, it runs out.
-            let _ = self.store.put(Space::Hosts, &self.at.host, kept.number, over.to_bytes()).await;
+            let _ = self
+                .store
+                .put(Space::Hosts, &self.at.host, kept.number, over.to_bytes())
+                .await;
         }
     }
 

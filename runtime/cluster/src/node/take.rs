@@ -50,26 +50,49 @@ pub(super) struct Read {
 impl Shared {
     /// The row of a session.
     pub(super) async fn read(&self, id: &SessionId) -> Result<Option<Read>, String> {
-        let kept = self.store.last(Space::Sessions, &key_of(id.as_str())).await?;
-        let Some(kept) = kept.filter(|kept| !kept.bytes.is_empty()) else { return Ok(None) };
+        let kept = self
+            .store
+            .last(Space::Sessions, &key_of(id.as_str()))
+            .await?;
+        let Some(kept) = kept.filter(|kept| !kept.bytes.is_empty()) else {
+            return Ok(None);
+        };
         let row = SessionRow::parse(&kept.bytes).filter(|row| row.id == id.as_str());
         if row.is_none() && self.keeper.counters.rows_refused.note() {
             tracing::warn!(session = %id, "the session's row was written by no host, and is refused");
         }
-        Ok(row.map(|row| Read { row, number: kept.number }))
+        Ok(row.map(|row| Read {
+            row,
+            number: kept.number,
+        }))
     }
 
     /// Takes a new id. `false` where it is taken.
-    pub(super) async fn take_new(&self, id: &SessionId, agent: Option<&str>) -> Result<bool, String> {
-        let Some(sessions) = self.sessions() else { return Err("this host is not up yet".to_owned()) };
+    pub(super) async fn take_new(
+        &self,
+        id: &SessionId,
+        agent: Option<&str>,
+    ) -> Result<bool, String> {
+        let Some(sessions) = self.sessions() else {
+            return Err("this host is not up yet".to_owned());
+        };
         if let Some(why) = self.keeper.idle() {
             return Err(why);
         }
         let key = key_of(id.as_str());
-        let row = ownership::opened(&self.me, id.as_str(), agent, self.me.storage.first().cloned());
+        let row = ownership::opened(
+            &self.me,
+            id.as_str(),
+            agent,
+            self.me.storage.first().cloned(),
+        );
         // First the row under which it is found when this host ends, so that none is owned and not found.
         self.note_own(&key).await;
-        match self.store.put(Space::Sessions, &key, 0, row.to_bytes()).await {
+        match self
+            .store
+            .put(Space::Sessions, &key, 0, row.to_bytes())
+            .await
+        {
             Ok(_) => {}
             Err(NotKept::Other) => return Ok(false),
             Err(NotKept::Unknown(why)) => {
@@ -90,17 +113,27 @@ impl Shared {
         let index = SessionRow::index(&self.at.host, key);
         let last = match self.store.put(Space::Sessions, &index, 0, "1".into()).await {
             Ok(_) => return,
-            Err(_) => self.store.last(Space::Sessions, &index).await.ok().flatten(),
+            Err(_) => self
+                .store
+                .last(Space::Sessions, &index)
+                .await
+                .ok()
+                .flatten(),
         };
         if let Some(last) = last.filter(|last| last.bytes.is_empty()) {
-            let _ = self.store.put(Space::Sessions, &index, last.number, "1".into()).await;
+            let _ = self
+                .store
+                .put(Space::Sessions, &index, last.number, "1".into())
+                .await;
         }
     }
 
     /// Takes over a session, unless another task of this host does so.
     pub(super) async fn take(&self, id: &SessionId, relocates: bool) -> Result<(), NotTaken> {
         if !lock(&self.taking).insert(id.clone()) {
-            return Err(NotTaken::Failed("the session is being taken over".to_owned()));
+            return Err(NotTaken::Failed(
+                "the session is being taken over".to_owned(),
+            ));
         }
         let taken = self.take_once(id, relocates).await;
         lock(&self.taking).remove(id);
@@ -111,8 +144,9 @@ impl Shared {
     }
 
     async fn take_once(&self, id: &SessionId, relocates: bool) -> Result<(), NotTaken> {
-        let sessions =
-            self.sessions().ok_or_else(|| NotTaken::Failed("this host is not up yet".to_owned()))?;
+        let sessions = self
+            .sessions()
+            .ok_or_else(|| NotTaken::Failed("this host is not up yet".to_owned()))?;
         let key = key_of(id.as_str());
         let failed = NotTaken::Failed;
         let mut last_epoch = 0;
@@ -120,21 +154,38 @@ impl Shared {
             if let Some(why) = self.keeper.idle() {
                 return Err(failed(why));
             }
-            let Some(read) = self.read(id).await.map_err(failed)? else { return Err(NotTaken::Unknown) };
-            let last = self.store.last(Space::Journal, &key).await.map_err(failed)?;
+            let Some(read) = self.read(id).await.map_err(failed)? else {
+                return Err(NotTaken::Unknown);
+            };
+            let last = self
+                .store
+                .last(Space::Journal, &key)
+                .await
+                .map_err(failed)?;
             last_epoch = last
                 .and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch))
                 .max(Some(last_epoch))
                 .unwrap_or(0);
-            let known = Known { last_epoch, relocates, serves: self.serves(id) };
+            let known = Known {
+                last_epoch,
+                relocates,
+                serves: self.serves(id),
+            };
             let is_gone = read.row.host != self.at.host && self.end_lease(&read.row.host).await;
-            let row = ownership::taken(&read.row, &self.me, known, |_| is_gone).map_err(NotTaken::Kept)?;
+            let row = ownership::taken(&read.row, &self.me, known, |_| is_gone)
+                .map_err(NotTaken::Kept)?;
             self.note_own(&key).await;
-            match self.store.put(Space::Sessions, &key, read.number, row.to_bytes()).await {
+            match self
+                .store
+                .put(Space::Sessions, &key, read.number, row.to_bytes())
+                .await
+            {
                 Ok(_) => {}
                 // Looked at again: it may be this one's own.
                 Err(NotKept::Other | NotKept::Unknown(_)) => continue,
-                Err(why @ (NotKept::Refused(_) | NotKept::Full(_))) => return Err(failed(why.to_string())),
+                Err(why @ (NotKept::Refused(_) | NotKept::Full(_))) => {
+                    return Err(failed(why.to_string()));
+                }
             }
             if read.row.host != self.at.host {
                 forget(&*self.store, &read.row.host, &key).await;
@@ -172,17 +223,32 @@ impl Shared {
     }
 
     /// Copies what the record has of a session, and gives the number of its last message and the last epoch.
-    async fn copy(&self, id: &SessionId, key: &str, row: &SessionRow) -> Result<(u64, u64), String> {
-        let Some(sessions) = self.sessions() else { return Ok((0, 0)) };
+    async fn copy(
+        &self,
+        id: &SessionId,
+        key: &str,
+        row: &SessionRow,
+    ) -> Result<(u64, u64), String> {
+        let Some(sessions) = self.sessions() else {
+            return Ok((0, 0));
+        };
         let mut reader = wire::Reader::new(id.clone(), row);
         let mut last = 0;
         loop {
             let slice = self.store.read(Space::Journal, key, last).await?;
-            let Some(end) = slice.last().map(|kept| kept.number) else { break };
-            let mut batches: Vec<_> = slice.iter().filter_map(|kept| reader.take(&kept.bytes)).collect();
+            let Some(end) = slice.last().map(|kept| kept.number) else {
+                break;
+            };
+            let mut batches: Vec<_> = slice
+                .iter()
+                .filter_map(|kept| reader.take(&kept.bytes))
+                .collect();
             let copied = sessions.copied_to(id);
             batches.retain(|batch| batch.last() >= copied);
-            sessions.copy(id, batches).await.map_err(|error| error.to_string())?;
+            sessions
+                .copy(id, batches)
+                .await
+                .map_err(|error| error.to_string())?;
             last = end;
         }
         self.keeper.counters.batches_skipped.add(reader.skipped());
@@ -201,7 +267,10 @@ impl Shared {
     async fn never_was(&self, id: &SessionId, key: &str) -> Result<(), NotTaken> {
         if let Some(read) = self.read(id).await.map_err(NotTaken::Failed)? {
             // In vain, the next one who looks for it does so.
-            let _ = self.store.put(Space::Sessions, key, read.number, bytes::Bytes::new()).await;
+            let _ = self
+                .store
+                .put(Space::Sessions, key, read.number, bytes::Bytes::new())
+                .await;
         }
         forget(&*self.store, &self.at.host, key).await;
         Err(NotTaken::Unknown)
@@ -216,7 +285,10 @@ impl Shared {
             async move {
                 let kept = self.store.last(Space::Sessions, &key).await.ok().flatten();
                 let row = kept.and_then(|kept| SessionRow::parse(&kept.bytes));
-                if row.as_ref().is_none_or(|row| row.host != host || row.state == State::Removed) {
+                if row
+                    .as_ref()
+                    .is_none_or(|row| row.host != host || row.state == State::Removed)
+                {
                     // It has gone on to another, or was removed.
                     forget(&*self.store, host, &key).await;
                     return None;
@@ -224,20 +296,28 @@ impl Shared {
                 row
             }
         });
-        Ok(rows.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await)
+        Ok(rows
+            .buffer_unordered(AT_ONCE)
+            .filter_map(std::future::ready)
+            .collect()
+            .await)
     }
 
     /// Takes sessions over, so many at the same time of all that this host takes.
     pub(super) async fn take_all(&self, ids: impl IntoIterator<Item = String>) {
         let taken = stream::iter(ids).map(|id| async move {
             let Ok(id) = SessionId::new(&id) else { return };
-            let Ok(_turn) = self.takes.acquire().await else { return };
+            let Ok(_turn) = self.takes.acquire().await else {
+                return;
+            };
             if self.serves(&id) {
                 return;
             }
             match self.take(&id, false).await {
                 Ok(()) | Err(NotTaken::Kept(Kept::Own) | NotTaken::Unknown) => {}
-                Err(why) => tracing::warn!(session = %id, "the session stays without a host: {why}"),
+                Err(why) => {
+                    tracing::warn!(session = %id, "the session stays without a host: {why}")
+                }
             }
         });
         taken.buffer_unordered(AT_ONCE).collect().await
@@ -307,7 +387,11 @@ impl Shared {
     fn gone(&self) -> Vec<String> {
         let (view, now) = (self.view(), BootInstant::now());
         let is_gone = |seen: &&Seen| seen.row.is_over || view.watch.is_gone(&seen.row.host, now);
-        view.hosts.values().filter(is_gone).map(|seen| seen.row.host.clone()).collect()
+        view.hosts
+            .values()
+            .filter(is_gone)
+            .map(|seen| seen.row.host.clone())
+            .collect()
     }
 
     /// Finds the sessions of a host that is gone, and tells each heir which are its own.
@@ -317,13 +401,21 @@ impl Shared {
             // Nothing is left of it.
             let seen = self.view().hosts.get(host).map(|seen| seen.number);
             if let Some(number) = seen {
-                let _ = self.store.put(Space::Hosts, host, number, bytes::Bytes::new()).await;
+                let _ = self
+                    .store
+                    .put(Space::Hosts, host, number, bytes::Bytes::new())
+                    .await;
             }
             return Ok(());
         }
         let alive = self.alive();
-        let told = shares(rows, &alive).into_iter().map(|(heir, ids)| self.clone().bequeath(heir, ids));
-        stream::iter(told).buffer_unordered(AT_ONCE).collect::<()>().await;
+        let told = shares(rows, &alive)
+            .into_iter()
+            .map(|(heir, ids)| self.clone().bequeath(heir, ids));
+        stream::iter(told)
+            .buffer_unordered(AT_ONCE)
+            .collect::<()>()
+            .await;
         Ok(())
     }
 }

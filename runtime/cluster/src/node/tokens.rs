@@ -49,9 +49,12 @@ impl Shared {
         for n in 0..TRIES {
             let kept = self.store.last(Space::Tokens, KEY).await?;
             let number = kept.as_ref().map_or(0, |kept| kept.number);
-            let shared = kept.map(|kept| kept.bytes).filter(|bytes| !bytes.is_empty());
+            let shared = kept
+                .map(|kept| kept.bytes)
+                .filter(|bytes| !bytes.is_empty());
             let file = file.clone();
-            let compared = blocking(move || file.compare(shared.as_deref()).map_err(io::Error::other));
+            let compared =
+                blocking(move || file.compare(shared.as_deref()).map_err(io::Error::other));
             let compared = compared.await.map_err(|error| error.to_string())?;
             if let Some(put) = compared.put.clone() {
                 match self.store.put(Space::Tokens, KEY, number, put.into()).await {

@@ -37,7 +37,15 @@ impl Reader {
     #[must_use]
     pub fn new(session: SessionId, row: &SessionRow) -> Self {
         let owner = (row.incarnation.clone(), row.epoch);
-        Self { session, owner, last: None, next: 0, parts: None, doubt: None, skipped: 0 }
+        Self {
+            session,
+            owner,
+            last: None,
+            next: 0,
+            parts: None,
+            doubt: None,
+            skipped: 0,
+        }
     }
 
     /// The epoch of the last batch that counts; 0 before the first.
@@ -82,10 +90,20 @@ impl Reader {
             match is_next && head.first == self.next {
                 true => {}
                 false if is_foreign => return self.skip("who wrote it never had the session"),
-                false => return self.doubt(Broken::Gap { expected: self.next, found: head.first }),
+                false => {
+                    return self.doubt(Broken::Gap {
+                        expected: self.next,
+                        found: head.first,
+                    });
+                }
             }
         }
-        let is_same = |before: &Head| Head { part: before.part, ..head.clone() } == *before;
+        let is_same = |before: &Head| {
+            Head {
+                part: before.part,
+                ..head.clone()
+            } == *before
+        };
         let mut body = match self.parts.take() {
             Some((before, body)) if is_same(&before) && head.part <= before.part => {
                 self.parts = Some((before, body));
@@ -150,7 +168,10 @@ impl Reader {
 
 /// The batch of a head and what follows it; `None` where they do not fit.
 fn whole(session: &SessionId, head: &Head, mut body: Bytes) -> Option<Batch> {
-    let sizes = [head.lines].into_iter().chain(head.facts).chain(head.marks.iter().copied());
+    let sizes = [head.lines]
+        .into_iter()
+        .chain(head.facts)
+        .chain(head.marks.iter().copied());
     let sum = sizes.clone().try_fold(0_usize, usize::checked_add);
     if sum != Some(body.len()) {
         return None;
@@ -177,8 +198,13 @@ fn epoch_of(lines: &[u8]) -> Option<u64> {
     struct Entry {
         epoch: u64,
     }
-    let last = lines.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n').next()?;
-    serde_json::from_slice::<Entry>(last).ok().map(|entry| entry.epoch)
+    let last = lines
+        .strip_suffix(b"\n")?
+        .rsplit(|byte| *byte == b'\n')
+        .next()?;
+    serde_json::from_slice::<Entry>(last)
+        .ok()
+        .map(|entry| entry.epoch)
 }
 
 #[cfg(test)]
@@ -212,13 +238,17 @@ mod tests {
             storage: Vec::new(),
             digest: String::new(),
         };
-        let row = SessionRow { epoch, ..ownership::opened(&me, "s", None, None) };
+        let row = SessionRow {
+            epoch,
+            ..ownership::opened(&me, "s", None, None)
+        };
         Reader::new(SessionId::new("s").unwrap(), &row)
     }
 
     fn read(reader: &mut Reader, messages: &[Bytes]) -> Vec<(u64, u64, u32)> {
         let read = messages.iter().filter_map(|message| reader.take(message));
-        read.map(|batch| (batch.epoch, batch.first, batch.count)).collect()
+        read.map(|batch| (batch.epoch, batch.first, batch.count))
+            .collect()
     }
 
     /// The batch in one message.
@@ -231,11 +261,22 @@ mod tests {
         for (bytes, most) in [(0, 8192), (10, 8192), (50_000, HEAD + 1000), (10_000, 0)] {
             let batch = batch(3, 7, 2, bytes);
             let messages = messages(&batch, "w", 1, most);
-            assert!(messages.iter().all(|message| message.len() <= most.max(HEAD)), "{bytes} {most}");
+            assert!(
+                messages
+                    .iter()
+                    .all(|message| message.len() <= most.max(HEAD)),
+                "{bytes} {most}"
+            );
             let mut reader = reader("w", 3);
-            let read: Vec<_> = messages.iter().filter_map(|message| reader.take(message)).collect();
+            let read: Vec<_> = messages
+                .iter()
+                .filter_map(|message| reader.take(message))
+                .collect();
             assert_eq!(read, [batch]);
-            assert_eq!((reader.epoch(), reader.skipped(), reader.end()), (3, 0, Ok(())));
+            assert_eq!(
+                (reader.epoch(), reader.skipped(), reader.end()),
+                (3, 0, Ok(()))
+            );
         }
     }
 
@@ -250,7 +291,10 @@ mod tests {
         kept.extend_from_slice(&cut[3..]);
         kept.extend(messages(&batch(2, 4, 1, 6), "b", 1, 8192));
         assert_eq!(read(&mut reader, &kept), [(1, 1, 2), (2, 3, 1), (2, 4, 1)]);
-        assert_eq!((reader.skipped(), reader.end()), (cut.len() as u64 - 3, Ok(())));
+        assert_eq!(
+            (reader.skipped(), reader.end()),
+            (cut.len() as u64 - 3, Ok(()))
+        );
     }
 
     #[test]
@@ -258,13 +302,25 @@ mod tests {
         let mut reader = reader("a", 1);
         let gap = one(&batch(1, 4, 1, 10), "a", 2);
         let later = one(&batch(1, 5, 1, 10), "a", 3);
-        assert_eq!(read(&mut reader, &[one(&batch(1, 1, 2, 10), "a", 0), gap, later]), [(1, 1, 2)]);
-        assert_eq!(reader.end(), Err(Broken::Gap { expected: 3, found: 4 }));
+        assert_eq!(
+            read(&mut reader, &[one(&batch(1, 1, 2, 10), "a", 0), gap, later]),
+            [(1, 1, 2)]
+        );
+        assert_eq!(
+            reader.end(),
+            Err(Broken::Gap {
+                expected: 3,
+                found: 4
+            })
+        );
         let new = Bytes::from_static(b"{\"v\":2,\"new\":true}\n");
         assert_eq!(read(&mut reader, std::slice::from_ref(&new)), []);
         assert_eq!(reader.end(), Err(Broken::Version(2)));
         // One who had to know it wrote behind it.
-        assert_eq!(read(&mut reader, &[new, one(&batch(1, 3, 1, 10), "a", 1)]), [(1, 3, 1)]);
+        assert_eq!(
+            read(&mut reader, &[new, one(&batch(1, 3, 1, 10), "a", 1)]),
+            [(1, 3, 1)]
+        );
         assert_eq!(reader.end(), Ok(()));
     }
 
@@ -292,7 +348,11 @@ mod tests {
             let behind = [&first, &parts[0], &parts[1], &parts[2], &parts[3], forged];
             for kept in [within, behind] {
                 let mut reader = reader("a", 5);
-                assert_eq!(read(&mut reader, &kept.map(Clone::clone)), [(5, 1, 3), (5, 4, 1)], "{forged:?}");
+                assert_eq!(
+                    read(&mut reader, &kept.map(Clone::clone)),
+                    [(5, 1, 3), (5, 4, 1)],
+                    "{forged:?}"
+                );
                 assert_eq!((reader.skipped(), reader.end()), (1, Ok(())), "{forged:?}");
             }
         }
@@ -328,8 +388,15 @@ mod tests {
     fn an_entry_of_a_later_epoch_than_its_batch_has_does_not_count() {
         for (epoch, expected) in [(1, 1), (2, 0), (u64::MAX, 0)] {
             let line = format!("{{\"seq\":1,\"epoch\":{epoch}}}\n");
-            let batch = Batch { lines: line.into(), ..batch(1, 1, 1, 0) };
-            assert_eq!(read(&mut reader("a", 1), &[one(&batch, "a", 0)]).len(), expected, "{epoch}");
+            let batch = Batch {
+                lines: line.into(),
+                ..batch(1, 1, 1, 0)
+            };
+            assert_eq!(
+                read(&mut reader("a", 1), &[one(&batch, "a", 0)]).len(),
+                expected,
+                "{epoch}"
+            );
         }
     }
 
@@ -348,7 +415,12 @@ mod tests {
         };
         for part in 1..=200 {
             assert_eq!(reader.take(&head(part)), None);
-            assert!(reader.parts.as_ref().is_none_or(|(_, body)| body.len() <= BATCH));
+            assert!(
+                reader
+                    .parts
+                    .as_ref()
+                    .is_none_or(|(_, body)| body.len() <= BATCH)
+            );
         }
         assert!(reader.skipped() > 100);
         assert_eq!(read(&mut reader, &one), [(1, 1, 1)], "what follows is read");

@@ -31,7 +31,8 @@ async fn refused(options: Options) -> ConnectError {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_user_or_password_is_refused_and_no_password_is_shown() {
-    let Some(server) = Server::with(&["-p", "-1", "-js", "--user", "u", "--pass", "a@secret"]) else {
+    let Some(server) = Server::with(&["-p", "-1", "-js", "--user", "u", "--pass", "a@secret"])
+    else {
         return;
     };
     let at = |user: &str| Options {
@@ -44,15 +45,23 @@ async fn a_wrong_user_or_password_is_refused_and_no_password_is_shown() {
         assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
         assert!(refused.next().contains("--creds"));
         let text = format!("{refused} {refused:?}");
-        assert!(!text.contains("wrong-one") && !text.contains("secret"), "{text}");
+        assert!(
+            !text.contains("wrong-one") && !text.contains("secret"),
+            "{text}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_nkey_is_refused() {
     let (good, wrong) = (KeyPair::new_user(), KeyPair::new_user());
-    let config = format!("authorization {{ users: [{{ nkey: {} }}] }}", good.public_key());
-    let Some(server) = Server::configured(&config) else { return };
+    let config = format!(
+        "authorization {{ users: [{{ nkey: {} }}] }}",
+        good.public_key()
+    );
+    let Some(server) = Server::configured(&config) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let with = |name: &str, key: &KeyPair| Options {
         creds: Some(write(folder.path(), name, &key.seed().unwrap())),
@@ -70,45 +79,64 @@ async fn a_wrong_nkey_is_refused() {
 fn jwt(of: &KeyPair, by: &KeyPair, claims: &Value) -> String {
     let head = json!({"typ": "JWT", "alg": "ed25519-nkey"});
     let body = json!({"jti": "1", "iat": 1, "iss": by.public_key(), "name": "n", "sub": of.public_key(), "nats": claims});
-    let text = [head, body].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
+    let text = [head, body]
+        .map(|part| BASE64_URL_SAFE_NO_PAD.encode(part.to_string()))
+        .join(".");
     let signed = BASE64_URL_SAFE_NO_PAD.encode(by.sign(text.as_bytes()).unwrap());
     format!("{text}.{signed}")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn credentials_of_another_account_are_refused() {
-    let (operator, account, system, other) =
-        (KeyPair::new_operator(), KeyPair::new_account(), KeyPair::new_account(), KeyPair::new_account());
+    let (operator, account, system, other) = (
+        KeyPair::new_operator(),
+        KeyPair::new_account(),
+        KeyPair::new_account(),
+        KeyPair::new_account(),
+    );
     let all = -1;
     let limits = json!({
         "subs": all, "data": all, "payload": all, "imports": all, "exports": all, "wildcards": true, "conn": all,
         "leaf": all, "mem_storage": all, "disk_storage": all, "streams": all, "consumer": all,
     });
     let of = |account: &KeyPair, limits: &Value| {
-        jwt(account, &operator, &json!({"limits": limits, "type": "account", "version": 2}))
+        jwt(
+            account,
+            &operator,
+            &json!({"limits": limits, "type": "account", "version": 2}),
+        )
     };
-    let plain =
-        json!({"subs": all, "data": all, "payload": all, "conn": all, "leaf": all, "wildcards": true});
+    let plain = json!({"subs": all, "data": all, "payload": all, "conn": all, "leaf": all, "wildcards": true});
     let config = format!(
         "operator: {}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{ {}: {}, {}: {} }}",
-        jwt(&operator, &operator, &json!({"type": "operator", "version": 2})),
+        jwt(
+            &operator,
+            &operator,
+            &json!({"type": "operator", "version": 2})
+        ),
         system.public_key(),
         account.public_key(),
         of(&account, &limits),
         system.public_key(),
         of(&system, &plain),
     );
-    let Some(server) = Server::configured(&config) else { return };
+    let Some(server) = Server::configured(&config) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let creds = |name: &str, signed_by: &KeyPair| {
         let user = KeyPair::new_user();
-        let claims = json!({"subs": all, "data": all, "payload": all, "type": "user", "version": 2});
+        let claims =
+            json!({"subs": all, "data": all, "payload": all, "type": "user", "version": 2});
         let jwt = jwt(&user, signed_by, &claims);
         let text = format!(
             "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",
             user.seed().unwrap(),
         );
-        Options { creds: Some(write(folder.path(), name, &text)), ..options(&server, "a") }
+        Options {
+            creds: Some(write(folder.path(), name, &text)),
+            ..options(&server, "a")
+        }
     };
     if let Err(error) = Nats::connect(&creds("good", &account)).await {
         panic!("{error}: {}", server.log());
@@ -122,9 +150,16 @@ async fn credentials_of_another_account_are_refused() {
 fn certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let pem = |what: &str, der: &[u8]| {
-        format!("-----BEGIN {what}-----\n{}\n-----END {what}-----\n", BASE64_STANDARD.encode(der))
+        format!(
+            "-----BEGIN {what}-----\n{}\n-----END {what}-----\n",
+            BASE64_STANDARD.encode(der)
+        )
     };
-    let certificate = write(folder, &format!("{name}.pem"), &pem("CERTIFICATE", made.cert.der()));
+    let certificate = write(
+        folder,
+        &format!("{name}.pem"),
+        &pem("CERTIFICATE", made.cert.der()),
+    );
     let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
     (certificate, write(folder, &format!("{name}.key"), &key))
 }
@@ -135,9 +170,13 @@ async fn a_certificate_is_checked_by_the_authority_that_is_named() {
     let (good, key) = certificate(folder.path(), "localhost");
     let (other, _) = certificate(folder.path(), "other");
     let config = format!("tls {{ cert_file: {good:?}, key_file: {key:?} }}");
-    let Some(server) = Server::configured(&config) else { return };
+    let Some(server) = Server::configured(&config) else {
+        return;
+    };
     let at = |name: &str, ca: Option<&PathBuf>| Options {
-        servers: server.url().replace("nats://127.0.0.1", &format!("tls://{name}")),
+        servers: server
+            .url()
+            .replace("nats://127.0.0.1", &format!("tls://{name}")),
         ca: ca.cloned(),
         ..options(&server, "a")
     };
@@ -148,8 +187,14 @@ async fn a_certificate_is_checked_by_the_authority_that_is_named() {
         (at("127.0.0.1", Some(&good)), "of another name"),
     ] {
         let refused = refused(wrong).await;
-        assert!(matches!(refused, ConnectError::Tls { .. }), "{why}: {refused}");
-        assert!(refused.to_string().contains("certificate"), "{why}: {refused}");
+        assert!(
+            matches!(refused, ConnectError::Tls { .. }),
+            "{why}: {refused}"
+        );
+        assert!(
+            refused.to_string().contains("certificate"),
+            "{why}: {refused}"
+        );
         assert!(refused.next().contains("--cluster-ca"));
     }
     let nonsense = write(folder.path(), "nonsense", "nonsense");
@@ -162,8 +207,16 @@ async fn a_certificate_is_checked_by_the_authority_that_is_named() {
     let encrypted = plain.url().replace("nats://127.0.0.1", "tls://localhost");
     let further = format!("{},tls://localhost:1", plain.url());
     for servers in [encrypted, further] {
-        let options = Options { servers, ca: Some(good.clone()), ..options(&plain, "a") };
-        assert!(Nats::connect(&options).await.is_err(), "{}", options.servers);
+        let options = Options {
+            servers,
+            ca: Some(good.clone()),
+            ..options(&plain, "a")
+        };
+        assert!(
+            Nats::connect(&options).await.is_err(),
+            "{}",
+            options.servers
+        );
     }
 }
 
@@ -193,14 +246,24 @@ fn says(version: &str, max_payload: usize) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_below_the_floor_is_refused_with_both_versions() {
     for version in ["2.10.29", "2.11.1", "2.11.0-RC.1", "1.4.0"] {
-        let options = Options { servers: says(version, 1 << 20), ..nowhere() };
+        let options = Options {
+            servers: says(version, 1 << 20),
+            ..nowhere()
+        };
         let refused = refused(options).await;
         let text = refused.to_string();
         assert!(text.contains(version) && text.contains("2.11.2"), "{text}");
         assert!(matches!(refused, ConnectError::Version { .. }), "{refused}");
     }
-    let refused = refused(Options { servers: says("2.11.2", 4096), ..nowhere() }).await;
-    assert!(matches!(refused, ConnectError::Payload { most: 4096, .. }), "{refused}");
+    let refused = refused(Options {
+        servers: says("2.11.2", 4096),
+        ..nowhere()
+    })
+    .await;
+    assert!(
+        matches!(refused, ConnectError::Payload { most: 4096, .. }),
+        "{refused}"
+    );
     assert!(refused.next().contains("max_payload"));
 }
 
@@ -219,7 +282,11 @@ fn nowhere() -> Options {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_would_be_several_subjects_is_refused_before_it_connects() {
     for host in ["", "a.b", "*", ">", "a b", "a\r\n", &"x".repeat(65)] {
-        let refused = refused(Options { host: host.to_owned(), ..nowhere() }).await;
+        let refused = refused(Options {
+            host: host.to_owned(),
+            ..nowhere()
+        })
+        .await;
         assert!(matches!(refused, ConnectError::Host(_)), "{refused}");
         assert!(refused.next().contains("--host-id"));
     }

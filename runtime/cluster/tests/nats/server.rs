@@ -30,7 +30,10 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config");
         fs::write(&file, config).unwrap();
-        Self::within(Arc::new(folder), &["-p", "-1", "-js", "-c", file.to_str().unwrap()])
+        Self::within(
+            Arc::new(folder),
+            &["-p", "-1", "-js", "-c", file.to_str().unwrap()],
+        )
     }
 
     /// One with these arguments.
@@ -40,7 +43,8 @@ impl Server {
 
     /// One that goes on with what a folder has.
     pub(crate) fn within(folder: Arc<TempDir>, args: &[&str]) -> Option<Self> {
-        let program = std::env::var("TRUNKLINE_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
+        let program =
+            std::env::var("TRUNKLINE_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
         let log = folder.path().join("log");
         let started = Command::new(&program)
             .args(["-a", "127.0.0.1", "--ports_file_dir"])
@@ -60,7 +64,9 @@ impl Server {
                 return None;
             }
         };
-        let file = folder.path().join(format!("nats-server_{}.ports", child.id()));
+        let file = folder
+            .path()
+            .join(format!("nats-server_{}.ports", child.id()));
         let until = Instant::now() + Duration::from_secs(30);
         // It writes the file when it listens.
         let port = loop {
@@ -72,10 +78,18 @@ impl Server {
                 break port;
             }
             let log = || fs::read_to_string(&log).unwrap_or_default();
-            assert!(Instant::now() < until, "{program} does not listen: {}", log());
+            assert!(
+                Instant::now() < until,
+                "{program} does not listen: {}",
+                log()
+            );
             sleep(Duration::from_millis(5));
         };
-        Some(Self { child, port, folder })
+        Some(Self {
+            child,
+            port,
+            folder,
+        })
     }
 
     /// What it has written into its log.

@@ -34,7 +34,11 @@ async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     // `b` has no such storage.
     let drained = a.node.drain(TTL).await;
     assert_eq!((drained.moved, drained.stay), (0, vec!["stays".to_owned()]));
-    assert_eq!(a.turn(&stays, "m-2", "two").await, "two", "it is served meanwhile");
+    assert_eq!(
+        a.turn(&stays, "m-2", "two").await,
+        "two",
+        "it is served meanwhile"
+    );
 
     until(|| b.node.hosts()[0].state == HostPhase::Draining).await;
     b.open_here(&moves).await;
@@ -46,9 +50,23 @@ async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     assert_eq!(c.turn(&moves, "m-2", "two").await, "two");
     assert_eq!(b.node.locate(&moves).await, Place::There("c".to_owned()));
     // Who was on the way to it there comes again, and does not think that it was lost.
-    let refused = b.sessions.attach(&moves, &SessionAttach::default()).await.err().unwrap();
-    assert_eq!(refused.reason, Some(AttachRefusal::Unavailable), "{refused:?}");
-    let never = b.sessions.attach(&id("never"), &SessionAttach::default()).await.err().unwrap();
+    let refused = b
+        .sessions
+        .attach(&moves, &SessionAttach::default())
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(
+        refused.reason,
+        Some(AttachRefusal::Unavailable),
+        "{refused:?}"
+    );
+    let never = b
+        .sessions
+        .attach(&id("never"), &SessionAttach::default())
+        .await
+        .err()
+        .unwrap();
     assert_eq!(never.reason, Some(AttachRefusal::Unknown), "{never:?}");
 }
 
@@ -75,7 +93,10 @@ async fn a_session_moves_once_however_it_is_looked_for_meanwhile_and_who_listens
     });
     let looks: Vec<_> = looks.collect();
     let drained = a.node.drain(TTL).await;
-    assert_eq!((drained.moved, drained.stay, drained.busy), (20, Vec::new(), Vec::new()));
+    assert_eq!(
+        (drained.moved, drained.stay, drained.busy),
+        (20, Vec::new(), Vec::new())
+    );
     for look in looks {
         look.await.unwrap();
     }
@@ -89,7 +110,10 @@ async fn a_session_moves_once_however_it_is_looked_for_meanwhile_and_who_listens
     }
     for id in &ids {
         let entries = b.entries(id).await;
-        let moves = entries.iter().filter(|entry| entry["fact"] == "moved").map(|entry| &entry["message"]);
+        let moves = entries
+            .iter()
+            .filter(|entry| entry["fact"] == "moved")
+            .map(|entry| &entry["message"]);
         assert_eq!(moves.collect::<Vec<_>>(), ["b"], "{id}");
     }
 }
@@ -107,14 +131,21 @@ async fn a_hub_hears_last_of_a_session_that_moves_that_it_is_to_attach_again() {
     let (read, write) = tokio::io::split(pipe);
     let (heard, mut says) = tokio::io::split(hub);
     let options = RelayOptions::default().sessions(a.sessions.clone());
-    let host = Host::builder().agent(AgentConfig::external("none", Command::new("none"))).build().unwrap();
+    let host = Host::builder()
+        .agent(AgentConfig::external("none", Command::new("none")))
+        .build()
+        .unwrap();
     let relay = serve_hub(host, options, read, write, std::future::pending());
     let hears = async {
-        let attach =
-            json!({"type": "session.attach", "session_id": "s", "after": 0, "extensions": ["journal"]});
-        says.write_all(format!("{attach}\n").as_bytes()).await.unwrap();
+        let attach = json!({"type": "session.attach", "session_id": "s", "after": 0, "extensions": ["journal"]});
+        says.write_all(format!("{attach}\n").as_bytes())
+            .await
+            .unwrap();
         let (mut lines, mut all) = (BufReader::new(heard).lines(), Vec::<Value>::new());
-        while all.last().is_none_or(|last| last["type"] != "session.refused") {
+        while all
+            .last()
+            .is_none_or(|last| last["type"] != "session.refused")
+        {
             let line = lines.next_line().await.unwrap().expect("the pipe stays");
             all.push(serde_json::from_str(&line).unwrap());
             if all.last().unwrap()["type"] == "turn.complete" {
@@ -144,8 +175,18 @@ async fn turns_that_run_at_the_deadline_of_a_drain_are_stopped_and_their_session
     let drained = a.node.drain(TTL).await;
     assert_eq!((drained.moved, drained.busy), (1, Vec::new()));
     assert_eq!(b.turn(&id, "m-3", "three").await, "three");
-    let ends = b.entries(&id).await.into_iter().filter(|entry| entry["type"] == "turn.complete");
-    let ends: Vec<_> = ends.map(|end| json!([end["turn_id"], end["status"], end["stop_reason"]])).collect();
+    let ends = b
+        .entries(&id)
+        .await
+        .into_iter()
+        .filter(|entry| entry["type"] == "turn.complete");
+    let ends: Vec<_> = ends
+        .map(|end| json!([end["turn_id"], end["status"], end["stop_reason"]]))
+        .collect();
     let stopped = |turn: &str| json!([turn, "stopped", "shutdown"]);
-    assert_eq!(ends[..2], [stopped("t-m-2"), stopped("t-m-1")], "what waits does not begin");
+    assert_eq!(
+        ends[..2],
+        [stopped("t-m-2"), stopped("t-m-1")],
+        "what waits does not begin"
+    );
 }

@@ -19,12 +19,17 @@ use crate::{
 };
 
 fn sha256(content: &[u8]) -> String {
-    hmac_sha256::Hash::hash(content).iter().map(|byte| format!("{byte:02x}")).collect()
+    hmac_sha256::Hash::hash(content)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// What repeats late.
 fn content(len: usize) -> Vec<u8> {
-    (0..len).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect()
+    (0..len)
+        .map(|at| u8::try_from(at * 7 % 251).unwrap())
+        .collect()
 }
 
 impl Machine {
@@ -32,12 +37,20 @@ impl Machine {
     async fn give(&self, id: &SessionId, content: &[u8]) -> Result<(), String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), content).unwrap();
-        let given = self.sessions.keep_file(id, file.path().to_owned(), sha256(content)).await;
+        let given = self
+            .sessions
+            .keep_file(id, file.path().to_owned(), sha256(content))
+            .await;
         given.map_err(|error| error.to_string())
     }
 
     async fn serves(&self, id: &SessionId, content: &[u8]) {
-        let path = self.sessions.file(id, &sha256(content)).await.unwrap().expect("it is there");
+        let path = self
+            .sessions
+            .file(id, &sha256(content))
+            .await
+            .unwrap()
+            .expect("it is there");
         assert_eq!(fs::read(path).unwrap(), content);
     }
 }
@@ -57,13 +70,21 @@ async fn given(a: &Machine, id: &SessionId, sizes: &[usize]) {
 async fn served(b: &Machine, id: &SessionId, sizes: &[usize]) {
     assert!(b.kept().is_empty(), "no one has asked for any");
     let entries = b.entries(id).await;
-    let given = entries.iter().find(|entry| entry["type"] == "file.output").expect("it was given");
+    let given = entries
+        .iter()
+        .find(|entry| entry["type"] == "file.output")
+        .expect("it was given");
     assert_eq!(given["sha256"], sha256(b"of the agent"));
     b.serves(id, b"of the agent").await;
     for &size in sizes {
         b.serves(id, &content(size)).await;
     }
-    assert_eq!(b.kept().len(), sizes.len() + 1, "and no half of one: {:?}", b.kept());
+    assert_eq!(
+        b.kept().len(),
+        sizes.len() + 1,
+        "and no half of one: {:?}",
+        b.kept()
+    );
     for unknown in [&*sha256(b"never given"), "../../head", "", "x"] {
         assert_eq!(b.sessions.file(id, unknown).await.unwrap(), None);
     }
@@ -79,7 +100,10 @@ async fn files_are_served_by_the_host_that_has_their_session_next_and_go_with_th
     memory.cut("a", true);
     b.has(&id).await;
     served(&b, &id, &sizes).await;
-    assert_eq!(memory.of("b").list(Space::Files, "").await.unwrap().len(), sizes.len() + 1);
+    assert_eq!(
+        memory.of("b").list(Space::Files, "").await.unwrap().len(),
+        sizes.len() + 1
+    );
     b.remove(&id).await;
     assert_eq!(memory.of("b").list(Space::Files, "").await.unwrap(), []);
 }
@@ -104,37 +128,65 @@ pub(crate) async fn connect_at(url: &str, host: &str) -> Arc<Nats> {
 /// What the server's operator sees of a stream.
 async fn stream(server: &Server, name: &str) -> (jetstream::Context, jetstream::stream::Config) {
     let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
-    let config = context.get_stream(name).await.unwrap().cached_info().config.clone();
+    let config = context
+        .get_stream(name)
+        .await
+        .unwrap()
+        .cached_info()
+        .config
+        .clone();
     (context, config)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_are_kept_on_a_real_server_as_well() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        return;
+    };
     let store = connect(&server, "a").await;
-    let a = Machine::over(store.clone(), store, "a", &[], Known::default()).await.unwrap();
+    let a = Machine::over(store.clone(), store, "a", &[], Known::default())
+        .await
+        .unwrap();
     // Several pieces, and several slices.
     let (id, sizes) = (id("s"), [0, 1, 300_000, 20_000_000]);
     given(&a, &id, &sizes).await;
     let store = connect(&server, "b").await;
-    let b = Machine::over(store.clone(), store.clone(), "b", &[], Known::default()).await.unwrap();
+    let b = Machine::over(store.clone(), store.clone(), "b", &[], Known::default())
+        .await
+        .unwrap();
     // Its folder goes with it.
     a.end().await;
     b.has(&id).await;
     served(&b, &id, &sizes).await;
-    assert_eq!(store.list(Space::Files, "").await.unwrap().len(), sizes.len() + 1);
+    assert_eq!(
+        store.list(Space::Files, "").await.unwrap().len(),
+        sizes.len() + 1
+    );
 
     // The operator gives them less room than they have: the next is refused, and the session goes on.
     let (context, config) = stream(&server, "trunkline_files").await;
-    context.update_stream(jetstream::stream::Config { max_bytes: 1024 * 1024, ..config }).await.unwrap();
+    context
+        .update_stream(jetstream::stream::Config {
+            max_bytes: 1024 * 1024,
+            ..config
+        })
+        .await
+        .unwrap();
     let refused = b.give(&id, &content(400_000)).await.unwrap_err();
     assert!(refused.contains("the cluster's store is full"), "{refused}");
     let text = "file that finds no room";
     assert_eq!(b.turn(&id, "m-2", text).await, text);
-    let refused = b.entries(&id).await.into_iter().rfind(|entry| entry["type"] == "error");
+    let refused = b
+        .entries(&id)
+        .await
+        .into_iter()
+        .rfind(|entry| entry["type"] == "error");
     let refused = refused.expect("that the agent's file is not kept is said");
     assert_eq!(refused["category"], "file_refused", "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("full"), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("full"),
+        "{refused}"
+    );
 
     b.remove(&id).await;
     assert_eq!(store.list(Space::Files, "").await.unwrap(), []);
@@ -143,14 +195,24 @@ async fn files_are_kept_on_a_real_server_as_well() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_waits_while_a_real_server_has_no_room_for_its_session() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        return;
+    };
     let store = connect(&server, "a").await;
-    let a = Machine::over(store.clone(), store, "a", &[], Known::default()).await.unwrap();
+    let a = Machine::over(store.clone(), store, "a", &[], Known::default())
+        .await
+        .unwrap();
     let id = id("s");
     a.open_here(&id).await;
     a.turn(&id, "m-1", "one").await;
     let (context, config) = stream(&server, "trunkline_journal").await;
-    context.update_stream(jetstream::stream::Config { max_bytes: 1, ..config.clone() }).await.unwrap();
+    context
+        .update_stream(jetstream::stream::Config {
+            max_bytes: 1,
+            ..config.clone()
+        })
+        .await
+        .unwrap();
     let raised = async {
         let record = a.node.record();
         until(|| record.trouble().is_some_and(|why| why.contains("full"))).await;
@@ -158,7 +220,12 @@ async fn a_turn_waits_while_a_real_server_has_no_room_for_its_session() {
     };
     let (text, ()) = tokio::join!(a.turn(&id, "m-2", "two"), raised);
     assert_eq!(text, "two");
-    let seqs: Vec<_> = a.entries(&id).await.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    let seqs: Vec<_> = a
+        .entries(&id)
+        .await
+        .iter()
+        .map(|entry| entry["seq"].as_u64().unwrap())
+        .collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
     a.end().await;
 }
@@ -168,15 +235,23 @@ async fn a_server_with_little_room_gives_files_a_part_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conf");
     fs::write(&path, "jetstream { max_file_store: 1G }").unwrap();
-    let Some(server) = Server::with(&["-p", "-1", "-c", path.to_str().unwrap()]) else { return };
+    let Some(server) = Server::with(&["-p", "-1", "-c", path.to_str().unwrap()]) else {
+        return;
+    };
     drop(connect(&server, "a").await);
     let (_, config) = stream(&server, "trunkline_files").await;
-    assert!((1 << 28..=1 << 30).contains(&config.max_bytes), "{}", config.max_bytes);
+    assert!(
+        (1 << 28..=1 << 30).contains(&config.max_bytes),
+        "{}",
+        config.max_bytes
+    );
 }
 
 /// A piece, as it is kept.
 fn piece(at: u64, size: u64, bytes: &[u8]) -> Bytes {
-    [&at.to_be_bytes()[..], &size.to_be_bytes(), bytes].concat().into()
+    [&at.to_be_bytes()[..], &size.to_be_bytes(), bytes]
+        .concat()
+        .into()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,24 +265,44 @@ async fn what_is_not_the_file_is_refused_and_what_was_begun_is_ended() {
     let wanted = content(1500);
     let key = format!("{}.{}", key_of(id.as_str()), sha256(&wanted));
     let put = async |pieces: &[Bytes]| {
-        store.purge(Space::Files, &key_of(id.as_str())).await.unwrap();
+        store
+            .purge(Space::Files, &key_of(id.as_str()))
+            .await
+            .unwrap();
         let mut last = 0;
         for piece in pieces {
-            last = store.put(Space::Files, &key, last, piece.clone()).await.unwrap();
+            last = store
+                .put(Space::Files, &key, last, piece.clone())
+                .await
+                .unwrap();
         }
     };
     let other = content(1501);
     let forged: [&[Bytes]; 6] = [
         &[piece(0, 1500, &other[1..])],
-        &[piece(0, 1500, &wanted[..700]), piece(800, 1500, &wanted[800..])],
-        &[piece(0, 1500, &wanted[..800]), piece(700, 1500, &wanted[700..])],
-        &[piece(0, 1400, &wanted[..800]), piece(800, 1500, &wanted[800..])],
+        &[
+            piece(0, 1500, &wanted[..700]),
+            piece(800, 1500, &wanted[800..]),
+        ],
+        &[
+            piece(0, 1500, &wanted[..800]),
+            piece(700, 1500, &wanted[700..]),
+        ],
+        &[
+            piece(0, 1400, &wanted[..800]),
+            piece(800, 1500, &wanted[800..]),
+        ],
         &[piece(0, 1500, &wanted), piece(0, u64::MAX, b"")],
         &[Bytes::from_static(b"no piece")],
     ];
     for pieces in forged {
         put(pieces).await;
-        let error = a.sessions.file(&id, &sha256(&wanted)).await.unwrap_err().to_string();
+        let error = a
+            .sessions
+            .file(&id, &sha256(&wanted))
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("is not that file"), "{error}");
         assert!(a.kept().is_empty(), "{:?}", a.kept());
     }
@@ -223,7 +318,10 @@ async fn what_is_not_the_file_is_refused_and_what_was_begun_is_ended() {
     put(&half).await;
     a.give(&id, &wanted).await.unwrap();
     let kept = memory.all(Space::Files, &key);
-    let whole: Vec<u8> = kept.iter().flat_map(|kept| kept.bytes[16..].to_vec()).collect();
+    let whole: Vec<u8> = kept
+        .iter()
+        .flat_map(|kept| kept.bytes[16..].to_vec())
+        .collect();
     assert_eq!(whole, wanted, "it is there once");
 
     // An answer that is lost doubles nothing.
@@ -231,7 +329,11 @@ async fn what_is_not_the_file_is_refused_and_what_was_begun_is_ended() {
     memory.lose_answer("a");
     a.give(&id, &further).await.unwrap();
     let key = format!("{}.{}", key_of(id.as_str()), sha256(&further));
-    let ends: Vec<_> = memory.all(Space::Files, &key).iter().map(|kept| kept.bytes.len() - 16).collect();
+    let ends: Vec<_> = memory
+        .all(Space::Files, &key)
+        .iter()
+        .map(|kept| kept.bytes.len() - 16)
+        .collect();
     assert_eq!(ends, [1008, 1008, 1008, 1008, 968]);
 }
 
@@ -244,8 +346,23 @@ async fn a_file_that_is_too_large_is_refused_and_its_session_goes_on() {
     a.turn(&id, "m-1", "one").await;
     let sparse = tempfile::NamedTempFile::new().unwrap();
     sparse.as_file().set_len(64 * 1024 * 1024 + 1).unwrap();
-    let given = a.sessions.keep_file(&id, sparse.path().to_owned(), "0".repeat(64)).await;
-    assert!(given.unwrap_err().to_string().contains("may have 67108864 bytes"));
-    assert!(memory.of("a").list(Space::Files, "").await.unwrap().is_empty());
+    let given = a
+        .sessions
+        .keep_file(&id, sparse.path().to_owned(), "0".repeat(64))
+        .await;
+    assert!(
+        given
+            .unwrap_err()
+            .to_string()
+            .contains("may have 67108864 bytes")
+    );
+    assert!(
+        memory
+            .of("a")
+            .list(Space::Files, "")
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(a.turn(&id, "m-2", "two").await, "two");
 }

@@ -29,13 +29,19 @@ use crate::{
 /// How often a host has counted something.
 fn count(machine: &Machine, name: &str) -> u64 {
     let counters = machine.node.counters();
-    counters.iter().find(|(of, _)| *of == name).expect("it is counted").1
+    counters
+        .iter()
+        .find(|(of, _)| *of == name)
+        .expect("it is counted")
+        .1
 }
 
 /// A host on a real server.
 async fn start(server: &Server, name: &str) -> Machine {
     let nats = connect(server, name).await;
-    Machine::over(nats.clone(), nats, name, &[], Known::default()).await.unwrap()
+    Machine::over(nats.clone(), nats, name, &[], Known::default())
+        .await
+        .unwrap()
 }
 
 /// Somebody who may write everywhere at the server, and is no host.
@@ -49,7 +55,12 @@ impl Outsider {
     /// Writes behind whatever is there.
     async fn write(&self, space: Space, key: &str, bytes: Bytes) {
         loop {
-            let last = self.0.last(space, key).await.unwrap().map_or(0, |kept| kept.number);
+            let last = self
+                .0
+                .last(space, key)
+                .await
+                .unwrap()
+                .map_or(0, |kept| kept.number);
             if self.0.put(space, key, last, bytes.clone()).await.is_ok() {
                 return;
             }
@@ -60,7 +71,11 @@ impl Outsider {
         let mut all = Vec::new();
         loop {
             let behind = all.last().map_or(0, |kept: &Kept| kept.number);
-            let slice = self.0.read(Space::Journal, &key_of(id.as_str()), behind).await.unwrap();
+            let slice = self
+                .0
+                .read(Space::Journal, &key_of(id.as_str()), behind)
+                .await
+                .unwrap();
             if slice.is_empty() {
                 return all;
             }
@@ -85,12 +100,26 @@ impl Outsider {
     }
 
     async fn row(&self, id: &SessionId) -> SessionRow {
-        let kept = self.0.last(Space::Sessions, &key_of(id.as_str())).await.unwrap().unwrap();
+        let kept = self
+            .0
+            .last(Space::Sessions, &key_of(id.as_str()))
+            .await
+            .unwrap()
+            .unwrap();
         SessionRow::parse(&kept.bytes).unwrap()
     }
 
     async fn host(&self, name: &str) -> HostRow {
-        HostRow::parse(&self.0.last(Space::Hosts, name).await.unwrap().unwrap().bytes).unwrap()
+        HostRow::parse(
+            &self
+                .0
+                .last(Space::Hosts, name)
+                .await
+                .unwrap()
+                .unwrap()
+                .bytes,
+        )
+        .unwrap()
     }
 }
 
@@ -99,7 +128,12 @@ async fn say(machine: &Machine, id: &SessionId, message: &str) {
     let listener = machine.join_session(id).await;
     let turn = format!("t-{message}");
     let input = json!({"type": "user.input", "session_id": id.as_str(), "turn_id": turn, "message_id": message, "content": "wait"});
-    assert!(listener.speaker().say(HostMessage::parse(&input.to_string()).unwrap()).await);
+    assert!(
+        listener
+            .speaker()
+            .say(HostMessage::parse(&input.to_string()).unwrap())
+            .await
+    );
 }
 
 fn texts(entries: &[Value]) -> Vec<&str> {
@@ -112,7 +146,9 @@ fn texts(entries: &[Value]) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_the_session() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        return;
+    };
     let a = start(&server, "a").await;
     let outsider = Outsider::new(&server).await;
     let (id, key) = (id("s"), key_of("s"));
@@ -120,12 +156,23 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
     a.turn(&id, "m-0", "0").await;
 
     // What takes nothing from the host: it writes behind it.
-    let mut harmless: Vec<_> = outsider.journal(&id).await.into_iter().map(|kept| kept.bytes).collect();
+    let mut harmless: Vec<_> = outsider
+        .journal(&id)
+        .await
+        .into_iter()
+        .map(|kept| kept.bytes)
+        .collect();
     harmless.extend([
-        outsider.forge(&id, |head| head.writer = "other".to_owned()).await,
+        outsider
+            .forge(&id, |head| head.writer = "other".to_owned())
+            .await,
         outsider.forge(&id, |head| head.epoch = u64::MAX).await,
-        outsider.forge(&id, |head| (head.part, head.parts) = (1, u32::MAX)).await,
-        outsider.forge(&id, |head| (head.part, head.parts) = (7, u32::MAX)).await,
+        outsider
+            .forge(&id, |head| (head.part, head.parts) = (1, u32::MAX))
+            .await,
+        outsider
+            .forge(&id, |head| (head.part, head.parts) = (7, u32::MAX))
+            .await,
         outsider.forge(&id, |head| head.lines = usize::MAX).await,
         Bytes::from_static(b"{\"v\":2}\n"),
         Bytes::from_static(b"garbage"),
@@ -162,7 +209,11 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
         expected.push(text);
     }
     assert!(count(&a, "sessions_fenced") >= 3);
-    assert!(count(&a, "batches_skipped") >= harmless.len() as u64, "{:?}", a.node.counters());
+    assert!(
+        count(&a, "batches_skipped") >= harmless.len() as u64,
+        "{:?}",
+        a.node.counters()
+    );
 
     // And the host that has it next has all of it.
     let before = a.entries(&id).await;
@@ -177,21 +228,30 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        return;
+    };
     let a = start(&server, "a").await;
     let b = start(&server, "b").await;
     let outsider = Outsider::new(&server).await;
     let id = id("s");
     until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
     let place = a.node.place(&id, Some("echo")).await.unwrap();
-    let (owner, other) = if place == Place::Here { (&a, &b) } else { (&b, &a) };
+    let (owner, other) = if place == Place::Here {
+        (&a, &b)
+    } else {
+        (&b, &a)
+    };
     owner.open(&id);
     owner.turn(&id, "m-0", "0").await;
 
     // Hosts with names that would be subjects of others, or reach into a terminal; and leases that never or always end.
     let good = outsider.host("a").await;
     let with = |change: &dyn Fn(&mut HostRow)| {
-        let mut row = HostRow { host: "x".to_owned(), ..good.clone() };
+        let mut row = HostRow {
+            host: "x".to_owned(),
+            ..good.clone()
+        };
         change(&mut row);
         Bytes::from(serde_json::to_vec(&row).unwrap())
     };
@@ -222,56 +282,112 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
     }
     until(|| count(&b, "rows_refused") >= rows.len() as u64).await;
     // One that says that it has all there can be is asked last, and does not answer.
-    outsider.write(Space::Hosts, "x", with(&|row| (row.sessions, row.busy) = (u64::MAX, u64::MAX))).await;
+    outsider
+        .write(
+            Space::Hosts,
+            "x",
+            with(&|row| (row.sessions, row.busy) = (u64::MAX, u64::MAX)),
+        )
+        .await;
     until(|| a.node.hosts().len() == 3).await;
-    assert!(a.node.place(&SessionId::new("t").unwrap(), Some("echo")).await.is_ok());
+    assert!(
+        a.node
+            .place(&SessionId::new("t").unwrap(), Some("echo"))
+            .await
+            .is_ok()
+    );
 
     // The lease of a host that lives: what is no row is written over at once, and the host never stops.
     for garbage in ["garbage", ""] {
         let (name, failed) = (owner.node.host(), count(owner, "renewals_failed"));
-        outsider.write(Space::Hosts, name, Bytes::from(garbage)).await;
+        outsider
+            .write(Space::Hosts, name, Bytes::from(garbage))
+            .await;
         until(|| count(owner, "renewals_failed") > failed).await;
         let is_up = |host: &HostState| host.id == name && host.state == HostPhase::Up;
         until(|| other.node.hosts().iter().any(is_up)).await;
-        assert_eq!(owner.turn(&id, &format!("m-{garbage}"), "still").await, "still");
+        assert_eq!(
+            owner.turn(&id, &format!("m-{garbage}"), "still").await,
+            "still"
+        );
     }
 
     // The session's row: while it is not one, no other host finds the session, and its own goes on.
     let row = outsider.row(&id).await;
     for lie in [
-        SessionRow { host: "*".to_owned(), ..row.clone() },
-        SessionRow { host: "a.>".to_owned(), ..row.clone() },
-        SessionRow { incarnation: "\r\n".to_owned(), ..row.clone() },
-        SessionRow { id: "other".to_owned(), ..row.clone() },
-        SessionRow { epoch: u64::MAX, ..row.clone() },
-        SessionRow { epoch: 0, ..row.clone() },
-        SessionRow { storage: Some("\u{1b}c".to_owned()), ..row.clone() },
+        SessionRow {
+            host: "*".to_owned(),
+            ..row.clone()
+        },
+        SessionRow {
+            host: "a.>".to_owned(),
+            ..row.clone()
+        },
+        SessionRow {
+            incarnation: "\r\n".to_owned(),
+            ..row.clone()
+        },
+        SessionRow {
+            id: "other".to_owned(),
+            ..row.clone()
+        },
+        SessionRow {
+            epoch: u64::MAX,
+            ..row.clone()
+        },
+        SessionRow {
+            epoch: 0,
+            ..row.clone()
+        },
+        SessionRow {
+            storage: Some("\u{1b}c".to_owned()),
+            ..row.clone()
+        },
     ] {
         let before = count(other, "rows_refused");
         let bytes = serde_json::to_vec(&lie).unwrap().into();
-        outsider.write(Space::Sessions, &key_of(id.as_str()), bytes).await;
+        outsider
+            .write(Space::Sessions, &key_of(id.as_str()), bytes)
+            .await;
         assert_eq!(other.node.locate(&id).await, Place::Unknown, "{lie:?}");
         assert!(count(other, "rows_refused") > before, "{lie:?}");
         assert_eq!(owner.node.locate(&id).await, Place::Here);
     }
     // The highest epoch there is: no host takes the session, and says so.
-    let most = SessionRow { epoch: MOST_EPOCH, state: State::Free, ..row };
-    outsider.write(Space::Sessions, &key_of(id.as_str()), most.to_bytes()).await;
+    let most = SessionRow {
+        epoch: MOST_EPOCH,
+        state: State::Free,
+        ..row
+    };
+    outsider
+        .write(Space::Sessions, &key_of(id.as_str()), most.to_bytes())
+        .await;
     let place = other.node.locate(&id).await;
-    assert!(matches!(&place, Place::Unavailable { why, .. } if why.contains("epoch")), "{place:?}");
+    assert!(
+        matches!(&place, Place::Unavailable { why, .. } if why.contains("epoch")),
+        "{place:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_left_of_a_host_whose_row_is_garbage_is_taken_over() {
-    let Some(server) = Server::start() else { return };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let url = server.url();
     let id = id("s");
     let of_a = (id.clone(), url.clone());
     let a = runtime.spawn(async move {
         let (id, url) = of_a;
         let nats = connect_at(&url, "a").await;
-        let a = Machine::over(nats.clone(), nats, "a", &[], Known::default()).await.unwrap();
+        let a = Machine::over(nats.clone(), nats, "a", &[], Known::default())
+            .await
+            .unwrap();
         a.open_here(&id).await;
         a.turn(&id, "m", "one").await;
         a
@@ -282,7 +398,10 @@ async fn what_is_left_of_a_host_whose_row_is_garbage_is_taken_over() {
     // As by SIGKILL.
     runtime.shutdown_background();
     drop(a);
-    Outsider::new(&server).await.write(Space::Hosts, "a", Bytes::from_static(b"garbage")).await;
+    Outsider::new(&server)
+        .await
+        .write(Space::Hosts, "a", Bytes::from_static(b"garbage"))
+        .await;
     let late = Instant::now() + Duration::from_secs(20);
     while b.node.locate(&id).await != Place::Here {
         assert!(Instant::now() < late, "it stays without a host");
@@ -293,16 +412,25 @@ async fn what_is_left_of_a_host_whose_row_is_garbage_is_taken_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn letters_that_no_host_sends_are_refused_and_counted() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        return;
+    };
     let a = start(&server, "a").await;
     let b = start(&server, "b").await;
     until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
     let outsider = Outsider::new(&server).await;
     let row = outsider.host("a").await;
-    let to = Address { host: row.host, incarnation: row.incarnation };
+    let to = Address {
+        host: row.host,
+        incarnation: row.incarnation,
+    };
     let ask = async |topic: &str, what: Value| {
         let within = Duration::from_secs(5);
-        let answer = outsider.0.request(&to, topic, what.to_string().into(), within).await.unwrap();
+        let answer = outsider
+            .0
+            .request(&to, topic, what.to_string().into(), within)
+            .await
+            .unwrap();
         serde_json::from_slice::<Value>(&answer).unwrap()
     };
     let from = |host: &str, incarnation: &str| json!({"host": host, "incarnation": incarnation});
@@ -312,10 +440,22 @@ async fn letters_that_no_host_sends_are_refused_and_counted() {
         ("reboot", json!({})),
         ("open", json!({})),
         ("open", json!("garbage")),
-        ("open", json!({"id": "1", "from": from("b", "1"), "who": {"who": "root"}})),
-        ("open", json!({"id": "1", "from": from("*", "1"), "who": user})),
-        ("open", json!({"id": "1", "from": from("b", "1 2\r\nPUB x 1\r\n"), "who": user})),
-        ("open", json!({"id": "1.a.t.2", "from": from("b", "1"), "who": user})),
+        (
+            "open",
+            json!({"id": "1", "from": from("b", "1"), "who": {"who": "root"}}),
+        ),
+        (
+            "open",
+            json!({"id": "1", "from": from("*", "1"), "who": user}),
+        ),
+        (
+            "open",
+            json!({"id": "1", "from": from("b", "1 2\r\nPUB x 1\r\n"), "who": user}),
+        ),
+        (
+            "open",
+            json!({"id": "1.a.t.2", "from": from("b", "1"), "who": user}),
+        ),
         ("drain", json!({"deadline_ms": -1})),
         ("place", json!([])),
         ("take", json!({"id": 7})),
@@ -326,13 +466,28 @@ async fn letters_that_no_host_sends_are_refused_and_counted() {
         assert_eq!(count(&a, "letters_refused"), refused, "{topic} {what}");
     }
     // Without an answer, or too large.
-    outsider.0.send(&to, "drain", json!({"deadline_ms": 1}).to_string().into()).await.unwrap();
+    outsider
+        .0
+        .send(&to, "drain", json!({"deadline_ms": 1}).to_string().into())
+        .await
+        .unwrap();
     let large = json!({"id": "x".repeat(100_000)}).to_string();
     outsider.0.send(&to, "place", large.into()).await.unwrap();
     // Of connections that there are not.
-    outsider.0.send(&to, "t.none.a", Bytes::from_static(b"x")).await.unwrap();
-    until(|| count(&a, "letters_refused") == refused + 2 && count(&a, "letters_dropped") == 1).await;
-    assert!(a.node.hosts().iter().all(|host| host.state == HostPhase::Up), "no one drains");
+    outsider
+        .0
+        .send(&to, "t.none.a", Bytes::from_static(b"x"))
+        .await
+        .unwrap();
+    until(|| count(&a, "letters_refused") == refused + 2 && count(&a, "letters_dropped") == 1)
+        .await;
+    assert!(
+        a.node
+            .hosts()
+            .iter()
+            .all(|host| host.state == HostPhase::Up),
+        "no one drains"
+    );
 
     // A copy of a letter that opened a connection ends neither that one nor another.
     let open = json!({"id": "one", "from": from("b", "1"), "who": user});
@@ -351,20 +506,34 @@ async fn letters_that_no_host_sends_are_refused_and_counted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_letters_to_a_connection_ends_that_one_and_others_go_on() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        return;
+    };
     let a = start(&server, "a").await;
     let b = start(&server, "b").await;
     until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
     let outsider = Outsider::new(&server).await;
     let row = outsider.host("a").await;
-    let to = Address { host: row.host, incarnation: row.incarnation };
+    let to = Address {
+        host: row.host,
+        incarnation: row.incarnation,
+    };
     let within = Duration::from_secs(5);
-    let open = json!({"id": "flood", "from": {"host": "b", "incarnation": "1"}, "who": {"who": "user"}});
-    let opened = outsider.0.request(&to, "open", open.to_string().into(), within).await.unwrap();
+    let open =
+        json!({"id": "flood", "from": {"host": "b", "incarnation": "1"}, "who": {"who": "user"}});
+    let opened = outsider
+        .0
+        .request(&to, "open", open.to_string().into(), within)
+        .await
+        .unwrap();
     assert_eq!(&*opened, b"\"done\"");
     // It takes none of these: they do not begin at its first byte.
     for _ in 0..5000 {
-        outsider.0.send(&to, "t.flood.a", vec![0_u8; 60_000].into()).await.unwrap();
+        outsider
+            .0
+            .send(&to, "t.flood.a", vec![0_u8; 60_000].into())
+            .await
+            .unwrap();
     }
     let mut stream = b.node.connect("a", Who::User).await.unwrap();
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -380,7 +549,10 @@ async fn names_of_hosts_that_would_be_subjects_of_others_are_refused() {
     let memory = trunkline_cluster::memory::Memory::default();
     for name in ["", "a.b", "*", ">", "a b", "a\n", "é", &"x".repeat(65)] {
         let refused = Machine::join(&memory, name, &[]).await.unwrap_err();
-        assert!(matches!(&refused, JoinError::Options(why) if why.contains("name of a host")), "{refused}");
+        assert!(
+            matches!(&refused, JoinError::Options(why) if why.contains("name of a host")),
+            "{refused}"
+        );
     }
     let refused = Machine::join(&memory, "a", &["\u{1b}"]).await.unwrap_err();
     assert!(matches!(refused, JoinError::Options(_)), "{refused}");

@@ -16,7 +16,11 @@ async fn says(machine: &Machine, id: &SessionId, part: &str) {
     let place = machine.node.locate(id).await;
     let is_said = matches!(&place, Place::Unavailable { why, .. } if why.contains(part));
     assert!(is_said, "{place:?}");
-    let refused = machine.node.place(&super::id("new"), Some("echo")).await.unwrap_err();
+    let refused = machine
+        .node
+        .place(&super::id("new"), Some("echo"))
+        .await
+        .unwrap_err();
     assert!(refused.contains(part), "{refused}");
 }
 
@@ -89,7 +93,10 @@ async fn a_host_that_has_seen_more_does_not_join() {
     let known = again.end().await;
     memory.restore(copy);
     let refused = Machine::again(&memory, "a", known).await.unwrap_err();
-    assert!(matches!(&refused, JoinError::Lost(why) if why.contains("had come to number")), "{refused}");
+    assert!(
+        matches!(&refused, JoinError::Lost(why) if why.contains("had come to number")),
+        "{refused}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,9 +110,17 @@ async fn a_session_of_which_the_store_has_less_than_this_host_is_not_taken() {
     let known = a.end().await;
     memory.restore(copy);
     // As if no mark had been kept: what this machine has is enough.
-    let again = Machine::again(&memory, "a", Known { marks: Marks::default(), ..known }).await.unwrap();
+    let again = Machine::again(
+        &memory,
+        "a",
+        Known {
+            marks: Marks::default(),
+            ..known
+        },
+    )
+    .await
+    .unwrap();
     let place = again.node.locate(&id).await;
-    let is_said =
-        matches!(&place, Place::Unavailable { why, .. } if why.contains("has entries of the session up to"));
+    let is_said = matches!(&place, Place::Unavailable { why, .. } if why.contains("has entries of the session up to"));
     assert!(is_said, "{place:?}");
 }

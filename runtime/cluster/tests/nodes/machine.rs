@@ -24,7 +24,9 @@ use trunkline_cluster::{
 use trunkline_gateway::{Elsewhere, Place, TokenFile};
 use trunkline_host::{Host, config::AgentConfig};
 use trunkline_journal::Options as JournalOptions;
-use trunkline_protocol::{HostMessage, RequestId, SessionAttach, SessionHistory, SessionId, SessionStart};
+use trunkline_protocol::{
+    HostMessage, RequestId, SessionAttach, SessionHistory, SessionId, SessionStart,
+};
 use trunkline_sessions::{Heard, Listener, Sessions};
 
 /// How long a lease holds here.
@@ -50,7 +52,10 @@ pub(crate) struct Known {
 
 impl Default for Known {
     fn default() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), marks: Marks::default() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            marks: Marks::default(),
+        }
     }
 }
 
@@ -72,13 +77,21 @@ impl Machine {
         Self::join(memory, name, storage).await.unwrap()
     }
 
-    pub(crate) async fn join(memory: &Memory, name: &str, storage: &[&str]) -> Result<Self, JoinError> {
+    pub(crate) async fn join(
+        memory: &Memory,
+        name: &str,
+        storage: &[&str],
+    ) -> Result<Self, JoinError> {
         let access = Arc::new(memory.of(name));
         Self::over(access.clone(), access, name, storage, Known::default()).await
     }
 
     /// The next run of a host, with what the last one had.
-    pub(crate) async fn again(memory: &Memory, name: &str, known: Known) -> Result<Self, JoinError> {
+    pub(crate) async fn again(
+        memory: &Memory,
+        name: &str,
+        known: Known,
+    ) -> Result<Self, JoinError> {
         let access = Arc::new(memory.of(name));
         Self::over(access.clone(), access, name, &[], known).await
     }
@@ -108,8 +121,10 @@ impl Machine {
             tokio::spawn(echo(told, says));
             (read, written)
         };
-        let host =
-            Host::builder().agent_over(AgentConfig::external("echo", "none"), connect).build().unwrap();
+        let host = Host::builder()
+            .agent_over(AgentConfig::external("echo", "none"), connect)
+            .build()
+            .unwrap();
         let journal = folder.path().to_owned();
         let record = node.record();
         let (sessions, _) =
@@ -119,18 +134,30 @@ impl Machine {
             Box::pin(async move { drop(tokio::io::copy(&mut read, &mut written).await) })
         };
         node.serve(sessions.clone(), Box::new(door)).await.unwrap();
-        Ok(Self { node, sessions, marks, folder })
+        Ok(Self {
+            node,
+            sessions,
+            marks,
+            folder,
+        })
     }
 
     /// Opens a session here, while no other host would take it.
     pub(crate) async fn open_here(&self, id: &SessionId) {
-        assert_eq!(self.node.place(id, Some("echo")).await.unwrap(), Place::Here);
+        assert_eq!(
+            self.node.place(id, Some("echo")).await.unwrap(),
+            Place::Here
+        );
         self.open(id);
     }
 
     /// Opens a session whose id this host has taken.
     pub(crate) fn open(&self, id: &SessionId) {
-        drop(self.sessions.start(id, "echo", SessionStart::default(), None, None).unwrap());
+        drop(
+            self.sessions
+                .start(id, "echo", SessionStart::default(), None, None)
+                .unwrap(),
+        );
     }
 
     pub(crate) async fn join_session(&self, id: &SessionId) -> Listener {
@@ -149,7 +176,10 @@ impl Machine {
         let listener = self.join_session(id).await;
         let turn = format!("t-{message}");
         let input = json!({"type": "user.input", "session_id": id.as_str(), "turn_id": turn, "message_id": message, "content": text});
-        let said = listener.speaker().say(HostMessage::parse(&input.to_string()).unwrap()).await;
+        let said = listener
+            .speaker()
+            .say(HostMessage::parse(&input.to_string()).unwrap())
+            .await;
         assert!(said);
         listener
     }
@@ -165,7 +195,10 @@ impl Machine {
                     Heard::Lines | Heard::Answer => {}
                     over => panic!("{over:?}"),
                 }
-                for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                for line in lines
+                    .split(|byte| *byte == b'\n')
+                    .filter(|line| !line.is_empty())
+                {
                     let entry: Value = serde_json::from_slice(line).unwrap();
                     if entry["turn_id"] == turn && entry["type"] == "output" {
                         heard.push_str(entry["content"].as_str().unwrap());
@@ -192,10 +225,17 @@ impl Machine {
 
     /// All entries of a session.
     pub(crate) async fn entries(&self, id: &SessionId) -> Vec<Value> {
-        let asked = SessionHistory { request_id: RequestId::new("h").unwrap(), from: None, to: None };
+        let asked = SessionHistory {
+            request_id: RequestId::new("h").unwrap(),
+            from: None,
+            to: None,
+        };
         let result = self.sessions.history(id, &asked).await;
         let entries = result.entries.expect("it is served here");
-        entries.iter().map(|entry| serde_json::from_str(entry.get()).unwrap()).collect()
+        entries
+            .iter()
+            .map(|entry| serde_json::from_str(entry.get()).unwrap())
+            .collect()
     }
 
     /// Waits until this host has a session.
@@ -223,7 +263,10 @@ impl Machine {
         loop {
             match self.node.relocate(id).await {
                 Ok(host) => return host,
-                Err(why) => assert!(why.contains("is waited for") && Instant::now() < late, "{why}"),
+                Err(why) => assert!(
+                    why.contains("is waited for") && Instant::now() < late,
+                    "{why}"
+                ),
             }
             sleep(Duration::from_millis(20)).await;
         }
@@ -233,7 +276,12 @@ impl Machine {
     pub(crate) async fn remove(&self, id: &SessionId) {
         let listener = self.join_session(id).await;
         let close = json!({"type": "session.close", "session_id": id.as_str()});
-        assert!(listener.speaker().say(HostMessage::parse(&close.to_string()).unwrap()).await);
+        assert!(
+            listener
+                .speaker()
+                .say(HostMessage::parse(&close.to_string()).unwrap())
+                .await
+        );
         drop(listener);
         let late = Instant::now() + SOON;
         while let Err(error) = self.sessions.remove(id).await {
@@ -252,7 +300,9 @@ impl Machine {
         let files = self.folder.path().join("files");
         let folders = std::fs::read_dir(files).into_iter().flatten().flatten();
         let names = folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap().flatten());
-        names.map(|file| file.file_name().into_string().unwrap()).collect()
+        names
+            .map(|file| file.file_name().into_string().unwrap())
+            .collect()
     }
 
     /// Ends in order, and gives what the next run has.
@@ -260,7 +310,10 @@ impl Machine {
         self.sessions.finish().await;
         self.node.leave().await;
         self.sessions.close().await;
-        Known { folder: self.folder, marks: self.marks }
+        Known {
+            folder: self.folder,
+            marks: self.marks,
+        }
     }
 }
 

@@ -28,7 +28,10 @@ fn start(folder: &Path) -> Option<(Server, [PathBuf; 3])> {
     let keys = ["a", "b", "c"].map(|name| (name, KeyPair::new_user()));
     let mut config = CONFIG.to_owned();
     for (name, key) in &keys {
-        config = config.replace(&format!("KEY_OF_{}", name.to_uppercase()), &key.public_key());
+        config = config.replace(
+            &format!("KEY_OF_{}", name.to_uppercase()),
+            &key.public_key(),
+        );
     }
     // Where it listens and what it keeps is a test's own.
     let is_own = |line: &&str| !line.starts_with("listen") && !line.starts_with("jetstream");
@@ -69,20 +72,28 @@ async fn connect(server: &Server, host: &str, creds: &Path) -> Arc<Nats> {
 
 async fn machine(server: &Server, host: &str, creds: &Path) -> Machine {
     let nats = connect(server, host, creds).await;
-    Machine::over(nats.clone(), nats, host, &[], Known::default()).await.unwrap()
+    Machine::over(nats.clone(), nats, host, &[], Known::default())
+        .await
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_with_least_rights_do_all_that_hosts_do() {
     let folder = tempfile::tempdir().unwrap();
-    let Some((server, [of_a, of_b, of_c])) = start(folder.path()) else { return };
+    let Some((server, [of_a, of_b, of_c])) = start(folder.path()) else {
+        return;
+    };
     let a = machine(&server, "a", &of_a).await;
     let (one, two) = (id("one"), id("two"));
     a.open_here(&one).await;
     a.turn(&one, "m-1", "file of the agent").await;
 
     // One that dies: as by SIGKILL.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let (url, two_there) = (server.url(), two.clone());
     let dies = runtime.spawn(async move {
         let options = Options {
@@ -95,11 +106,17 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
             replicas: None,
         };
         let nats = Arc::new(Nats::connect(&options).await.unwrap());
-        let c = Machine::over(nats.clone(), nats, "c", &[], Known::default()).await.unwrap();
+        let c = Machine::over(nats.clone(), nats, "c", &[], Known::default())
+            .await
+            .unwrap();
         let mut n = 0;
         // Until one is placed here.
         loop {
-            let id = if n == 0 { two_there.clone() } else { id(&format!("two-{n}")) };
+            let id = if n == 0 {
+                two_there.clone()
+            } else {
+                id(&format!("two-{n}"))
+            };
             n += 1;
             if c.node.place(&id, Some("echo")).await.unwrap() == Place::Here {
                 c.open(&id);
@@ -129,28 +146,54 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
     drop(stream);
     a.node.share_tokens(a.tokens()).await.unwrap();
     b.node.share_tokens(b.tokens()).await.unwrap();
-    let new = NewToken { scope: Scope::Control, agents: None, all_sessions: false, expires: None };
+    let new = NewToken {
+        scope: Scope::Control,
+        agents: None,
+        all_sessions: false,
+        expires: None,
+    };
     let (token, _) = a.tokens().add(new).unwrap();
-    until(|| b.tokens().read().unwrap().iter().any(|known| known.id == token.id)).await;
+    until(|| {
+        b.tokens()
+            .read()
+            .unwrap()
+            .iter()
+            .any(|known| known.id == token.id)
+    })
+    .await;
     b.node.drain_other("a", TTL).await.unwrap();
     b.has(&one).await;
     b.has(&two).await;
     assert_eq!(b.turn(&one, "m-3", "at b").await, "at b");
     let entries = b.entries(&one).await;
-    let given = entries.iter().find(|entry| entry["type"] == "file.output").unwrap();
-    assert!(b.sessions.file(&one, given["sha256"].as_str().unwrap()).await.unwrap().is_some());
+    let given = entries
+        .iter()
+        .find(|entry| entry["type"] == "file.output")
+        .unwrap();
+    assert!(
+        b.sessions
+            .file(&one, given["sha256"].as_str().unwrap())
+            .await
+            .unwrap()
+            .is_some()
+    );
     b.remove(&one).await;
     a.end().await;
     b.end().await;
     let log = server.log();
-    let refused: Vec<_> = log.lines().filter(|line| line.contains("Violation")).collect();
+    let refused: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("Violation"))
+        .collect();
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_key_of_a_host_neither_hears_another_one_nor_destroys_what_all_share() {
     let folder = tempfile::tempdir().unwrap();
-    let Some((server, [of_a, of_b, _])) = start(folder.path()) else { return };
+    let Some((server, [of_a, of_b, _])) = start(folder.path()) else {
+        return;
+    };
     let a = machine(&server, "a", &of_a).await;
     let id = id("s");
     a.open_here(&id).await;
@@ -158,13 +201,21 @@ async fn the_key_of_a_host_neither_hears_another_one_nor_destroys_what_all_share
 
     // One that has the key of b, and does what it likes.
     let seed = fs::read_to_string(of_b).unwrap();
-    let options = async_nats::ConnectOptions::new().nkey(seed).custom_inbox_prefix("_INBOX.trunkline.b");
+    let options = async_nats::ConnectOptions::new()
+        .nkey(seed)
+        .custom_inbox_prefix("_INBOX.trunkline.b");
     let client = options.connect(server.url()).await.unwrap();
     let mut violations = 0;
     let mut refused = async |what: &str| {
         client.flush().await.unwrap();
         violations += 1;
-        let seen = || server.log().lines().filter(|line| line.contains("Violation")).count();
+        let seen = || {
+            server
+                .log()
+                .lines()
+                .filter(|line| line.contains("Violation"))
+                .count()
+        };
         let late = std::time::Instant::now() + Duration::from_secs(10);
         while seen() < violations {
             assert!(std::time::Instant::now() < late, "{what} is allowed");

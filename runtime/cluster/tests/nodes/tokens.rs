@@ -13,7 +13,12 @@ use crate::{
 };
 
 fn make(file: &TokenFile) -> (String, String) {
-    let new = NewToken { scope: Scope::Control, agents: None, all_sessions: false, expires: None };
+    let new = NewToken {
+        scope: Scope::Control,
+        agents: None,
+        all_sessions: false,
+        expires: None,
+    };
     let (token, text) = file.add(new).unwrap();
     (token.id, text)
 }
@@ -30,7 +35,10 @@ async fn a_token_is_good_at_each_host_until_it_is_revoked_at_one() {
     let (one, text) = make(&a.tokens());
     a.node.share_tokens(a.tokens()).await.unwrap();
     b.node.share_tokens(b.tokens()).await.unwrap();
-    assert!(has(&b.tokens(), &one), "what was made before it joined is known when it has");
+    assert!(
+        has(&b.tokens(), &one),
+        "what was made before it joined is known when it has"
+    );
     // By the command line, while both run, at either.
     let (two, _) = make(&b.tokens());
     until(|| has(&a.tokens(), &two)).await;
@@ -70,26 +78,45 @@ async fn tokens_that_are_made_at_the_same_time_are_all_kept() {
         all.push(make(&b.tokens()).0);
         tokio::task::yield_now().await;
     }
-    until(|| all.iter().all(|id| has(&a.tokens(), id) && has(&b.tokens(), id))).await;
+    until(|| {
+        all.iter()
+            .all(|id| has(&a.tokens(), id) && has(&b.tokens(), id))
+    })
+    .await;
     assert_eq!(a.tokens().read().unwrap().len(), all.len());
 
     // What no one can read is left as it is, and each host keeps what it knows.
     let store = memory.of("a");
-    let last = store.last(Space::Tokens, "all").await.unwrap().unwrap().number;
-    let last = store.put(Space::Tokens, "all", last, "{".into()).await.unwrap();
+    let last = store
+        .last(Space::Tokens, "all")
+        .await
+        .unwrap()
+        .unwrap()
+        .number;
+    let last = store
+        .put(Space::Tokens, "all", last, "{".into())
+        .await
+        .unwrap();
     let later = Machine::start(&memory, "c").await;
     let refused = later.node.share_tokens(later.tokens()).await.unwrap_err();
-    assert!(refused.contains("the tokens of the cluster cannot be read"), "{refused}");
+    assert!(
+        refused.contains("the tokens of the cluster cannot be read"),
+        "{refused}"
+    );
     assert_eq!(memory.all(Space::Tokens, "all").pop().unwrap().number, last);
     assert!(all.iter().all(|id| has(&a.tokens(), id)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_are_shared_by_a_real_server_as_well() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start() else {
+        return;
+    };
     let start = async |host: &str| {
         let nats = connect(&server, host).await;
-        let machine = Machine::over(nats.clone(), nats, host, &[], Known::default()).await.unwrap();
+        let machine = Machine::over(nats.clone(), nats, host, &[], Known::default())
+            .await
+            .unwrap();
         machine.node.share_tokens(machine.tokens()).await.unwrap();
         machine
     };

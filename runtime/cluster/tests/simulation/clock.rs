@@ -81,7 +81,11 @@ impl Clock {
     }
 
     pub(crate) fn until(&self, at: BootInstant) -> Until {
-        Until { clock: self.clone(), at: at.as_nanos(), is_waiting: false }
+        Until {
+            clock: self.clone(),
+            at: at.as_nanos(),
+            is_waiting: false,
+        }
     }
 
     pub(crate) fn sleep(&self, time: Duration) -> Until {
@@ -91,7 +95,10 @@ impl Clock {
     fn wake_at(&self, at: u64, waker: Waker) {
         let number = self.0.count.get();
         self.0.count.set(number + 1);
-        self.0.waiting.borrow_mut().push(Reverse(Waiting { at, number, waker }));
+        self.0
+            .waiting
+            .borrow_mut()
+            .push(Reverse(Waiting { at, number, waker }));
     }
 
     /// Ends all tasks: they have what has the clock.
@@ -110,11 +117,14 @@ impl Clock {
                 woken.0.store(false, Ordering::Relaxed);
                 tasks.extend(std::mem::take(&mut *self.0.spawned.borrow_mut()));
                 let is_idle = tasks.poll_next_unpin(&mut context) != Poll::Ready(Some(()));
-                if is_idle && !woken.0.load(Ordering::Relaxed) && self.0.spawned.borrow().is_empty() {
+                if is_idle && !woken.0.load(Ordering::Relaxed) && self.0.spawned.borrow().is_empty()
+                {
                     break;
                 }
             }
-            let Some(Reverse(next)) = self.0.waiting.borrow_mut().pop() else { return };
+            let Some(Reverse(next)) = self.0.waiting.borrow_mut().pop() else {
+                return;
+            };
             self.0.now.set(next.at);
             next.waker.wake();
         }

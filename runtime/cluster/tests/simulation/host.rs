@@ -88,7 +88,11 @@ impl Host {
 
     fn row(&self, beat: u64) -> HostRow {
         let sessions = self.serves.borrow().len() as u64;
-        HostRow { beat, sessions, ..rows::host(&self.me, self.terms.ttl) }
+        HostRow {
+            beat,
+            sessions,
+            ..rows::host(&self.me, self.terms.ttl)
+        }
     }
 
     async fn renew(self: Rc<Self>) {
@@ -100,7 +104,16 @@ impl Host {
             beat += 1;
             let row = self.row(beat);
             let sent = clock.now();
-            match server.put(&self.me.host, Space::Hosts, &self.me.host, number, row.to_bytes()).await {
+            match server
+                .put(
+                    &self.me.host,
+                    Space::Hosts,
+                    &self.me.host,
+                    number,
+                    row.to_bytes(),
+                )
+                .await
+            {
                 Ok(kept) => {
                     number = kept;
                     let was_lost = beat > 1 && !self.may_act();
@@ -116,10 +129,15 @@ impl Host {
                 }
                 // It was ended, and another tenure begins; the program looks first, which is one question more.
                 Err(_) => {
-                    if let Ok(Some(last)) = server.last(&self.me.host, Space::Hosts, &self.me.host).await {
+                    if let Ok(Some(last)) = server
+                        .last(&self.me.host, Space::Hosts, &self.me.host)
+                        .await
+                    {
                         number = last.number;
                     }
-                    clock.sleep(RENEWS_AGAIN + jitter(&self.me.host, beat, RENEWS_AGAIN)).await;
+                    clock
+                        .sleep(RENEWS_AGAIN + jitter(&self.me.host, beat, RENEWS_AGAIN))
+                        .await;
                 }
             }
             if self.cut.get().is_some() {
@@ -141,7 +159,10 @@ impl Host {
     pub(crate) fn saw(&self, row: &Rc<HostRow>, number: u64) {
         let now = self.world.clock.now();
         let mut hosts = self.hosts.borrow_mut();
-        if hosts.get(&row.host).is_some_and(|seen| seen.number > number) {
+        if hosts
+            .get(&row.host)
+            .is_some_and(|seen| seen.number > number)
+        {
             return;
         }
         let mut watch = self.watch.borrow_mut();
@@ -150,8 +171,19 @@ impl Host {
         }
         watch.saw(&row.host, number, self.terms, now);
         match hosts.get_mut(&row.host) {
-            Some(seen) => *seen = Seen { row: row.clone(), number },
-            None => drop(hosts.insert(row.host.clone(), Seen { row: row.clone(), number })),
+            Some(seen) => {
+                *seen = Seen {
+                    row: row.clone(),
+                    number,
+                }
+            }
+            None => drop(hosts.insert(
+                row.host.clone(),
+                Seen {
+                    row: row.clone(),
+                    number,
+                },
+            )),
         }
     }
 
@@ -187,7 +219,9 @@ impl Host {
         let is_silent = |host: &str| host != self.me.host && watch.is_gone(host, now);
         let hosts = self.hosts.borrow();
         let rows = hosts.values().map(|seen| &seen.row);
-        rows.filter(|row| !row.is_over && !is_silent(&row.host)).cloned().collect()
+        rows.filter(|row| !row.is_over && !is_silent(&row.host))
+            .cloned()
+            .collect()
     }
 
     /// The hosts that are gone, of all or of those that may be.
@@ -199,7 +233,14 @@ impl Host {
         if of_all {
             return hosts.values().filter(is_gone).map(name).collect();
         }
-        self.world.cut.borrow().iter().filter_map(|host| hosts.get(host)).filter(is_gone).map(name).collect()
+        self.world
+            .cut
+            .borrow()
+            .iter()
+            .filter_map(|host| hosts.get(host))
+            .filter(is_gone)
+            .map(name)
+            .collect()
     }
 
     async fn take_over(self: Rc<Self>) {
@@ -243,9 +284,20 @@ impl Host {
         if !is_silent {
             return self.is_over(host).await;
         }
-        let over = HostRow { is_over: true, ..(*seen.row).clone() };
-        let put = self.world.server.put(&self.me.host, Space::Hosts, host, seen.number, over.to_bytes());
-        let Ok(number) = put.await else { return self.is_over(host).await };
+        let over = HostRow {
+            is_over: true,
+            ..(*seen.row).clone()
+        };
+        let put = self.world.server.put(
+            &self.me.host,
+            Space::Hosts,
+            host,
+            seen.number,
+            over.to_bytes(),
+        );
+        let Ok(number) = put.await else {
+            return self.is_over(host).await;
+        };
         self.world.ended(host);
         self.saw(&Rc::new(over.clone()), number);
         self.world.published(Rc::new(over), number);
@@ -254,9 +306,15 @@ impl Host {
 
     /// Another host has ended it, and the news of that is on its way.
     async fn is_over(&self, host: &str) -> bool {
-        let last = self.world.server.last(&self.me.host, Space::Hosts, host).await;
+        let last = self
+            .world
+            .server
+            .last(&self.me.host, Space::Hosts, host)
+            .await;
         let Ok(Some(kept)) = last else { return false };
-        let Some(row) = HostRow::parse(&kept.bytes) else { return false };
+        let Some(row) = HostRow::parse(&kept.bytes) else {
+            return false;
+        };
         let is_over = row.is_over;
         if is_over {
             self.saw(&Rc::new(row), kept.number);
@@ -267,20 +325,32 @@ impl Host {
     async fn rows_of(&self, host: &str) -> Vec<SessionRow> {
         let server = &self.world.server;
         let prefix = SessionRow::index(host, "");
-        let Ok(found) = server.list(&self.me.host, Space::Sessions, &prefix).await else { return Vec::new() };
+        let Ok(found) = server.list(&self.me.host, Space::Sessions, &prefix).await else {
+            return Vec::new();
+        };
         let rows = stream::iter(found).map(|change| {
             let key = change.key[prefix.len()..].to_owned();
             async move {
-                let kept = server.last(&self.me.host, Space::Sessions, &key).await.ok().flatten();
+                let kept = server
+                    .last(&self.me.host, Space::Sessions, &key)
+                    .await
+                    .ok()
+                    .flatten();
                 let row = kept.and_then(|kept| SessionRow::parse(&kept.bytes));
-                if row.as_ref().is_none_or(|row| row.host != host || row.state == State::Removed) {
+                if row
+                    .as_ref()
+                    .is_none_or(|row| row.host != host || row.state == State::Removed)
+                {
                     self.forget_session(host, &key).await;
                     return None;
                 }
                 row
             }
         });
-        rows.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await
+        rows.buffer_unordered(AT_ONCE)
+            .filter_map(std::future::ready)
+            .collect()
+            .await
     }
 
     async fn forget_session(&self, host: &str, key: &str) {
@@ -288,7 +358,15 @@ impl Host {
         if let Ok(Some(kept)) = server.last(&self.me.host, Space::Sessions, &index).await
             && !kept.bytes.is_empty()
         {
-            let _ = server.put(&self.me.host, Space::Sessions, &index, kept.number, Bytes::new()).await;
+            let _ = server
+                .put(
+                    &self.me.host,
+                    Space::Sessions,
+                    &index,
+                    kept.number,
+                    Bytes::new(),
+                )
+                .await;
         }
     }
 
@@ -298,7 +376,10 @@ impl Host {
         if rows.is_empty() {
             let number = self.hosts.borrow().get(host).map(|seen| seen.number);
             if let Some(number) = number {
-                let put = self.world.server.put(&self.me.host, Space::Hosts, host, number, Bytes::new());
+                let put =
+                    self.world
+                        .server
+                        .put(&self.me.host, Space::Hosts, host, number, Bytes::new());
                 if put.await.is_ok() {
                     self.world.forgotten(host);
                 }
@@ -307,14 +388,18 @@ impl Host {
         }
         for (heir, ids) in shares(rows, &self.alive()) {
             if let Some(heir) = self.world.connected(&heir) {
-                self.world.clock.spawn(async move { heir.take_all(ids).await });
+                self.world
+                    .clock
+                    .spawn(async move { heir.take_all(ids).await });
             }
         }
     }
 
     async fn take_all(&self, ids: Vec<String>) {
         let taken = stream::iter(ids).map(|id| async move {
-            let Ok(_turn) = self.takes.acquire().await else { return };
+            let Ok(_turn) = self.takes.acquire().await else {
+                return;
+            };
             if !self.serves.borrow().contains(&self.world.number_of(&id)) {
                 drop(self.take(&id).await);
             }
@@ -325,7 +410,8 @@ impl Host {
     /// Takes its own sessions again.
     async fn take_own(self: Rc<Self>) {
         let rows = self.rows_of(&self.me.host).await;
-        self.take_all(rows.into_iter().map(|row| row.id).collect()).await;
+        self.take_all(rows.into_iter().map(|row| row.id).collect())
+            .await;
     }
 
     async fn take(&self, id: &str) -> Result<(), String> {
@@ -335,12 +421,21 @@ impl Host {
             if !self.may_act() {
                 return Err("this host has lost its lease".to_owned());
             }
-            let kept = server.last(me, Space::Sessions, &key).await?.ok_or("there is none")?;
+            let kept = server
+                .last(me, Space::Sessions, &key)
+                .await?
+                .ok_or("there is none")?;
             let row = SessionRow::parse(&kept.bytes).ok_or("there is none")?;
             let last = server.last(me, Space::Journal, &key).await?;
-            let last_epoch = last.and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch)).unwrap_or(0);
+            let last_epoch = last
+                .and_then(|kept| Some(wire::head(&kept.bytes).ok()?.0.epoch))
+                .unwrap_or(0);
             let serves = self.serves.borrow().contains(&number);
-            let known = Known { last_epoch, relocates: false, serves };
+            let known = Known {
+                last_epoch,
+                relocates: false,
+                serves,
+            };
             let is_gone = row.host != me && self.end_lease(&row.host).await;
             let taken = match ownership::taken(&row, &self.me, known, |_| is_gone) {
                 Ok(taken) => taken,
@@ -348,7 +443,11 @@ impl Host {
                 Err(why) => return Err(format!("{why:?}")),
             };
             self.note_own(&key).await;
-            if server.put(me, Space::Sessions, &key, kept.number, taken.to_bytes()).await.is_err() {
+            if server
+                .put(me, Space::Sessions, &key, kept.number, taken.to_bytes())
+                .await
+                .is_err()
+            {
                 continue;
             }
             if row.host != me {
@@ -360,7 +459,11 @@ impl Host {
                 last = kept.number;
             }
             let first = rows::message(id, taken.epoch);
-            if server.put(me, Space::Journal, &key, last, first).await.is_ok() {
+            if server
+                .put(me, Space::Journal, &key, last, first)
+                .await
+                .is_ok()
+            {
                 self.world.serves(self, number);
                 return Ok(());
             }
@@ -369,12 +472,28 @@ impl Host {
 
     async fn note_own(&self, key: &str) {
         let (server, index) = (&self.world.server, SessionRow::index(&self.me.host, key));
-        if server.put(&self.me.host, Space::Sessions, &index, 0, "1".into()).await.is_ok() {
+        if server
+            .put(&self.me.host, Space::Sessions, &index, 0, "1".into())
+            .await
+            .is_ok()
+        {
             return;
         }
-        let last = server.last(&self.me.host, Space::Sessions, &index).await.ok().flatten();
+        let last = server
+            .last(&self.me.host, Space::Sessions, &index)
+            .await
+            .ok()
+            .flatten();
         if let Some(last) = last.filter(|last| last.bytes.is_empty()) {
-            let _ = server.put(&self.me.host, Space::Sessions, &index, last.number, "1".into()).await;
+            let _ = server
+                .put(
+                    &self.me.host,
+                    Space::Sessions,
+                    &index,
+                    last.number,
+                    "1".into(),
+                )
+                .await;
         }
     }
 }

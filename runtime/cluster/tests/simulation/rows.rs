@@ -19,7 +19,12 @@ pub(crate) fn name(number: usize) -> String {
 
 /// A host as it presents itself.
 pub(crate) fn me(host: &str) -> Me {
-    Me { host: host.to_owned(), incarnation: key_of(host), storage: Vec::new(), digest: key_of("d") }
+    Me {
+        host: host.to_owned(),
+        incarnation: key_of(host),
+        storage: Vec::new(),
+        digest: key_of("d"),
+    }
 }
 
 /// Its row.

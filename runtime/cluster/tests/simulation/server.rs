@@ -114,7 +114,8 @@ impl Server {
 
     /// It goes away for a while.
     pub(crate) fn leave(&self, time: Duration) {
-        self.away.set(Some((self.clock.now(), self.clock.now() + time)));
+        self.away
+            .set(Some((self.clock.now(), self.clock.now() + time)));
     }
 
     pub(crate) fn count(&self, count: impl FnOnce(&mut Done)) {
@@ -128,7 +129,9 @@ impl Server {
 
     /// When a host is connected again that was cut off with all others.
     pub(crate) fn back(&self, host: &str) -> BootInstant {
-        let Some((mut at, back)) = self.away.get() else { return self.clock.now() };
+        let Some((mut at, back)) = self.away.get() else {
+            return self.clock.now();
+        };
         for attempt in 1.. {
             if at >= back {
                 break;
@@ -148,7 +151,11 @@ impl Server {
         let arrives = back.max(self.clock.now()) + self.costs.way;
         let done = self.free.get().max(arrives) + takes;
         self.free.set(done);
-        self.longest.set(self.longest.get().max(done.saturating_duration_since(arrives)));
+        self.longest.set(
+            self.longest
+                .get()
+                .max(done.saturating_duration_since(arrives)),
+        );
         if done > self.clock.now() + ANSWER {
             // It does so all the same, for no one.
             self.count(|done| done.too_late += 1);
@@ -183,7 +190,12 @@ impl Server {
         self.answers(put).await
     }
 
-    pub(crate) async fn last(&self, host: &str, space: Space, key: &str) -> Result<Option<Kept>, String> {
+    pub(crate) async fn last(
+        &self,
+        host: &str,
+        space: Space,
+        key: &str,
+    ) -> Result<Option<Kept>, String> {
         if !self.work(host, self.costs.last).await {
             return Err("it is away".to_owned());
         }
@@ -207,9 +219,20 @@ impl Server {
         self.answers(read).await
     }
 
-    pub(crate) async fn list(&self, host: &str, space: Space, prefix: &str) -> Result<Vec<Change>, String> {
+    pub(crate) async fn list(
+        &self,
+        host: &str,
+        space: Space,
+        prefix: &str,
+    ) -> Result<Vec<Change>, String> {
         let rows = at_once(self.store.list(space, prefix))?;
-        if !self.work(host, self.costs.list + self.costs.listed * rows.len() as u32).await {
+        if !self
+            .work(
+                host,
+                self.costs.list + self.costs.listed * rows.len() as u32,
+            )
+            .await
+        {
             return Err("it is away".to_owned());
         }
         self.count(|done| {

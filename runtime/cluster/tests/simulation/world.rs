@@ -81,7 +81,11 @@ impl World {
         for number in 0..scale.sessions {
             let row = rows::opened(number as u64, number % scale.hosts);
             let key = key_of(&row.id);
-            server.fill(Space::Sessions, &SessionRow::index(&row.host, &key), "1".into());
+            server.fill(
+                Space::Sessions,
+                &SessionRow::index(&row.host, &key),
+                "1".into(),
+            );
             server.fill(Space::Sessions, &key, row.to_bytes());
             server.fill(Space::Journal, &key, rows::message(&row.id, 1));
             numbers.insert(row.id, number as u32);
@@ -91,7 +95,11 @@ impl World {
             clock,
             server,
             hosts: RefCell::default(),
-            owners: RefCell::new((0..scale.sessions).map(|number| number % scale.hosts).collect()),
+            owners: RefCell::new(
+                (0..scale.sessions)
+                    .map(|number| number % scale.hosts)
+                    .collect(),
+            ),
             numbers,
             random: Cell::new(scale.seed),
             taken: RefCell::default(),
@@ -99,7 +107,9 @@ impl World {
             twice: Cell::default(),
             cut: RefCell::default(),
         });
-        let hosts: Vec<_> = (0..scale.hosts).map(|number| Host::new(&world, number)).collect();
+        let hosts: Vec<_> = (0..scale.hosts)
+            .map(|number| Host::new(&world, number))
+            .collect();
         for (number, owner) in world.owners.borrow().iter().enumerate() {
             hosts[*owner].serves.borrow_mut().insert(number as u32);
         }
@@ -130,7 +140,10 @@ impl World {
     /// The host of this name, if letters reach it.
     pub(crate) fn connected(&self, name: &str) -> Option<Rc<Host>> {
         let hosts = self.hosts.borrow();
-        hosts.iter().find(|host| rows::name(host.number) == name && host.cut.get().is_none()).cloned()
+        hosts
+            .iter()
+            .find(|host| rows::name(host.number) == name && host.cut.get().is_none())
+            .cloned()
     }
 
     /// A host's row was written, and goes out to all.
@@ -138,12 +151,20 @@ impl World {
         let world = self.clone();
         let bytes = row.to_bytes().len() as u64 + AROUND;
         let is_over = row.is_over;
-        let hosts: Vec<_> =
-            self.hosts.borrow().iter().filter(|host| host.cut.get().is_none()).cloned().collect();
+        let hosts: Vec<_> = self
+            .hosts
+            .borrow()
+            .iter()
+            .filter(|host| host.cut.get().is_none())
+            .cloned()
+            .collect();
         let at = self.server.send(hosts.len() as u32, bytes);
         self.clock.spawn(async move {
             for (host, at) in hosts.into_iter().zip(at) {
-                world.clock.until(at.max(world.server.back(&rows::name(host.number)))).await;
+                world
+                    .clock
+                    .until(at.max(world.server.back(&rows::name(host.number))))
+                    .await;
                 host.saw(&row, number);
                 // A look changes nothing while all renew; each looks now and then all the same.
                 if is_over || !world.cut.borrow().is_empty() {
@@ -154,11 +175,17 @@ impl World {
     }
 
     pub(crate) fn ended(&self, host: &str) {
-        self.ended.borrow_mut().entry(host.to_owned()).or_insert(self.clock.now());
+        self.ended
+            .borrow_mut()
+            .entry(host.to_owned())
+            .or_insert(self.clock.now());
     }
 
     pub(crate) fn forgotten(&self, name: &str) {
-        self.hosts.borrow().iter().for_each(|host| host.forget(name));
+        self.hosts
+            .borrow()
+            .iter()
+            .for_each(|host| host.forget(name));
     }
 
     /// A host serves a session from now on.
@@ -168,7 +195,8 @@ impl World {
         let before = self.hosts.borrow()[*owner].clone();
         if before.number != host.number {
             let was_served = before.serves.borrow_mut().remove(&session);
-            self.twice.set(self.twice.get() + u64::from(was_served && before.may_act()));
+            self.twice
+                .set(self.twice.get() + u64::from(was_served && before.may_act()));
         }
         *owner = host.number;
         host.serves.borrow_mut().insert(session);
@@ -180,7 +208,11 @@ impl World {
         let hosts = self.hosts.borrow();
         let serves = |host: &&Rc<Host>| host.cut.get().is_none() && host.may_act();
         self.scale.sessions
-            - hosts.iter().filter(serves).map(|host| host.serves.borrow().len()).sum::<usize>()
+            - hosts
+                .iter()
+                .filter(serves)
+                .map(|host| host.serves.borrow().len())
+                .sum::<usize>()
     }
 }
 
@@ -198,7 +230,11 @@ impl Spread {
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        let variance = values
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>()
+            / values.len() as f64;
         Self {
             least: values[0],
             median: values[values.len() / 2],
@@ -211,8 +247,9 @@ impl Spread {
 /// How many sessions each host has when so many a second were opened, by hosts that know of the others' loads what the
 /// last renewals said. `None`: they know it as it is.
 pub(crate) fn spread(scale: Scale, a_second: Option<f64>) -> Spread {
-    let mut known: Vec<_> =
-        (0..scale.hosts).map(|number| rows::host(&rows::me(&rows::name(number)), scale.ttl)).collect();
+    let mut known: Vec<_> = (0..scale.hosts)
+        .map(|number| rows::host(&rows::me(&rows::name(number)), scale.ttl))
+        .collect();
     let mut loads = vec![0; scale.hosts];
     let between = scale.terms().every().as_secs_f64() / scale.hosts as f64;
     let mut renewals = 0;
@@ -223,7 +260,9 @@ pub(crate) fn spread(scale: Scale, a_second: Option<f64>) -> Spread {
             renewals += 1;
         }
         let id = rows::session(number as u64 ^ scale.seed << 32);
-        let chosen: usize = candidates(&id, &Needs::default(), &known)[0].host[5..].parse().unwrap();
+        let chosen: usize = candidates(&id, &Needs::default(), &known)[0].host[5..]
+            .parse()
+            .unwrap();
         loads[chosen] += 1;
         if now.is_none() {
             known[chosen].sessions += 1;
@@ -234,11 +273,16 @@ pub(crate) fn spread(scale: Scale, a_second: Option<f64>) -> Spread {
 
 /// What renewals cost: all that the server does in ten seconds in which nothing happens.
 pub(crate) fn traffic(scale: Scale) -> Done {
-    let world = World::begin(Scale { sessions: 0, ..scale });
+    let world = World::begin(Scale {
+        sessions: 0,
+        ..scale
+    });
     world.run_for(Duration::from_secs(20));
     let done = world.server.done.borrow();
     let from = done.len() - 12;
-    done[from..from + 10].iter().fold(Done::default(), |sum, second| sum.with(second))
+    done[from..from + 10]
+        .iter()
+        .fold(Done::default(), |sum, second| sum.with(second))
 }
 
 /// What became of the sessions of hosts that died.
@@ -266,7 +310,9 @@ pub(crate) struct Load {
 
 impl Load {
     pub(crate) fn sum(&self) -> Done {
-        self.seconds.iter().fold(Done::default(), |sum, second| sum.with(second))
+        self.seconds
+            .iter()
+            .fold(Done::default(), |sum, second| sum.with(second))
     }
 }
 
@@ -282,7 +328,10 @@ impl World {
             .skip((since.as_nanos() / 1_000_000_000) as usize)
             .copied()
             .collect();
-        Load { seconds, longest: self.server.longest.get() }
+        Load {
+            seconds,
+            longest: self.server.longest.get(),
+        }
     }
 }
 
@@ -295,7 +344,8 @@ pub(crate) fn deaths(scale: Scale, within: Duration) -> Healed {
     while cut.len() < scale.hosts.div_ceil(10) {
         cut.insert(next(&mut state) as usize % scale.hosts);
     }
-    cut.iter().for_each(|host| world.hosts.borrow()[*host].cut.set(Some(begun)));
+    cut.iter()
+        .for_each(|host| world.hosts.borrow()[*host].cut.set(Some(begun)));
     *world.cut.borrow_mut() = cut.into_iter().map(rows::name).collect();
     let of_gone: Vec<(u32, String)> = world
         .hosts
@@ -303,18 +353,27 @@ pub(crate) fn deaths(scale: Scale, within: Duration) -> Healed {
         .iter()
         .filter(|host| host.cut.get().is_some())
         .flat_map(|host| {
-            host.serves.borrow().iter().map(|session| (*session, rows::name(host.number))).collect::<Vec<_>>()
+            host.serves
+                .borrow()
+                .iter()
+                .map(|session| (*session, rows::name(host.number)))
+                .collect::<Vec<_>>()
         })
         .collect();
     let names: HashMap<_, _> = of_gone.into_iter().collect();
     let late = begun + within;
-    world.clock.run(|| world.taken.borrow().len() >= names.len() || world.clock.now() > late);
+    world
+        .clock
+        .run(|| world.taken.borrow().len() >= names.len() || world.clock.now() > late);
     // Nothing is taken twice afterwards, either.
     world.run_for(AFTERWARDS);
     let taken = world.taken.borrow();
-    let seconds = |from: BootInstant, at: BootInstant| at.saturating_duration_since(from).as_secs_f64();
+    let seconds =
+        |from: BootInstant, at: BootInstant| at.saturating_duration_since(from).as_secs_f64();
     let mut shares = vec![0.0; scale.hosts];
-    taken.iter().for_each(|(session, _)| shares[world.owners.borrow()[*session as usize]] += 1.0);
+    taken
+        .iter()
+        .for_each(|(session, _)| shares[world.owners.borrow()[*session as usize]] += 1.0);
     let survivors: Vec<_> = world
         .hosts
         .borrow()
@@ -326,7 +385,10 @@ pub(crate) fn deaths(scale: Scale, within: Duration) -> Healed {
         sessions: names.len(),
         after: Spread::of(taken.iter().map(|(_, at)| seconds(begun, *at)).collect()),
         after_lease: Spread::of(
-            taken.iter().map(|(session, at)| seconds(world.ended.borrow()[&names[session]], *at)).collect(),
+            taken
+                .iter()
+                .map(|(session, at)| seconds(world.ended.borrow()[&names[session]], *at))
+                .collect(),
         ),
         shares: Spread::of(survivors),
         twice: world.twice.get(),
@@ -354,7 +416,9 @@ pub(crate) fn outage(scale: Scale, away: Duration, within: Duration) -> Returned
     world.server.leave(away);
     let back = world.clock.now() + away;
     let late = back + within;
-    world.clock.run(|| world.taken.borrow().len() >= scale.sessions || world.clock.now() > late);
+    world
+        .clock
+        .run(|| world.taken.borrow().len() >= scale.sessions || world.clock.now() > late);
     world.run_for(AFTERWARDS);
     Returned {
         after: Spread::of(

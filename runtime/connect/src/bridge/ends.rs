@@ -28,14 +28,18 @@ impl Bridge {
     /// Closes a session at the host, and forgets it. The hub's next message opens it again.
     pub(super) fn close(&mut self, id: &str) {
         self.flush(id);
-        let Some(session) = self.sessions.remove(id) else { return };
+        let Some(session) = self.sessions.remove(id) else {
+            return;
+        };
         self.say(&session.wire, None, SessionClose {});
         self.forget(id, &session);
     }
 
     /// A session has ended without being closed by the hub: what runs has its end, and why.
     pub(super) fn over(&mut self, id: &str, why: Option<&str>) {
-        let Some(session) = self.sessions.get(id) else { return };
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
         let open: Vec<_> = session.turns.iter().map(|turn| turn.hub.clone()).collect();
         let is_answered = session.is_answered;
         if let Some(why) = why.filter(|_| is_answered && !open.is_empty()) {
@@ -50,7 +54,12 @@ impl Bridge {
         }
         if !is_answered {
             let error = Some(why.unwrap_or("the session has ended").to_owned());
-            let created = ToHub::Created { session_id: id.to_owned(), ok: false, error, native_handle: None };
+            let created = ToHub::Created {
+                session_id: id.to_owned(),
+                ok: false,
+                error,
+                native_handle: None,
+            };
             self.out.push(id, Lost::Again, &created);
         }
         self.close(id);
@@ -70,15 +79,20 @@ impl Bridge {
 
     /// Remembers a session that can be resumed.
     pub(super) fn remember(&mut self, id: &str) {
-        let Some(session) = self.sessions.get(id) else { return };
-        let Some(native) = &session.native else { return };
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
+        let Some(native) = &session.native else {
+            return;
+        };
         let known = NativeSession {
             session_id: native.clone(),
             first_prompt: session.first_prompt.clone(),
             message_count: session.messages,
         };
         let agent = session.agent.clone();
-        self.known.retain(|(_, before)| before.session_id != known.session_id);
+        self.known
+            .retain(|(_, before)| before.session_id != known.session_id);
         self.known.push_back((agent, known));
         if self.known.len() > KNOWN {
             self.known.pop_front();

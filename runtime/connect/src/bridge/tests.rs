@@ -1,6 +1,9 @@
 //! The core against a host and a hub of a few lines.
 
-#![allow(clippy::needless_pass_by_value, reason = "frames are made where they are said")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "frames are made where they are said"
+)]
 
 use std::{
     path::{Path, PathBuf},
@@ -27,11 +30,19 @@ impl Files for Memory {
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        self.0.lock().unwrap().get(path).cloned().ok_or_else(|| "there is none".to_owned())
+        self.0
+            .lock()
+            .unwrap()
+            .get(path)
+            .cloned()
+            .ok_or_else(|| "there is none".to_owned())
     }
 
     fn forget(&mut self, session: &str) {
-        self.0.lock().unwrap().retain(|path, _| !path.starts_with(Path::new("/").join(session)));
+        self.0
+            .lock()
+            .unwrap()
+            .retain(|path, _| !path.starts_with(Path::new("/").join(session)));
     }
 }
 
@@ -56,7 +67,10 @@ impl Ends {
             lost,
         };
         let files = Memory::default();
-        let mut ends = Self { bridge: Bridge::new(rules, Box::new(files.clone())), files };
+        let mut ends = Self {
+            bridge: Bridge::new(rules, Box::new(files.clone())),
+            files,
+        };
         ends.bridge.ask_agents();
         let asked = ends.lines();
         assert_eq!(asked[0]["type"], "agents.list");
@@ -70,7 +84,8 @@ impl Ends {
 
     /// The hub says something.
     fn hub(&mut self, kind: &str, payload: Value) -> Heard {
-        self.bridge.hub(&json!({ "type": kind, "payload": payload }).to_string())
+        self.bridge
+            .hub(&json!({ "type": kind, "payload": payload }).to_string())
     }
 
     /// The host says something.
@@ -81,14 +96,23 @@ impl Ends {
     /// What the host has been sent since.
     fn lines(&mut self) -> Vec<Value> {
         let said = String::from_utf8(std::mem::take(&mut self.bridge.said)).unwrap();
-        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        said.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     /// What the hub has been sent since, as type and payload.
     fn frames(&mut self) -> Vec<(String, Value)> {
         let texts = std::iter::from_fn(|| self.bridge.out.next());
         let frames = texts.map(|text| serde_json::from_str::<Value>(&text).unwrap());
-        frames.map(|frame| (frame["type"].as_str().unwrap().to_owned(), frame["payload"].clone())).collect()
+        frames
+            .map(|frame| {
+                (
+                    frame["type"].as_str().unwrap().to_owned(),
+                    frame["payload"].clone(),
+                )
+            })
+            .collect()
     }
 
     /// The same, as short words: the type, and what matters of it.
@@ -98,8 +122,14 @@ impl Ends {
             match kind.as_str() {
                 "agent.output" => format!("{}: {}", text("channel"), text("content")),
                 "turn.started" => format!("started {}", text("in_response_to")),
-                "turn.completed" => format!("completed {} {}", text("in_response_to"), payload["exit_code"]),
-                "session.created" => format!("created {} {}", payload["ok"], text("error")).trim().to_owned(),
+                "turn.completed" => format!(
+                    "completed {} {}",
+                    text("in_response_to"),
+                    payload["exit_code"]
+                ),
+                "session.created" => format!("created {} {}", payload["ok"], text("error"))
+                    .trim()
+                    .to_owned(),
                 _ => kind,
             }
         };
@@ -113,7 +143,10 @@ impl Ends {
 
     /// Opens the hub's session `s` and gives its id at the host.
     fn open(&mut self) -> String {
-        self.hub("session.create", json!({ "session_id": "s", "agent_id": "r.a", "user_id": "u" }));
+        self.hub(
+            "session.create",
+            json!({ "session_id": "s", "agent_id": "r.a", "user_id": "u" }),
+        );
         let wire = self.lines()[0]["session_id"].as_str().unwrap().to_owned();
         self.host(
             json!({ "type": "session.ready", "session_id": wire, "protocol": 1, "extensions": ["turns"] }),
@@ -125,11 +158,15 @@ impl Ends {
     /// A person says something. Gives the turn that it begins, where it begins one.
     fn message(&mut self, id: &str, content: &str) -> Option<String> {
         self.hub("user.message", message(id, content));
-        self.lines().last().and_then(|line| Some(line["turn_id"].as_str()?.to_owned()))
+        self.lines()
+            .last()
+            .and_then(|line| Some(line["turn_id"].as_str()?.to_owned()))
     }
 
     fn output(&mut self, wire: &str, turn: &str, content: &str) {
-        self.host(json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": content }));
+        self.host(
+            json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": content }),
+        );
     }
 
     fn end(&mut self, wire: &str, turn: &str) {

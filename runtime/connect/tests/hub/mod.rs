@@ -1,6 +1,9 @@
 //! A hub of one runtime, as a script: the next frame is what its test says.
 
-#![allow(clippy::needless_pass_by_value, reason = "frames are made where they are said")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "frames are made where they are said"
+)]
 
 use std::time::Duration;
 
@@ -28,7 +31,10 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) async fn new() -> Self {
-        Self { listener: TcpListener::bind("127.0.0.1:0").await.unwrap(), socket: None }
+        Self {
+            listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            socket: None,
+        }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -37,7 +43,10 @@ impl Hub {
 
     /// Waits for a runtime, and gives its hello.
     async fn hello(&mut self) -> Value {
-        let (stream, _) = timeout(SOON, self.listener.accept()).await.expect("a connection").unwrap();
+        let (stream, _) = timeout(SOON, self.listener.accept())
+            .await
+            .expect("a connection")
+            .unwrap();
         self.socket = Some(tokio_tungstenite::accept_async(stream).await.unwrap());
         self.hears("runtime.hello").await
     }
@@ -52,7 +61,8 @@ impl Hub {
     /// Waits for a runtime and refuses it.
     pub(crate) async fn refuse(&mut self, why: &str) {
         self.hello().await;
-        self.say("hello.ack", json!({ "ok": false, "error": why })).await;
+        self.say("hello.ack", json!({ "ok": false, "error": why }))
+            .await;
         self.drop_connection();
     }
 
@@ -66,13 +76,16 @@ impl Hub {
     }
 
     pub(crate) async fn try_send(&mut self, message: Message) -> Result<(), Error> {
-        self.socket.as_mut().expect("a connection").send(message).await
+        self.socket
+            .as_mut()
+            .expect("a connection")
+            .send(message)
+            .await
     }
 
     pub(crate) async fn say(&mut self, kind: &str, payload: Value) {
         // A time as Go writes it, and what is not known of the frame.
-        let frame =
-            json!({ "type": kind, "ts": "2026-11-22T05:03:29.183503929Z", "payload": payload, "new": [1] });
+        let frame = json!({ "type": kind, "ts": "2026-11-22T05:03:29.183503929Z", "payload": payload, "new": [1] });
         self.send(Message::text(frame.to_string())).await;
     }
 
@@ -80,12 +93,23 @@ impl Hub {
     pub(crate) async fn next(&mut self) -> (String, Value) {
         let socket = self.socket.as_mut().expect("a connection");
         loop {
-            let message =
-                timeout(SOON, socket.next()).await.expect("a frame in time").expect("a frame").unwrap();
-            let Message::Text(text) = message else { continue };
-            assert!(text.len() <= MAX_FRAME, "Amurg's hub would reset the connection");
+            let message = timeout(SOON, socket.next())
+                .await
+                .expect("a frame in time")
+                .expect("a frame")
+                .unwrap();
+            let Message::Text(text) = message else {
+                continue;
+            };
+            assert!(
+                text.len() <= MAX_FRAME,
+                "Amurg's hub would reset the connection"
+            );
             let frame: Value = serde_json::from_str(&text).unwrap();
-            return (frame["type"].as_str().unwrap().to_owned(), frame["payload"].clone());
+            return (
+                frame["type"].as_str().unwrap().to_owned(),
+                frame["payload"].clone(),
+            );
         }
     }
 

@@ -51,11 +51,20 @@ impl Core {
             WhyClosed::User => (ClosedReason::Finished, None),
             WhyClosed::Shutdown => (ClosedReason::Shutdown, None),
             WhyClosed::Adapter(reason, error) => (reason, error),
-            WhyClosed::Refused(why) => (ClosedReason::Refused, Some(Failure::new(Category::Protocol, why))),
-            WhyClosed::Limit(why) => (ClosedReason::Limit, Some(Failure::new(Category::Oversize, why))),
+            WhyClosed::Refused(why) => (
+                ClosedReason::Refused,
+                Some(Failure::new(Category::Protocol, why)),
+            ),
+            WhyClosed::Limit(why) => (
+                ClosedReason::Limit,
+                Some(Failure::new(Category::Oversize, why)),
+            ),
             WhyClosed::ProcessEnded => (
                 ClosedReason::Failed,
-                Some(Failure::new(Category::ProcessExit, "the adapter's process ended")),
+                Some(Failure::new(
+                    Category::ProcessExit,
+                    "the adapter's process ended",
+                )),
             ),
         };
         let by_adapter = cause == crate::Cause::SessionClosed;
@@ -76,7 +85,10 @@ impl Core {
                 });
             }
         }
-        self.effect(Effect::Closed { key, end: Box::new(SessionEnd { reason, error }) });
+        self.effect(Effect::Closed {
+            key,
+            end: Box::new(SessionEnd { reason, error }),
+        });
         let slot = &mut self.sessions[index as usize];
         slot.session = None;
         slot.generation = slot.generation.wrapping_add(1);

@@ -22,7 +22,11 @@ pub enum Effect {
     /// End the process, and call [`Core::handle_ended`](super::Core::handle_ended) when it is gone; it counts as ended for this reason.
     Kill(crate::Ended),
     /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
-    Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
+    Write {
+        key: Key,
+        input_of: Option<TurnNo>,
+        message: HostMessage,
+    },
     /// Write a message of the pipe itself.
     WritePipe(HostMessage),
     /// Note that the process has not answered a `ping`. Nothing is to be ended for it.
@@ -40,25 +44,62 @@ pub enum Effect {
     },
     /// Put the text of a turn's input into a file of the session's exchange folder, and tell by
     /// [`Core::handle_placed`](super::Core::handle_placed) where it lies.
-    PlaceInput { key: Key, turn: TurnNo, content: String },
+    PlaceInput {
+        key: Key,
+        turn: TurnNo,
+        content: String,
+    },
     /// Ask the session's user for a permission; `serial` distinguishes it from another of the same id ([permission.4]).
-    Ask { key: Key, scope: TurnScope, request: Box<PermissionRequest>, serial: u64, meta: Option<Box<Meta>> },
+    Ask {
+        key: Key,
+        scope: TurnScope,
+        request: Box<PermissionRequest>,
+        serial: u64,
+        meta: Option<Box<Meta>>,
+    },
     /// Ask the session's user a question.
-    AskInput { key: Key, scope: TurnScope, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },
+    AskInput {
+        key: Key,
+        scope: TurnScope,
+        request: Box<InputRequest>,
+        serial: u64,
+        meta: Option<Box<Meta>>,
+    },
     /// Report that a running turn is silent, and for how long it may be yet; `None`: without end.
-    Stalled { key: Key, turn: TurnNo, silent_for: Duration, deadline_in: Option<Duration> },
+    Stalled {
+        key: Key,
+        turn: TurnNo,
+        silent_for: Duration,
+        deadline_in: Option<Duration>,
+    },
     /// Check a file, copy it, and report it to the session's user, in this place among the events.
-    CheckFile { key: Key, scope: TurnScope, file: FileOutput, meta: Option<Box<Meta>> },
+    CheckFile {
+        key: Key,
+        scope: TurnScope,
+        file: FileOutput,
+        meta: Option<Box<Meta>>,
+    },
     /// An input of this many bytes has left the queue unwritten: its turn has ended.
     InputUnqueued { key: Key, bytes: usize },
     /// A file has left the queue, written or not; or an update was written, and its answer is still to come.
     Unqueued(Ticket),
     /// A turn has ended.
-    End { key: Key, end: Box<TurnEnd>, meta: Option<Box<Meta>>, large: Option<Box<Large>> },
+    End {
+        key: Key,
+        end: Box<TurnEnd>,
+        meta: Option<Box<Meta>>,
+        large: Option<Box<Large>>,
+    },
     /// A steer was answered.
-    Steered { ticket: Ticket, result: Result<(), SteerError> },
+    Steered {
+        ticket: Ticket,
+        result: Result<(), SteerError>,
+    },
     /// An update was answered.
-    Updated { ticket: Ticket, result: Result<Box<SessionInfo>, UpdateError> },
+    Updated {
+        ticket: Ticket,
+        result: Result<Box<SessionInfo>, UpdateError>,
+    },
     /// A session has ended; its key is free.
     Closed { key: Key, end: Box<SessionEnd> },
     /// Count something, of a session where it is one's.

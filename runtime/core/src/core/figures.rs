@@ -112,8 +112,14 @@ impl Core {
             longest_silence: None,
             suspected_for: self.process.liveness.suspected_for(now),
         };
-        for session in self.sessions.iter().filter_map(|slot| slot.session.as_ref()) {
-            let Some(work) = session.work.as_deref() else { continue };
+        for session in self
+            .sessions
+            .iter()
+            .filter_map(|slot| slot.session.as_ref())
+        {
+            let Some(work) = session.work.as_deref() else {
+                continue;
+            };
             figures.running_turns += usize::from(work.running.is_some());
             figures.open_requests += work.requests.len();
             figures.longest_silence = figures.longest_silence.max(session.silent_for(now));
@@ -125,15 +131,27 @@ impl Core {
     #[must_use]
     pub fn figures(&self, key: Key, now: Instant) -> Option<Figures> {
         let index = self.index_of(key)?;
-        Some(self.sessions.get(index as usize)?.session.as_ref()?.figures(now))
+        Some(
+            self.sessions
+                .get(index as usize)?
+                .session
+                .as_ref()?
+                .figures(now),
+        )
     }
 }
 
 impl Session {
     /// How long the running turn has been silent, where that counts.
     fn silent_for(&self, now: Instant) -> Option<Duration> {
-        let work = self.work.as_deref().filter(|work| work.requests.is_empty())?;
-        let running = work.running.as_ref().filter(|_| !self.paused && !self.held)?;
+        let work = self
+            .work
+            .as_deref()
+            .filter(|work| work.requests.is_empty())?;
+        let running = work
+            .running
+            .as_ref()
+            .filter(|_| !self.paused && !self.held)?;
         Some(now.saturating_duration_since(running.last_heard))
     }
 
@@ -144,7 +162,11 @@ impl Session {
             Queued::Input { given, .. } => Some(*given),
             Queued::File(..) | Queued::Update { .. } => None,
         };
-        let inputs = || work.into_iter().flat_map(|work| &work.queue).filter_map(given);
+        let inputs = || {
+            work.into_iter()
+                .flat_map(|work| &work.queue)
+                .filter_map(given)
+        };
         Figures {
             state: match running {
                 Some(running) if running.is_stopping() => SessionState::Stopping,
@@ -156,7 +178,9 @@ impl Session {
             silent_for: self.silent_for(now),
             bytes_in: self.bytes_in,
             queued_inputs: inputs().count(),
-            queue_age: inputs().next().map(|given| now.saturating_duration_since(given)),
+            queue_age: inputs()
+                .next()
+                .map(|given| now.saturating_duration_since(given)),
             queue_time: self.queue_time,
             open_requests: work.map_or(0, |work| work.requests.len()),
             held_back: self.held,

@@ -22,7 +22,11 @@ impl Session {
     /// Whether the adapter is to hold back the running turn.
     fn wants_pause(&self) -> bool {
         let Some(work) = &self.work else { return false };
-        let Some(running) = work.running.as_ref().filter(|running| !running.is_stopping()) else {
+        let Some(running) = work
+            .running
+            .as_ref()
+            .filter(|running| !running.is_stopping())
+        else {
             return false;
         };
         let is_update = |queued: &Queued| matches!(queued, Queued::Update { .. });
@@ -50,8 +54,12 @@ impl Core {
     }
 
     fn set_paused(&mut self, key: Key, paused: bool, now: Instant) {
-        let Some(index) = self.index_of(key) else { return };
-        let Some(session) = self.get(index) else { return };
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         session.paused = paused;
         if let Some(running) = session.running() {
             running.rested_until(now);
@@ -70,8 +78,12 @@ impl Core {
     }
 
     fn set_unread(&mut self, key: Key, unread: Option<Reader>, now: Instant) {
-        let Some(index) = self.index_of(key) else { return };
-        let Some(running) = self.get(index).and_then(|session| session.running()) else { return };
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let Some(running) = self.get(index).and_then(|session| session.running()) else {
+            return;
+        };
         running.unread = unread;
         self.settle_flow(index, now);
     }
@@ -80,19 +92,30 @@ impl Core {
     pub(super) fn settle_flow(&mut self, index: u32, now: Instant) {
         let is_up = self.process_is_up();
         let key = self.key_of(index);
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let is_wanted = session.wants_pause() && session.has_agreed(Extensions::FLOW);
         if session.held == is_wanted {
             return;
         }
-        let Some(wire) = session.wire.clone().filter(|_| is_up) else { return };
+        let Some(wire) = session.wire.clone().filter(|_| is_up) else {
+            return;
+        };
         session.held = is_wanted;
         if let Some(running) = session.running() {
             running.rested_until(now);
             running.held_bytes = 0;
         }
-        let body: HostBody =
-            if is_wanted { FlowPause::default().into() } else { FlowResume::default().into() };
-        self.effect(Effect::Write { key, input_of: None, message: Envelope::new(wire, body) });
+        let body: HostBody = if is_wanted {
+            FlowPause::default().into()
+        } else {
+            FlowResume::default().into()
+        };
+        self.effect(Effect::Write {
+            key,
+            input_of: None,
+            message: Envelope::new(wire, body),
+        });
     }
 }

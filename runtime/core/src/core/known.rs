@@ -36,19 +36,30 @@ impl Known {
     pub(super) fn resume(&self) -> Option<Resume> {
         let (native_session_id, params) = (self.native_session_id.clone(), self.params.clone());
         let is_known = native_session_id.is_some() || params.is_some();
-        is_known.then_some(Resume { native_session_id, params, history: None })
+        is_known.then_some(Resume {
+            native_session_id,
+            params,
+            history: None,
+        })
     }
 }
 
 impl Core {
     /// Remembers what a session goes on with after a restart. What is too much is forgotten with what was there before, which
     /// would lead to an older state, and the session learns of it.
-    pub(super) fn remember(&mut self, index: u32, native_id: Option<&String>, params: Option<&Json>) {
+    pub(super) fn remember(
+        &mut self,
+        index: u32,
+        native_id: Option<&String>,
+        params: Option<&Json>,
+    ) {
         if native_id.is_none() && params.is_none() {
             return;
         }
         let others = self.known_bytes - self.known_of(index);
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let known = session.known();
         if let Some(id) = native_id
             && known.native_session_id.as_ref() != Some(id)
@@ -82,7 +93,11 @@ impl Core {
         if complete.clear_session == Some(true) {
             self.begin_anew(index);
         }
-        self.remember(index, complete.native_session_id.as_ref(), complete.session_params.as_ref());
+        self.remember(
+            index,
+            complete.native_session_id.as_ref(),
+            complete.session_params.as_ref(),
+        );
     }
 
     fn begin_anew(&mut self, index: u32) {
@@ -101,6 +116,8 @@ impl Core {
     }
 
     fn known_of(&mut self, index: u32) -> u64 {
-        self.get(index).and_then(|session| session.known.as_ref()).map_or(0, |known| known.bytes())
+        self.get(index)
+            .and_then(|session| session.known.as_ref())
+            .map_or(0, |known| known.bytes())
     }
 }

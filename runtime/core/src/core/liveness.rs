@@ -45,7 +45,9 @@ impl Liveness {
 
     /// How long a process has owed an answer that is suspected.
     pub(super) fn suspected_for(&self, now: Instant) -> Option<Duration> {
-        self.asked.filter(|_| self.is_suspected).map(|asked| now.saturating_duration_since(asked))
+        self.asked
+            .filter(|_| self.is_suspected)
+            .map(|asked| now.saturating_duration_since(asked))
     }
 
     /// Whether a `pong` may come.
@@ -86,7 +88,9 @@ impl Core {
             self.effect(Effect::WritePipe(message));
         } else {
             liveness.is_suspected = true;
-            let silent_for = liveness.heard.map_or(ANSWER_WAIT, |heard| now.saturating_duration_since(heard));
+            let silent_for = liveness
+                .heard
+                .map_or(ANSWER_WAIT, |heard| now.saturating_duration_since(heard));
             self.effect(Effect::Suspected { silent_for });
             for index in self.indices() {
                 self.tell_stall(index, now);

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, Item, SessionId, SessionInfo,
-    SessionReady, SessionStart, StopReason, Unread, goes_by_file,
+    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, Item, SessionId,
+    SessionInfo, SessionReady, SessionStart, StopReason, Unread, goes_by_file,
     rules::{SessionPhase, SessionRule, from_adapter},
     session_named_in, strip, strip_info, type_named_in,
 };
@@ -27,7 +27,11 @@ impl Core {
                 Ok(head) => return self.handle_head(head, line.len() as u64 + 1, now),
                 Err(unread) => {
                     let unread = unread.clone();
-                    if let Unread::Bad { session_id: Some(id), .. } = &unread {
+                    if let Unread::Bad {
+                        session_id: Some(id),
+                        ..
+                    } = &unread
+                    {
                         self.report_bad_line(id, Category::Protocol, &unread.to_string());
                     }
                     return Err(unread);
@@ -35,8 +39,9 @@ impl Core {
             },
             Item::TooLong { first, bytes } => {
                 if let Some(id) = session_named_in(first) {
-                    let why =
-                        format!("a line of {bytes} bytes was over the limit (`max_line`) and was skipped");
+                    let why = format!(
+                        "a line of {bytes} bytes was over the limit (`max_line`) and was skipped"
+                    );
                     self.report_bad_line(&id, Category::Oversize, &why);
                     if type_named_in(first).as_deref() == Some(AdapterKind::TurnComplete.as_str()) {
                         self.end_oversize(&id, now);
@@ -83,7 +88,10 @@ impl Core {
         };
         self.agree(index, kind, bytes, now);
         self.limit_rate(index, kind, bytes, now);
-        let agreed = self.get(index).and_then(|session| session.agreed).unwrap_or_default();
+        let agreed = self
+            .get(index)
+            .and_then(|session| session.agreed)
+            .unwrap_or_default();
         if !kind.is_agreed(agreed) && kind != AdapterKind::SessionReady {
             self.count_of(index, Counter::UnknownType);
             return Ok(());
@@ -106,7 +114,11 @@ impl Core {
             strip(&mut body, agreed);
             meta = meta.filter(|_| !agreed.is_empty());
         }
-        let large = if agreed.contains(Extensions::LARGE) { head.large() } else { None };
+        let large = if agreed.contains(Extensions::LARGE) {
+            head.large()
+        } else {
+            None
+        };
         let large = large.map(|mut large| {
             large.retain(|name, _| goes_by_file(kind).contains(&name.as_str()));
             Box::new(large)
@@ -150,11 +162,15 @@ impl Core {
 
     /// Counts a message, settles what is agreed on by the first of the session, and reports whether context was kept.
     fn agree(&mut self, index: u32, kind: AdapterKind, bytes: u64, now: Instant) {
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         session.bytes_in += bytes;
         // A sign of life from an agent that is still resuming says nothing of what it remembers.
-        let is_silent_on_context =
-            matches!(kind, AdapterKind::SessionReady | AdapterKind::SessionInfo | AdapterKind::Working);
+        let is_silent_on_context = matches!(
+            kind,
+            AdapterKind::SessionReady | AdapterKind::SessionInfo | AdapterKind::Working
+        );
         if session.agreed.is_none() && kind != AdapterKind::SessionReady {
             session.agreed = Some(Extensions::empty());
             self.check_options(index, now);
@@ -170,9 +186,14 @@ impl Core {
 
     /// Tells the user once, after a restart, whether the agent remembers ([process.5]).
     pub(super) fn tell_context(&mut self, index: u32, context: Context) {
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if std::mem::take(&mut session.context_due) {
-            let info = SessionInfo { context: Some(context), ..SessionInfo::default() };
+            let info = SessionInfo {
+                context: Some(context),
+                ..SessionInfo::default()
+            };
             self.deliver(index, TurnScope::Outside, Box::new(info).into(), None);
         }
     }
@@ -185,7 +206,9 @@ impl Core {
         (meta, large): Attached,
         now: Instant,
     ) {
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let (written, by_id) = (session.written, session.has_agreed(Extensions::TURNS));
         let running = session.running().map(|running| running.no);
         let named = turn_id.filter(|_| by_id).map(TurnNo::named);
@@ -194,7 +217,9 @@ impl Core {
             (false, _, Some(turn)) => TurnScope::Running(turn),
             (false, _, None) | (true, None, _) => TurnScope::Outside,
             (true, Some(Some(named)), Some(turn)) if named == turn => TurnScope::Running(turn),
-            (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => TurnScope::Ended(named),
+            (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => {
+                TurnScope::Ended(named)
+            }
             (true, Some(_), _) => {
                 self.count_of(index, Counter::Foreign);
                 TurnScope::Outside
@@ -215,28 +240,44 @@ impl Core {
             AdapterBody::ToolStart(start) => self.tool_start(index, scope, start, meta, now),
             AdapterBody::FileOutput(file) => {
                 let key = self.key_of(index);
-                self.effect(super::Effect::CheckFile { key, scope, file, meta });
+                self.effect(super::Effect::CheckFile {
+                    key,
+                    scope,
+                    file,
+                    meta,
+                });
             }
             // A replayed request asks no one.
             AdapterBody::PermissionRequest(request) if request.history != Some(true) => {
                 self.ask(index, turn, scope, request, meta, now);
             }
             AdapterBody::PermissionRequest(_) => {}
-            AdapterBody::InputRequest(request) => self.ask_input(index, turn, scope, request, meta, now),
+            AdapterBody::InputRequest(request) => {
+                self.ask_input(index, turn, scope, request, meta, now)
+            }
             AdapterBody::PermissionCancel(cancel) => {
-                self.withdraw(index, &cancel.request_id, cancel.reason.unwrap_or(StopReason::Stopped));
+                self.withdraw(
+                    index,
+                    &cancel.request_id,
+                    cancel.reason.unwrap_or(StopReason::Stopped),
+                );
             }
             AdapterBody::SessionReady(ready) => self.ready(index, *ready, meta, now),
             AdapterBody::SessionInfo(info) => self.info(index, info, meta, now),
             AdapterBody::SteerResult(result) => self.steered(index, &result, now),
             // Before the context nothing is reported ([process.5]); the turn's deadline has heard it.
-            AdapterBody::Working(_) if self.get(index).is_some_and(|session| session.context_due) => {}
+            AdapterBody::Working(_)
+                if self.get(index).is_some_and(|session| session.context_due) => {}
             AdapterBody::SessionClosed(closed) => {
-                let reason = closed.reason.unwrap_or(trunkline_protocol::ClosedReason::Finished);
+                let reason = closed
+                    .reason
+                    .unwrap_or(trunkline_protocol::ClosedReason::Finished);
                 self.close_session(index, WhyClosed::Adapter(reason, closed.error), now);
             }
             // They belong to the pipe, and were counted before.
-            AdapterBody::SessionsListResult(_) | AdapterBody::AgentsListResult(_) | AdapterBody::Pong(_) => {}
+            AdapterBody::SessionsListResult(_)
+            | AdapterBody::AgentsListResult(_)
+            | AdapterBody::Pong(_) => {}
             event => self.deliver_large(index, scope, event, meta, large),
         }
     }
@@ -250,7 +291,9 @@ impl Core {
         now: Instant,
     ) {
         let offered = self.rules.offered;
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let named = offered & Extensions::from_names(ready.extensions.iter().flatten());
         let agreed = *session.agreed.get_or_insert(named);
         if agreed.is_empty() && !named.is_empty() {
@@ -272,21 +315,34 @@ impl Core {
         meta: Option<Box<trunkline_protocol::Meta>>,
         now: Instant,
     ) {
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if let Some(applied) = &mut info.options_applied {
-            let is_asked = session.start.as_ref().is_some_and(|start| start.cwd.is_some());
+            let is_asked = session
+                .start
+                .as_ref()
+                .is_some_and(|start| start.cwd.is_some());
             if session.is_in_cwd && is_asked && applied.iter().all(|applied| applied != CWD) {
                 applied.push(CWD.to_owned());
             }
-            let asked = session.start.as_deref().into_iter().flat_map(SessionStart::options);
-            let applied = asked.filter(|option| applied.iter().any(|applied| applied == option)).collect();
+            let asked = session
+                .start
+                .as_deref()
+                .into_iter()
+                .flat_map(SessionStart::options);
+            let applied = asked
+                .filter(|option| applied.iter().any(|applied| applied == option))
+                .collect();
             session.known().options_applied = applied;
         }
         if let Some(modes) = &info.input_modes {
             session.known().steers = modes.iter().any(|mode| mode == "steer");
         }
         self.remember(index, info.native_session_id.as_ref(), None);
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if session.context_due {
             // After a restart the context is reported once, by the host; what comes with it goes on without. An adapter
             // that cannot resume has nothing to add later.
@@ -305,16 +361,25 @@ impl Core {
     }
 
     fn steered(&mut self, index: u32, result: &trunkline_protocol::SteerResult, now: Instant) {
-        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
+            return;
+        };
         let at = match &result.message_id {
-            Some(id) => work.steers.iter().position(|(waiting, _)| waiting.as_ref() == Some(id)),
+            Some(id) => work
+                .steers
+                .iter()
+                .position(|(waiting, _)| waiting.as_ref() == Some(id)),
             None => (!work.steers.is_empty()).then_some(0),
         };
         let Some((_, ticket)) = at.and_then(|at| work.steers.remove(at)) else {
             return self.count_of(index, Counter::StrayRequest);
         };
         let refused = || SteerError::NotDelivered(result.reason.clone().unwrap_or_default());
-        let result = if result.delivered { Ok(()) } else { Err(refused()) };
+        let result = if result.delivered {
+            Ok(())
+        } else {
+            Err(refused())
+        };
         self.effect(super::Effect::Steered { ticket, result });
         self.settle_flow(index, now);
     }
@@ -322,7 +387,10 @@ impl Core {
 
 /// Whether a message reports on the session rather than on a turn.
 fn is_news(body: &AdapterBody) -> bool {
-    matches!(body, AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_))
+    matches!(
+        body,
+        AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_)
+    )
 }
 
 /// Whether a message is replayed: it belongs to no turn.

@@ -144,7 +144,10 @@ impl Core {
     /// The process runs.
     pub fn handle_started(&mut self, now: Instant) {
         if let State::Starting { .. } = self.process.state {
-            self.process.state = State::Running { heard: false, completed: false };
+            self.process.state = State::Running {
+                heard: false,
+                completed: false,
+            };
             self.process.waiting_since = None;
             self.start_waiting(now);
         }
@@ -172,13 +175,22 @@ impl Core {
         };
         let was = std::mem::replace(&mut self.process.state, State::Idle);
         self.process.liveness = Liveness::default();
-        let completed = matches!(was, State::Running { completed: true, .. });
+        let completed = matches!(
+            was,
+            State::Running {
+                completed: true,
+                ..
+            }
+        );
         if was == State::Down {
             self.process.state = State::Down;
         } else if !completed {
             self.process.state = match self.process.supervisor.failed(end.exit.code, now) {
                 Next::Wait(until) => State::Waiting { until },
-                Next::Failed(until) => State::Failed { until, why: Self::failure_of(end) },
+                Next::Failed(until) => State::Failed {
+                    until,
+                    why: Self::failure_of(end),
+                },
             };
         }
         self.wire.clear();
@@ -225,9 +237,14 @@ impl Core {
 
     /// Answers updates that no one will answer any more.
     pub(super) fn fail_updates(&mut self, index: u32) {
-        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
+            return;
+        };
         for ticket in std::mem::take(&mut work.updates) {
-            self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
+            self.effect(Effect::Updated {
+                ticket,
+                result: Err(UpdateError::Closed),
+            });
         }
     }
 
@@ -238,7 +255,10 @@ impl Core {
 
     /// Starts the process at once, if it has failed or waits for its next start. Does nothing otherwise.
     pub fn handle_retry(&mut self, now: Instant) {
-        if matches!(self.process.state, State::Failed { .. } | State::Waiting { .. }) {
+        if matches!(
+            self.process.state,
+            State::Failed { .. } | State::Waiting { .. }
+        ) {
             self.process.state = State::Idle;
             self.demand_process(now);
         }
@@ -247,15 +267,22 @@ impl Core {
     /// Ends the inputs of all sessions that wait for a start.
     pub(super) fn end_waiting(&mut self, cause: Cause, why: &Failure) {
         for index in self.indices() {
-            if self.get(index).is_some_and(|session| session.wire.is_none()) {
+            if self
+                .get(index)
+                .is_some_and(|session| session.wire.is_none())
+            {
                 self.end_queued(index, cause, Some(why), None);
             }
         }
     }
 
     pub(super) fn has_queue(&mut self, index: u32) -> bool {
-        self.get(index)
-            .is_some_and(|session| session.work.as_ref().is_some_and(|work| !work.queue.is_empty()))
+        self.get(index).is_some_and(|session| {
+            session
+                .work
+                .as_ref()
+                .is_some_and(|work| !work.queue.is_empty())
+        })
     }
 
     /// When the running turn of a session began.

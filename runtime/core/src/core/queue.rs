@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    Category, Envelope, Extensions, Failure, FileInput, HostBody, HostMessage, LargeMember, MIN_MAX_LINE,
-    Meta, SessionInfo, SessionUpdate, StopReason, TurnId, UserInput, line_limit,
+    Category, Envelope, Extensions, Failure, FileInput, HostBody, HostMessage, LargeMember,
+    MIN_MAX_LINE, Meta, SessionInfo, SessionUpdate, StopReason, TurnId, UserInput, line_limit,
 };
 
 use super::{
@@ -18,9 +18,18 @@ use crate::{Cause, ProcessEnd, SteerError, TurnNo, UpdateError};
 /// One thing that is held back.
 #[derive(Debug)]
 pub(super) enum Queued {
-    Input { turn: TurnNo, input: UserInput, meta: Option<Meta>, given: Instant },
+    Input {
+        turn: TurnNo,
+        input: UserInput,
+        meta: Option<Meta>,
+        given: Instant,
+    },
     File(Box<FileInput>, Ticket),
-    Update { update: Box<SessionUpdate>, ticket: Ticket, given: Instant },
+    Update {
+        update: Box<SessionUpdate>,
+        ticket: Ticket,
+        given: Instant,
+    },
 }
 
 /// Whether an input may be longer than what every reader takes ([frame.5]).
@@ -55,9 +64,18 @@ impl Core {
         meta: Option<Meta>,
         now: Instant,
     ) {
-        let Some(index) = self.index_of(key) else { return };
-        let Some(session) = self.get(index) else { return };
-        session.work().queue.push_back(Queued::Input { turn, input, meta, given: now });
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        session.work().queue.push_back(Queued::Input {
+            turn,
+            input,
+            meta,
+            given: now,
+        });
         self.flush(index, now);
         self.settle_flow(index, now);
     }
@@ -80,22 +98,45 @@ impl Core {
         placed: Result<LargeMember, String>,
         now: Instant,
     ) {
-        let Some(index) = self.index_of(key) else { return };
-        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
+            return;
+        };
         // Another, or none: it was stopped meanwhile.
-        if let Some((_, placing)) = work.placing.as_mut().filter(|(placing, _)| *placing == turn) {
+        if let Some((_, placing)) = work
+            .placing
+            .as_mut()
+            .filter(|(placing, _)| *placing == turn)
+        {
             *placing = Placing::Placed(placed);
             self.flush(index, now);
         }
     }
 
     /// Takes a change of options.
-    pub fn handle_update(&mut self, key: Key, update: Box<SessionUpdate>, ticket: Ticket, now: Instant) {
+    pub fn handle_update(
+        &mut self,
+        key: Key,
+        update: Box<SessionUpdate>,
+        ticket: Ticket,
+        now: Instant,
+    ) {
         let Some(index) = self.index_of(key) else {
-            return self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
+            return self.effect(Effect::Updated {
+                ticket,
+                result: Err(UpdateError::Closed),
+            });
         };
-        let Some(session) = self.get(index) else { return };
-        session.work().queue.push_back(Queued::Update { update, ticket, given: now });
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        session.work().queue.push_back(Queued::Update {
+            update,
+            ticket,
+            given: now,
+        });
         self.settle_flow(index, now);
         self.flush(index, now);
         self.settle_flow(index, now);
@@ -112,29 +153,53 @@ impl Core {
     ) {
         let index = self.index_of(key);
         let Some((index, session)) = index.and_then(|index| Some((index, self.get(index)?))) else {
-            return self.effect(Effect::Steered { ticket, result: Err(SteerError::Closed) });
+            return self.effect(Effect::Steered {
+                ticket,
+                result: Err(SteerError::Closed),
+            });
         };
-        let can =
-            session.has_agreed(Extensions::TURNS) && session.known.as_ref().is_some_and(|known| known.steers);
+        let can = session.has_agreed(Extensions::TURNS)
+            && session.known.as_ref().is_some_and(|known| known.steers);
         let running = session.running().map(|running| running.no);
         let (Some(_), Some(wire)) = (running, session.wire.clone()) else {
-            return self.effect(Effect::Steered { ticket, result: Err(SteerError::NoTurn) });
+            return self.effect(Effect::Steered {
+                ticket,
+                result: Err(SteerError::NoTurn),
+            });
         };
         if !can {
-            return self.effect(Effect::Steered { ticket, result: Err(SteerError::Unsupported) });
+            return self.effect(Effect::Steered {
+                ticket,
+                result: Err(SteerError::Unsupported),
+            });
         }
         let (message_id, bytes) = (input.message_id.clone(), input.content.len());
         // Its id opens no turn and is put on nothing ([turn.10]); it is unique all the same ([turn.9]).
         let turn_id = TurnId::new(format!("s{}", self.next_serial())).ok();
-        let message = HostMessage { session_id: wire, turn_id, meta, large: None, body: input.into() };
-        let Some(session) = self.get(index) else { return };
+        let message = HostMessage {
+            session_id: wire,
+            turn_id,
+            meta,
+            large: None,
+            body: input.into(),
+        };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if let Some(why) = session.too_long(&message, bytes) {
-            return self.effect(Effect::Steered { ticket, result: Err(SteerError::NotDelivered(why)) });
+            return self.effect(Effect::Steered {
+                ticket,
+                result: Err(SteerError::NotDelivered(why)),
+            });
         }
         session.work().steers.push_back((message_id, ticket));
         self.settle_flow(index, now);
         let key = self.key_of(index);
-        self.effect(Effect::Write { key, input_of: None, message });
+        self.effect(Effect::Write {
+            key,
+            input_of: None,
+            message,
+        });
     }
 
     /// Writes what may be written now, in order.
@@ -145,9 +210,16 @@ impl Core {
             }
             return;
         }
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if session.wire.is_none() {
-            if session.was_started() && session.work.as_ref().is_none_or(|work| work.queue.is_empty()) {
+            if session.was_started()
+                && session
+                    .work
+                    .as_ref()
+                    .is_none_or(|work| work.queue.is_empty())
+            {
                 return;
             }
             self.start_session(index, now);
@@ -155,14 +227,20 @@ impl Core {
         loop {
             let offered = self.rules.offered;
             let key = self.key_of(index);
-            let Some(session) = self.get(index) else { return };
-            let Some(wire) = session.wire.clone() else { return };
+            let Some(session) = self.get(index) else {
+                return;
+            };
+            let Some(wire) = session.wire.clone() else {
+                return;
+            };
             if session.options_due {
                 return;
             }
             let (agreed, started) = (session.agreed, session.started_at.unwrap_or(now));
             let has_meta = !offered.is_empty();
-            let Some(work) = session.work.as_mut() else { return };
+            let Some(work) = session.work.as_mut() else {
+                return;
+            };
             let body: HostBody = match work.queue.front() {
                 None => return,
                 Some(Queued::Input { .. }) if work.running.is_some() => return,
@@ -181,9 +259,21 @@ impl Core {
                     return self.arm(index, now);
                 }
                 Some(_) => match work.queue.pop_front() {
-                    Some(Queued::Input { turn, input, meta, given }) => {
+                    Some(Queued::Input {
+                        turn,
+                        input,
+                        meta,
+                        given,
+                    }) => {
                         let with_turns = session.may_use(Extensions::TURNS, offered);
-                        self.begin(index, (turn, given), input, meta.filter(|_| has_meta), with_turns, now);
+                        self.begin(
+                            index,
+                            (turn, given),
+                            input,
+                            meta.filter(|_| has_meta),
+                            with_turns,
+                            now,
+                        );
                         continue;
                     }
                     Some(Queued::File(mut file, ticket)) => {
@@ -195,7 +285,10 @@ impl Core {
                     }
                     Some(Queued::Update { update, ticket, .. }) => {
                         if !agreed.is_some_and(|agreed| agreed.contains(Extensions::OPTIONS)) {
-                            self.effect(Effect::Updated { ticket, result: Err(UpdateError::Unsupported) });
+                            self.effect(Effect::Updated {
+                                ticket,
+                                result: Err(UpdateError::Unsupported),
+                            });
                             continue;
                         }
                         work.updates.push_back(ticket);
@@ -205,7 +298,11 @@ impl Core {
                     None => return,
                 },
             };
-            self.effect(Effect::Write { key, input_of: None, message: Envelope::new(wire, body) });
+            self.effect(Effect::Write {
+                key,
+                input_of: None,
+                message: Envelope::new(wire, body),
+            });
         }
     }
 
@@ -221,16 +318,31 @@ impl Core {
     ) {
         let key = self.key_of(index);
         let turn_timeout = self.rules.turn_timeout;
-        let Some(session) = self.get(index) else { return };
-        let Some(wire) = session.wire.clone() else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        let Some(wire) = session.wire.clone() else {
+            return;
+        };
         if !with_turns {
             (input.message_id, input.mode) = (None, None);
         }
         let bytes = input.content.len();
         let turn_id = with_turns.then(|| turn.to_id()).flatten();
-        let mut message = HostMessage { session_id: wire, turn_id, meta, large: None, body: input.into() };
-        let by_file = session.has_agreed(Extensions::LARGE) && session.has_agreed(Extensions::OPTIONS);
-        let placed = session.work().placing.take().filter(|(placed, _)| *placed == turn);
+        let mut message = HostMessage {
+            session_id: wire,
+            turn_id,
+            meta,
+            large: None,
+            body: input.into(),
+        };
+        let by_file =
+            session.has_agreed(Extensions::LARGE) && session.has_agreed(Extensions::OPTIONS);
+        let placed = session
+            .work()
+            .placing
+            .take()
+            .filter(|(placed, _)| *placed == turn);
         let why = match (session.too_long(&message, bytes), placed) {
             (None, _) => None,
             (Some(_), Some((_, Placing::Placed(Ok(member))))) => {
@@ -239,12 +351,19 @@ impl Core {
             }
             (Some(_), Some((_, Placing::Placed(Err(why))))) => Some(why),
             (Some(_), _) if by_file => {
-                let HostBody::UserInput(input) = message.body else { return };
+                let HostBody::UserInput(input) = message.body else {
+                    return;
+                };
                 let content = input.content.clone();
                 let work = session.work();
                 work.placing = Some((turn, Placing::UnderWay));
                 // It keeps its place: what is behind it waits, and a stop finds it.
-                work.queue.push_front(Queued::Input { turn, input, meta: message.meta, given });
+                work.queue.push_front(Queued::Input {
+                    turn,
+                    input,
+                    meta: message.meta,
+                    given,
+                });
                 return self.effect(Effect::PlaceInput { key, turn, content });
             }
             (why @ Some(_), _) => why,
@@ -254,12 +373,25 @@ impl Core {
             let failure = Failure::new(Category::Oversize, why);
             let end = super::turn::unsent(turn, Cause::Oversize, Some(&failure), None);
             self.effect(Effect::InputUnqueued { key, bytes });
-            return self.effect(Effect::End { key, end: Box::new(end), meta: None, large: None });
+            return self.effect(Effect::End {
+                key,
+                end: Box::new(end),
+                meta: None,
+                large: None,
+            });
         }
         session.written = session.written.max(turn.get());
-        session.work().running = Some(Running::begin(turn, turn_timeout.map(|timeout| now + timeout), now));
+        session.work().running = Some(Running::begin(
+            turn,
+            turn_timeout.map(|timeout| now + timeout),
+            now,
+        ));
         self.wait_for_process(now);
-        self.effect(Effect::Write { key, input_of: Some(turn), message });
+        self.effect(Effect::Write {
+            key,
+            input_of: Some(turn),
+            message,
+        });
         self.settle_flow(index, now);
         self.arm(index, now);
     }
@@ -273,17 +405,32 @@ impl Core {
         end: Option<&ProcessEnd>,
     ) {
         let key = self.key_of(index);
-        let Some(session) = self.get(index) else { return };
-        let Some(work) = session.work.as_mut() else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        let Some(work) = session.work.as_mut() else {
+            return;
+        };
         for queued in std::mem::take(&mut work.queue) {
             match queued {
                 Queued::Input { turn, input, .. } => {
-                    self.effect(Effect::InputUnqueued { key, bytes: input.content.len() });
+                    self.effect(Effect::InputUnqueued {
+                        key,
+                        bytes: input.content.len(),
+                    });
                     let end = super::turn::unsent(turn, cause, failure, end);
-                    self.effect(Effect::End { key, end: Box::new(end), meta: None, large: None });
+                    self.effect(Effect::End {
+                        key,
+                        end: Box::new(end),
+                        meta: None,
+                        large: None,
+                    });
                 }
                 Queued::Update { ticket, .. } => {
-                    self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
+                    self.effect(Effect::Updated {
+                        ticket,
+                        result: Err(UpdateError::Closed),
+                    });
                 }
                 Queued::File(_, ticket) => self.effect(Effect::Unqueued(ticket)),
             }
@@ -292,32 +439,55 @@ impl Core {
 
     /// The turn of the first input that waits.
     pub(super) fn first_waiting(&mut self, index: u32) -> Option<TurnNo> {
-        self.get(index)?.work.as_ref()?.queue.iter().find_map(|queued| match queued {
-            Queued::Input { turn, .. } => Some(*turn),
-            Queued::File(..) | Queued::Update { .. } => None,
-        })
+        self.get(index)?
+            .work
+            .as_ref()?
+            .queue
+            .iter()
+            .find_map(|queued| match queued {
+                Queued::Input { turn, .. } => Some(*turn),
+                Queued::File(..) | Queued::Update { .. } => None,
+            })
     }
 
     /// Removes a waiting input; returns whether it waited.
     pub(super) fn unqueue(&mut self, index: u32, turn: TurnNo, reason: StopReason) -> bool {
         let key = self.key_of(index);
-        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return false };
-        let is_it =
-            |queued: &Queued| matches!(queued, Queued::Input { turn: waiting, .. } if *waiting == turn);
-        let Some(at) = work.queue.iter().position(is_it) else { return false };
-        let Some(Queued::Input { input, .. }) = work.queue.remove(at) else { return false };
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
+            return false;
+        };
+        let is_it = |queued: &Queued| matches!(queued, Queued::Input { turn: waiting, .. } if *waiting == turn);
+        let Some(at) = work.queue.iter().position(is_it) else {
+            return false;
+        };
+        let Some(Queued::Input { input, .. }) = work.queue.remove(at) else {
+            return false;
+        };
         let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
         end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
-        self.effect(Effect::InputUnqueued { key, bytes: input.content.len() });
-        self.effect(Effect::End { key, end: Box::new(end), meta: None, large: None });
+        self.effect(Effect::InputUnqueued {
+            key,
+            bytes: input.content.len(),
+        });
+        self.effect(Effect::End {
+            key,
+            end: Box::new(end),
+            meta: None,
+            large: None,
+        });
         true
     }
 
     /// Answers the oldest update with what is now in force.
     pub(super) fn answer_update(&mut self, index: u32, info: &SessionInfo) {
-        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
+            return;
+        };
         if let Some(ticket) = work.updates.pop_front() {
-            self.effect(Effect::Updated { ticket, result: Ok(Box::new(info.clone())) });
+            self.effect(Effect::Updated {
+                ticket,
+                result: Ok(Box::new(info.clone())),
+            });
         }
     }
 }

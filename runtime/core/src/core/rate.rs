@@ -29,18 +29,26 @@ impl OutputRate {
 
     /// When a session that is over its rate may go on: half of its burst is free then.
     pub(super) fn goes_on_at(self, even_at: Instant) -> Instant {
-        even_at.checked_sub(self.time(self.burst / 2)).unwrap_or(even_at)
+        even_at
+            .checked_sub(self.time(self.burst / 2))
+            .unwrap_or(even_at)
     }
 }
 
 impl Core {
     /// Holds a message of a session against its rate.
     pub(super) fn limit_rate(&mut self, index: u32, kind: AdapterKind, bytes: u64, now: Instant) {
-        let Some(rate) = self.rules.output_rate else { return };
-        let Some(session) = self.get(index) else { return };
+        let Some(rate) = self.rules.output_rate else {
+            return;
+        };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let (waits, was_held) = (session.has_agreed(Extensions::FLOW), session.held);
         let since = session.even_at.map_or(now, |even_at| even_at.max(now));
-        let Some(running) = session.running().filter(|running| !running.is_stopping()) else { return };
+        let Some(running) = session.running().filter(|running| !running.is_stopping()) else {
+            return;
+        };
         // What is not used of the rate lapses; the burst is how far ahead of it a session may be.
         let even_at = since.checked_add(rate.time(bytes)).unwrap_or(since);
         // The end of a turn is no reason to end it.
@@ -51,7 +59,10 @@ impl Core {
         running.over_rate |= is_over;
         session.even_at = Some(even_at);
         if is_over && goes_on {
-            let OutputRate { bytes_per_second, burst } = rate;
+            let OutputRate {
+                bytes_per_second,
+                burst,
+            } = rate;
             let why = format!(
                 "{burst} bytes at once (`output_burst`), then more than {bytes_per_second} a second \
                  (`max_output_rate`); raise them if the agent may say so much"
@@ -65,10 +76,19 @@ impl Core {
 
     /// Lets a session go on whose rate has caught up.
     pub(super) fn rate_timeout(&mut self, index: u32, now: Instant) {
-        let Some(rate) = self.rules.output_rate else { return };
-        let Some(session) = self.get(index) else { return };
-        let is_even = session.even_at.is_none_or(|even_at| rate.goes_on_at(even_at) <= now);
-        if let Some(running) = session.running().filter(|running| running.over_rate && is_even) {
+        let Some(rate) = self.rules.output_rate else {
+            return;
+        };
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        let is_even = session
+            .even_at
+            .is_none_or(|even_at| rate.goes_on_at(even_at) <= now);
+        if let Some(running) = session
+            .running()
+            .filter(|running| running.over_rate && is_even)
+        {
             running.over_rate = false;
             self.settle_flow(index, now);
         }

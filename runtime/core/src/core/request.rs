@@ -7,8 +7,8 @@ use std::{
 };
 
 use trunkline_protocol::{
-    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, PermissionCancel, PermissionOption,
-    PermissionRequest, PermissionResponse, RequestId, StopReason, json_len,
+    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, PermissionCancel,
+    PermissionOption, PermissionRequest, PermissionResponse, RequestId, StopReason, json_len,
     rules::{RequestPhase, RequestRule, RequestStep, approves, request},
 };
 
@@ -78,24 +78,41 @@ impl Core {
             return self.count_of(index, Counter::Bad);
         }
         // A host in between writes an absent one as the empty text.
-        let says_on_what = request.resource.as_deref().is_some_and(|resource| !resource.is_empty());
-        let PermissionRequest { tool, description, resource, .. } = &mut *request;
-        description
-            .get_or_insert_with(|| format!("{tool} asks for permission, and does not describe the action."));
+        let says_on_what = request
+            .resource
+            .as_deref()
+            .is_some_and(|resource| !resource.is_empty());
+        let PermissionRequest {
+            tool,
+            description,
+            resource,
+            ..
+        } = &mut *request;
+        description.get_or_insert_with(|| {
+            format!("{tool} asks for permission, and does not describe the action.")
+        });
         resource.get_or_insert_default();
         let read = |input: &Json| {
             // A number too large, half a character: what cannot be read is not an absent input.
             serde_json::from_str(input.get()).unwrap_or(serde_json::Value::Bool(false))
         };
         let input = request.input.as_ref().map(read);
-        let paths: Vec<_> = request.diffs.iter().flatten().map(|diff| diff.path.as_str()).collect();
+        let paths: Vec<_> = request
+            .diffs
+            .iter()
+            .flatten()
+            .map(|diff| diff.path.as_str())
+            .collect();
         let dirs = self.dirs_of(index);
         let action = Action {
             input: input.as_ref(),
             paths: &paths,
             work_dir: dirs.first().copied(),
             deny_dirs: &dirs,
-            ..Action::new(&request.tool, request.resource.as_deref().unwrap_or_default())
+            ..Action::new(
+                &request.tool,
+                request.resource.as_deref().unwrap_or_default(),
+            )
         };
         let bytes = json_len(&request);
         let decision = match self.rules.policy.decide(&action) {
@@ -110,10 +127,18 @@ impl Core {
         if let Some((approved, reason)) = decision {
             return self.respond(index, &request.request_id, approved, reason);
         }
-        let kind = Kind::Permission { options: request.options.clone().unwrap_or_default() };
+        let kind = Kind::Permission {
+            options: request.options.clone().unwrap_or_default(),
+        };
         let serial = self.open_request(index, request.request_id.clone(), turn, kind, bytes, now);
         let key = self.key_of(index);
-        self.effect(Effect::Ask { key, scope, request, serial, meta });
+        self.effect(Effect::Ask {
+            key,
+            scope,
+            request,
+            serial,
+            meta,
+        });
     }
 
     /// The adapter asks the user.
@@ -133,9 +158,22 @@ impl Core {
         if self.must_deny(index, turn, scope, bytes) {
             return self.cancel(index, &request.request_id);
         }
-        let serial = self.open_request(index, request.request_id.clone(), turn, Kind::Question, bytes, now);
+        let serial = self.open_request(
+            index,
+            request.request_id.clone(),
+            turn,
+            Kind::Question,
+            bytes,
+            now,
+        );
         let key = self.key_of(index);
-        self.effect(Effect::AskInput { key, scope, request, serial, meta });
+        self.effect(Effect::AskInput {
+            key,
+            scope,
+            request,
+            serial,
+            meta,
+        });
     }
 
     /// The adapter withdraws a request.
@@ -149,25 +187,40 @@ impl Core {
     }
 
     /// The user answers. An answer that comes too late is counted and ignored ([permission.4]).
-    pub fn handle_answer(&mut self, key: Key, id: &RequestId, serial: u64, answer: Answer, now: Instant) {
-        let Some(index) = self.index_of(key) else { return };
+    pub fn handle_answer(
+        &mut self,
+        key: Key,
+        id: &RequestId,
+        serial: u64,
+        answer: Answer,
+        now: Instant,
+    ) {
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
         let Some(request) = self.take_request(index, |request| request.serial == serial) else {
             return match answer {
                 Answer::Dropped => {}
-                Answer::Permission(_) | Answer::Question(_) => self.count_of(index, Counter::StrayRequest),
+                Answer::Permission(_) | Answer::Question(_) => {
+                    self.count_of(index, Counter::StrayRequest)
+                }
             };
         };
         match (request.kind, answer) {
             (Kind::Permission { options }, Answer::Permission(mut response)) => {
-                response.approved = approves(response.approved, response.option_id.as_deref(), &options);
+                response.approved =
+                    approves(response.approved, response.option_id.as_deref(), &options);
                 self.write_response(index, *response);
             }
             (Kind::Permission { .. }, Answer::Dropped | Answer::Question(_)) => {
                 self.respond(index, id, false, StopReason::Policy);
             }
             (Kind::Question, Answer::Question(Some(values))) => {
-                let response =
-                    InputResponse { request_id: id.clone(), values: Some(values), cancelled: None };
+                let response = InputResponse {
+                    request_id: id.clone(),
+                    values: Some(values),
+                    cancelled: None,
+                };
                 self.write_to(index, response);
             }
             (Kind::Question, Answer::Dropped | Answer::Question(None) | Answer::Permission(_)) => {
@@ -181,8 +234,15 @@ impl Core {
     }
 
     /// Settles the requests of a turn as denied, or all where none is named, and says so on the wire ([permission.3]).
-    pub(super) fn deny_requests_of(&mut self, index: u32, turn: Option<TurnNo>, reason: StopReason) {
-        while let Some(request) = self.take_request(index, |request| turn.is_none() || request.turn == turn) {
+    pub(super) fn deny_requests_of(
+        &mut self,
+        index: u32,
+        turn: Option<TurnNo>,
+        reason: StopReason,
+    ) {
+        while let Some(request) =
+            self.take_request(index, |request| turn.is_none() || request.turn == turn)
+        {
             match request.kind {
                 Kind::Permission { .. } => self.respond(index, &request.id, false, reason),
                 Kind::Question => self.cancel(index, &request.id),
@@ -203,7 +263,9 @@ impl Core {
         let due = |request: &Request| request.deadline.is_some_and(|deadline| deadline <= now);
         while let Some(request) = self.take_request(index, due) {
             match request.kind {
-                Kind::Permission { .. } => self.respond(index, &request.id, false, StopReason::Timeout),
+                Kind::Permission { .. } => {
+                    self.respond(index, &request.id, false, StopReason::Timeout)
+                }
                 Kind::Question => self.cancel(index, &request.id),
             }
             self.tell_withdrawn(index, request, StopReason::Timeout);
@@ -215,25 +277,47 @@ impl Core {
 
     /// Where the session works, first of all as it said it; then by other names; then where the agent does.
     fn dirs_of(&self, index: u32) -> Vec<&Path> {
-        let session = self.sessions.get(index as usize).and_then(|slot| slot.session.as_ref());
+        let session = self
+            .sessions
+            .get(index as usize)
+            .and_then(|slot| slot.session.as_ref());
         let own = session.into_iter().flat_map(|session| session.dirs());
-        own.chain(self.rules.work_dirs.iter().map(PathBuf::as_path)).collect()
+        own.chain(self.rules.work_dirs.iter().map(PathBuf::as_path))
+            .collect()
     }
 
     /// Whether no one may be asked: the turn is stopping or has ended, or too many requests wait, which is counted.
-    fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, scope: TurnScope, bytes: usize) -> bool {
+    fn must_deny(
+        &mut self,
+        index: u32,
+        turn: Option<TurnNo>,
+        scope: TurnScope,
+        bytes: usize,
+    ) -> bool {
         let most = self.rules.max_open_requests;
-        let Some(session) = self.get(index) else { return true };
-        let stopping = turn.is_some() && session.running().is_some_and(|running| running.is_stopping());
+        let Some(session) = self.get(index) else {
+            return true;
+        };
+        let stopping = turn.is_some()
+            && session
+                .running()
+                .is_some_and(|running| running.is_stopping());
         if stopping || matches!(scope, TurnScope::Ended(_)) {
             return true;
         }
         let waiting = session.work.as_ref().map_or(&[][..], |work| &work.requests);
-        let (count, own) = (waiting.len(), waiting.iter().map(|request| request.bytes).sum::<usize>());
+        let (count, own) = (
+            waiting.len(),
+            waiting.iter().map(|request| request.bytes).sum::<usize>(),
+        );
         let full = count >= most
             || own >= PENDING_BYTES
             || !may_take(count as u64, 1, PENDING_OF_ALL - self.pending.requests)
-            || !may_take(own as u64, bytes as u64, PENDING_BYTES_OF_ALL - self.pending.bytes);
+            || !may_take(
+                own as u64,
+                bytes as u64,
+                PENDING_BYTES_OF_ALL - self.pending.bytes,
+            );
         if full {
             self.count_of(index, Counter::DeniedRequest);
         }
@@ -242,8 +326,16 @@ impl Core {
 
     fn phase_of(&mut self, index: u32, id: &RequestId, step: RequestStep) -> RequestRule {
         let work = self.get(index).and_then(|session| session.work.as_ref());
-        let pending = work.is_some_and(|work| work.requests.iter().any(|request| request.id == *id));
-        request(if pending { RequestPhase::Pending } else { RequestPhase::Settled }, step)
+        let pending =
+            work.is_some_and(|work| work.requests.iter().any(|request| request.id == *id));
+        request(
+            if pending {
+                RequestPhase::Pending
+            } else {
+                RequestPhase::Settled
+            },
+            step,
+        )
     }
 
     fn open_request(
@@ -258,7 +350,14 @@ impl Core {
         let serial = self.next_serial();
         let deadline = self.rules.permission_timeout.map(|timeout| now + timeout);
         if let Some(session) = self.get(index) {
-            session.work().requests.push(Request { id, serial, turn, kind, bytes, deadline });
+            session.work().requests.push(Request {
+                id,
+                serial,
+                turn,
+                kind,
+                bytes,
+                deadline,
+            });
             self.pending.requests += 1;
             self.pending.bytes += bytes as u64;
         }
@@ -277,36 +376,64 @@ impl Core {
 
     fn tell_withdrawn(&mut self, index: u32, request: Request, reason: StopReason) {
         let scope = request.turn.map_or(TurnScope::Outside, TurnScope::Running);
-        let cancel = PermissionCancel { request_id: request.id, reason: Some(reason) };
+        let cancel = PermissionCancel {
+            request_id: request.id,
+            reason: Some(reason),
+        };
         self.deliver(index, scope, cancel.into(), None);
     }
 
     fn respond(&mut self, index: u32, id: &RequestId, approved: bool, reason: StopReason) {
-        let response =
-            PermissionResponse { reason: Some(reason), ..PermissionResponse::new(id.clone(), approved) };
+        let response = PermissionResponse {
+            reason: Some(reason),
+            ..PermissionResponse::new(id.clone(), approved)
+        };
         self.write_response(index, response);
     }
 
     /// Writes an answer with the members that the adapter knows.
     fn write_response(&mut self, index: u32, mut response: PermissionResponse) {
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if !session.has_agreed(Extensions::TURNS) {
             response.reason = None;
         }
         if !session.has_agreed(Extensions::CONTROL) {
-            let PermissionResponse { request_id, approved, reason, .. } = response;
-            response = PermissionResponse { reason, ..PermissionResponse::new(request_id, approved) };
+            let PermissionResponse {
+                request_id,
+                approved,
+                reason,
+                ..
+            } = response;
+            response = PermissionResponse {
+                reason,
+                ..PermissionResponse::new(request_id, approved)
+            };
         }
         self.write_to(index, response);
     }
 
     fn cancel(&mut self, index: u32, id: &RequestId) {
-        self.write_to(index, InputResponse { request_id: id.clone(), values: None, cancelled: Some(true) });
+        self.write_to(
+            index,
+            InputResponse {
+                request_id: id.clone(),
+                values: None,
+                cancelled: Some(true),
+            },
+        );
     }
 
     fn write_to(&mut self, index: u32, body: impl Into<trunkline_protocol::HostBody>) {
         let key = self.key_of(index);
-        let Some(wire) = self.get(index).and_then(|session| session.wire.clone()) else { return };
-        self.effect(Effect::Write { key, input_of: None, message: Envelope::new(wire, body) });
+        let Some(wire) = self.get(index).and_then(|session| session.wire.clone()) else {
+            return;
+        };
+        self.effect(Effect::Write {
+            key,
+            input_of: None,
+            message: Envelope::new(wire, body),
+        });
     }
 }

@@ -7,13 +7,13 @@ use std::{
 };
 
 use trunkline_protocol::{
-    AdapterBody, EnforcedOption, Envelope, Extensions, Large, LargeMember, Meta, PROTOCOL, SessionId,
-    SessionStart,
+    AdapterBody, EnforcedOption, Envelope, Extensions, Large, LargeMember, Meta, PROTOCOL,
+    SessionId, SessionStart,
 };
 
 use super::{
-    Core, Effect, Key, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued, request::Request,
-    turn::Running,
+    Core, Effect, Key, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued,
+    request::Request, turn::Running,
 };
 use crate::{Cause, ReliedOn, TurnNo, TurnScope};
 
@@ -125,7 +125,11 @@ impl Session {
 
     /// Where it works, if it chose that: as it said it, then where links lead.
     pub(super) fn dirs(&self) -> impl Iterator<Item = &Path> {
-        let named = self.start.as_deref().and_then(|start| start.cwd.as_deref()).map(Path::new);
+        let named = self
+            .start
+            .as_deref()
+            .and_then(|start| start.cwd.as_deref())
+            .map(Path::new);
         named.into_iter().chain(self.real_cwd.as_deref())
     }
 
@@ -168,7 +172,11 @@ impl Session {
 
     /// Those of them that the adapter does not list.
     fn unenforced(&self, relied_on: ReliedOn) -> Vec<&'static str> {
-        let applied = self.known.as_ref().map(|known| known.options_applied.as_slice()).unwrap_or_default();
+        let applied = self
+            .known
+            .as_ref()
+            .map(|known| known.options_applied.as_slice())
+            .unwrap_or_default();
         let mut missing = self.relied_on(relied_on);
         missing.retain(|option| !applied.contains(option));
         missing
@@ -181,7 +189,13 @@ pub(super) const CWD: &str = EnforcedOption::Cwd.name();
 impl Core {
     /// Takes a session. Its `session.start` is written as soon as the process runs ([session.1]).
     pub fn handle_open(&mut self, new: NewSession, now: Instant) -> Key {
-        let NewSession { id, chosen, start, meta, real_cwd } = new;
+        let NewSession {
+            id,
+            chosen,
+            start,
+            meta,
+            real_cwd,
+        } = new;
         let session = Session {
             id,
             chosen,
@@ -207,7 +221,10 @@ impl Core {
             work: None,
         };
         let index = self.free.pop().unwrap_or_else(|| {
-            self.sessions.push(Slot { generation: 0, session: None });
+            self.sessions.push(Slot {
+                generation: 0,
+                session: None,
+            });
             u32::try_from(self.sessions.len() - 1).unwrap_or(u32::MAX)
         });
         self.sessions[index as usize].session = Some(session);
@@ -225,8 +242,13 @@ impl Core {
     /// Starts on a new process what waits for it: new sessions, and those with something to say.
     pub(super) fn start_waiting(&mut self, now: Instant) {
         for index in self.indices() {
-            let Some(session) = self.get(index) else { continue };
-            let waits = session.work.as_ref().is_some_and(|work| !work.queue.is_empty());
+            let Some(session) = self.get(index) else {
+                continue;
+            };
+            let waits = session
+                .work
+                .as_ref()
+                .is_some_and(|work| !work.queue.is_empty());
             if !session.was_started || waits {
                 self.flush(index, now);
             }
@@ -237,14 +259,24 @@ impl Core {
     pub(super) fn start_session(&mut self, index: u32, now: Instant) {
         let offered = self.rules.offered;
         let fresh = self.fresh_id();
-        let hash = self.sessions[index as usize].session.as_ref().map(|session| self.hasher_of(&session.id));
+        let hash = self.sessions[index as usize]
+            .session
+            .as_ref()
+            .map(|session| self.hasher_of(&session.id));
         let seen = hash.is_some_and(|hash| self.used.contains(&hash)) || self.used.len() >= USED;
-        let Some(session) = self.sessions[index as usize].session.as_mut() else { return };
+        let Some(session) = self.sessions[index as usize].session.as_mut() else {
+            return;
+        };
         if session.wire.is_some() {
             return;
         }
-        let taken = session.renamed || self.wire.contains_key(&session.id) || (session.chosen && seen);
-        let wire = if taken { fresh.unwrap_or_else(|_| session.id.clone()) } else { session.id.clone() };
+        let taken =
+            session.renamed || self.wire.contains_key(&session.id) || (session.chosen && seen);
+        let wire = if taken {
+            fresh.unwrap_or_else(|_| session.id.clone())
+        } else {
+            session.id.clone()
+        };
         if session.chosen
             && self.used.len() < USED
             && let Some(hash) = hash
@@ -265,10 +297,16 @@ impl Core {
         if offered.contains(Extensions::OPTIONS)
             && let Some(options) = &session.start
         {
-            *start = SessionStart { resume: None, ..options.as_ref().clone() };
+            *start = SessionStart {
+                resume: None,
+                ..options.as_ref().clone()
+            };
         }
         if offered.contains(Extensions::RESUME) {
-            start.resume = session.start.as_ref().and_then(|start| start.resume.clone());
+            start.resume = session
+                .start
+                .as_ref()
+                .and_then(|start| start.resume.clone());
             if let Some(resume) = session.known.as_ref().and_then(|known| known.resume()) {
                 start.resume = Some(resume);
             }
@@ -279,10 +317,18 @@ impl Core {
             start.max_line = Some(self.rules.max_line as u64);
         }
         let mut message = Envelope::new(wire.clone(), start);
-        message.meta = session.meta.as_deref().filter(|_| !offered.is_empty()).cloned();
+        message.meta = session
+            .meta
+            .as_deref()
+            .filter(|_| !offered.is_empty())
+            .cloned();
         self.wire.insert(wire, index);
         let key = self.key_of(index);
-        self.effect(Effect::Write { key, input_of: None, message });
+        self.effect(Effect::Write {
+            key,
+            input_of: None,
+            message,
+        });
         self.arm(index, now);
         if self.get(index).is_some_and(|session| session.options_due) && offered.is_empty() {
             self.refuse_unenforced(index, now);
@@ -296,7 +342,9 @@ impl Core {
     /// Checks what the adapter says that it applies; what must be enforced and is not refuses the session ([ext.7]).
     pub(super) fn check_options(&mut self, index: u32, now: Instant) {
         let relied_on = self.rules.relied_on;
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if !std::mem::take(&mut session.options_due) {
             return;
         }
@@ -310,8 +358,13 @@ impl Core {
 
     pub(super) fn refuse_unenforced(&mut self, index: u32, now: Instant) {
         let relied_on = self.rules.relied_on;
-        let Some(session) = self.get(index) else { return };
-        let why = format!("the adapter does not enforce {}", session.unenforced(relied_on).join(", "));
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        let why = format!(
+            "the adapter does not enforce {}",
+            session.unenforced(relied_on).join(", ")
+        );
         self.close_session(index, WhyClosed::Refused(why), now);
     }
 
@@ -319,8 +372,12 @@ impl Core {
     /// one cannot be distinguished from the new ([turn.8]).
     pub(super) fn replace_wire(&mut self, index: u32) {
         let key = self.key_of(index);
-        let Some(session) = self.get(index) else { return };
-        let Some(wire) = session.wire.take() else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        let Some(wire) = session.wire.take() else {
+            return;
+        };
         session.agreed = None;
         session.held = false;
         session.renamed = true;
@@ -329,12 +386,18 @@ impl Core {
         self.drop_requests(index, trunkline_protocol::StopReason::Stopped);
         self.fail_updates(index);
         self.forget_wire(&wire);
-        self.effect(Effect::Write { key, input_of: None, message });
+        self.effect(Effect::Write {
+            key,
+            input_of: None,
+            message,
+        });
     }
 
     /// Forgets the wire session with its process.
     pub(super) fn lose_wire(&mut self, index: u32) {
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         session.wire = None;
         session.agreed = None;
         session.held = false;
@@ -374,7 +437,13 @@ impl Core {
         large: Option<Box<Large>>,
     ) {
         let key = self.key_of(index);
-        self.effect(Effect::Deliver { key, scope, body, meta, large });
+        self.effect(Effect::Deliver {
+            key,
+            scope,
+            body,
+            meta,
+            large,
+        });
     }
 
     /// What an input ends with when its session is refused or ended.

@@ -64,7 +64,12 @@ enum Timer {
 
 impl Timer {
     /// In the order in which they are looked at: an input that has waited too long needs no new start.
-    const OF_PROCESS: [Self; 4] = [Self::Start, Self::Restart, Self::FirstMessage, Self::Liveness];
+    const OF_PROCESS: [Self; 4] = [
+        Self::Start,
+        Self::Restart,
+        Self::FirstMessage,
+        Self::Liveness,
+    ];
     const OF_SESSION: [Self; 8] = [
         Self::Options,
         Self::Request,
@@ -77,17 +82,26 @@ impl Timer {
     ];
 
     /// When it ends, if it runs. Only those of a session need one.
-    fn ends_at(self, rules: &Rules, process: &Process, session: Option<&Session>) -> Option<Instant> {
+    fn ends_at(
+        self,
+        rules: &Rules,
+        process: &Process,
+        session: Option<&Session>,
+    ) -> Option<Instant> {
         let work = session.and_then(|session| session.work.as_deref());
         let running = work.and_then(|work| work.running.as_ref());
         let unstopped = running.filter(|running| !running.is_stopping());
         match self {
             Self::Start => match process.state {
                 State::Starting { since } => Some(since + rules.start_timeout),
-                State::Waiting { .. } => process.waiting_since.map(|since| since + rules.start_timeout),
-                State::Idle | State::Running { .. } | State::Ending | State::Failed { .. } | State::Down => {
-                    None
-                }
+                State::Waiting { .. } => process
+                    .waiting_since
+                    .map(|since| since + rules.start_timeout),
+                State::Idle
+                | State::Running { .. }
+                | State::Ending
+                | State::Failed { .. }
+                | State::Down => None,
             },
             Self::Restart => match process.state {
                 State::Waiting { until } => {
@@ -112,7 +126,11 @@ impl Timer {
                 .filter(|session| session.options_due)
                 .and_then(|session| session.started_at)
                 .map(|at| at + rules.start_timeout),
-            Self::Request => work?.requests.iter().filter_map(|request| request.deadline).min(),
+            Self::Request => work?
+                .requests
+                .iter()
+                .filter_map(|request| request.deadline)
+                .min(),
             Self::Stop => running?.stop_deadline,
             Self::Turn => unstopped?.deadline,
             Self::Inactivity => Some(unstopped?.last_heard + rules.inactivity_timeout?),
@@ -128,7 +146,9 @@ impl Timer {
                 let started = session.filter(|session| !session.options_due)?.started_at?;
                 let unready = session.is_some_and(|session| session.agreed.is_none());
                 match work?.queue.front()? {
-                    Queued::Update { given, .. } if process.is_up() => Some(started.max(*given) + READY_WAIT),
+                    Queued::Update { given, .. } if process.is_up() => {
+                        Some(started.max(*given) + READY_WAIT)
+                    }
                     Queued::Input { input, .. }
                         if process.is_up() && unready && running.is_none() && is_large(input) =>
                     {
@@ -161,7 +181,10 @@ impl Core {
 
     /// Makes a session due when its next timer ends.
     pub(super) fn arm(&mut self, index: u32, now: Instant) {
-        let Some(session) = self.sessions.get_mut(index as usize).and_then(|slot| slot.session.as_mut())
+        let Some(session) = self
+            .sessions
+            .get_mut(index as usize)
+            .and_then(|slot| slot.session.as_mut())
         else {
             return;
         };
@@ -178,7 +201,10 @@ impl Core {
 
     /// Does what is due in a session.
     fn session_timeout(&mut self, index: u32, now: Instant) {
-        let Some(session) = self.sessions.get_mut(index as usize).and_then(|slot| slot.session.as_mut())
+        let Some(session) = self
+            .sessions
+            .get_mut(index as usize)
+            .and_then(|slot| slot.session.as_mut())
         else {
             return;
         };
@@ -204,14 +230,24 @@ impl Core {
     fn turn_timeout(&mut self, index: u32, now: Instant) {
         let (inactivity, heard) = (self.rules.inactivity_timeout, self.process.was_heard());
         let stall_after = self.rules.stall_after;
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let by_id = session.has_agreed(Extensions::TURNS);
         let rests = session.paused
             || session.held
             || !heard
-            || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
-        let Some(running) = session.running() else { return };
-        if running.stop_deadline.is_some_and(|deadline| deadline <= now) {
+            || session
+                .work
+                .as_ref()
+                .is_some_and(|work| !work.requests.is_empty());
+        let Some(running) = session.running() else {
+            return;
+        };
+        if running
+            .stop_deadline
+            .is_some_and(|deadline| deadline <= now)
+        {
             self.end_running(index, Cause::StopUnanswered, None, now);
             if !by_id {
                 self.replace_wire(index);
@@ -238,29 +274,46 @@ impl Core {
     pub(super) fn tell_stall(&mut self, index: u32, now: Instant) {
         let inactivity = self.rules.inactivity_timeout;
         let key = self.key_of(index);
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         if session.paused
             || session.held
-            || session.work.as_ref().is_some_and(|work| !work.requests.is_empty())
+            || session
+                .work
+                .as_ref()
+                .is_some_and(|work| !work.requests.is_empty())
         {
             return;
         }
-        let Some(running) = session.running().filter(|running| !running.stalled && !running.is_stopping())
+        let Some(running) = session
+            .running()
+            .filter(|running| !running.stalled && !running.is_stopping())
         else {
             return;
         };
         running.stalled = true;
         let silence = inactivity.map(|inactivity| running.last_heard + inactivity);
         let deadline = silence.into_iter().chain(running.deadline).min();
-        let (turn, silent_for) = (running.no, now.saturating_duration_since(running.last_heard));
+        let (turn, silent_for) = (
+            running.no,
+            now.saturating_duration_since(running.last_heard),
+        );
         let deadline_in = deadline.map(|deadline| deadline.saturating_duration_since(now));
-        self.effect(Effect::Stalled { key, turn, silent_for, deadline_in });
+        self.effect(Effect::Stalled {
+            key,
+            turn,
+            silent_for,
+            deadline_in,
+        });
     }
 
     /// Does what is due of the process: one thing, since each makes another state.
     fn process_timeout(&mut self, now: Instant) {
         let is_due = |timer: &Timer| {
-            timer.ends_at(&self.rules, &self.process, None).is_some_and(|ends_at| ends_at <= now)
+            timer
+                .ends_at(&self.rules, &self.process, None)
+                .is_some_and(|ends_at| ends_at <= now)
         };
         match Timer::OF_PROCESS.into_iter().find(is_due) {
             Some(Timer::Start) => {
@@ -276,8 +329,13 @@ impl Core {
             Some(Timer::Liveness) => self.liveness_timeout(now),
             Some(Timer::FirstMessage) => {
                 // The first input to wait may have been stopped since; while none waits, silence is allowed.
-                self.process.waiting_since = self.indices().filter_map(|index| self.begun(index)).min();
-                if self.process.waiting_since.is_some_and(|since| since + self.rules.start_timeout <= now) {
+                self.process.waiting_since =
+                    self.indices().filter_map(|index| self.begun(index)).min();
+                if self
+                    .process
+                    .waiting_since
+                    .is_some_and(|since| since + self.rules.start_timeout <= now)
+                {
                     self.kill_process();
                 }
             }

@@ -44,14 +44,22 @@ impl Core {
         if self.rules.tool_loop == ToolLoopAction::Off || !matches!(scope, TurnScope::Running(_)) {
             return Verdict::Fine;
         }
-        let Some(session) = self.get(index) else { return Verdict::Fine };
-        let input = start.input.as_ref().and_then(|input| input.to::<Value>().ok()).unwrap_or_default();
+        let Some(session) = self.get(index) else {
+            return Verdict::Fine;
+        };
+        let input = start
+            .input
+            .as_ref()
+            .and_then(|input| input.to::<Value>().ok())
+            .unwrap_or_default();
         session.known().calls.saw(&start.tool, &input)
     }
 
     /// Stops the running turn for a cause whose reason its user reads.
     pub(super) fn stop_because(&mut self, index: u32, cause: Cause, why: String, now: Instant) {
-        let Some(running) = self.get(index).and_then(|session| session.running()) else { return };
+        let Some(running) = self.get(index).and_then(|session| session.running()) else {
+            return;
+        };
         if !running.is_stopping() {
             running.why = Some(why);
             self.stop_running(index, Some(cause), StopReason::Policy, now);

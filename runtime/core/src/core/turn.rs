@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Large, Meta, Status, Stop, StopReason,
-    ToolCallId, ToolEnd, TurnComplete,
+    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Large, Meta, Status, Stop,
+    StopReason, ToolCallId, ToolEnd, TurnComplete,
     rules::{TurnPhase, TurnStep},
 };
 
@@ -120,7 +120,9 @@ pub(super) fn unsent(
         cause,
         status: host_status(cause),
         complete: None,
-        error: failure.cloned().or_else(|| host_failure(cause, end, false, None)),
+        error: failure
+            .cloned()
+            .or_else(|| host_failure(cause, end, false, None)),
         delivered: Delivered::No,
         exit: end.map(|end| end.exit),
         stderr_tail: end.and_then(|end| end.stderr_tail.clone()),
@@ -153,7 +155,12 @@ const UNREAD: &str = "; no message was read from its stdout: is each line flushe
 
 /// What a person reads of an end that the host made, with the reason where the cause has one. `silent`: the process runs, and
 /// no message of it was read.
-fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool, why: Option<&str>) -> Option<Failure> {
+fn host_failure(
+    cause: Cause,
+    end: Option<&ProcessEnd>,
+    silent: bool,
+    why: Option<&str>,
+) -> Option<Failure> {
     let category = cause.category()?;
     let exit = || end.map_or_else(|| "ended".to_owned(), ProcessEnd::how);
     let mut text = match cause {
@@ -163,10 +170,14 @@ fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool, why: Optio
         Cause::StartTimeout => "the adapter said nothing within `start_timeout`".to_owned(),
         Cause::StartFailed => "the adapter could not be started".to_owned(),
         Cause::TurnTimeout => "the turn took longer than `turn_timeout`".to_owned(),
-        Cause::Inactivity => "the adapter said nothing of this session for `inactivity_timeout`".to_owned(),
+        Cause::Inactivity => {
+            "the adapter said nothing of this session for `inactivity_timeout`".to_owned()
+        }
         Cause::StopUnanswered => "the adapter did not stop within `stop_timeout`".to_owned(),
         Cause::SessionClosed => "the adapter ended the session".to_owned(),
-        Cause::Oversize => "the end of the turn was longer than a line may be (`max_line`)".to_owned(),
+        Cause::Oversize => {
+            "the end of the turn was longer than a line may be (`max_line`)".to_owned()
+        }
         Cause::Limit => "the turn put out more than it may".to_owned(),
         Cause::ToolLoop => "the agent goes in circles (`tool_loop`)".to_owned(),
         Cause::Refused => "the adapter does not enforce what was asked".to_owned(),
@@ -185,16 +196,31 @@ fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool, why: Optio
         text.push_str("; its last words on stderr:\n");
         text.push_str(tail);
     }
-    let category = if cause == Cause::SessionClosed { Category::Other } else { category };
+    let category = if cause == Cause::SessionClosed {
+        Category::Other
+    } else {
+        category
+    };
     Some(Failure::new(category, text))
 }
 
 impl Core {
     /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]). Where none runs since the
     /// process has yet to start, the first that waits is the one that its user sees running.
-    pub fn handle_stop(&mut self, key: Key, turn: Option<TurnNo>, reason: StopReason, now: Instant) {
-        let Some(index) = self.index_of(key) else { return };
-        let running = self.get(index).and_then(|session| session.running()).map(|running| running.no);
+    pub fn handle_stop(
+        &mut self,
+        key: Key,
+        turn: Option<TurnNo>,
+        reason: StopReason,
+        now: Instant,
+    ) {
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let running = self
+            .get(index)
+            .and_then(|session| session.running())
+            .map(|running| running.no);
         match turn.or(running).or_else(|| self.first_waiting(index)) {
             Some(turn) if Some(turn) == running => self.stop_running(index, None, reason, now),
             // Waiting: it ends here. Ended already: nothing happens.
@@ -204,17 +230,31 @@ impl Core {
     }
 
     /// Tells the running turn to stop; `by` is what ends it then, where that is not its user.
-    pub(super) fn stop_running(&mut self, index: u32, by: Option<Cause>, reason: StopReason, now: Instant) {
+    pub(super) fn stop_running(
+        &mut self,
+        index: u32,
+        by: Option<Cause>,
+        reason: StopReason,
+        now: Instant,
+    ) {
         let (offered, stop_timeout) = (self.rules.offered, self.rules.stop_timeout);
         let key = self.key_of(index);
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let with_turns = session.may_use(Extensions::TURNS, offered);
-        let Some(wire) = session.wire.clone() else { return };
-        let Some(running) = session.running() else { return };
+        let Some(wire) = session.wire.clone() else {
+            return;
+        };
+        let Some(running) = session.running() else {
+            return;
+        };
         if running.phase != TurnPhase::Running {
             return;
         }
-        let Ok(phase) = running.phase.after(TurnStep::Stop) else { return };
+        let Ok(phase) = running.phase.after(TurnStep::Stop) else {
+            return;
+        };
         running.phase = phase;
         running.stopped_by = by;
         running.stop_reason = Some(reason);
@@ -222,9 +262,15 @@ impl Core {
         let turn = running.no;
         // The turn's end is not held back ([flow.2]).
         self.settle_flow(index, now);
-        let stop = Stop { reason: with_turns.then_some(reason) };
+        let stop = Stop {
+            reason: with_turns.then_some(reason),
+        };
         let message = Envelope::new(wire, stop).of_turn(with_turns.then(|| turn.to_id()).flatten());
-        self.effect(Effect::Write { key, input_of: None, message });
+        self.effect(Effect::Write {
+            key,
+            input_of: None,
+            message,
+        });
         self.deny_requests_of(index, Some(turn), StopReason::Stopped);
         self.arm(index, now);
     }
@@ -238,7 +284,9 @@ impl Core {
         (meta, large): Attached,
         now: Instant,
     ) {
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let by_id = session.has_agreed(Extensions::TURNS);
         let running = session.running().map(|running| running.no);
         if running.is_none() || (by_id && named != running) {
@@ -275,22 +323,33 @@ impl Core {
     ) {
         let key = self.key_of(index);
         let silent = self.process_is_up() && !self.process.was_heard();
-        let Some(session) = self.get(index) else { return };
+        let Some(session) = self.get(index) else {
+            return;
+        };
         let by_id = session.has_agreed(Extensions::TURNS);
         let has_events = session.has_agreed(Extensions::EVENTS);
-        let Some(running) = session.work.as_mut().and_then(|work| work.running.take()) else { return };
+        let Some(running) = session.work.as_mut().and_then(|work| work.running.take()) else {
+            return;
+        };
         let turn = running.no;
         self.deny_requests_of(index, Some(turn), StopReason::Stopped);
         self.settle_steers(index);
         if has_events {
             for tool_call_id in running.open_tools {
-                let end = Box::new(ToolEnd { is_error: Some(true), ..ToolEnd::new(tool_call_id) });
+                let end = Box::new(ToolEnd {
+                    is_error: Some(true),
+                    ..ToolEnd::new(tool_call_id)
+                });
                 self.deliver(index, TurnScope::Running(turn), end.into(), None);
             }
         }
         let answered = running.answered || matches!(cause, Cause::Complete | Cause::Oversize);
         let said = complete.as_ref().and_then(|complete| complete.status);
-        let cause = if cause == Cause::Complete { running.stopped_by.unwrap_or(cause) } else { cause };
+        let cause = if cause == Cause::Complete {
+            running.stopped_by.unwrap_or(cause)
+        } else {
+            cause
+        };
         let status = match (cause, running.phase) {
             (Cause::Complete, TurnPhase::Stopping) if !by_id => said.unwrap_or(Status::Stopped),
             (Cause::Complete, _) => said.unwrap_or(Status::Completed),
@@ -299,15 +358,24 @@ impl Core {
         let mut complete = complete;
         if let (Status::Stopped, Some(reason)) = (status, running.stop_reason) {
             let complete = complete.get_or_insert_default();
-            complete.stop_reason.get_or_insert_with(|| reason.as_str().to_owned());
+            complete
+                .stop_reason
+                .get_or_insert_with(|| reason.as_str().to_owned());
         }
-        let delivered = match (complete.as_ref().and_then(|complete| complete.delivered), process) {
+        let delivered = match (
+            complete.as_ref().and_then(|complete| complete.delivered),
+            process,
+        ) {
             (Some(delivered), _) => delivered,
             (None, _) if answered => Delivered::Yes,
             (None, None) => Delivered::Unknown,
             (None, Some(process)) => {
                 let written = running.at.is_none_or(|at| at < process.written);
-                if written { Delivered::Unknown } else { Delivered::No }
+                if written {
+                    Delivered::Unknown
+                } else {
+                    Delivered::No
+                }
             }
         };
         let end = TurnEnd {
@@ -324,13 +392,20 @@ impl Core {
             stderr_tail: process.and_then(|process| process.stderr_tail.clone()),
             took: now.saturating_duration_since(running.begun),
         };
-        self.effect(Effect::End { key, end: Box::new(end), meta, large });
+        self.effect(Effect::End {
+            key,
+            end: Box::new(end),
+            meta,
+            large,
+        });
         self.settle_flow(index, now);
     }
 
     /// Takes the place of the running turn's input in all that was handed to the writer.
     pub fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: u64) {
-        let Some(index) = self.index_of(key) else { return };
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
         if let Some(running) = self.get(index).and_then(|session| session.running())
             && running.no == turn
         {
@@ -341,7 +416,9 @@ impl Core {
     /// Takes note of a sign of life; stops a turn that puts out more than it may.
     pub(super) fn hear(&mut self, index: u32, body: &AdapterBody, in_turn: bool, now: Instant) {
         let limit = self.rules.max_turn_output;
-        let Some(running) = self.get(index).and_then(|session| session.running()) else { return };
+        let Some(running) = self.get(index).and_then(|session| session.running()) else {
+            return;
+        };
         running.rested_until(now);
         if !in_turn {
             return;
@@ -354,9 +431,14 @@ impl Core {
 
     /// Answers steers that the ended turn left open.
     fn settle_steers(&mut self, index: u32) {
-        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
+            return;
+        };
         for (_, ticket) in std::mem::take(&mut work.steers) {
-            self.effect(Effect::Steered { ticket, result: Err(crate::SteerError::NoTurn) });
+            self.effect(Effect::Steered {
+                ticket,
+                result: Err(crate::SteerError::NoTurn),
+            });
         }
     }
 }

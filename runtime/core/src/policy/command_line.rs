@@ -19,7 +19,9 @@ const SHELL_WORDS: [&str; 14] = [
 ];
 
 /// Words that start another command named right after them.
-const PREFIXES: [&str; 9] = ["sudo", "doas", "env", "command", "exec", "builtin", "nohup", "time", "xargs"];
+const PREFIXES: [&str; 9] = [
+    "sudo", "doas", "env", "command", "exec", "builtin", "nohup", "time", "xargs",
+];
 
 /// Whether a tool of this name runs command lines. The name is cut into words at case changes and at anything that
 /// is not a letter: `run_terminal_cmd`, `RunCommand`, `shell(local)`.
@@ -54,12 +56,17 @@ pub(super) fn any_reading(line: &str, matches: &mut dyn FnMut(&str) -> bool) -> 
     if matches(line) || matches(line.trim()) {
         return true;
     }
-    let unquoted: String = line.chars().filter(|c| !matches!(c, '"' | '\'' | '\\')).collect();
+    let unquoted: String = line
+        .chars()
+        .filter(|c| !matches!(c, '"' | '\'' | '\\'))
+        .collect();
     [line, unquoted.as_str()].into_iter().any(|text| {
-        text.split([';', '&', '|', '<', '>', '`', '\n', '\r', '\0', '(', ')', '{', '}', '!'])
-            .map(|command| command.trim().trim_end_matches('$').trim_end())
-            .filter(|command| !command.is_empty())
-            .any(|command| matches(command) || matches(&bare(command)))
+        text.split([
+            ';', '&', '|', '<', '>', '`', '\n', '\r', '\0', '(', ')', '{', '}', '!',
+        ])
+        .map(|command| command.trim().trim_end_matches('$').trim_end())
+        .filter(|command| !command.is_empty())
+        .any(|command| matches(command) || matches(&bare(command)))
     })
 }
 
@@ -92,10 +99,19 @@ mod tests {
 
     #[test]
     fn shells_are_known_by_words_of_their_names() {
-        for tool in ["Bash", "bash", "run_terminal_cmd", "RunCommand", "shell_execute", "mcp__x__exec"] {
+        for tool in [
+            "Bash",
+            "bash",
+            "run_terminal_cmd",
+            "RunCommand",
+            "shell_execute",
+            "mcp__x__exec",
+        ] {
             assert!(is_run_by(tool), "{tool}");
         }
-        for tool in ["Write", "WebFetch", "Read", "Brush", "Sharpen", "Publish", "Prune", ""] {
+        for tool in [
+            "Write", "WebFetch", "Read", "Brush", "Sharpen", "Publish", "Prune", "",
+        ] {
             assert!(!is_run_by(tool), "{tool}");
         }
     }
@@ -118,7 +134,10 @@ mod tests {
             "'rm' -rf /",
             "ls & rm -rf /",
         ] {
-            assert!(any_reading(line, &mut |text| text.starts_with("rm -rf")), "{line:?}");
+            assert!(
+                any_reading(line, &mut |text| text.starts_with("rm -rf")),
+                "{line:?}"
+            );
         }
         assert!(!any_reading("git log; git status", &mut |text| text.starts_with("rm")));
     }

@@ -69,7 +69,8 @@ impl Glob {
                     while chars.next_if_eq(&'*').is_some() {
                         stars += 1;
                     }
-                    let at_component_start = matches!(tokens.last(), None | Some(Token::Literal('/')));
+                    let at_component_start =
+                        matches!(tokens.last(), None | Some(Token::Literal('/')));
                     if stars == 1 {
                         Token::Star
                     } else if at_component_start && chars.next_if_eq(&'/').is_some() {
@@ -83,7 +84,10 @@ impl Glob {
             has_wildcard |= !matches!(token, Token::Literal(_));
             tokens.push(token);
         }
-        Ok(Self { tokens, has_wildcard })
+        Ok(Self {
+            tokens,
+            has_wildcard,
+        })
     }
 
     /// Whether anything but literal characters is in it.
@@ -102,7 +106,9 @@ impl Glob {
 
     /// Whether a literal `/` is in it.
     pub(super) fn has_slash(&self) -> bool {
-        self.tokens.iter().any(|token| matches!(token, Token::Literal('/') | Token::Folders))
+        self.tokens
+            .iter()
+            .any(|token| matches!(token, Token::Literal('/') | Token::Folders))
     }
 
     /// Whether it matches the whole of `text`. Walks the text once with the set of positions in the pattern that
@@ -183,18 +189,34 @@ mod tests {
     fn check(glob: &str, separator: Separator, yes: &[&str], no: &[&str]) {
         let parsed = Glob::parse(glob).unwrap();
         for text in yes {
-            assert!(parsed.matches(text, separator), "`{glob}` should match `{text}`");
+            assert!(
+                parsed.matches(text, separator),
+                "`{glob}` should match `{text}`"
+            );
         }
         for text in no {
-            assert!(!parsed.matches(text, separator), "`{glob}` should not match `{text}`");
+            assert!(
+                !parsed.matches(text, separator),
+                "`{glob}` should not match `{text}`"
+            );
         }
     }
 
     #[test]
     fn slash_stops_single_stars_in_paths() {
-        check("src/*.rs", Separator::Slash, &["src/a.rs", "src/.rs"], &["src/a/b.rs", "src/a.rsx", "a.rs"]);
+        check(
+            "src/*.rs",
+            Separator::Slash,
+            &["src/a.rs", "src/.rs"],
+            &["src/a/b.rs", "src/a.rsx", "a.rs"],
+        );
         check("a?c", Separator::Slash, &["abc", "aéc"], &["a/c", "ac"]);
-        check("specs/**", Separator::Slash, &["specs/a", "specs/a/b", "specs/"], &["specs", "xspecs/a"]);
+        check(
+            "specs/**",
+            Separator::Slash,
+            &["specs/a", "specs/a/b", "specs/"],
+            &["specs", "xspecs/a"],
+        );
     }
 
     #[test]
@@ -205,19 +227,34 @@ mod tests {
             &[".env", "/.env", "a/.env", "/a/b/.env"],
             &["x.env", "a/x.env", ".env/a"],
         );
-        check("a/**/b", Separator::Slash, &["a/b", "a/x/b", "a/x/y/b"], &["ab", "a/xb", "a/x/yb"]);
+        check(
+            "a/**/b",
+            Separator::Slash,
+            &["a/b", "a/x/b", "a/x/y/b"],
+            &["ab", "a/xb", "a/x/yb"],
+        );
         check("a**b", Separator::Slash, &["ab", "a/x/b"], &["a/x"]);
     }
 
     #[test]
     fn slash_is_plain_without_separator() {
-        check("git log*", Separator::None, &["git log", "git log a/b"], &["git status", "a git log"]);
+        check(
+            "git log*",
+            Separator::None,
+            &["git log", "git log a/b"],
+            &["git status", "a git log"],
+        );
         check("cat ?", Separator::None, &["cat /"], &["cat //"]);
     }
 
     #[test]
     fn sets_and_escapes() {
-        check("[a-c]x", Separator::Slash, &["ax", "cx"], &["dx", "x", "/x"]);
+        check(
+            "[a-c]x",
+            Separator::Slash,
+            &["ax", "cx"],
+            &["dx", "x", "/x"],
+        );
         check("[!a-c]x", Separator::Slash, &["dx"], &["ax", "/x"]);
         check("[]a-]", Separator::Slash, &["]", "a", "-"], &["b"]);
         check(r"\*\[", Separator::Slash, &["*["], &["a["]);
@@ -234,6 +271,9 @@ mod tests {
     #[test]
     fn many_stars_stay_linear_in_the_text() {
         let glob = Glob::parse(&"*a".repeat(200)).unwrap();
-        assert!(!glob.matches(&"a".repeat(50_000).replace("aaaaaaaaaa", "aaaaaaaaab"), Separator::None));
+        assert!(!glob.matches(
+            &"a".repeat(50_000).replace("aaaaaaaaaa", "aaaaaaaaab"),
+            Separator::None
+        ));
     }
 }

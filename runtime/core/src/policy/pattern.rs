@@ -43,7 +43,10 @@ impl FromStr for Pattern {
 
     fn from_str(written: &str) -> Result<Self, PatternError> {
         let fail = |reason: &str| {
-            Err(PatternError { pattern: written.chars().take(80).collect(), reason: reason.to_owned() })
+            Err(PatternError {
+                pattern: written.chars().take(80).collect(),
+                reason: reason.to_owned(),
+            })
         };
         let text = written.trim();
         if text.is_empty() {
@@ -66,15 +69,23 @@ impl FromStr for Pattern {
             return fail("the name of a tool holds no spaces, brackets or backslashes");
         }
         if resource == Some("") {
-            return fail("nothing stands between the parentheses; leave them out to match every resource");
+            return fail(
+                "nothing stands between the parentheses; leave them out to match every resource",
+            );
         }
         let parse = |glob: &str| {
-            Glob::parse(glob)
-                .map_err(|bad: BadGlob| PatternError { pattern: written.to_owned(), reason: bad.to_string() })
+            Glob::parse(glob).map_err(|bad: BadGlob| PatternError {
+                pattern: written.to_owned(),
+                reason: bad.to_string(),
+            })
         };
         let tool = parse(&tool.to_ascii_lowercase())?;
         let resource = resource.map(parse).transpose()?;
-        Ok(Self { text: text.to_owned(), tool, resource })
+        Ok(Self {
+            text: text.to_owned(),
+            tool,
+            resource,
+        })
     }
 }
 
@@ -86,7 +97,10 @@ impl Pattern {
 
     /// Whether this pattern, in a deny list, denies the action: some reading of some resource matches.
     pub(super) fn denies(&self, subject: &Subject<'_>) -> bool {
-        self.is_for(subject) && self.narrowing(subject).is_none_or(|glob| subject.is_denied_by(glob))
+        self.is_for(subject)
+            && self
+                .narrowing(subject)
+                .is_none_or(|glob| subject.is_denied_by(glob))
     }
 
     /// Whether this pattern, in a deny list, could have denied the action had it said what it acts on.
@@ -96,7 +110,10 @@ impl Pattern {
 
     /// Whether this pattern, in an allow list, allows the action: every resource matches.
     pub(super) fn allows(&self, subject: &Subject<'_>) -> bool {
-        self.is_for(subject) && self.narrowing(subject).is_none_or(|glob| subject.is_allowed_by(glob))
+        self.is_for(subject)
+            && self
+                .narrowing(subject)
+                .is_none_or(|glob| subject.is_allowed_by(glob))
     }
 
     fn is_for(&self, subject: &Subject<'_>) -> bool {
@@ -105,7 +122,9 @@ impl Pattern {
 
     /// The glob over the resource, unless it lets everything through.
     fn narrowing(&self, subject: &Subject<'_>) -> Option<&Glob> {
-        self.resource.as_ref().filter(|glob| !glob.is_everything(subject.separator))
+        self.resource
+            .as_ref()
+            .filter(|glob| !glob.is_everything(subject.separator))
     }
 }
 

@@ -11,8 +11,17 @@ use super::words;
 const MAX_RESOURCE: usize = 64 * 1024;
 
 /// The members of a tool's input that say what it acts on, as the agents name them: commands, paths, addresses.
-const INPUT_RESOURCES: [&str; 9] =
-    ["command", "cmd", "file_path", "filePath", "filepath", "path", "notebook_path", "url", "uri"];
+const INPUT_RESOURCES: [&str; 9] = [
+    "command",
+    "cmd",
+    "file_path",
+    "filePath",
+    "filepath",
+    "path",
+    "notebook_path",
+    "url",
+    "uri",
+];
 
 /// One action, made ready for matching.
 pub(super) struct Subject<'a> {
@@ -29,9 +38,15 @@ pub(super) struct Subject<'a> {
 
 enum Resource<'a> {
     /// A command line, and its plain words with spaces between, where it is no more than these.
-    Line { text: &'a str, words: Option<String> },
+    Line {
+        text: &'a str,
+        words: Option<String>,
+    },
     /// A command that came as its words, and the line of them, where a shell reads the same words in it.
-    Words { words: Vec<&'a str>, line: Option<String> },
+    Words {
+        words: Vec<&'a str>,
+        line: Option<String>,
+    },
     /// A path or an address.
     Place {
         text: &'a str,
@@ -52,7 +67,10 @@ struct Named<'a> {
 
 impl<'a> Named<'a> {
     fn by(action: &Action<'a>) -> Self {
-        let mut named = Self { paths: action.paths.to_vec(), ..Self::default() };
+        let mut named = Self {
+            paths: action.paths.to_vec(),
+            ..Self::default()
+        };
         named.add(action.resource.unwrap_or_default());
         match action.input {
             None | Some(Value::Null) => {}
@@ -71,7 +89,8 @@ impl<'a> Named<'a> {
 
     fn read(&mut self, is_command: bool, value: &'a Value) {
         self.has_command |= is_command;
-        let strings = |items: &'a Vec<Value>| items.iter().map(Value::as_str).collect::<Option<Vec<_>>>();
+        let strings =
+            |items: &'a Vec<Value>| items.iter().map(Value::as_str).collect::<Option<Vec<_>>>();
         match (value, value.as_array().and_then(strings)) {
             (Value::String(text), _) => self.add(text),
             (_, Some(words)) if is_command => self.commands.push(words),
@@ -97,7 +116,8 @@ impl<'a> Named<'a> {
             fits
         };
         self.texts.retain(|text| fits(text.len() + 1));
-        self.commands.retain(|words| fits(words.iter().map(|word| word.len() + 1).sum()));
+        self.commands
+            .retain(|words| fits(words.iter().map(|word| word.len() + 1).sum()));
         self.paths.retain(|path| fits(path.len() + 1));
     }
 }
@@ -106,27 +126,54 @@ impl<'a> Subject<'a> {
     pub(super) fn of(action: &Action<'a>) -> Self {
         let mut named = Named::by(action);
         named.bound();
-        let Named { texts, commands, paths, has_command, is_unclear } = named;
+        let Named {
+            texts,
+            commands,
+            paths,
+            has_command,
+            is_unclear,
+        } = named;
         let is_command = has_command || command_line::is_run_by(action.tool);
         let work_dir = action.work_dir.and_then(|dir| dir.to_str());
         // PowerShell has a syntax of its own.
-        let read = |line: &str| words::read(line).filter(|_| !command_line::is_powershell(action.tool));
+        let read =
+            |line: &str| words::read(line).filter(|_| !command_line::is_powershell(action.tool));
 
-        let line = |text| Resource::Line { text, words: read(text).map(|words| words.join(" ")) };
-        let place =
-            |text| Resource::Place { text, below_work_dir: work_dir.and_then(|dir| below(dir, text)) };
+        let line = |text| Resource::Line {
+            text,
+            words: read(text).map(|words| words.join(" ")),
+        };
+        let place = |text| Resource::Place {
+            text,
+            below_work_dir: work_dir.and_then(|dir| below(dir, text)),
+        };
         let command = |words: Vec<&'a str>| {
             let line = words.join(" ");
-            let line = read(&line).is_some_and(|read| read == words).then_some(line);
+            let line = read(&line)
+                .is_some_and(|read| read == words)
+                .then_some(line);
             Resource::Words { words, line }
         };
-        let texts = texts.into_iter().map(|text| if is_command { line(text) } else { place(text) });
+        let texts = texts
+            .into_iter()
+            .map(|text| if is_command { line(text) } else { place(text) });
         let commands = commands.into_iter().map(command);
-        let dirs = action.work_dir.iter().chain(action.deny_dirs).filter_map(|dir| dir.to_str().map(fold));
+        let dirs = action
+            .work_dir
+            .iter()
+            .chain(action.deny_dirs)
+            .filter_map(|dir| dir.to_str().map(fold));
         Self {
             tool: action.tool.to_ascii_lowercase(),
-            separator: if is_command { Separator::None } else { Separator::Slash },
-            resources: texts.chain(commands).chain(paths.into_iter().map(place)).collect(),
+            separator: if is_command {
+                Separator::None
+            } else {
+                Separator::Slash
+            },
+            resources: texts
+                .chain(commands)
+                .chain(paths.into_iter().map(place))
+                .collect(),
             dirs: dirs.collect(),
             is_unclear,
         }
@@ -139,12 +186,18 @@ impl<'a> Subject<'a> {
 
     /// Whether the glob of an allow list matches all that the action acts on.
     pub(super) fn is_allowed_by(&self, glob: &Glob) -> bool {
-        self.is_judgeable() && self.resources.iter().all(|resource| resource.is_allowed_by(glob))
+        self.is_judgeable()
+            && self
+                .resources
+                .iter()
+                .all(|resource| resource.is_allowed_by(glob))
     }
 
     /// Whether the glob of a deny list matches some reading of something that the action acts on.
     pub(super) fn is_denied_by(&self, glob: &Glob) -> bool {
-        self.resources.iter().any(|resource| resource.is_denied_by(glob, &self.dirs))
+        self.resources
+            .iter()
+            .any(|resource| resource.is_denied_by(glob, &self.dirs))
     }
 }
 
@@ -158,12 +211,16 @@ impl Resource<'_> {
                 let matches = |text: &str| glob.matches(text, Separator::None);
                 matches(text) && (is_exact || words.as_deref().is_some_and(matches))
             }
-            Self::Words { line, .. } => {
-                line.as_deref().is_some_and(|line| glob.matches(line, Separator::None))
-            }
-            Self::Place { text, below_work_dir } => {
+            Self::Words { line, .. } => line
+                .as_deref()
+                .is_some_and(|line| glob.matches(line, Separator::None)),
+            Self::Place {
+                text,
+                below_work_dir,
+            } => {
                 let matches = |text: &str| glob.matches(text, Separator::Slash);
-                (is_exact || !is_risky(text)) && (matches(text) || below_work_dir.is_some_and(matches))
+                (is_exact || !is_risky(text))
+                    && (matches(text) || below_work_dir.is_some_and(matches))
             }
         }
     }
@@ -183,16 +240,23 @@ impl Resource<'_> {
                 let mut lines = words.iter().copied().chain([line.as_str()]);
                 lines.any(|line| command_line::any_reading(line, &mut matches_line))
             }
-            Self::Place { text, below_work_dir } => {
+            Self::Place {
+                text,
+                below_work_dir,
+            } => {
                 let matches = |text: &str| glob.matches(text, Separator::Slash);
-                let below_any = |path: &str| dirs.iter().any(|dir| below(dir, path).is_some_and(matches));
+                let below_any =
+                    |path: &str| dirs.iter().any(|dir| below(dir, path).is_some_and(matches));
                 let is_denied = |path: &str| matches(path) || below_any(path);
                 let folded = fold(text);
                 let is_relative = !text.starts_with('/');
                 is_denied(text)
                     || below_work_dir.is_some_and(matches)
                     || is_denied(&folded)
-                    || (is_relative && dirs.iter().any(|dir| is_denied(&fold(&format!("{dir}/{text}")))))
+                    || (is_relative
+                        && dirs
+                            .iter()
+                            .any(|dir| is_denied(&fold(&format!("{dir}/{text}")))))
                     || (!glob.has_slash() && folded.split('/').any(matches))
             }
         }
@@ -206,7 +270,9 @@ fn is_risky(path: &str) -> bool {
 
 /// The part of `path` below `dir`, both taken as written.
 fn below<'a>(dir: &str, path: &'a str) -> Option<&'a str> {
-    let rest = path.strip_prefix(dir.trim_end_matches('/'))?.strip_prefix('/')?;
+    let rest = path
+        .strip_prefix(dir.trim_end_matches('/'))?
+        .strip_prefix('/')?;
     (!rest.is_empty()).then_some(rest)
 }
 
@@ -225,7 +291,11 @@ fn fold(path: &str) -> String {
         }
     }
     let joined = components.join("/");
-    if path.starts_with('/') { format!("/{joined}") } else { joined }
+    if path.starts_with('/') {
+        format!("/{joined}")
+    } else {
+        joined
+    }
 }
 
 #[cfg(test)]

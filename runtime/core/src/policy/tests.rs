@@ -13,7 +13,10 @@ fn check(allow: &[&str], deny: &[&str], rows: &[(&str, &str, Decision)]) {
     let policy = Policy::new(Unmatched::Ask, allow, deny).unwrap();
     for &(tool, resource, expected) in rows {
         let got = policy.decide(&Action::new(tool, resource));
-        assert_eq!(got, expected, "{tool}({resource:?}) under allow {allow:?}, deny {deny:?}");
+        assert_eq!(
+            got, expected,
+            "{tool}({resource:?}) under allow {allow:?}, deny {deny:?}"
+        );
     }
 }
 
@@ -43,14 +46,26 @@ fn a_star_allows_everything_of_every_tool() {
     check(
         &["*"],
         &[],
-        &[("Bash", "git log; rm -rf /", Allow), ("Write", "/a/../b", Allow), ("X", "", Allow)],
+        &[
+            ("Bash", "git log; rm -rf /", Allow),
+            ("Write", "/a/../b", Allow),
+            ("X", "", Allow),
+        ],
     );
 }
 
 #[test]
 fn a_bare_tool_allows_everything_of_that_tool() {
     for pattern in ["Bash", "bash", "Bash(*)", "Bash(**)"] {
-        check(&[pattern], &[], &[("Bash", "a; b", Allow), ("BashOutput", "1", Ask), ("Read", "a", Ask)]);
+        check(
+            &[pattern],
+            &[],
+            &[
+                ("Bash", "a; b", Allow),
+                ("BashOutput", "1", Ask),
+                ("Read", "a", Ask),
+            ],
+        );
     }
 }
 
@@ -84,7 +99,10 @@ fn a_literal_pattern_allows_just_that_command_line() {
     check(
         &["Bash(make a && make b)"],
         &[],
-        &[("Bash", "make a && make b", Allow), ("Bash", "make a && make bc", Ask)],
+        &[
+            ("Bash", "make a && make b", Allow),
+            ("Bash", "make a && make bc", Ask),
+        ],
     );
 }
 
@@ -109,9 +127,17 @@ fn path_globs_stay_in_their_folder() {
 
 #[test]
 fn relative_patterns_are_meant_below_the_working_directory() {
-    let policy = Policy::new(Unmatched::Ask, ["Write(specs/**)"], ["Write(specs/.git/**)"]).unwrap();
+    let policy = Policy::new(
+        Unmatched::Ask,
+        ["Write(specs/**)"],
+        ["Write(specs/.git/**)"],
+    )
+    .unwrap();
     let decide = |resource| {
-        policy.decide(&Action { work_dir: Some(Path::new("/w")), ..Action::new("Write", resource) })
+        policy.decide(&Action {
+            work_dir: Some(Path::new("/w")),
+            ..Action::new("Write", resource)
+        })
     };
     assert_eq!(decide("/w/specs/a"), Allow);
     assert_eq!(decide("/other/specs/a"), Ask);
@@ -170,10 +196,19 @@ fn tools_may_be_globs_too() {
 
 #[test]
 fn the_input_is_judged_beside_the_resource() {
-    let policy = Policy::new(Unmatched::Ask, ["Bash(git log*)", "Task(git log*)"], ["Bash(rm*)"]).unwrap();
+    let policy = Policy::new(
+        Unmatched::Ask,
+        ["Bash(git log*)", "Task(git log*)"],
+        ["Bash(rm*)"],
+    )
+    .unwrap();
     let decide = |tool, resource, command: &str| {
         let input = json!({ "command": command });
-        policy.decide(&Action { resource, input: Some(&input), ..Action::new(tool, "") })
+        policy.decide(&Action {
+            resource,
+            input: Some(&input),
+            ..Action::new(tool, "")
+        })
     };
     assert_eq!(decide("Bash", Some("git log"), "git log"), Allow);
     assert_eq!(decide("Bash", None, "git log -1"), Allow);
@@ -194,7 +229,14 @@ fn a_resource_too_long_to_judge_is_not_allowed() {
 
 #[test]
 fn an_absurd_name_of_a_tool_is_denied() {
-    check(&["*"], &[], &[(&"x".repeat(257), "a", Deny), (&"x".repeat(256), "a", Allow)]);
+    check(
+        &["*"],
+        &[],
+        &[
+            (&"x".repeat(257), "a", Deny),
+            (&"x".repeat(256), "a", Allow),
+        ],
+    );
 }
 
 #[test]
@@ -220,10 +262,18 @@ fn a_bad_pattern_is_named() {
 
 #[test]
 fn overriding_keeps_every_denial() {
-    let policy = |unmatched, allow: &[&str], deny: &[&str]| Policy::new(unmatched, allow, deny).unwrap();
+    let policy =
+        |unmatched, allow: &[&str], deny: &[&str]| Policy::new(unmatched, allow, deny).unwrap();
     let base = policy(Unmatched::Ask, &["Read"], &["Bash(rm*)"]);
-    let merged = base.overridden_by(&policy(Unmatched::Deny, &["Bash"], &["WebFetch", "Bash(rm*)"]));
-    assert_eq!(merged, policy(Unmatched::Deny, &["Bash"], &["Bash(rm*)", "WebFetch"]));
+    let merged = base.overridden_by(&policy(
+        Unmatched::Deny,
+        &["Bash"],
+        &["WebFetch", "Bash(rm*)"],
+    ));
+    assert_eq!(
+        merged,
+        policy(Unmatched::Deny, &["Bash"], &["Bash(rm*)", "WebFetch"])
+    );
     assert_eq!(base.overridden_by(&Policy::default()), base);
     let strict = policy(Unmatched::Deny, &[], &[]);
     assert_eq!(strict.overridden_by(&base).unmatched(), Unmatched::Deny);
@@ -245,17 +295,28 @@ fn a_glob_matches_a_line_as_written_and_as_read() {
     check(
         &["pwsh(git*)", "PowerShell(git*)", "PowerShell(git log)"],
         &[],
-        &[("pwsh", "git log", Ask), ("PowerShell", "git status", Ask), ("PowerShell", "git log", Allow)],
+        &[
+            ("pwsh", "git log", Ask),
+            ("PowerShell", "git status", Ask),
+            ("PowerShell", "git log", Allow),
+        ],
     );
 }
 
 #[test]
 fn a_command_of_words_is_judged_by_its_words() {
-    let policy =
-        Policy::new(Unmatched::Ask, ["Bash(git log*)", "Bash(make a && make b)"], ["Bash(rm *)"]).unwrap();
+    let policy = Policy::new(
+        Unmatched::Ask,
+        ["Bash(git log*)", "Bash(make a && make b)"],
+        ["Bash(rm *)"],
+    )
+    .unwrap();
     let decide = |resource, command| {
         let input = json!({ "command": command });
-        policy.decide(&Action { input: Some(&input), ..Action::new("Bash", resource) })
+        policy.decide(&Action {
+            input: Some(&input),
+            ..Action::new("Bash", resource)
+        })
     };
     assert_eq!(decide("", json!(["git", "log", "-1"])), Allow);
     assert_eq!(decide("git log -1", json!(["git", "log", "-1"])), Allow);
@@ -277,8 +338,11 @@ fn a_command_of_words_is_judged_by_its_words() {
     ] {
         assert_eq!(decide("git log", ask.clone()), Ask, "{ask}");
     }
-    for deny in [json!(["rm", "-rf", "/"]), json!(["bash", "-c", "x; rm y"]), json!(["sudo", "/bin/rm", "x"])]
-    {
+    for deny in [
+        json!(["rm", "-rf", "/"]),
+        json!(["bash", "-c", "x; rm y"]),
+        json!(["sudo", "/bin/rm", "x"]),
+    ] {
         assert_eq!(decide("git log", deny.clone()), Deny, "{deny}");
     }
 }
@@ -287,7 +351,10 @@ fn a_command_of_words_is_judged_by_its_words() {
 fn an_input_that_says_nothing_is_not_allowed_past_it() {
     let policy = Policy::new(Unmatched::Ask, ["Bash(git log*)", "Read"], ["Read(.env)"]).unwrap();
     let decide = |tool, input: serde_json::Value| {
-        policy.decide(&Action { input: Some(&input), ..Action::new(tool, "git log") })
+        policy.decide(&Action {
+            input: Some(&input),
+            ..Action::new(tool, "git log")
+        })
     };
     assert_eq!(decide("Bash", json!({})), Allow);
     assert_eq!(decide("Bash", json!(null)), Allow);
@@ -301,7 +368,12 @@ fn an_input_that_says_nothing_is_not_allowed_past_it() {
 #[test]
 fn every_file_that_would_change_is_judged() {
     let policy = Policy::new(Unmatched::Ask, ["Edit(specs/**)"], ["Edit(.env)"]).unwrap();
-    let decide = |paths: &[&str]| policy.decide(&Action { paths, ..Action::new("Edit", "specs/a, x") });
+    let decide = |paths: &[&str]| {
+        policy.decide(&Action {
+            paths,
+            ..Action::new("Edit", "specs/a, x")
+        })
+    };
     assert_eq!(decide(&["specs/a", "specs/b"]), Allow);
     assert_eq!(decide(&["specs/a", "/etc/passwd"]), Ask);
     assert_eq!(decide(&["specs/a", "specs/../x"]), Ask);

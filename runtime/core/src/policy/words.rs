@@ -104,8 +104,14 @@ mod tests {
         for (line, words) in [
             ("git log", &["git", "log"][..]),
             ("  git   log  ", &["git", "log"]),
-            ("git log --format=%h a=b x:y,z+1@2", &["git", "log", "--format=%h", "a=b", "x:y,z+1@2"]),
-            ("git commit -m 'a; b $c `d`' \"it's > é\"", &["git", "commit", "-m", "a; b $c `d`", "it's > é"]),
+            (
+                "git log --format=%h a=b x:y,z+1@2",
+                &["git", "log", "--format=%h", "a=b", "x:y,z+1@2"],
+            ),
+            (
+                "git commit -m 'a; b $c `d`' \"it's > é\"",
+                &["git", "commit", "-m", "a; b $c `d`", "it's > é"],
+            ),
             ("git '' a''b --x='y z'\"w\"", &["git", "", "ab", "--x=y zw"]),
             ("'/opt/my tool/run' x", &["/opt/my tool/run", "x"]),
         ] {

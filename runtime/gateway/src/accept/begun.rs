@@ -33,7 +33,12 @@ impl<S: AsyncRead + Unpin> Begun<S> {
             first[looked_at] = stream.read_u8().await?;
             looked_at += 1;
         }
-        Ok(Self { first, looked_at, read: 0, stream })
+        Ok(Self {
+            first,
+            looked_at,
+            read: 0,
+            stream,
+        })
     }
 
     pub(super) fn is_http2(&self) -> bool {
@@ -60,7 +65,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Begun<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Begun<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 

@@ -40,8 +40,12 @@ const BODIES: u32 = 1024 * 1024;
 const PING: Duration = Duration::from_secs(20);
 
 /// Serves the requests of one connection. One without a request ends, as it does in HTTP/1.
-pub(super) async fn serve<S>(stream: S, router: Router, from: Peer, mut stopped: watch::Receiver<bool>)
-where
+pub(super) async fn serve<S>(
+    stream: S,
+    router: Router,
+    from: Peer,
+    mut stopped: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let open = Arc::new(watch::Sender::new(0_usize));

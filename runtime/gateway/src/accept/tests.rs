@@ -20,7 +20,10 @@ fn connected() -> (DuplexStream, watch::Sender<bool>) {
 #[tokio::test(start_paused = true)]
 async fn a_head_that_comes_a_byte_a_second_ends_its_connection() {
     let (mut client, _stop) = connected();
-    let (begun, head) = (Instant::now(), b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: yes, very much so\r\n\r\n");
+    let (begun, head) = (
+        Instant::now(),
+        b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: yes, very much so\r\n\r\n",
+    );
     let mut taken = 0;
     for byte in head {
         if client.write_all(&[*byte]).await.is_err() {
@@ -30,7 +33,11 @@ async fn a_head_that_comes_a_byte_a_second_ends_its_connection() {
         sleep(Duration::from_secs(1)).await;
     }
     assert!(taken < head.len(), "all of it was taken");
-    assert!(begun.elapsed() <= HEAD + Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() <= HEAD + Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,30 +46,48 @@ async fn a_connection_that_asks_no_more_ends_in_time_and_one_that_asks_on_stays(
     let mut answer = vec![0; 4096];
     for _ in 0..3 {
         sleep(HEAD - Duration::from_secs(1)).await;
-        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            .await
+            .unwrap();
         let read = client.read(&mut answer).await.unwrap();
         assert!(answer[..read].starts_with(b"HTTP/1.1 200"));
     }
     let begun = Instant::now();
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).await.unwrap();
-    assert!(begun.elapsed() <= HEAD + Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() <= HEAD + Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_is_too_long_is_refused_and_one_that_never_begins_is_let_go() {
     let (mut client, _stop) = connected();
-    let long = format!("GET / HTTP/1.1\r\nX-Long: {}\r\n\r\n", "y".repeat(2 * HEAD_BYTES));
+    let long = format!(
+        "GET / HTTP/1.1\r\nX-Long: {}\r\n\r\n",
+        "y".repeat(2 * HEAD_BYTES)
+    );
     client.write_all(long.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.unwrap();
-    assert!(answer.starts_with(b"HTTP/1.1 431"), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        answer.starts_with(b"HTTP/1.1 431"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
 
     let (mut silent, _stop) = connected();
     let begun = Instant::now();
     let mut nothing = Vec::new();
     silent.read_to_end(&mut nothing).await.unwrap();
-    assert!(nothing.is_empty() && begun.elapsed() <= HEAD + Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(
+        nothing.is_empty() && begun.elapsed() <= HEAD + Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +99,11 @@ async fn a_client_that_does_not_agree_on_tls_is_let_go_and_takes_no_room() {
     let (stop, stopped) = watch::channel(false);
     // One place: who has not agreed must not have it.
     let room = Arc::new(Semaphore::new(1));
-    let entrance = Entrance { listener, names: Vec::new(), tls: Some(tls) };
+    let entrance = Entrance {
+        listener,
+        names: Vec::new(),
+        tls: Some(tls),
+    };
     let served = tokio::spawn(network(entrance, room.clone(), Router::new(), stopped));
     for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n"] {
         let mut client = TcpStream::connect(address).await.unwrap();

@@ -64,7 +64,9 @@ pub(crate) async fn to_its_host(
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(elsewhere) = &shared.options.elsewhere else { return next.run(request).await };
+    let Some(elsewhere) = &shared.options.elsewhere else {
+        return next.run(request).await;
+    };
     let host = match locate(&**elsewhere, &id).await {
         Ok(None) => return next.run(request).await,
         Ok(Some(host)) => host,
@@ -73,9 +75,9 @@ pub(crate) async fn to_its_host(
     match peer {
         // It would go round in a circle where two hosts know different things.
         Peer::Fellow(_) => moved(&host).into_response(),
-        Peer::Network(..) | Peer::User => {
-            carry(&shared, &pass, &id, None, &host, request).await.unwrap_or_else(IntoResponse::into_response)
-        }
+        Peer::Network(..) | Peer::User => carry(&shared, &pass, &id, None, &host, request)
+            .await
+            .unwrap_or_else(IntoResponse::into_response),
     }
 }
 
@@ -84,7 +86,8 @@ pub(crate) async fn to_its_host(
 /// # Errors
 /// That there is none, or that it cannot be reached now.
 pub(crate) async fn locate(elsewhere: &dyn Elsewhere, id: &SessionId) -> Answer<Option<String>> {
-    let late = |_| Problem::unavailable("it is not known in time which host has the session; try again");
+    let late =
+        |_| Problem::unavailable("it is not known in time which host has the session; try again");
     of_place(timeout(REACHED, elsewhere.locate(id)).await.map_err(late)?)
 }
 
@@ -102,7 +105,9 @@ pub(super) fn unserved(host: &str, why: &str) -> String {
 }
 
 pub(super) fn moved(host: &str) -> Problem {
-    Problem::unavailable(format!("the session has moved to the host {host}; try again"))
+    Problem::unavailable(format!(
+        "the session has moved to the host {host}; try again"
+    ))
 }
 
 /// Carries a request about a session to a host, which is `new` where the host is to open it.
@@ -117,10 +122,16 @@ pub(crate) async fn carry(
     host: &str,
     request: Request,
 ) -> Answer<Response> {
-    let Some(elsewhere) = &shared.options.elsewhere else { return Err(Problem::no_session()) };
+    let Some(elsewhere) = &shared.options.elsewhere else {
+        return Err(Problem::no_session());
+    };
     let is_stream = request.uri().path().ends_with("/events");
     let too_many = || Problem::too_many("the token has too many streams open");
-    let counted = if is_stream { Some(pass.stream().ok_or_else(too_many)?) } else { None };
+    let counted = if is_stream {
+        Some(pass.stream().ok_or_else(too_many)?)
+    } else {
+        None
+    };
     let request = carried(request, new)?;
     let gone = elsewhere.moved(id, host);
     let answered = tokio::select! {
@@ -168,9 +179,12 @@ pub(super) fn carried(request: Request, new: Option<&SessionId>) -> Answer<Reque
     // How long the body is, it says itself.
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.remove(NEW_SESSION);
-    parts.headers.insert(header::HOST, HeaderValue::from_static("trunkline"));
+    parts
+        .headers
+        .insert(header::HOST, HeaderValue::from_static("trunkline"));
     if let Some(id) = new {
-        let id = HeaderValue::from_str(id.as_str()).map_err(|error| Problem::failed(error.to_string()))?;
+        let id = HeaderValue::from_str(id.as_str())
+            .map_err(|error| Problem::failed(error.to_string()))?;
         parts.headers.insert(NEW_SESSION, id);
     }
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -178,7 +192,9 @@ pub(super) fn carried(request: Request, new: Option<&SessionId>) -> Answer<Reque
     if let Some(headers) = request.headers_mut() {
         *headers = parts.headers;
     }
-    request.body(body).map_err(|error| Problem::failed(error.to_string()))
+    request
+        .body(body)
+        .map_err(|error| Problem::failed(error.to_string()))
 }
 
 /// Removes what is of one connection: what HTTP calls so, and what a header of it names.
@@ -208,24 +224,32 @@ pub(super) async fn send(
         Ok(Err(error)) => return Err(unreached(host, &error)),
         Err(late) => return Err(unreached(host, &late)),
     };
-    let (mut sender, connection) =
-        handshake(TokioIo::new(stream)).await.map_err(|error| unreached(host, &error))?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| unreached(host, &error))?;
     let mut driven = JoinSet::new();
     driven.spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!("a connection to another host has ended: {error}");
         }
     });
-    let response = sender.send_request(request).await.map_err(|error| unanswered(host, &error))?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|error| unanswered(host, &error))?;
     Ok((response.map(Body::new), driven))
 }
 
 fn unreached(host: &str, why: &dyn std::fmt::Display) -> Problem {
-    Problem::unavailable(format!("the host {host} of the session cannot be reached: {why}"))
+    Problem::unavailable(format!(
+        "the host {host} of the session cannot be reached: {why}"
+    ))
 }
 
 fn unanswered(host: &str, why: &dyn std::fmt::Display) -> Problem {
-    Problem::unavailable(format!("the host {host} did not answer: {why}; what was said may still count"))
+    Problem::unavailable(format!(
+        "the host {host} did not answer: {why}; what was said may still count"
+    ))
 }
 
 /// The body of an answer on its way.

@@ -49,7 +49,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, router: Router, stream: Box<dyn S
         return accept::serve(stream, router, Peer::Fellow(pass), stopped, place).await;
     }
     let options = shared.relay_options(&pass, Folders::Refused);
-    serve_hub(shared.host.clone(), options, input, output, shared.over_for(&pass)).await;
+    serve_hub(
+        shared.host.clone(),
+        options,
+        input,
+        output,
+        shared.over_for(&pass),
+    )
+    .await;
     drop(place);
 }
 
@@ -63,11 +70,16 @@ pub(crate) async fn read_whole(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let rest = Arc::new(Mutex::new(body.into_data_stream()));
     let read = rest.clone();
-    let body = Body::from_stream(poll_fn(move |context| locked(&read).poll_next_unpin(context)));
+    let body = Body::from_stream(poll_fn(move |context| {
+        locked(&read).poll_next_unpin(context)
+    }));
     let response = next.run(Request::from_parts(head, body)).await;
     let drained = async {
         let mut bytes = 0;
-        while let Some(Ok(chunk)) = poll_fn(|context| locked(&rest).poll_next_unpin(context)).next().await {
+        while let Some(Ok(chunk)) = poll_fn(|context| locked(&rest).poll_next_unpin(context))
+            .next()
+            .await
+        {
             bytes += chunk.len() as u64;
             if bytes > REFUSED {
                 break;

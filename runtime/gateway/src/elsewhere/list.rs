@@ -72,8 +72,17 @@ pub(crate) async fn own(shared: &Shared, pass: &Pass, asked: SessionsList) -> An
     match listed.error {
         Some(error) => Err(Problem::unprocessable(error)),
         None => {
-            let sessions = listed.sessions.iter().flatten().map(|one| json!(one)).collect();
-            Ok(Page { sessions, next: listed.next, cursors })
+            let sessions = listed
+                .sessions
+                .iter()
+                .flatten()
+                .map(|one| json!(one))
+                .collect();
+            Ok(Page {
+                sessions,
+                next: listed.next,
+                cursors,
+            })
         }
     }
 }
@@ -92,12 +101,18 @@ pub(crate) async fn merged(
     let from = match &asked.cursor {
         None => Reached::default(),
         Some(cursor) => Reached::parse(cursor).ok_or_else(|| {
-            Problem::unprocessable(format!("the cursor {cursor:?} is not the `next` of an answer"))
+            Problem::unprocessable(format!(
+                "the cursor {cursor:?} is not the `next` of an answer"
+            ))
         })?,
     };
     let hosts = elsewhere.hosts();
     let pages = stream::iter(hosts.into_iter().map(|host| {
-        let asked = SessionsList { limit: Some(limit), cursor: from.of(&host.id), ..asked.clone() };
+        let asked = SessionsList {
+            limit: Some(limit),
+            cursor: from.of(&host.id),
+            ..asked.clone()
+        };
         async move {
             let page = match (host.is_this, host.state) {
                 (true, _) => own(shared, pass, asked).await.map(Some),
@@ -105,7 +120,8 @@ pub(crate) async fn merged(
                 (false, _) => {
                     let page = timeout(PAGE_TIME, of_host(elsewhere, pass, &host.id, &asked)).await;
                     Ok(page.ok().and_then(|page| {
-                        page.inspect_err(|problem| tracing::debug!(?problem, "a host gave no page")).ok()
+                        page.inspect_err(|problem| tracing::debug!(?problem, "a host gave no page"))
+                            .ok()
                     }))
                 }
             };
@@ -120,7 +136,11 @@ pub(crate) async fn merged(
         let (host, page) = page?;
         found.insert(host, page);
     }
-    Ok(put_together(&from, found, usize::try_from(limit).unwrap_or(usize::MAX)))
+    Ok(put_together(
+        &from,
+        found,
+        usize::try_from(limit).unwrap_or(usize::MAX),
+    ))
 }
 
 /// The same, as the line with which a hub on a pipe is answered.
@@ -145,12 +165,20 @@ pub(crate) async fn line(
 
 /// Why a hub on a pipe gets no list.
 pub(super) fn refusal(request_id: RequestId, why: String) -> Vec<u8> {
-    let result = SessionsListResult { error: Some(why), ..SessionsListResult::to(request_id) };
+    let result = SessionsListResult {
+        error: Some(why),
+        ..SessionsListResult::to(request_id)
+    };
     AdapterMessage::new(SessionId::none(), AdapterBody::from(result)).to_line()
 }
 
 /// Asks another host for its page.
-async fn of_host(elsewhere: &dyn Elsewhere, pass: &Pass, host: &str, asked: &SessionsList) -> Answer<Page> {
+async fn of_host(
+    elsewhere: &dyn Elsewhere,
+    pass: &Pass,
+    host: &str,
+    asked: &SessionsList,
+) -> Answer<Page> {
     let failed = |error: String| Problem::unavailable(format!("the host {host}: {error}"));
     let query = json!({
         "agent_id": asked.agent_id, "state": asked.state, "text": asked.text, "cursor": asked.cursor,
@@ -158,21 +186,30 @@ async fn of_host(elsewhere: &dyn Elsewhere, pass: &Pass, host: &str, asked: &Ses
     });
     let members = query.as_object().into_iter().flatten();
     let pairs = members.filter_map(|(name, value)| {
-        let value =
-            percent_encoding::utf8_percent_encode(value.as_str()?, percent_encoding::NON_ALPHANUMERIC);
+        let value = percent_encoding::utf8_percent_encode(
+            value.as_str()?,
+            percent_encoding::NON_ALPHANUMERIC,
+        );
         Some(format!("{name}={value}"))
     });
     let path = format!("/v1/sessions?{}", pairs.collect::<Vec<_>>().join("&"));
-    let request = Request::builder().method(Method::GET).uri(path).body(Body::empty());
+    let request = Request::builder()
+        .method(Method::GET)
+        .uri(path)
+        .body(Body::empty());
     let request = carry::carried(request.map_err(|error| failed(error.to_string()))?, None)?;
     let (response, _connection) = carry::send(elsewhere, pass, host, request).await?;
     let (status, body) = (response.status(), response.into_body());
-    let body = axum::body::to_bytes(body, PAGE_BYTES).await.map_err(|error| failed(error.to_string()))?;
+    let body = axum::body::to_bytes(body, PAGE_BYTES)
+        .await
+        .map_err(|error| failed(error.to_string()))?;
     if !status.is_success() {
         return Err(failed(format!("it answered {status}")));
     }
     let page: Page = serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
-    match page.cursors.len() == page.sessions.len() && page.cursors.iter().all(|at| time_of(at).is_some()) {
+    match page.cursors.len() == page.sessions.len()
+        && page.cursors.iter().all(|at| time_of(at).is_some())
+    {
         true => Ok(page),
         false => Err(failed("its page has no cursors".to_owned())),
     }
@@ -196,12 +233,19 @@ impl Reached {
     fn parse(cursor: &str) -> Option<Self> {
         let mut parts = cursor.split('~');
         let time = parts.next()?;
-        let time = if time.is_empty() { None } else { Some(u64::from_str_radix(time, 16).ok()?) };
+        let time = if time.is_empty() {
+            None
+        } else {
+            Some(u64::from_str_radix(time, 16).ok()?)
+        };
         let mut positions = BTreeMap::new();
         for part in parts {
             let (host, position) = part.split_once('.')?;
             let position = (!position.is_empty()).then(|| position.to_owned());
-            if position.as_deref().is_some_and(|position| time_of(position).is_none()) {
+            if position
+                .as_deref()
+                .is_some_and(|position| time_of(position).is_none())
+            {
                 return None;
             }
             positions.insert(text_of(host)?, position);
@@ -210,7 +254,10 @@ impl Reached {
     }
 
     fn print(&self) -> String {
-        let mut cursor = self.time.map(|time| format!("{time:x}")).unwrap_or_default();
+        let mut cursor = self
+            .time
+            .map(|time| format!("{time:x}"))
+            .unwrap_or_default();
         for (host, position) in &self.positions {
             cursor.push_str(&format!(
                 "~{}.{}",
@@ -226,7 +273,9 @@ impl Reached {
         match self.positions.get(host) {
             Some(position) => position.clone(),
             // The numbers of sessions begin at 0: all of the time itself are behind it.
-            None => self.time.map(|time| format!("{:x}-0", time.saturating_add(1))),
+            None => self
+                .time
+                .map(|time| format!("{:x}-0", time.saturating_add(1))),
         }
     }
 }
@@ -237,8 +286,9 @@ fn text_of(hex: &str) -> Option<String> {
         return None;
     }
     let digits = hex.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> =
-        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+    let bytes: Option<Vec<u8>> = digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
     String::from_utf8(bytes?).ok()
 }
 
@@ -269,7 +319,10 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
     // Those of a host stay in its order.
     all.sort_by_key(|(time, host, ..)| (Reverse(*time), host.clone()));
     let is_known = |time: u64| known_to.is_none_or(|to| time >= to);
-    let mut next = Reached { time: from.time, positions: BTreeMap::new() };
+    let mut next = Reached {
+        time: from.time,
+        positions: BTreeMap::new(),
+    };
     let (mut behind, mut taken, mut bytes) = (BTreeMap::new(), 0, 0);
     let mut all = all.into_iter().peekable();
     while let Some((time, host, at, one)) = all.next_if(|(time, .., one)| {
@@ -283,7 +336,11 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
         }
         behind.insert(host, at);
         // One that has just moved may be at two hosts.
-        if !merged.sessions.iter().any(|listed| listed["session_id"] == one["session_id"]) {
+        if !merged
+            .sessions
+            .iter()
+            .any(|listed| listed["session_id"] == one["session_id"])
+        {
             merged.sessions.push(one);
         }
     }
@@ -297,14 +354,21 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
     }
     for (host, position) in goes_on {
         // Of most hosts the time says enough: all of theirs that is left was active before it.
-        let is_told =
-            position.as_deref().and_then(time_of).is_none_or(|at| next.time.is_some_and(|time| at > time));
+        let is_told = position
+            .as_deref()
+            .and_then(time_of)
+            .is_none_or(|at| next.time.is_some_and(|time| at > time));
         if !is_told && position != next.of(&host) {
             next.positions.insert(host, position);
         }
     }
     // One that did not answer goes on where it was, so that its sessions come late, and not never.
-    next.positions.extend(merged.missing.iter().map(|host| (host.clone(), from.of(host))));
+    next.positions.extend(
+        merged
+            .missing
+            .iter()
+            .map(|host| (host.clone(), from.of(host))),
+    );
     merged.next = Some(next.print());
     merged
 }

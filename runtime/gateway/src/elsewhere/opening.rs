@@ -42,18 +42,26 @@ pub(crate) async fn place(
     // What another host says of who asks, a client cannot say of itself.
     if let (Peer::Fellow(_), Some(id)) = (peer, headers.get(NEW_SESSION)) {
         let id = id.to_str().ok().and_then(|id| SessionId::new(id).ok());
-        return id.map(Opening::Here).ok_or_else(|| Problem::bad_request("the new session's id is none"));
+        return id
+            .map(Opening::Here)
+            .ok_or_else(|| Problem::bad_request("the new session's id is none"));
     }
     let id = uuid::Uuid::new_v4().simple().to_string();
     let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
-    let Some(elsewhere) = &shared.options.elsewhere else { return Ok(Opening::Here(id)) };
+    let Some(elsewhere) = &shared.options.elsewhere else {
+        return Ok(Opening::Here(id));
+    };
     if pass.scope() < Scope::Control {
         // It is refused here, and no host need hear of it.
         return Ok(Opening::Here(id));
     }
     let late = |_| Problem::unavailable("no host has taken the session in time; try again");
-    let placed = timeout(REACHED, elsewhere.place(&id, new.agent.as_deref())).await.map_err(late)?;
-    let Some(host) = of_place(placed.map_err(Problem::unavailable)?)? else { return Ok(Opening::Here(id)) };
+    let placed = timeout(REACHED, elsewhere.place(&id, new.agent.as_deref()))
+        .await
+        .map_err(late)?;
+    let Some(host) = of_place(placed.map_err(Problem::unavailable)?)? else {
+        return Ok(Opening::Here(id));
+    };
     if matches!(peer, Peer::Fellow(_)) {
         return Err(moved(&host));
     }
@@ -64,5 +72,7 @@ pub(crate) async fn place(
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(body))
         .map_err(|error| Problem::failed(error.to_string()))?;
-    carry::carry(shared, pass, &id, Some(&id), &host, request).await.map(Opening::Answered)
+    carry::carry(shared, pass, &id, Some(&id), &host, request)
+        .await
+        .map(Opening::Answered)
 }

@@ -62,7 +62,13 @@ pub(crate) async fn serve<R, W>(
         serve_hub(shared.host.clone(), options, input, output, stop).await;
         return;
     };
-    let mut switch = Switch::new(shared, elsewhere.clone(), pass.clone(), options, Box::new(output));
+    let mut switch = Switch::new(
+        shared,
+        elsewhere.clone(),
+        pass.clone(),
+        options,
+        Box::new(output),
+    );
     let ended = switch.run(Box::new(input), Box::pin(stop)).await;
     tracing::debug!(?ended, "a hub has gone");
     switch.end(ended).await;
@@ -213,8 +219,16 @@ impl Switch {
             To::All(asked) => self.list(asked).await,
             To::Host(host) => {
                 self.link(&host).await?;
-                let Self { links, relay, carrying, watched, .. } = self;
-                let Some(link) = links.get_mut(&host) else { return Err(io::ErrorKind::NotConnected.into()) };
+                let Self {
+                    links,
+                    relay,
+                    carrying,
+                    watched,
+                    ..
+                } = self;
+                let Some(link) = links.get_mut(&host) else {
+                    return Err(io::ErrorKind::NotConnected.into());
+                };
                 // While a host does not read, nothing more of the hub is taken, as by a relay; its end is the pipe's.
                 tokio::select! {
                     biased;
@@ -235,11 +249,15 @@ impl Switch {
 
     /// Where a line goes.
     async fn way(&mut self, line: &str) -> io::Result<To> {
-        let Ok(head) = Head::read(line) else { return Ok(To::Own) };
+        let Ok(head) = Head::read(line) else {
+            return Ok(To::Own);
+        };
         if head.session_id.is_empty() {
             return Ok(self.way_of_pipe(&head.kind, line).await);
         }
-        let Ok(id) = SessionId::new(&*head.session_id) else { return Ok(To::Own) };
+        let Ok(id) = SessionId::new(&*head.session_id) else {
+            return Ok(To::Own);
+        };
         let mut known = self.there.get(&id).map(|(host, _)| host.clone());
         let is_history = &*head.kind == "session.history";
         let place = match &*head.kind {
@@ -262,7 +280,9 @@ impl Switch {
         };
         if let Some(host) = &known
             && self.refused.take(&id)
-            && !place.as_ref().is_ok_and(|place| matches!(place, Place::There(to) if to == host))
+            && !place
+                .as_ref()
+                .is_ok_and(|place| matches!(place, Place::There(to) if to == host))
         {
             self.forget(&id);
             known = None;
@@ -277,7 +297,9 @@ impl Switch {
                 Ok(To::Host(host))
             }
             (Ok(Place::There(host)), Some(known)) if host == known => Ok(To::Host(host)),
-            (Ok(Place::Unavailable { host, why }), _) => Ok(To::Hub(refused(&id, unserved(&host, &why)))),
+            (Ok(Place::Unavailable { host, why }), _) => {
+                Ok(To::Hub(refused(&id, unserved(&host, &why))))
+            }
             (Err(why), _) => Ok(To::Hub(refused(&id, why))),
             // It has moved, and the hub was not told yet: its pipe ends, so that nothing comes behind what is new.
             (Ok(Place::Here | Place::Unknown | Place::There(_)), Some(_)) => {
@@ -292,14 +314,27 @@ impl Switch {
         if kind != "sessions.list" {
             return To::Own;
         }
-        let Ok(HostMessage { body: HostBody::SessionsList(asked), .. }) = HostMessage::parse(line) else {
+        let Ok(HostMessage {
+            body: HostBody::SessionsList(asked),
+            ..
+        }) = HostMessage::parse(line)
+        else {
             return To::Own;
         };
-        if !asked.extensions.iter().flatten().any(|name| name == "journal") {
+        if !asked
+            .extensions
+            .iter()
+            .flatten()
+            .any(|name| name == "journal")
+        {
             return To::Own;
         }
-        let Some(id) = &asked.id else { return To::All(asked) };
-        let Ok(id) = SessionId::new(&**id) else { return To::Own };
+        let Some(id) = &asked.id else {
+            return To::All(asked);
+        };
+        let Ok(id) = SessionId::new(&**id) else {
+            return To::Own;
+        };
         let why = match self.locate(&id).await {
             Ok(Place::Here | Place::Unknown) => return To::Own,
             Ok(Place::There(host)) => return To::Host(host),
@@ -314,9 +349,18 @@ impl Switch {
         while self.lists.try_join_next().is_some() {}
         if self.lists.len() == LISTS {
             let why = "too many lists wait already; ask again when one is answered".to_owned();
-            return self.output.lock().await.write_all(&list::refusal(asked.request_id, why)).await;
+            return self
+                .output
+                .lock()
+                .await
+                .write_all(&list::refusal(asked.request_id, why))
+                .await;
         }
-        let (shared, elsewhere, pass) = (self.shared.clone(), self.elsewhere.clone(), self.pass.clone());
+        let (shared, elsewhere, pass) = (
+            self.shared.clone(),
+            self.elsewhere.clone(),
+            self.pass.clone(),
+        );
         let output = self.output.clone();
         self.lists.spawn(async move {
             let line = list::line(&shared, &pass, &*elsewhere, asked).await;
@@ -331,18 +375,30 @@ impl Switch {
 
     async fn locate(&mut self, id: &SessionId) -> Result<Place, String> {
         let late = |_| "it is not known in time which host has the session; try again".to_owned();
-        timeout(REACHED, self.elsewhere.locate(id)).await.map_err(late)
+        timeout(REACHED, self.elsewhere.locate(id))
+            .await
+            .map_err(late)
     }
 
     /// Where a session of the journal begins. `None`: it is one of this pipe alone, or is refused here.
     async fn start(&mut self, id: &SessionId, line: &str) -> Option<Result<Place, String>> {
-        let HostBody::SessionStart(start) = HostMessage::parse(line).ok()?.body else { return None };
-        let is_journaled = start.extensions.iter().flatten().any(|name| name == "journal");
+        let HostBody::SessionStart(start) = HostMessage::parse(line).ok()?.body else {
+            return None;
+        };
+        let is_journaled = start
+            .extensions
+            .iter()
+            .flatten()
+            .any(|name| name == "journal");
         if !is_journaled || self.pass.scope() < Scope::Control {
             return None;
         }
         let placed = timeout(REACHED, self.elsewhere.place(id, start.agent_id.as_deref())).await;
-        Some(placed.unwrap_or_else(|_| Err("no host has taken the session in time; try again".to_owned())))
+        Some(
+            placed.unwrap_or_else(|_| {
+                Err("no host has taken the session in time; try again".to_owned())
+            }),
+        )
     }
 
     /// Opens the way to a host, where there is none yet.
@@ -351,10 +407,16 @@ impl Switch {
             if self.links.len() == HOSTS {
                 return Err(io::Error::other("the hub has sessions of too many hosts"));
             }
-            let connected = timeout(REACHED, self.elsewhere.connect(host, Who::of(&self.pass))).await;
+            let connected =
+                timeout(REACHED, self.elsewhere.connect(host, Who::of(&self.pass))).await;
             let (read, written) = tokio::io::split(connected.map_err(io::Error::from)??);
             let over = self.is_over.subscribe();
-            self.carrying.spawn(carry(read, self.output.clone(), Of::Other(self.refused.clone()), over));
+            self.carrying.spawn(carry(
+                read,
+                self.output.clone(),
+                Of::Other(self.refused.clone()),
+                over,
+            ));
             self.links.insert(host.to_owned(), written);
         }
         Ok(())
@@ -375,7 +437,17 @@ impl Switch {
 
     /// Lets each relay say what it has to say last, and waits for it a little. Who may hear no more hears no other host.
     async fn end(self, ended: Ended) {
-        let Self { output, own, stop_own, mut relay, mut carrying, is_over, mut links, mut lists, .. } = self;
+        let Self {
+            output,
+            own,
+            stop_own,
+            mut relay,
+            mut carrying,
+            is_over,
+            mut links,
+            mut lists,
+            ..
+        } = self;
         if matches!(ended, Ended::Stopped) {
             is_over.send_replace(true);
             lists.abort_all();

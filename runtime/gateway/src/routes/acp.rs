@@ -72,8 +72,14 @@ pub(super) async fn listen(
         return Ok(upgrade(shared, chosen, request).await);
     }
     let pass = must_pass(&shared, request.extensions(), headers).await?;
-    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    if !accepts.flat_map(|value| value.split(',')).any(|kind| media(kind) == "text/event-stream") {
+    let accepts = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    if !accepts
+        .flat_map(|value| value.split(','))
+        .any(|kind| media(kind) == "text/event-stream")
+    {
         let detail = "the answer is a stream: `Accept: text/event-stream`, or a WebSocket";
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, detail));
     }
@@ -83,12 +89,17 @@ pub(super) async fn listen(
         // It need not be open here: a client opens its stream first, and then the session.
         One::join(&shared.sessions_for(&pass), session).await?;
     }
-    let counted = pass.stream().ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
+    let counted = pass
+        .stream()
+        .ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
     let session = session.map(|session| session.as_str().to_owned());
-    let wake = connection.streams().open(session.as_deref()).map_err(|taken| match taken {
-        Taken::Open => Problem::conflict("another has this stream"),
-        Taken::Full => Problem::too_many("the connection has too many streams"),
-    })?;
+    let wake = connection
+        .streams()
+        .open(session.as_deref())
+        .map_err(|taken| match taken {
+            Taken::Open => Problem::conflict("another has this stream"),
+            Taken::Full => Problem::too_many("the connection has too many streams"),
+        })?;
     connection.touch();
     let telling = Telling {
         _open: Open::new(shared.metrics.streams.clone()),
@@ -99,7 +110,10 @@ pub(super) async fn listen(
         has_begun: false,
     };
     let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
-        telling.next().await.map(|chunk| (Ok::<_, Infallible>(chunk), telling))
+        telling
+            .next()
+            .await
+            .map(|chunk| (Ok::<_, Infallible>(chunk), telling))
     });
     Ok(events::sent(Body::from_stream(body)))
 }
@@ -137,15 +151,18 @@ pub(super) async fn take(
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     let body = read(body, MESSAGE).await?;
-    let message: Value =
-        serde_json::from_slice(&body).map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
+    let message: Value = serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
     if message.is_array() {
         return Err(Problem::bad_request("batches are no part of ACP"));
     }
     if !message.is_object() {
         return Err(Problem::bad_request("a message of JSON-RPC is an object"));
     }
-    let (method, id) = (message["method"].as_str(), message.get("id").filter(|id| !id.is_null()));
+    let (method, id) = (
+        message["method"].as_str(),
+        message.get("id").filter(|id| !id.is_null()),
+    );
     if method == Some("initialize") {
         if headers.contains_key(CONNECTION) {
             return Err(Problem::bad_request(
@@ -153,11 +170,16 @@ pub(super) async fn take(
             ));
         }
         if id.is_none() {
-            return Err(Problem::bad_request("`initialize` is a request: it has an `id`"));
+            return Err(Problem::bad_request(
+                "`initialize` is a request: it has an `id`",
+            ));
         }
         shared.takes_work()?;
         let (id, answer) = connection::begin(shared, pass, chosen.agent, one_line(&body)).await?;
-        let headers = [(CONNECTION, &*id), (header::CONTENT_TYPE, "application/json")];
+        let headers = [
+            (CONNECTION, &*id),
+            (header::CONTENT_TYPE, "application/json"),
+        ];
         return Ok((headers, answer).into_response());
     }
     let connection = named(&shared, &pass, &headers)?;
@@ -193,7 +215,9 @@ pub(super) async fn take(
             }
             (None, Some(id)) => {
                 if header.is_some()
-                    && streams.asked(id).is_some_and(|session| header.as_deref() != Some(session))
+                    && streams
+                        .asked(id)
+                        .is_some_and(|session| header.as_deref() != Some(session))
                 {
                     return Err(differs());
                 }
@@ -221,12 +245,18 @@ pub(super) async fn end(
 
 /// What a header names, without its parameters.
 fn media(value: &str) -> String {
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
 }
 
 /// The connection that a request names.
 fn named(shared: &Shared, pass: &Pass, headers: &HeaderMap) -> Answer<Arc<Connection>> {
-    let id = one(headers, CONNECTION).ok_or_else(|| Problem::bad_request("Acp-Connection-Id is missing"))?;
+    let id = one(headers, CONNECTION)
+        .ok_or_else(|| Problem::bad_request("Acp-Connection-Id is missing"))?;
     shared.acp.find(id, pass).ok_or_else(Problem::no_connection)
 }
 
@@ -236,7 +266,9 @@ fn session_of(headers: &HeaderMap) -> Answer<Option<SessionId>> {
         return Ok(None);
     }
     let id = one(headers, SESSION).and_then(|id| SessionId::new(id).ok());
-    id.filter(|id| *id != SessionId::none()).map(Some).ok_or_else(Problem::no_session)
+    id.filter(|id| *id != SessionId::none())
+        .map(Some)
+        .ok_or_else(Problem::no_session)
 }
 
 /// What a client hears by one stream.

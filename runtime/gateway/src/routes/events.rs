@@ -58,13 +58,16 @@ pub(super) async fn stream(
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let after = match headers.get("last-event-id") {
-        Some(last) => {
-            let last = last.to_str().ok().and_then(|last| last.trim().parse().ok());
-            Some(last.ok_or_else(|| Problem::unprocessable("Last-Event-ID is no number of an entry"))?)
-        }
-        None => from.after,
-    };
+    let after =
+        match headers.get("last-event-id") {
+            Some(last) => {
+                let last = last.to_str().ok().and_then(|last| last.trim().parse().ok());
+                Some(last.ok_or_else(|| {
+                    Problem::unprocessable("Last-Event-ID is no number of an entry")
+                })?)
+            }
+            None => from.after,
+        };
     let attach = SessionAttach {
         after: after.unwrap_or(0),
         epoch: from.epoch,
@@ -76,7 +79,9 @@ pub(super) async fn stream(
         // Nothing will come: a browser that gets this does not connect again.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let counted = pass.stream().ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
+    let counted = pass
+        .stream()
+        .ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
     let telling = Telling {
         _open: Open::new(shared.metrics.streams.clone()),
         shared,
@@ -89,7 +94,10 @@ pub(super) async fn stream(
     };
     // Who reads slowly asks later, and reads the journal then.
     let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
-        telling.next().await.map(|chunk| (Ok::<_, Infallible>(chunk), telling))
+        telling
+            .next()
+            .await
+            .map(|chunk| (Ok::<_, Infallible>(chunk), telling))
     });
     Ok(sent(Body::from_stream(body)))
 }
@@ -102,7 +110,9 @@ pub(super) fn sent(events: Body) -> Response {
         (header::CACHE_CONTROL, "no-store, no-transform"),
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }
@@ -181,7 +191,9 @@ fn frames(lines: &[u8]) -> (Vec<u8>, bool) {
     let mut frames = Vec::with_capacity(lines.len() + lines.len() / 4);
     let mut is_last = false;
     for line in lines.split(|byte| *byte == b'\n') {
-        let Ok(line) = std::str::from_utf8(line) else { continue };
+        let Ok(line) = std::str::from_utf8(line) else {
+            continue;
+        };
         let Some(kind) = kind_of(line) else { continue };
         if let Some(seq) = seq_of(line) {
             frames.extend_from_slice(b"id: ");
@@ -237,7 +249,10 @@ mod tests {
         let told = r#"{"type":"lag","session_id":"s","from":1,"to":2}"#;
         let (text, is_last) = frames(format!("{entry}\n{told}\n").as_bytes());
         let text = String::from_utf8(text).unwrap();
-        assert_eq!(text, format!("id: 12\nevent: output\ndata: {entry}\n\nevent: lag\ndata: {told}\n\n"));
+        assert_eq!(
+            text,
+            format!("id: 12\nevent: output\ndata: {entry}\n\nevent: lag\ndata: {told}\n\n")
+        );
         assert!(!is_last);
         let closed = r#"{"type":"session.closed","session_id":"s","seq":13,"epoch":3,"time":"t"}"#;
         assert!(frames(format!("{closed}\n").as_bytes()).1);
@@ -246,7 +261,8 @@ mod tests {
     #[test]
     fn a_path_of_this_machine_is_not_told() {
         let line = r#"{"type":"file.output","session_id":"s","file_path":"/home/a/x","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
-        let told = r#"{"type":"file.output","session_id":"s","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
+        let told =
+            r#"{"type":"file.output","session_id":"s","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
         assert_eq!(without_path(line), told);
         let other = r#"{"type":"output","session_id":"s","content":"file_path"}"#;
         assert!(matches!(without_path(other), Cow::Borrowed(same) if same == other));

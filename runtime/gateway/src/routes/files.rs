@@ -50,19 +50,29 @@ pub(super) async fn take(
     request: Request,
 ) -> Answer<Response> {
     // Who may not say an input has no use for a file.
-    judge(&shared, &pass, &HostMessage::new(id.clone(), HostBody::UserInput(UserInput::default())), None)?;
+    judge(
+        &shared,
+        &pass,
+        &HostMessage::new(id.clone(), HostBody::UserInput(UserInput::default())),
+        None,
+    )?;
     drop(One::join(&shared.sessions_for(&pass), &id).await?);
     let name = label.name.map(|name| base_name(&name));
     let for_inbox = shared.clone();
     let begun = blocking(move || for_inbox.inbox.begin()).await?;
-    let written = begun.reopen().map_err(|error| Problem::failed(error.to_string()))?;
+    let written = begun
+        .reopen()
+        .map_err(|error| Problem::failed(error.to_string()))?;
     let mut written = tokio::fs::File::from_std(written);
     let (mut hash, mut size) = (hmac_sha256::Hash::new(), 0u64);
     let mut body = request.into_body().into_data_stream();
     loop {
         let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the file did not come in time");
-        let Some(chunk) = timeout(SILENCE, body.next()).await.map_err(late)? else { break };
-        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the file is cut: {error}")))?;
+        let Some(chunk) = timeout(SILENCE, body.next()).await.map_err(late)? else {
+            break;
+        };
+        let chunk =
+            chunk.map_err(|error| Problem::bad_request(format!("the file is cut: {error}")))?;
         size += chunk.len() as u64;
         if size > FILE {
             return Err(Problem::too_large(format!("a file may have {FILE} bytes")));
@@ -81,7 +91,11 @@ pub(super) async fn take(
 fn base_name(name: &str) -> String {
     let base = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let base: String = base.chars().filter(|c| !c.is_control()).take(200).collect();
-    if base.is_empty() || base == "." || base == ".." { "file".to_owned() } else { base }
+    if base.is_empty() || base == "." || base == ".." {
+        "file".to_owned()
+    } else {
+        base
+    }
 }
 
 /// Gives a file that the agent gave, or that an input has named, to be saved and never to be shown as a page.
@@ -94,8 +108,17 @@ pub(super) async fn give(
 ) -> Answer<Response> {
     let (mut parts, _) = request.into_parts();
     let sha256 = part(&mut parts, "sha256").await?;
-    let none = || Problem::new(StatusCode::NOT_FOUND, "the session has no file of this SHA-256");
-    let path = shared.sessions_for(&pass).file(&id, &sha256).await?.ok_or_else(none)?;
+    let none = || {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "the session has no file of this SHA-256",
+        )
+    };
+    let path = shared
+        .sessions_for(&pass)
+        .file(&id, &sha256)
+        .await?
+        .ok_or_else(none)?;
     let file = tokio::fs::File::open(path).await.map_err(|_| none())?;
     let size = file.metadata().await.map_err(|_| none())?.len();
     let body = stream::unfold(file, async |mut file| {
@@ -106,12 +129,17 @@ pub(super) async fn give(
             Err(error) => Some((Err(error), file)),
         }
     });
-    let name = utf8_percent_encode(&base_name(&label.name.unwrap_or(sha256)), NON_ALPHANUMERIC).to_string();
+    let name = utf8_percent_encode(&base_name(&label.name.unwrap_or(sha256)), NON_ALPHANUMERIC)
+        .to_string();
     let mut response = Body::from_stream(body).into_response();
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    if let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename*=UTF-8''{name}")) {
+    if let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename*=UTF-8''{name}"))
+    {
         headers.insert(header::CONTENT_DISPOSITION, disposition);
     }
     Ok(response)

@@ -36,13 +36,17 @@ pub(super) async fn drain(
     needs(&pass, Scope::Admin)?;
     let elsewhere = others(&shared)?;
     let deadline = Duration::from_millis(drain.deadline_ms.unwrap_or(DEADLINE));
-    elsewhere.drain(drain.host.as_deref(), deadline).await.map_err(Problem::unprocessable)?;
+    elsewhere
+        .drain(drain.host.as_deref(), deadline)
+        .await
+        .map_err(Problem::unprocessable)?;
     Ok(StatusCode::ACCEPTED)
 }
 
 /// The other hosts.
 fn others(shared: &Shared) -> Answer<&dyn Elsewhere> {
-    let alone = || Problem::unprocessable("this daemon is alone: there is no host to take its sessions");
+    let alone =
+        || Problem::unprocessable("this daemon is alone: there is no host to take its sessions");
     shared.options.elsewhere.as_deref().ok_or_else(alone)
 }
 
@@ -56,26 +60,42 @@ pub(super) async fn relocate(
 ) -> Answer<Json<Value>> {
     needs(&pass, Scope::Admin)?;
     if !pass.sees_all() {
-        return Err(Problem::forbidden("the token does not see all sessions, and this may be any of them"));
+        return Err(Problem::forbidden(
+            "the token does not see all sessions, and this may be any of them",
+        ));
     }
     let elsewhere = others(&shared)?;
-    let late = |_| Problem::unavailable("it is not known in time which host has the session; try again");
-    match timeout(REACHED, elsewhere.locate(&id)).await.map_err(late)? {
+    let late =
+        |_| Problem::unavailable("it is not known in time which host has the session; try again");
+    match timeout(REACHED, elsewhere.locate(&id))
+        .await
+        .map_err(late)?
+    {
         Place::Unknown => Err(Problem::no_session()),
-        Place::Here => Err(Problem::conflict("this host serves the session: it stays here")),
-        Place::There(host) => {
-            Err(Problem::conflict(format!("the host {host} serves the session: it stays there")))
-        }
+        Place::Here => Err(Problem::conflict(
+            "this host serves the session: it stays here",
+        )),
+        Place::There(host) => Err(Problem::conflict(format!(
+            "the host {host} serves the session: it stays there"
+        ))),
         Place::Unavailable { .. } => {
-            let failed = |why| Problem::unavailable(format!("no host has taken the session over: {why}"));
-            Ok(Json(json!({ "host": elsewhere.relocate(&id).await.map_err(failed)? })))
+            let failed =
+                |why| Problem::unavailable(format!("no host has taken the session over: {why}"));
+            Ok(Json(
+                json!({ "host": elsewhere.relocate(&id).await.map_err(failed)? }),
+            ))
         }
     }
 }
 
 /// What is known of each host, by the agents that who asks may have. What all sessions make up is for those who see all.
 pub(super) async fn list(State(shared): Gate, Extension(pass): Asks) -> Json<Value> {
-    let mut hosts = shared.options.elsewhere.as_ref().map(|elsewhere| elsewhere.hosts()).unwrap_or_default();
+    let mut hosts = shared
+        .options
+        .elsewhere
+        .as_ref()
+        .map(|elsewhere| elsewhere.hosts())
+        .unwrap_or_default();
     hosts.sort_by(|one, other| one.id.cmp(&other.id));
     let sees_all = pass.sees_all();
     let mut told = Vec::with_capacity(hosts.len());

@@ -9,8 +9,8 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use trunkline_protocol::{
-    AdapterBody, Channel, FileInput, HostBody, HostMessage, InputMode, MessageId, RelayBody, SessionId,
-    Sha256, TurnId, UserInput,
+    AdapterBody, Channel, FileInput, HostBody, HostMessage, InputMode, MessageId, RelayBody,
+    SessionId, Sha256, TurnId, UserInput,
 };
 use trunkline_sessions::Sessions;
 
@@ -44,7 +44,11 @@ pub(super) struct Given {
 #[serde(untagged)]
 enum GivenFile {
     Digest(String),
-    Named { sha256: String, name: Option<String>, mime_type: Option<String> },
+    Named {
+        sha256: String,
+        name: Option<String>,
+        mime_type: Option<String>,
+    },
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,14 +76,25 @@ pub(super) async fn take(
         None => false,
         Some("end") => true,
         Some(other) => {
-            return Err(Problem::unprocessable(format!("wait={other:?} is not known; wait=end is")));
+            return Err(Problem::unprocessable(format!(
+                "wait={other:?} is not known; wait=end is"
+            )));
         }
     };
     let message_id = message_id(&headers, given.message_id)?;
     let steer = turn_id(given.steer)?;
     let mode = steer.as_ref().map(|_| InputMode::Steer);
-    let input = UserInput { content: given.content, message_id: Some(message_id.clone()), mode };
-    judge(&shared, &pass, &HostMessage::new(id.clone(), HostBody::UserInput(input.clone())), None)?;
+    let input = UserInput {
+        content: given.content,
+        message_id: Some(message_id.clone()),
+        mode,
+    };
+    judge(
+        &shared,
+        &pass,
+        &HostMessage::new(id.clone(), HostBody::UserInput(input.clone())),
+        None,
+    )?;
     shared.takes_work()?;
     let sessions = shared.sessions_for(&pass);
     let mut one = One::join(&sessions, &id).await?;
@@ -89,21 +104,33 @@ pub(super) async fn take(
     for file in files(&shared, &id, &given.files)? {
         // The inbox forgets it.
         if let Some(sha256) = &file.sha256 {
-            sessions.keep_file(&id, file.file_path.clone().into(), sha256.to_string()).await?;
+            sessions
+                .keep_file(&id, file.file_path.clone().into(), sha256.to_string())
+                .await?;
         }
         one.say(None, HostBody::FileInput(file)).await?;
     }
     one.say(None, HostBody::UserInput(input)).await?;
     let taken = one.soon(|line, _| taken(line, &message_id)).await??;
-    let state = if one.attached.turn_id.is_some() { "queued" } else { "running" };
-    let Taken { turn, seq, is_duplicate } = taken;
+    let state = if one.attached.turn_id.is_some() {
+        "queued"
+    } else {
+        "running"
+    };
+    let Taken {
+        turn,
+        seq,
+        is_duplicate,
+    } = taken;
     if !waits {
         let told = json!({
             "turn_id": turn, "message_id": message_id, "seq": seq, "state": state, "duplicate": is_duplicate,
         });
         return Ok((StatusCode::ACCEPTED, Body(told)).into_response());
     }
-    let Some(turn) = turn else { return Err(Problem::conflict("the input began no turn")) };
+    let Some(turn) = turn else {
+        return Err(Problem::conflict("the input began no turn"));
+    };
     let end = tokio::select! {
         end = end_of(one, &sessions, &id, &turn, is_duplicate.then_some(seq)) => end?,
         () = shared.passes.ended(&pass) => return Err(Problem::unauthorized("the token was revoked, or has expired")),
@@ -115,8 +142,11 @@ pub(super) async fn take(
 
 /// The input's own id: what makes a second try the same input.
 fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
-    let key = headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().trim_matches('"'));
-    let wrong = |error: &dyn std::fmt::Display| Problem::unprocessable(format!("Idempotency-Key: {error}"));
+    let key = headers
+        .get("idempotency-key")
+        .map(|key| key.to_str().unwrap_or_default().trim_matches('"'));
+    let wrong =
+        |error: &dyn std::fmt::Display| Problem::unprocessable(format!("Idempotency-Key: {error}"));
     match (key, given) {
         (Some(key), None) => MessageId::new(key).map_err(|error| wrong(&error)),
         (Some(key), Some(given)) if given != key => Err(wrong(&"message_id says otherwise")),
@@ -129,12 +159,18 @@ fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
 
 fn files(shared: &Shared, id: &SessionId, given: &[GivenFile]) -> Answer<Vec<FileInput>> {
     if given.len() > FILES {
-        return Err(Problem::unprocessable(format!("an input may name {FILES} files at most")));
+        return Err(Problem::unprocessable(format!(
+            "an input may name {FILES} files at most"
+        )));
     }
     let file = |given: &GivenFile| {
         let (sha256, name, mime_type) = match given {
             GivenFile::Digest(sha256) => (sha256, None, None),
-            GivenFile::Named { sha256, name, mime_type } => (sha256, name.clone(), mime_type.clone()),
+            GivenFile::Named {
+                sha256,
+                name,
+                mime_type,
+            } => (sha256, name.clone(), mime_type.clone()),
         };
         let (path, label) = shared.inbox.find(id, sha256).ok_or_else(|| {
             Problem::unprocessable(format!(
@@ -158,7 +194,11 @@ fn taken(line: &Line, message_id: &MessageId) -> Option<Answer<Taken>> {
         Line::Relay(message) => match &message.body {
             RelayBody::InputResult(result) if result.message_id.as_ref() == Some(message_id) => {
                 let is_duplicate = result.duplicate == Some(true);
-                Some(Ok(Taken { turn: message.turn_id.clone(), seq: result.seq, is_duplicate }))
+                Some(Ok(Taken {
+                    turn: message.turn_id.clone(),
+                    seq: result.seq,
+                    is_duplicate,
+                }))
             }
             _ => None,
         },
@@ -170,7 +210,9 @@ fn taken(line: &Line, message_id: &MessageId) -> Option<Answer<Taken>> {
             AdapterBody::SteerResult(result)
                 if result.message_id.as_ref() == Some(message_id) && !result.delivered =>
             {
-                Some(Err(Problem::conflict(result.reason.clone().unwrap_or_default())))
+                Some(Err(Problem::conflict(
+                    result.reason.clone().unwrap_or_default(),
+                )))
             }
             _ => None,
         },
@@ -191,12 +233,16 @@ async fn end_of(
     }
     let mut text = String::new();
     one.until(|line, raw| {
-        let Line::Adapter(message) = line else { return None };
+        let Line::Adapter(message) = line else {
+            return None;
+        };
         if message.turn_id.as_ref() != Some(turn) {
             return None;
         }
         match &message.body {
-            AdapterBody::Output(output) if output.channel.clone().unwrap_or_default() == Channel::Stdout => {
+            AdapterBody::Output(output)
+                if output.channel.clone().unwrap_or_default() == Channel::Stdout =>
+            {
                 let room = TEXT.saturating_sub(text.len());
                 text.push_str(&output.content[..output.content.floor_char_boundary(room)]);
                 None

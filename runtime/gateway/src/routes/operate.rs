@@ -51,7 +51,14 @@ pub(super) async fn ready(State(shared): Gate) -> Response {
 }
 
 pub(super) async fn contract() -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], CONTRACT).into_response()
+    (
+        [(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        )],
+        CONTRACT,
+    )
+        .into_response()
 }
 
 pub(super) async fn metrics(State(shared): Gate, Extension(pass): Asks) -> Answer<Response> {
@@ -62,10 +69,20 @@ pub(super) async fn metrics(State(shared): Gate, Extension(pass): Asks) -> Answe
     }
     let agents = shared.host.health().await;
     let elsewhere = shared.options.elsewhere.as_ref();
-    let hosts = elsewhere.map(|elsewhere| elsewhere.hosts()).unwrap_or_default();
-    let counters = elsewhere.map(|elsewhere| elsewhere.counters()).unwrap_or_default();
+    let hosts = elsewhere
+        .map(|elsewhere| elsewhere.hosts())
+        .unwrap_or_default();
+    let counters = elsewhere
+        .map(|elsewhere| elsewhere.counters())
+        .unwrap_or_default();
     let sessions = shared.sessions.journal().sessions();
-    let text = shared.metrics.text(&shared.options.version, sessions, &agents, &hosts, &counters);
+    let text = shared.metrics.text(
+        &shared.options.version,
+        sessions,
+        &agents,
+        &hosts,
+        &counters,
+    );
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
@@ -83,7 +100,9 @@ pub(super) async fn usage(
     Query(span): Query<Span>,
 ) -> Answer<Json<Value>> {
     if pass.visitor().is_some_and(|visitor| !visitor.sees_all) {
-        return Err(Problem::forbidden("what was used is of all sessions, which the token does not see"));
+        return Err(Problem::forbidden(
+            "what was used is of all sessions, which the token does not see",
+        ));
     }
     let days = span.days.unwrap_or(DAYS).clamp(1, MOST_DAYS);
     let since = SystemTime::now() - Duration::from_secs(u64::from(days) * 24 * 60 * 60);
@@ -110,7 +129,9 @@ pub(super) async fn stop(State(shared): Gate, Extension(pass): Asks) -> Answer<S
 pub(super) async fn handover(State(shared): Gate, Extension(pass): Asks) -> Answer<Json<Value>> {
     match pass {
         Pass::User => Ok(Json(json!({ "code": shared.codes.make() }))),
-        Pass::Bearer(_) => Err(Problem::forbidden("a code is given over the socket alone: `trunkline open`")),
+        Pass::Bearer(_) => Err(Problem::forbidden(
+            "a code is given over the socket alone: `trunkline open`",
+        )),
     }
 }
 
@@ -130,7 +151,12 @@ pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
         )
         .into_response();
     }
-    let new = NewToken { scope: Scope::Admin, agents: None, all_sessions: true, expires: Some(CONSOLE) };
+    let new = NewToken {
+        scope: Scope::Admin,
+        agents: None,
+        all_sessions: true,
+        expires: Some(CONSOLE),
+    };
     match blocking(move || shared.tokens.add(new)).await {
         Ok((_, text)) => console::page_with(&text),
         Err(problem) => problem.into_response(),

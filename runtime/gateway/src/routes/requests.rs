@@ -36,9 +36,19 @@ pub(super) async fn stop(
 ) -> Answer<StatusCode> {
     let turn = turn_id(which.turn_id)?;
     let body: HostBody = Stop::default().into();
-    judge(&shared, &pass, &HostMessage::new(id.clone(), body.clone()), None)?;
+    judge(
+        &shared,
+        &pass,
+        &HostMessage::new(id.clone(), body.clone()),
+        None,
+    )?;
     let one = One::join(&shared.sessions_for(&pass), &id).await?;
-    let open: Vec<_> = one.attached.turn_id.iter().chain(one.attached.queued.iter().flatten()).collect();
+    let open: Vec<_> = one
+        .attached
+        .turn_id
+        .iter()
+        .chain(one.attached.queued.iter().flatten())
+        .collect();
     match &turn {
         Some(turn) if !open.contains(&turn) => {
             Err(Problem::conflict(format!("the turn {turn} does not run")))
@@ -62,11 +72,15 @@ pub(super) async fn answer(
     let request = part(&mut parts, "request").await?;
     let Json(mut members): Json<Map<String, Value>> =
         Json::from_request(Request::from_parts(parts, body), &()).await?;
-    let kind = match ["values", "cancelled"].iter().any(|name| members.contains_key(*name)) {
+    let kind = match ["values", "cancelled"]
+        .iter()
+        .any(|name| members.contains_key(*name))
+    {
         true => "input.response",
         false if members.get("approved").is_some_and(Value::is_boolean) => "permission.response",
         false => {
-            let detail = "a permission is answered by `approved`, a question by `values` or `cancelled`";
+            let detail =
+                "a permission is answered by `approved`, a question by `values` or `cancelled`";
             return Err(Problem::unprocessable(detail));
         }
     };
@@ -85,7 +99,12 @@ pub(super) async fn answer(
         },
         Line::Adapter(_) => None,
     };
-    let was_open = one.attached.requests.iter().flatten().any(|open| open.as_str() == request);
+    let was_open = one
+        .attached
+        .requests
+        .iter()
+        .flatten()
+        .any(|open| open.as_str() == request);
     let decided = match was_open {
         true => one.soon(decision).await?,
         // Of one that never was, nothing is said.
@@ -96,8 +115,12 @@ pub(super) async fn answer(
     if decided.by == own {
         return Ok(Body(serde_json::to_value(&decided).unwrap_or_default()));
     }
-    let by = decided.by.map_or_else(String::new, |by| format!(" by {by}"));
-    Err(Problem::conflict(format!("the request was decided{by} before, or is not open")))
+    let by = decided
+        .by
+        .map_or_else(String::new, |by| format!(" by {by}"));
+    Err(Problem::conflict(format!(
+        "the request was decided{by} before, or is not open"
+    )))
 }
 
 #[derive(Debug, Deserialize)]
@@ -114,7 +137,10 @@ pub(super) async fn update(
 ) -> Answer<StatusCode> {
     let one = One::join(&shared.sessions_for(&pass), &id).await?;
     let agent = &one.attached.agent_id;
-    settings.options.keys().try_for_each(|name| may_set(&shared, &pass, agent, name))?;
+    settings
+        .options
+        .keys()
+        .try_for_each(|name| may_set(&shared, &pass, agent, name))?;
     let message = message(&id, "session.update", settings.options.clone())?;
     judge(&shared, &pass, &message, Some(agent))?;
     all_read(&settings.options, &message)?;

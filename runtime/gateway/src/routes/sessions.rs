@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
-    AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId, SessionState,
-    SessionsList,
+    AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId,
+    SessionState, SessionsList,
 };
 use trunkline_sessions::{Heard, RemoveError};
 
@@ -58,12 +58,21 @@ pub(super) async fn open(
     shared.takes_work()?;
     let own = || {
         let default = shared.host.default_agent().filter(|id| pass.may_have(id));
-        let ids = shared.host.agents().into_iter().map(|agent| agent.config.id);
+        let ids = shared
+            .host
+            .agents()
+            .into_iter()
+            .map(|agent| agent.config.id);
         default.or_else(|| ids.into_iter().find(|id| pass.may_have(id)))
     };
-    let agent = new.agent.or_else(own).ok_or_else(|| Problem::forbidden("the token is for no agent"))?;
+    let agent = new
+        .agent
+        .or_else(own)
+        .ok_or_else(|| Problem::forbidden("the token is for no agent"))?;
     if !pass.may_have(&agent) {
-        return Err(Problem::forbidden(format!("the token is not for the agent {agent}")));
+        return Err(Problem::forbidden(format!(
+            "the token is not for the agent {agent}"
+        )));
     }
     new.agent = Some(agent.clone());
     let id = match opening::place(&shared, &pass, &peer, &headers, &new).await? {
@@ -71,7 +80,9 @@ pub(super) async fn open(
         Opening::Answered(response) => return Ok(response),
     };
     let mut options = new.options;
-    options.keys().try_for_each(|name| may_set(&shared, &pass, &agent, name))?;
+    options
+        .keys()
+        .try_for_each(|name| may_set(&shared, &pass, &agent, name))?;
     let title = match options.remove("title") {
         None => None,
         Some(Value::String(title)) => Some(title),
@@ -83,13 +94,22 @@ pub(super) async fn open(
     let HostBody::SessionStart(start) = message.body else {
         return Err(Problem::failed("the message is no session.start"));
     };
-    let mut listener = shared.sessions_for(&pass).start(&id, &agent, *start, None, title.as_deref())?;
+    let mut listener =
+        shared
+            .sessions_for(&pass)
+            .start(&id, &agent, *start, None, title.as_deref())?;
     let stored = tokio::time::timeout(STORED, listener.next(&mut Vec::new())).await;
     if !matches!(stored, Ok(Ok(Heard::Lines))) {
-        return Err(Problem::unavailable("the journal does not store the session in time"));
+        return Err(Problem::unavailable(
+            "the journal does not store the session in time",
+        ));
     }
     let location = HeaderValue::from_str(&format!("/v1/sessions/{id}"));
-    let mut response = (StatusCode::CREATED, Body(json!({ "id": id, "agent": agent }))).into_response();
+    let mut response = (
+        StatusCode::CREATED,
+        Body(json!({ "id": id, "agent": agent })),
+    )
+        .into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
@@ -126,20 +146,31 @@ pub(super) async fn listed(
     match (&shared.options.elsewhere, peer) {
         // Another host puts it together with others.
         (_, Peer::Fellow(_)) => Ok(Body(json!(list::own(&shared, &pass, asked).await?))),
-        (Some(elsewhere), _) => Ok(Body(json!(list::merged(&shared, &pass, &**elsewhere, asked).await?))),
+        (Some(elsewhere), _) => Ok(Body(json!(
+            list::merged(&shared, &pass, &**elsewhere, asked).await?
+        ))),
         (None, _) => {
             let listed = list::own(&shared, &pass, asked).await?;
-            Ok(Body(json!({ "sessions": listed.sessions, "next": listed.next })))
+            Ok(Body(
+                json!({ "sessions": listed.sessions, "next": listed.next }),
+            ))
         }
     }
 }
 
 fn state_of(text: &str) -> Answer<SessionState> {
-    let known = [SessionState::Running, SessionState::Idle, SessionState::Detached, SessionState::Closed];
+    let known = [
+        SessionState::Running,
+        SessionState::Idle,
+        SessionState::Detached,
+        SessionState::Closed,
+    ];
     let found = known.into_iter().find(|state| state.as_str() == text);
     found.ok_or_else(|| {
         let names = known.map(SessionState::as_str).join(", ");
-        Problem::unprocessable(format!("{text:?} is no state of a session; these are: {names}"))
+        Problem::unprocessable(format!(
+            "{text:?} is no state of a session; these are: {names}"
+        ))
     })
 }
 
@@ -155,7 +186,11 @@ pub(super) async fn show(
     let one = One::join(&shared.sessions_for(&pass), &id).await?;
     let mut shown = serde_json::to_value(&one.attached).unwrap_or_default();
     shown["id"] = json!(id);
-    let hosts = shared.options.elsewhere.as_ref().map(|elsewhere| elsewhere.hosts());
+    let hosts = shared
+        .options
+        .elsewhere
+        .as_ref()
+        .map(|elsewhere| elsewhere.hosts());
     if let Some(own) = hosts.and_then(|hosts| hosts.into_iter().find(|host| host.is_this)) {
         shown["host"] = json!(own.id);
     }
@@ -177,15 +212,25 @@ pub(super) async fn history(
 ) -> Answer<Body<Value>> {
     let sessions = shared.sessions_for(&pass);
     let from = part.from.unwrap_or(1).max(1);
-    let to = part.limit.map(|limit| from.saturating_add(limit.max(1)) - 1);
-    let asked = SessionHistory { request_id: request()?, from: Some(from), to };
+    let to = part
+        .limit
+        .map(|limit| from.saturating_add(limit.max(1)) - 1);
+    let asked = SessionHistory {
+        request_id: request()?,
+        from: Some(from),
+        to,
+    };
     let read = sessions.history(&id, &asked).await;
     match (read.entries, read.error) {
         (Some(entries), None) => {
-            let entries: Vec<_> =
-                entries.iter().map(|entry| crate::routes::events::without_path(entry.get())).collect();
-            let entries: Vec<&serde_json::value::RawValue> =
-                entries.iter().filter_map(|entry| serde_json::from_str(entry).ok()).collect();
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|entry| crate::routes::events::without_path(entry.get()))
+                .collect();
+            let entries: Vec<&serde_json::value::RawValue> = entries
+                .iter()
+                .filter_map(|entry| serde_json::from_str(entry).ok())
+                .collect();
             Ok(Body(json!({ "entries": entries, "next": read.next })))
         }
         _ => Err(Problem::no_session()),
@@ -214,11 +259,18 @@ pub(super) async fn end(shared: &Shared, pass: &Pass, id: &SessionId, removes: b
     let sessions = shared.sessions_for(pass);
     let mut one = One::join(&sessions, id).await?;
     let close: HostBody = SessionClose::default().into();
-    judge(shared, pass, &HostMessage::new(id.clone(), close.clone()), None)?;
+    judge(
+        shared,
+        pass,
+        &HostMessage::new(id.clone(), close.clone()),
+        None,
+    )?;
     if one.attached.state != Some(SessionState::Closed) {
         one.say(None, close).await?;
         let closed = |line: &Line, _: &str| match line {
-            Line::Adapter(message) => matches!(message.body, AdapterBody::SessionClosed(_)).then_some(()),
+            Line::Adapter(message) => {
+                matches!(message.body, AdapterBody::SessionClosed(_)).then_some(())
+            }
             Line::Relay(_) => None,
         };
         one.soon(closed).await?;

@@ -102,13 +102,21 @@ async fn run<S, F>(
 {
     let pass = match pass {
         Some(pass) => Some(pass),
-        None => timeout(AUTH, auth(&mut socket, &shared, &peer)).await.ok().flatten(),
+        None => timeout(AUTH, auth(&mut socket, &shared, &peer))
+            .await
+            .ok()
+            .flatten(),
     };
     let Some(pass) = pass else {
         return close(socket, close_code::POLICY, "a good token is needed first").await;
     };
     let Some(_counted) = pass.stream() else {
-        return close(socket, close_code::AGAIN, "the token has too many streams open").await;
+        return close(
+            socket,
+            close_code::AGAIN,
+            "the token has too many streams open",
+        )
+        .await;
     };
     // A path of this machine is this user's matter alone.
     let hides = matches!(pass, Pass::Bearer(_));
@@ -135,9 +143,20 @@ async fn run<S, F>(
         let _ = served.await;
     }
     if let Some(why) = why {
-        let code = if why.is_empty() { close_code::NORMAL } else { close_code::AWAY };
+        let code = if why.is_empty() {
+            close_code::NORMAL
+        } else {
+            close_code::AWAY
+        };
         // In vain where the client has gone.
-        let _ = timeout(AUTH, sink.send(Message::Close(Some(CloseFrame { code, reason: why.into() })))).await;
+        let _ = timeout(
+            AUTH,
+            sink.send(Message::Close(Some(CloseFrame {
+                code,
+                reason: why.into(),
+            }))),
+        )
+        .await;
     }
 }
 
@@ -159,8 +178,12 @@ async fn carry<E>(
             let written = match (&message, form) {
                 (Message::Text(text), Form::Lines) => write(&mut to_served, text.as_bytes()).await,
                 (Message::Binary(bytes), Form::Lines) => write(&mut to_served, bytes).await,
-                (Message::Text(text), Form::Rpc) => write(&mut to_served, &one_line(text.as_bytes())).await,
-                (Message::Binary(_), Form::Rpc) | (Message::Ping(_) | Message::Pong(_), _) => Ok(()),
+                (Message::Text(text), Form::Rpc) => {
+                    write(&mut to_served, &one_line(text.as_bytes())).await
+                }
+                (Message::Binary(_), Form::Rpc) | (Message::Ping(_) | Message::Pong(_), _) => {
+                    Ok(())
+                }
                 (Message::Close(_), _) => break,
             };
             if written.is_err() {
@@ -190,7 +213,9 @@ async fn carry<E>(
             if !matches!(read, Ok(1..)) {
                 return Some("");
             }
-            let Some(end) = memchr::memrchr(b'\n', &lines) else { continue };
+            let Some(end) = memchr::memrchr(b'\n', &lines) else {
+                continue;
+            };
             for text in texts(&lines[..=end], form, hides) {
                 if !send(sink, Message::Text(text.into())).await {
                     return None;
@@ -216,7 +241,13 @@ async fn write(to: &mut DuplexStream, lines: &[u8]) -> std::io::Result<()> {
 
 /// A message of JSON as one line: where a line may break in JSON, a blank may stand.
 pub(super) fn one_line(message: &[u8]) -> Vec<u8> {
-    let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+    let blank = |byte: &u8| {
+        if matches!(byte, b'\n' | b'\r') {
+            b' '
+        } else {
+            *byte
+        }
+    };
     let mut line: Vec<_> = message.iter().map(blank).collect();
     line.push(b'\n');
     line
@@ -261,7 +292,14 @@ async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Pa
 
 async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
     // In vain where the client has gone.
-    let _ = timeout(AUTH, socket.send(Message::Close(Some(CloseFrame { code, reason: why.into() })))).await;
+    let _ = timeout(
+        AUTH,
+        socket.send(Message::Close(Some(CloseFrame {
+            code,
+            reason: why.into(),
+        }))),
+    )
+    .await;
 }
 
 #[cfg(test)]
@@ -282,9 +320,21 @@ mod tests {
         let (to_relay, _relay_in) = tokio::io::duplex(ROOM);
         let (_relay_out, mut of_relay) = tokio::io::duplex(ROOM);
         let begun = Instant::now();
-        let why = carry(&mut sink::drain(), gone(), to_relay, &mut of_relay, Form::Lines, true).await;
+        let why = carry(
+            &mut sink::drain(),
+            gone(),
+            to_relay,
+            &mut of_relay,
+            Form::Lines,
+            true,
+        )
+        .await;
         assert_eq!(why, Some("nothing was heard for a minute"));
-        assert!(begun.elapsed() > SILENT && begun.elapsed() <= SILENT + PING, "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() > SILENT && begun.elapsed() <= SILENT + PING,
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,7 +346,18 @@ mod tests {
             std::future::pending::<()>().await;
             Ok::<_, Infallible>(())
         }));
-        assert_eq!(carry(&mut full, gone(), to_relay, &mut of_relay, Form::Lines, true).await, None);
+        assert_eq!(
+            carry(
+                &mut full,
+                gone(),
+                to_relay,
+                &mut of_relay,
+                Form::Lines,
+                true
+            )
+            .await,
+            None
+        );
         assert!(begun.elapsed() <= SILENT + PING, "{:?}", begun.elapsed());
     }
 
@@ -317,8 +378,17 @@ mod tests {
         };
         let mut heard = Box::pin(sink::drain());
         let mut pongs = Box::pin(pongs);
-        let (why, ()) =
-            tokio::join!(carry(&mut heard, &mut pongs, to_relay, &mut of_relay, Form::Lines, true), lasts);
+        let (why, ()) = tokio::join!(
+            carry(
+                &mut heard,
+                &mut pongs,
+                to_relay,
+                &mut of_relay,
+                Form::Lines,
+                true
+            ),
+            lasts
+        );
         assert_eq!(why, Some(""), "the relay has ended");
         assert_eq!(begun.elapsed(), SILENT * 10);
         let mut said = Vec::new();

@@ -35,28 +35,39 @@ pub(super) async fn make(
     Json(wanted): Json<Wanted>,
 ) -> Answer<Response> {
     needs(&pass, Scope::Admin)?;
-    let expires: Option<Duration> =
-        wanted
-            .expires
-            .map(|text| humantime::parse_duration(&text))
-            .transpose()
-            .map_err(|error| Problem::unprocessable(format!("expires: {error}; `30d` is 30 days")))?;
+    let expires: Option<Duration> = wanted
+        .expires
+        .map(|text| humantime::parse_duration(&text))
+        .transpose()
+        .map_err(|error| Problem::unprocessable(format!("expires: {error}; `30d` is 30 days")))?;
     // No one gives what they do not have.
-    let agents = match (wanted.agents, pass.visitor().and_then(|visitor| visitor.agents.clone())) {
+    let agents = match (
+        wanted.agents,
+        pass.visitor().and_then(|visitor| visitor.agents.clone()),
+    ) {
         (agents, None) => agents,
         (None, own) => own,
         (Some(agents), Some(own)) => match agents.iter().find(|agent| !own.contains(agent)) {
             Some(agent) => {
-                return Err(Problem::forbidden(format!("the token that asks is not for the agent {agent}")));
+                return Err(Problem::forbidden(format!(
+                    "the token that asks is not for the agent {agent}"
+                )));
             }
             None => Some(agents),
         },
     };
     let may_see_all = pass.visitor().is_none_or(|visitor| visitor.sees_all);
     if wanted.all_sessions && !may_see_all {
-        return Err(Problem::forbidden("the token that asks does not see all sessions"));
+        return Err(Problem::forbidden(
+            "the token that asks does not see all sessions",
+        ));
     }
-    let new = NewToken { scope: wanted.scope, agents, all_sessions: wanted.all_sessions, expires };
+    let new = NewToken {
+        scope: wanted.scope,
+        agents,
+        all_sessions: wanted.all_sessions,
+        expires,
+    };
     let (token, text) = blocking(move || shared.tokens.add(new)).await?;
     let mut told = token.public();
     told["token"] = json!(text);
@@ -66,7 +77,9 @@ pub(super) async fn make(
 pub(super) async fn list(State(shared): Gate, Extension(pass): Asks) -> Answer<Body<Value>> {
     needs(&pass, Scope::Admin)?;
     let tokens = blocking(move || shared.tokens.read()).await?;
-    Ok(Body(json!({ "tokens": tokens.iter().map(Token::public).collect::<Vec<_>>() })))
+    Ok(Body(
+        json!({ "tokens": tokens.iter().map(Token::public).collect::<Vec<_>>() }),
+    ))
 }
 
 pub(super) async fn revoke(

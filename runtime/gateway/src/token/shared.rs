@@ -29,7 +29,9 @@ impl Shared {
         match shared.version {
             VERSION if shared.tokens.len() > TOKENS => Err(format!("there are more than {TOKENS}")),
             VERSION => Ok(shared),
-            newer => Err(format!("their version is {newer}, and this program writes {VERSION}")),
+            newer => Err(format!(
+                "their version is {newer}, and this program writes {VERSION}"
+            )),
         }
     }
 
@@ -64,7 +66,14 @@ impl Compared {
     /// # Errors
     /// See [`TokenError`]. It is compared again then.
     pub fn settle(self) -> Result<(), TokenError> {
-        let Self { file, next, is_known, add, remove, .. } = self;
+        let Self {
+            file,
+            next,
+            is_known,
+            add,
+            remove,
+            ..
+        } = self;
         if !add.is_empty() || !remove.is_empty() {
             let _lock = file.lock()?;
             let mut tokens = file.read()?;
@@ -105,7 +114,10 @@ impl TokenFile {
     /// # Errors
     /// See [`TokenError`].
     pub fn compare(&self, shared: Option<&[u8]>) -> Result<Compared, TokenError> {
-        let shared = shared.map(Shared::parse).transpose().map_err(TokenError::Shared)?;
+        let shared = shared
+            .map(Shared::parse)
+            .transpose()
+            .map_err(TokenError::Shared)?;
         let known = self.read_known()?;
         // A file that is lost revokes nothing.
         let is_there = self.mark().is_some();
@@ -113,14 +125,28 @@ impl TokenFile {
         let now = now();
         let next = next(shared.clone(), known.clone(), &tokens, is_there, now);
         let add = next.tokens.iter().filter(|token| token.is_good_at(now));
-        let add = add.filter(|token| tokens.iter().all(|own| own.id != token.id)).cloned().collect();
+        let add = add
+            .filter(|token| tokens.iter().all(|own| own.id != token.id))
+            .cloned()
+            .collect();
         let is_gone = |token: &&Token| {
             let was_shared = known.cluster == next.cluster && known.has(token);
             !next.has(token) && (was_shared || next.has_revoked(token) || known.has_revoked(token))
         };
-        let remove = tokens.iter().filter(is_gone).map(|token| token.id.clone()).collect();
+        let remove = tokens
+            .iter()
+            .filter(is_gone)
+            .map(|token| token.id.clone())
+            .collect();
         let put = (shared.as_ref() != Some(&next)).then(|| next.to_bytes());
-        Ok(Compared { file: self.clone(), put, is_known: known == next, next, add, remove })
+        Ok(Compared {
+            file: self.clone(),
+            put,
+            is_known: known == next,
+            next,
+            add,
+            remove,
+        })
     }
 }
 
@@ -128,9 +154,10 @@ impl TokenFile {
 fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, now: u64) -> Shared {
     let mut known = match &shared {
         // What was revoked once is good nowhere.
-        Some(shared) if shared.cluster != known.cluster => {
-            Shared { revoked: known.revoked, ..Shared::default() }
-        }
+        Some(shared) if shared.cluster != known.cluster => Shared {
+            revoked: known.revoked,
+            ..Shared::default()
+        },
         _ => known,
     };
     let mut is_new = false;
@@ -141,7 +168,8 @@ fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, n
             is_new = true;
             let older = older.unwrap_or_default();
             let mut next = known.clone();
-            next.tokens.extend(older.tokens.into_iter().filter(|token| !known.has(token)));
+            next.tokens
+                .extend(older.tokens.into_iter().filter(|token| !known.has(token)));
             next.revoked.extend(older.revoked);
             next
         }
@@ -153,9 +181,17 @@ fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, n
     let is_revoked = |token: &&Token| {
         known.has_revoked(token) || known.has(token) && !is_here(token) && token.is_good_at(now)
     };
-    let revoked: HashSet<_> = next.tokens.iter().filter(is_revoked).map(|token| token.id.clone()).collect();
+    let revoked: HashSet<_> = next
+        .tokens
+        .iter()
+        .filter(is_revoked)
+        .map(|token| token.id.clone())
+        .collect();
     let is_made = |token: &&Token| {
-        !known.has(token) && !next.has(token) && !next.has_revoked(token) && !known.has_revoked(token)
+        !known.has(token)
+            && !next.has(token)
+            && !next.has_revoked(token)
+            && !known.has_revoked(token)
     };
     let is_left = |token: &Token| !revoked.contains(&token.id) && token.is_good_at(now);
     let room = TOKENS.saturating_sub(next.tokens.iter().filter(|token| is_left(token)).count());
@@ -174,7 +210,8 @@ fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, n
     next.tokens.extend(made);
     next.tokens.truncate(TOKENS);
     next.revoked.extend(revoked);
-    next.revoked.drain(..next.revoked.len().saturating_sub(REVOKED));
+    next.revoked
+        .drain(..next.revoked.len().saturating_sub(REVOKED));
     next.version = VERSION;
     next.revision = next.revision.saturating_add(1);
     if next.cluster.is_empty() {
@@ -201,16 +238,30 @@ mod tests {
     impl Daemon {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
-            Self { file: TokenFile::of(folder.path()), _folder: folder }
+            Self {
+                file: TokenFile::of(folder.path()),
+                _folder: folder,
+            }
         }
 
         fn make(&self, expires: Option<Duration>) -> String {
-            let new = NewToken { scope: Scope::Control, agents: None, all_sessions: false, expires };
+            let new = NewToken {
+                scope: Scope::Control,
+                agents: None,
+                all_sessions: false,
+                expires,
+            };
             self.file.add(new).unwrap().0.id
         }
 
         fn ids(&self) -> Vec<String> {
-            let mut ids: Vec<_> = self.file.read().unwrap().into_iter().map(|token| token.id).collect();
+            let mut ids: Vec<_> = self
+                .file
+                .read()
+                .unwrap()
+                .into_iter()
+                .map(|token| token.id)
+                .collect();
             ids.sort();
             ids
         }
@@ -238,15 +289,38 @@ mod tests {
         // Both had tokens before they knew of each other.
         let (one, two) = (a.make(None), b.make(None));
         assert!(a.sync(&mut shared) && b.sync(&mut shared) && !a.sync(&mut shared));
-        assert_eq!((a.ids(), b.ids()), (sorted([&one, &two]), sorted([&one, &two])));
-        let known = a.file.read().unwrap().into_iter().find(|token| token.id == two);
-        assert_eq!(known, b.file.read().unwrap().into_iter().find(|token| token.id == two));
+        assert_eq!(
+            (a.ids(), b.ids()),
+            (sorted([&one, &two]), sorted([&one, &two]))
+        );
+        let known = a
+            .file
+            .read()
+            .unwrap()
+            .into_iter()
+            .find(|token| token.id == two);
+        assert_eq!(
+            known,
+            b.file
+                .read()
+                .unwrap()
+                .into_iter()
+                .find(|token| token.id == two)
+        );
 
         // Revoked where it was not made, while that daemon is down; at the same time another one is made.
         b.file.revoke(&one).unwrap();
         let three = a.make(None);
-        assert!(a.sync(&mut shared) && b.sync(&mut shared) && !a.sync(&mut shared) && !b.sync(&mut shared));
-        assert_eq!((a.ids(), b.ids()), (sorted([&two, &three]), sorted([&two, &three])));
+        assert!(
+            a.sync(&mut shared)
+                && b.sync(&mut shared)
+                && !a.sync(&mut shared)
+                && !b.sync(&mut shared)
+        );
+        assert_eq!(
+            (a.ids(), b.ids()),
+            (sorted([&two, &three]), sorted([&two, &three]))
+        );
 
         // One that was away learns of it by the ids of those that were revoked, even when it has lost what it knew.
         let c = Daemon::new();
@@ -336,18 +410,27 @@ mod tests {
         let many = |count: usize| {
             let mut shared = Shared::parse(shared.as_ref().unwrap()).unwrap();
             let token = shared.tokens.pop().unwrap();
-            shared.tokens.extend((0..count).map(|n| Token { id: format!("{n}"), ..token.clone() }));
+            shared.tokens.extend((0..count).map(|n| Token {
+                id: format!("{n}"),
+                ..token.clone()
+            }));
             shared.revision += 1;
             shared.to_bytes()
         };
         let full = many(TOKENS);
         let two = b.make(None);
         let compared = b.file.compare(Some(&full)).unwrap();
-        assert_eq!((compared.put.is_some(), compared.add.len()), (false, TOKENS));
+        assert_eq!(
+            (compared.put.is_some(), compared.add.len()),
+            (false, TOKENS)
+        );
         compared.settle().unwrap();
         assert!(b.ids().contains(&two), "it stays this daemon's own");
         for wrong in [&*many(TOKENS + 1), b"{", b"{\"version\":2}"] {
-            assert!(matches!(b.file.compare(Some(wrong)), Err(TokenError::Shared(_))));
+            assert!(matches!(
+                b.file.compare(Some(wrong)),
+                Err(TokenError::Shared(_))
+            ));
         }
     }
 }

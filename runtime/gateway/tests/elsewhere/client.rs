@@ -64,7 +64,9 @@ pub struct Coming {
 impl Coming {
     /// The next bytes; `None` at the end.
     pub async fn next(&mut self) -> Option<Bytes> {
-        let chunk = timeout(SOON, self.body.next()).await.expect("the body goes on");
+        let chunk = timeout(SOON, self.body.next())
+            .await
+            .expect("the body goes on");
         chunk.map(|chunk| chunk.expect("the body is whole"))
     }
 
@@ -72,7 +74,10 @@ impl Coming {
     pub async fn ids_until(&mut self, text: &str) -> Vec<u64> {
         let mut heard = String::new();
         while !heard.contains(text) {
-            let chunk = self.next().await.unwrap_or_else(|| panic!("{text:?} is not in {heard}"));
+            let chunk = self
+                .next()
+                .await
+                .unwrap_or_else(|| panic!("{text:?} is not in {heard}"));
             heard.push_str(&String::from_utf8_lossy(&chunk));
         }
         ids(&heard)
@@ -88,7 +93,10 @@ impl Coming {
 }
 
 pub fn ids(events: &str) -> Vec<u64> {
-    events.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+    events
+        .lines()
+        .filter_map(|line| line.strip_prefix("id: ")?.parse().ok())
+        .collect()
 }
 
 impl Client {
@@ -113,7 +121,10 @@ impl Client {
             At::Socket(_) => "daemon".to_owned(),
             At::Network(address) => address.to_string(),
         };
-        let mut request = Request::builder().method(method).uri(path).header("host", host);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", host);
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -122,7 +133,10 @@ impl Client {
         }
         let request = request.body(body.into()).unwrap();
         let answered = timeout(SOON, sender.send_request(request)).await;
-        let (head, body) = answered.expect("an answer comes").expect("it is whole").into_parts();
+        let (head, body) = answered
+            .expect("an answer comes")
+            .expect("it is whole")
+            .into_parts();
         Coming {
             status: head.status.as_u16(),
             headers: head.headers,
@@ -143,7 +157,11 @@ impl Client {
         while let Some(chunk) = coming.next().await {
             body.extend_from_slice(&chunk);
         }
-        Answer { status: coming.status, headers: coming.headers, body: body.into() }
+        Answer {
+            status: coming.status,
+            headers: coming.headers,
+            body: body.into(),
+        }
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -156,14 +174,23 @@ impl Client {
 
     /// Opens a session and gives its id.
     pub async fn open(&self) -> String {
-        let opened = self.post("/v1/sessions", &serde_json::json!({})).await.must_be(201);
+        let opened = self
+            .post("/v1/sessions", &serde_json::json!({}))
+            .await
+            .must_be(201);
         opened.json()["id"].as_str().unwrap().to_owned()
     }
 
     /// A turn, to its end. Gives its text.
     pub async fn turn(&self, id: &str, content: &str) -> String {
         let path = format!("/v1/sessions/{id}/inputs?wait=end");
-        let ended = self.post(&path, &serde_json::json!({ "content": content })).await.must_be(200);
-        ended.json()["text"].as_str().unwrap_or_else(|| panic!("{ended:?}")).to_owned()
+        let ended = self
+            .post(&path, &serde_json::json!({ "content": content }))
+            .await
+            .must_be(200);
+        ended.json()["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{ended:?}"))
+            .to_owned()
     }
 }

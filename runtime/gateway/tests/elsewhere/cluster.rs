@@ -18,8 +18,8 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 use trunkline_gateway::{
-    Elsewhere, Entrance, Gateway, HostPhase, HostState, Name, NewToken, Operate, Options, Place, Scope,
-    Stream, TokenFile, UsedInDay, Who,
+    Elsewhere, Entrance, Gateway, HostPhase, HostState, Name, NewToken, Operate, Options, Place,
+    Scope, Stream, TokenFile, UsedInDay, Who,
 };
 use trunkline_host::{
     Host,
@@ -78,12 +78,18 @@ impl Known {
 
     /// Has a session move in order: who looks for it finds it there, and no one else learns it.
     pub fn hand_over(&self, id: &str, host: &str) {
-        self.rows.lock().unwrap().insert(id.to_owned(), Place::There(host.to_owned()));
+        self.rows
+            .lock()
+            .unwrap()
+            .insert(id.to_owned(), Place::There(host.to_owned()));
     }
 
     /// What one host alone takes to be so.
     pub fn put_at(&self, host: &str, id: &str, place: Place) {
-        self.rows.lock().unwrap().insert(format!("{host}/{id}"), place);
+        self.rows
+            .lock()
+            .unwrap()
+            .insert(format!("{host}/{id}"), place);
     }
 
     /// Where a session is, as its row says.
@@ -104,7 +110,9 @@ impl Seen {
 impl Elsewhere for Seen {
     fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Place> {
         let own = self.known.row(&format!("{}/{id}", self.own));
-        let place = own.or_else(|| self.known.row(id.as_str())).unwrap_or(Place::Unknown);
+        let place = own
+            .or_else(|| self.known.row(id.as_str()))
+            .unwrap_or(Place::Unknown);
         std::future::ready(self.here(place)).boxed()
     }
 
@@ -117,17 +125,35 @@ impl Elsewhere for Seen {
             (Some("nowhere"), _) => Err("no host has the agent nowhere".to_owned()),
             (_, next) => Ok(Place::There(next.unwrap_or_else(|| self.own.clone()))),
         };
-        let place =
-            place.map(|place| self.known.rows.lock().unwrap().entry(id.to_string()).or_insert(place).clone());
+        let place = place.map(|place| {
+            self.known
+                .rows
+                .lock()
+                .unwrap()
+                .entry(id.to_string())
+                .or_insert(place)
+                .clone()
+        });
         std::future::ready(place.map(|place| self.here(place))).boxed()
     }
 
-    fn connect<'a>(&'a self, host: &'a str, who: Who) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+    fn connect<'a>(
+        &'a self,
+        host: &'a str,
+        who: Who,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
         let connected = || {
             let (ours, theirs) = tokio::io::duplex(ROOM);
             let gateways = self.known.gateways.lock().unwrap();
             let gateway = gateways.get(host).ok_or(io::ErrorKind::ConnectionRefused)?;
-            let serves = match self.known.deaf.lock().unwrap().iter().any(|deaf| deaf == host) {
+            let serves = match self
+                .known
+                .deaf
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|deaf| deaf == host)
+            {
                 true => async move {
                     let _theirs = theirs;
                     pending().await
@@ -135,14 +161,27 @@ impl Elsewhere for Seen {
                 .boxed(),
                 false => gateway.serve_fellow(Box::new(theirs), who).boxed(),
             };
-            self.known.served.lock().unwrap().entry(host.to_owned()).or_default().spawn(serves);
+            self.known
+                .served
+                .lock()
+                .unwrap()
+                .entry(host.to_owned())
+                .or_default()
+                .spawn(serves);
             Ok(Box::new(ours) as Box<dyn Stream>)
         };
         std::future::ready(connected()).boxed()
     }
 
     fn hosts(&self) -> Vec<HostState> {
-        let mut names: Vec<_> = self.known.gateways.lock().unwrap().keys().cloned().collect();
+        let mut names: Vec<_> = self
+            .known
+            .gateways
+            .lock()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
         names.sort();
         let state = |id: String| HostState {
             is_this: id == self.own,
@@ -225,7 +264,11 @@ impl Cluster {
         for name in (b'a'..).take(usize::from(count)) {
             daemons.push(Daemon::up(char::from(name).to_string(), known.clone()).await);
         }
-        Self { _alone, known, daemons }
+        Self {
+            _alone,
+            known,
+            daemons,
+        }
     }
 
     /// Has each host start its adapter, which serves all of its sessions.
@@ -236,22 +279,38 @@ impl Cluster {
             let user = self.user(at);
             let id = user.open().await;
             user.turn(&id, "hello").await;
-            user.ask_with("DELETE", &format!("/v1/sessions/{id}?remove=true"), &[], "").await.must_be(204);
+            user.ask_with("DELETE", &format!("/v1/sessions/{id}?remove=true"), &[], "")
+                .await
+                .must_be(204);
         }
         *self.known.next.lock().unwrap() = next;
     }
 
     /// The user, at a host's socket.
     pub fn user(&self, host: usize) -> Client {
-        Client { at: At::Socket(self.daemons[host].socket.clone()), token: None }
+        Client {
+            at: At::Socket(self.daemons[host].socket.clone()),
+            token: None,
+        }
     }
 
     /// The bearer of a new token of a host, and the token's public name.
     pub fn bearer(&self, host: usize, scope: Scope, all_sessions: bool) -> (Client, String) {
         let daemon = &self.daemons[host];
-        let new = NewToken { scope, agents: None, all_sessions, expires: None };
+        let new = NewToken {
+            scope,
+            agents: None,
+            all_sessions,
+            expires: None,
+        };
         let (token, text) = daemon.tokens.add(new).unwrap();
-        (Client { at: At::Network(daemon.http), token: Some(text) }, token.id)
+        (
+            Client {
+                at: At::Network(daemon.http),
+                token: Some(text),
+            },
+            token.id,
+        )
     }
 
     pub async fn down(self) {
@@ -273,26 +332,54 @@ impl Daemon {
         let echo = AgentConfig::external("echo", Command::new("python3").arg(program));
         let host = Host::builder().agent(echo).build().unwrap();
         let (own, journal) = (host.clone(), state.join("journal"));
-        let opened = tokio::task::spawn_blocking(move || Sessions::open(own, &journal, Default::default()));
+        let opened =
+            tokio::task::spawn_blocking(move || Sessions::open(own, &journal, Default::default()));
         let sessions = opened.await.unwrap().unwrap().0;
         let options = Options {
             state: state.clone(),
             version: "0".to_owned(),
             origins: Vec::new(),
             traced: None,
-            elsewhere: Some(Arc::new(Seen { known: known.clone(), own: name.clone() })),
+            elsewhere: Some(Arc::new(Seen {
+                known: known.clone(),
+                own: name.clone(),
+            })),
         };
-        let gateway = Gateway::new(host.clone(), sessions.clone(), Arc::new(NoOperator), options).unwrap();
+        let gateway = Gateway::new(
+            host.clone(),
+            sessions.clone(),
+            Arc::new(NoOperator),
+            options,
+        )
+        .unwrap();
         let gateway = Arc::new(gateway);
-        known.gateways.lock().unwrap().insert(name.clone(), gateway.clone());
+        known
+            .gateways
+            .lock()
+            .unwrap()
+            .insert(name.clone(), gateway.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http = listener.local_addr().unwrap();
-        let entrance = Entrance { listener, names: vec![Name::WithPort(http.to_string())], tls: None };
+        let entrance = Entrance {
+            listener,
+            names: vec![Name::WithPort(http.to_string())],
+            tls: None,
+        };
         let socket = state.join("host.sock");
         let own_socket = PrivateSocket::open(&socket).unwrap();
-        let serving = tokio::spawn(async move { gateway.serve(vec![entrance], own_socket, pending()).await });
+        let serving =
+            tokio::spawn(async move { gateway.serve(vec![entrance], own_socket, pending()).await });
         let tokens = TokenFile::of(&state);
-        Self { name, sessions, host, socket, http, tokens, _folder: folder, serving }
+        Self {
+            name,
+            sessions,
+            host,
+            socket,
+            http,
+            tokens,
+            _folder: folder,
+            serving,
+        }
     }
 }
 

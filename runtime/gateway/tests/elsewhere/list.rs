@@ -11,12 +11,24 @@ use crate::{client::Client, cluster::Cluster};
 async fn listed(client: &Client, query: &str) -> (Vec<String>, BTreeSet<String>) {
     let (mut ids, mut missing, mut cursor) = (Vec::new(), BTreeSet::new(), String::new());
     loop {
-        let page = client.get(&format!("/v1/sessions?{query}{cursor}")).await.must_be(200).json();
+        let page = client
+            .get(&format!("/v1/sessions?{query}{cursor}"))
+            .await
+            .must_be(200)
+            .json();
         let found = page["sessions"].as_array().unwrap();
-        ids.extend(found.iter().map(|one| one["session_id"].as_str().unwrap().to_owned()));
+        ids.extend(
+            found
+                .iter()
+                .map(|one| one["session_id"].as_str().unwrap().to_owned()),
+        );
         assert_eq!(page.get("cursors"), None, "they are for hosts");
         missing.extend(
-            page["missing"].as_array().into_iter().flatten().map(|host| host.as_str().unwrap().to_owned()),
+            page["missing"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|host| host.as_str().unwrap().to_owned()),
         );
         match page["next"].as_str() {
             None => return (ids, missing),
@@ -38,7 +50,12 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
             all.extend(of_ann.last().cloned());
         } else {
             let options = json!({ "options": { "title": format!("no. {n}") } });
-            let opened = cluster.user(n % 3).post("/v1/sessions", &options).await.must_be(201).json();
+            let opened = cluster
+                .user(n % 3)
+                .post("/v1/sessions", &options)
+                .await
+                .must_be(201)
+                .json();
             all.push(opened["id"].as_str().unwrap().to_owned());
         }
     }
@@ -56,7 +73,11 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
     for host in 0..3 {
         let user = cluster.user(host);
         for query in ["limit=7", "limit=1000", "limit=1"] {
-            assert_eq!(listed(&user, query).await, (ordered.clone(), BTreeSet::new()), "{host} {query}");
+            assert_eq!(
+                listed(&user, query).await,
+                (ordered.clone(), BTreeSet::new()),
+                "{host} {query}"
+            );
         }
         assert_eq!(listed(&user, "text=no.%207").await.0.len(), 10);
         assert_eq!(listed(&user, "agent_id=other").await.0.len(), 0);
@@ -66,8 +87,16 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
         sorted(of_ann),
         "filters and rights hold at each host"
     );
-    cluster.user(0).get("/v1/sessions?cursor=x").await.must_be(422);
-    cluster.user(0).get("/v1/sessions?unknown=x").await.must_be(400);
+    cluster
+        .user(0)
+        .get("/v1/sessions?cursor=x")
+        .await
+        .must_be(422);
+    cluster
+        .user(0)
+        .get("/v1/sessions?unknown=x")
+        .await
+        .must_be(400);
 
     // One that does not answer, and one that is not there, are named; the others' sessions are listed.
     cluster.known.deaf.lock().unwrap().push("b".to_owned());
@@ -81,11 +110,22 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
 async fn hosts_are_shown_to_who_may_see_them() {
     let cluster = Cluster::of(2).await;
     let hosts = cluster.user(1).get("/v1/hosts").await.must_be(200).json();
-    let shown: Vec<_> = hosts["hosts"].as_array().unwrap().iter().map(|host| &host["id"]).collect();
+    let shown: Vec<_> = hosts["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|host| &host["id"])
+        .collect();
     assert_eq!(shown, ["a", "b"]);
-    assert_eq!((&hosts["hosts"][0]["is_this"], &hosts["hosts"][1]["is_this"]), (&json!(false), &json!(true)));
     assert_eq!(
-        (&hosts["hosts"][0]["state"], &hosts["hosts"][0]["labels"]["zone"]),
+        (&hosts["hosts"][0]["is_this"], &hosts["hosts"][1]["is_this"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(
+        (
+            &hosts["hosts"][0]["state"],
+            &hosts["hosts"][0]["labels"]["zone"]
+        ),
         (&json!("up"), &json!("a"))
     );
     assert_eq!(hosts["hosts"][0]["load"], 0.5);
@@ -98,12 +138,21 @@ async fn hosts_are_shown_to_who_may_see_them() {
         "trunkline_cluster_host_sessions{host=\"a\"} 0",
         "trunkline_cluster_host_sessions{host=\"b\"} 0",
     ] {
-        assert!(figures.lines().any(|figure| figure == line), "{line} is not in {figures}");
+        assert!(
+            figures.lines().any(|figure| figure == line),
+            "{line} is not in {figures}"
+        );
     }
     // How much all sessions make up is for those who see all.
     let (few, _) = cluster.bearer(0, Scope::Control, false);
     let host = few.get("/v1/hosts").await.must_be(200).json()["hosts"][0].clone();
-    assert_eq!((host.get("load"), host.get("sessions"), &host["id"]), (None, None, &json!("a")));
-    Client { token: None, ..few }.get("/v1/hosts").await.must_be(401);
+    assert_eq!(
+        (host.get("load"), host.get("sessions"), &host["id"]),
+        (None, None, &json!("a"))
+    );
+    Client { token: None, ..few }
+        .get("/v1/hosts")
+        .await
+        .must_be(401);
     cluster.down().await;
 }

@@ -1,7 +1,10 @@
 //! Gateways that reach each other's sessions: each with a host, a journal and adapters of its own, in one process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
-#![allow(unreachable_pub, reason = "the modules of one test program share what they need")]
+#![allow(
+    unreachable_pub,
+    reason = "the modules of one test program share what they need"
+)]
 
 mod client;
 mod cluster;

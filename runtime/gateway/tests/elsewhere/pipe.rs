@@ -24,7 +24,10 @@ struct Hub {
 impl Hub {
     async fn at(client: &Client) -> Self {
         let (read, says) = split(client.connect().await);
-        Self { lines: BufReader::new(read), says }
+        Self {
+            lines: BufReader::new(read),
+            says,
+        }
     }
 
     async fn say(&mut self, message: Value) {
@@ -39,7 +42,10 @@ impl Hub {
     async fn until(&mut self, id: &str, kind: &str) -> Vec<Value> {
         let mut heard = Vec::new();
         loop {
-            let message = self.hear().await.unwrap_or_else(|| panic!("no {kind} of {id} in {heard:?}"));
+            let message = self
+                .hear()
+                .await
+                .unwrap_or_else(|| panic!("no {kind} of {id} in {heard:?}"));
             let is_it = message["session_id"] == id && message["type"] == kind;
             heard.push(message);
             if is_it {
@@ -53,8 +59,10 @@ impl Hub {
     }
 
     async fn start(&mut self, id: &str) {
-        self.say(json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": NAMES}))
-            .await;
+        self.say(
+            json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": NAMES}),
+        )
+        .await;
     }
 
     async fn attach(&mut self, id: &str, after: u64) {
@@ -77,13 +85,17 @@ fn input(id: &str, content: &str) -> Value {
 }
 
 async fn say(says: &mut WriteHalf<Box<dyn Stream>>, message: Value) {
-    says.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    says.write_all(format!("{message}\n").as_bytes())
+        .await
+        .unwrap();
 }
 
 /// The next message; `None` at the end of the pipe.
 async fn hear(lines: &mut BufReader<ReadHalf<Box<dyn Stream>>>) -> Option<Value> {
     let mut line = String::new();
-    let read = timeout(SOON, lines.read_line(&mut line)).await.expect("something comes");
+    let read = timeout(SOON, lines.read_line(&mut line))
+        .await
+        .expect("something comes");
     // A pipe that broke has ended.
     let bytes = read.unwrap_or(0);
     (bytes > 0).then(|| serde_json::from_str(&line).expect("a line is whole"))
@@ -91,7 +103,9 @@ async fn hear(lines: &mut BufReader<ReadHalf<Box<dyn Stream>>>) -> Option<Value>
 
 /// The numbers of a session's entries, in the order in which they came.
 fn numbers(heard: &[Value], id: &str) -> Vec<u64> {
-    let entries = heard.iter().filter(|one| one["session_id"] == id && one["type"] != "input.result");
+    let entries = heard
+        .iter()
+        .filter(|one| one["session_id"] == id && one["type"] != "input.result");
     entries.filter_map(|one| one["seq"].as_u64()).collect()
 }
 
@@ -117,7 +131,12 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
     };
     let reads = async {
         let mut heard = Vec::new();
-        while heard.iter().filter(|one: &&Value| one["type"] == "turn.complete").count() < 3 {
+        while heard
+            .iter()
+            .filter(|one: &&Value| one["type"] == "turn.complete")
+            .count()
+            < 3
+        {
             heard.push(hear(lines).await.unwrap());
         }
         heard
@@ -126,33 +145,46 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
     for (at, id) in ids.iter().enumerate() {
         let of = numbers(&heard, id);
         assert_eq!(of, (2..2 + of.len() as u64).collect::<Vec<_>>());
-        let output = heard.iter().find(|one| one["session_id"] == *id && one["type"] == "output");
+        let output = heard
+            .iter()
+            .find(|one| one["session_id"] == *id && one["type"] == "output");
         assert_eq!(output.unwrap()["content"], *long);
-        assert!(cluster.daemons[at].sessions.journal().find(id).is_some(), "{id}");
+        assert!(
+            cluster.daemons[at].sessions.journal().find(id).is_some(),
+            "{id}"
+        );
     }
     // What is over the limit is skipped wherever it is for, and what follows is not.
     let start = br#"{"type":"user.input","session_id":"s-b","content":""#;
     hub.says.write_all(start).await.unwrap();
-    hub.says.write_all(&vec![b'x'; 17 * 1024 * 1024]).await.unwrap();
+    hub.says
+        .write_all(&vec![b'x'; 17 * 1024 * 1024])
+        .await
+        .unwrap();
     hub.says.write_all(b"\"}\nnoise\n\xff\n").await.unwrap();
     // No path of this machine means anything at another.
-    hub.say(json!({"type": "file.input", "session_id": "s-b", "file_path": "/etc/hostname"})).await;
+    hub.say(json!({"type": "file.input", "session_id": "s-b", "file_path": "/etc/hostname"}))
+        .await;
     let told = hub.until("s-b", "error").await;
     assert_eq!(told.last().unwrap()["category"], "permission_denied");
     hub.say(json!({"type": "session.history", "session_id": "s-b", "request_id": "q", "from": 1, "to": 1}))
         .await;
     let history = hub.until("s-b", "session.history.result").await;
     assert_eq!(history.last().unwrap()["entries"][0]["fact"], "opened");
-    hub.say(json!({"type": "ping", "session_id": "", "nonce": "n"})).await;
+    hub.say(json!({"type": "ping", "session_id": "", "nonce": "n"}))
+        .await;
     hub.until("", "pong").await;
     // What is left is heard no more, and others still are.
-    hub.say(json!({"type": "session.detach", "session_id": "s-b"})).await;
+    hub.say(json!({"type": "session.detach", "session_id": "s-b"}))
+        .await;
     hub.attach("s-c", 1).await;
     let again = hub.until("s-c", "turn.complete").await;
     assert_eq!(numbers(&again, "s-c")[0], 2);
     // One of the pipe alone begins here.
-    hub.say(json!({"type": "session.start", "session_id": "own"})).await;
-    hub.say(json!({"type": "user.input", "session_id": "own", "content": "here"})).await;
+    hub.say(json!({"type": "session.start", "session_id": "own"}))
+        .await;
+    hub.say(json!({"type": "user.input", "session_id": "own", "content": "here"}))
+        .await;
     hub.until("own", "output").await;
     drop(hub);
     cluster.down().await;
@@ -160,9 +192,10 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
 
 /// Asks for a list of the journal, with these members.
 fn list(members: &Value) -> Value {
-    let mut list =
-        json!({"type": "sessions.list", "session_id": "", "request_id": "q", "extensions": ["journal"]});
-    list.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    let mut list = json!({"type": "sessions.list", "session_id": "", "request_id": "q", "extensions": ["journal"]});
+    list.as_object_mut()
+        .unwrap()
+        .extend(members.as_object().unwrap().clone());
     list
 }
 
@@ -210,19 +243,36 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
     assert_eq!(found, all.keys().cloned().collect::<Vec<_>>(), "each once");
 
     let refused = hub.listed(json!({ "cursor": "x" })).await;
-    assert!(refused["error"].as_str().unwrap().contains("cursor"), "{refused}");
+    assert!(
+        refused["error"].as_str().unwrap().contains("cursor"),
+        "{refused}"
+    );
     // One of another host is found by its id, and why one is not there is said.
     let (id, host) = all.iter().find(|(_, host)| **host == "c").unwrap();
     let one = hub.listed(json!({ "id": id })).await;
     assert_eq!(one["sessions"][0]["session_id"], **id, "{one}");
-    let away = Place::Unavailable { host: (*host).to_owned(), why: "it is away".to_owned() };
+    let away = Place::Unavailable {
+        host: (*host).to_owned(),
+        why: "it is away".to_owned(),
+    };
     cluster.known.put(id, away);
     let none = hub.listed(json!({ "id": id })).await;
-    assert!(none["error"].as_str().unwrap().contains("the host c, which does not serve it now: it is away"));
+    assert!(
+        none["error"]
+            .as_str()
+            .unwrap()
+            .contains("the host c, which does not serve it now: it is away")
+    );
     // What is no list of the journal the relay answers.
-    hub.say(json!({"type": "sessions.list", "session_id": "", "request_id": "q"})).await;
+    hub.say(json!({"type": "sessions.list", "session_id": "", "request_id": "q"}))
+        .await;
     let own = hub.until("", "sessions.list.result").await;
-    assert!(own.last().unwrap()["error"].as_str().unwrap().contains("not supported"));
+    assert!(
+        own.last().unwrap()["error"]
+            .as_str()
+            .unwrap()
+            .contains("not supported")
+    );
 
     // A host that does not answer is named; while it is waited for, so many lists wait and no more.
     cluster.known.deaf.lock().unwrap().push("c".to_owned());
@@ -234,7 +284,11 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
         let page = hub.until("", "sessions.list.result").await.pop().unwrap();
         match page["error"].as_str() {
             Some(why) => {
-                assert_eq!((why.contains("too many lists wait"), partial), (true, 0), "{why}");
+                assert_eq!(
+                    (why.contains("too many lists wait"), partial),
+                    (true, 0),
+                    "{why}"
+                );
                 refused += 1;
             }
             None => {
@@ -265,7 +319,10 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     assert_eq!(first, (1..=last).collect::<Vec<_>>());
 
     // Its host is not there for a while: the pipe ends, and who attaches hears that it may come again.
-    let away = Place::Unavailable { host: "b".to_owned(), why: "it is away".to_owned() };
+    let away = Place::Unavailable {
+        host: "b".to_owned(),
+        why: "it is away".to_owned(),
+    };
     cluster.known.put("s", away);
     hub.is_let_go().await;
     let mut hub = Hub::at(&user).await;
@@ -273,17 +330,26 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     let refused = hub.until("s", "session.refused").await;
     let refused = refused.last().unwrap();
     assert_eq!(refused["reason"], "unavailable", "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("the host b"), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("the host b"),
+        "{refused}"
+    );
 
     // It is there again, and goes on from where the hub is.
     cluster.known.put("s", Place::There("b".to_owned()));
     hub.attach("s", last).await;
     hub.until("s", "session.attached").await;
     hub.input("s", "one").await;
-    assert_eq!(hub.until("s", "input.result").await.last().unwrap()["duplicate"], true);
+    assert_eq!(
+        hub.until("s", "input.result").await.last().unwrap()["duplicate"],
+        true
+    );
     hub.input("s", "two").await;
     let second = numbers(&hub.until("s", "turn.complete").await, "s");
-    assert_eq!(second, (last + 1..=last + second.len() as u64).collect::<Vec<_>>());
+    assert_eq!(
+        second,
+        (last + 1..=last + second.len() as u64).collect::<Vec<_>>()
+    );
 
     // The connection breaks: so does the pipe.
     cluster.known.cut("b");
@@ -294,13 +360,17 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     // A session that was never there is unknown, as ever.
     let mut hub = Hub::at(&user).await;
     hub.attach("none", 0).await;
-    assert_eq!(hub.until("none", "session.refused").await.last().unwrap()["reason"], "unknown");
+    assert_eq!(
+        hub.until("none", "session.refused").await.last().unwrap()["reason"],
+        "unknown"
+    );
     drop(hub);
     cluster.down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_and_else_the_pipe_ends() {
+async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_and_else_the_pipe_ends()
+ {
     let cluster = Cluster::of(3).await;
     cluster.known.next_at("b");
     let mut hub = Hub::at(&cluster.user(0)).await;
@@ -309,7 +379,12 @@ async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_
     hub.until("s", "turn.complete").await;
     // The next host has it as well.
     let id = SessionId::new("s").unwrap();
-    drop(cluster.daemons[2].sessions.start(&id, "echo", SessionStart::default(), None, None).unwrap());
+    drop(
+        cluster.daemons[2]
+            .sessions
+            .start(&id, "echo", SessionStart::default(), None, None)
+            .unwrap(),
+    );
     cluster.known.hand_over("s", "c");
     hub.attach("other", 0).await;
     hub.until("other", "session.refused").await;
@@ -328,8 +403,11 @@ async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_
     hub.until("s", "session.attached").await;
     hub.input("s", "at c").await;
     let heard = hub.until("s", "turn.complete").await;
-    let begun: Vec<_> =
-        heard.iter().filter(|one| one["type"] == "turn.begin").map(|one| &one["content"]).collect();
+    let begun: Vec<_> = heard
+        .iter()
+        .filter(|one| one["type"] == "turn.begin")
+        .map(|one| &one["content"])
+        .collect();
     assert_eq!(begun, ["at c"]);
     drop(hub);
     cluster.down().await;

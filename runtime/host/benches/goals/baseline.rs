@@ -73,7 +73,10 @@ struct Lines {
 
 impl Lines {
     fn new() -> Self {
-        Self { held: vec![0; 4 * READ], filled: 0 }
+        Self {
+            held: vec![0; 4 * READ],
+            filled: 0,
+        }
     }
 
     fn read(&mut self, output: &mut ChildStdout, mut each: impl FnMut(&[u8])) -> usize {
@@ -97,11 +100,18 @@ impl Lines {
 pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> Cost {
     let (child, mut input, mut output) = counterpart(&["adapter"]);
     let ids: Vec<String> = (0..in_flight).map(|at| format!("{at:032}")).collect();
-    let index: HashMap<&str, usize> = ids.iter().enumerate().map(|(at, id)| (id.as_str(), at)).collect();
+    let index: HashMap<&str, usize> = ids
+        .iter()
+        .enumerate()
+        .map(|(at, id)| (id.as_str(), at))
+        .collect();
     let mut outgoing = Vec::new();
     let ask = |outgoing: &mut Vec<u8>, id: &str| {
-        writeln!(outgoing, "{{\"type\":\"user.input\",\"session_id\":\"{id}\",\"content\":\"hello\"}}")
-            .unwrap();
+        writeln!(
+            outgoing,
+            "{{\"type\":\"user.input\",\"session_id\":\"{id}\",\"content\":\"hello\"}}"
+        )
+        .unwrap();
     };
     let meter = Meter::start();
     let (mut sent, mut done, mut bytes) = (in_flight, 0, 0);
@@ -136,13 +146,15 @@ pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> Cost {
 
 /// Messages of 120 bytes, read and parsed.
 pub(crate) fn inline_stream(messages: usize) -> Cost {
-    let (child, input, mut output) = counterpart(&["lines", &messages.to_string(), &LINE.len().to_string()]);
+    let (child, input, mut output) =
+        counterpart(&["lines", &messages.to_string(), &LINE.len().to_string()]);
     let (mut seen, mut bytes) = (0, 0);
     let mut lines = Lines::new();
     let meter = Meter::start();
     while lines.read(&mut output, |line| {
         let line: Line<'_> = serde_json::from_slice(line).unwrap();
-        bytes += line.content.as_deref().map_or(0, str::len) + line.kind.len() + line.session_id.len();
+        bytes +=
+            line.content.as_deref().map_or(0, str::len) + line.kind.len() + line.session_id.len();
         seen += 1;
     }) > 0
     {}

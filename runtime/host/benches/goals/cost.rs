@@ -20,13 +20,19 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn start() -> Self {
-        Self { cpu: cpu(), begun: Instant::now() }
+        Self {
+            cpu: cpu(),
+            begun: Instant::now(),
+        }
     }
 
     /// The cost of each where so many were done.
     pub(crate) fn of_each(&self, count: usize) -> Cost {
         let (cpu, took) = (cpu() - self.cpu, self.begun.elapsed());
-        Cost { cpu_ns: cpu.as_nanos() as f64 / count as f64, per_second: count as f64 / took.as_secs_f64() }
+        Cost {
+            cpu_ns: cpu.as_nanos() as f64 / count as f64,
+            per_second: count as f64 / took.as_secs_f64(),
+        }
     }
 }
 
@@ -47,6 +53,9 @@ impl Latency {
     pub(crate) fn of(mut nanos: Vec<u64>) -> Self {
         nanos.sort_unstable();
         let at = |part: f64| nanos[((nanos.len() - 1) as f64 * part) as usize] as f64 / 1e3;
-        Self { p50: at(0.5), p99: at(0.99) }
+        Self {
+            p50: at(0.5),
+            p99: at(0.99),
+        }
     }
 }

@@ -49,9 +49,11 @@ fn lines(count: usize, bytes: usize) {
 }
 
 fn line_of(session: &str, bytes: usize) -> Vec<u8> {
-    let frame = format!("{{\"type\":\"output\",\"session_id\":\"{session}\",\"content\":\"\"}}\n").len();
+    let frame =
+        format!("{{\"type\":\"output\",\"session_id\":\"{session}\",\"content\":\"\"}}\n").len();
     let content = "c".repeat(bytes.saturating_sub(frame));
-    format!("{{\"type\":\"output\",\"session_id\":\"{session}\",\"content\":\"{content}\"}}\n").into_bytes()
+    format!("{{\"type\":\"output\",\"session_id\":\"{session}\",\"content\":\"{content}\"}}\n")
+        .into_bytes()
 }
 
 /// Reads what the host writes by a scan for known bytes; it is a counterpart for measuring, not an example.
@@ -99,7 +101,11 @@ struct Streamed {
 impl Streamed {
     fn line(&mut self, session: &str, bytes: usize) -> &[u8] {
         if self.session != session || self.bytes != bytes {
-            *self = Self { session: session.to_owned(), bytes, line: line_of(session, bytes) };
+            *self = Self {
+                session: session.to_owned(),
+                bytes,
+                line: line_of(session, bytes),
+            };
         }
         &self.line
     }
@@ -107,13 +113,18 @@ impl Streamed {
 
 fn answer(line: &[u8], answers: &mut Vec<u8>, streamed: &mut Streamed) {
     const INPUT: &[u8] = b"{\"type\":\"user.input\",\"session_id\":\"";
-    let Some(rest) = line.strip_prefix(INPUT) else { return };
+    let Some(rest) = line.strip_prefix(INPUT) else {
+        return;
+    };
     let session = &rest[..memchr::memchr(b'"', rest).unwrap()];
     if let Some(at) = memchr::memmem::find(rest, b"\"content\":\"stream ") {
         let order = &rest[at + 18..];
         let order = std::str::from_utf8(&order[..memchr::memchr(b'"', order).unwrap()]).unwrap();
         let (count, bytes) = order.split_once(' ').unwrap();
-        let line = streamed.line(std::str::from_utf8(session).unwrap(), bytes.parse().unwrap());
+        let line = streamed.line(
+            std::str::from_utf8(session).unwrap(),
+            bytes.parse().unwrap(),
+        );
         for _ in 0..count.parse().unwrap() {
             answers.extend_from_slice(line);
             if answers.len() >= READ {

@@ -28,7 +28,12 @@ impl Runtime {
             Self::Current => tokio::runtime::Builder::new_current_thread(),
             Self::Multi => tokio::runtime::Builder::new_multi_thread(),
         };
-        builder.worker_threads(2).enable_all().build().unwrap().block_on(work)
+        builder
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(work)
     }
 }
 
@@ -45,8 +50,12 @@ fn host(offer: Offer) -> Host {
 }
 
 fn host_with(offer: Offer, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Host {
-    let program = std::env::current_exe().unwrap().to_string_lossy().into_owned();
-    let mut agent = AgentConfig::external("a", Command::new(program).args(["counterpart", "adapter"]));
+    let program = std::env::current_exe()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
+    let mut agent =
+        AgentConfig::external("a", Command::new(program).args(["counterpart", "adapter"]));
     if let Offer::Nothing = offer {
         agent.extensions = Some(Vec::new());
     }
@@ -124,7 +133,9 @@ pub(crate) fn turns_logged(runtime: Runtime, in_flight: usize, turns: usize) -> 
     let (mut kept, mut dropped) = (0, 0);
     let mut reader = Reader::new(BufReader::new(File::open(path).unwrap()));
     while let Some(entry) = reader.next().unwrap() {
-        let Entry::Record(record) = entry else { panic!("{entry:?}") };
+        let Entry::Record(record) = entry else {
+            panic!("{entry:?}")
+        };
         match record.event {
             RecordEvent::Dropped { lines, .. } => dropped += lines,
             _ => kept += 1,

@@ -29,7 +29,10 @@ const TURNS: usize = 100_000;
 const MESSAGES: usize = 400_000;
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
     match args.first().map(String::as_str) {
         Some("counterpart") => return counterpart::run(&args[1..]),
         Some("instructions") => return host::work(&args[1], args[2].parse().unwrap()),
@@ -63,17 +66,24 @@ fn rounds<T>(measure: impl FnMut() -> T) -> Vec<T> {
 }
 
 fn goal(name: &'static str, unit: &'static str, must: f64, aim: f64) -> Goal {
-    Goal { name, unit, must, aim }
+    Goal {
+        name,
+        unit,
+        must,
+        aim,
+    }
 }
 
 fn turns() -> Vec<Row> {
     let measured = rounds(|| {
         let bounds = [64, 1000].map(|in_flight| baseline::inline_turns(in_flight, TURNS));
-        let one_thread = [64, 1000].map(|in_flight| host::turns(Runtime::Current, in_flight, TURNS));
+        let one_thread =
+            [64, 1000].map(|in_flight| host::turns(Runtime::Current, in_flight, TURNS));
         (bounds, one_thread, host::turns(Runtime::Multi, 64, TURNS))
     });
     type Round = ([Cost; 2], [Cost; 2], Cost);
-    let each = |pick: fn(&Round) -> (f64, f64)| -> Vec<(f64, f64)> { measured.iter().map(pick).collect() };
+    let each =
+        |pick: fn(&Round) -> (f64, f64)| -> Vec<(f64, f64)> { measured.iter().map(pick).collect() };
     vec![
         Row::ratio(
             goal("CPU a turn, 64 in flight, one thread", "ns", 2.0, 1.4),
@@ -95,9 +105,25 @@ fn turns() -> Vec<Row> {
 }
 
 fn stream() -> Vec<Row> {
-    let measured = rounds(|| (host::stream(Runtime::Current, MESSAGES), baseline::inline_stream(MESSAGES)));
-    let pairs = measured.iter().map(|(ours, bound)| (ours.cpu_ns, bound.cpu_ns)).collect();
-    vec![Row::ratio(goal("CPU a streamed output of 120 bytes, one thread", "ns", 1.25, 1.0), pairs)]
+    let measured = rounds(|| {
+        (
+            host::stream(Runtime::Current, MESSAGES),
+            baseline::inline_stream(MESSAGES),
+        )
+    });
+    let pairs = measured
+        .iter()
+        .map(|(ours, bound)| (ours.cpu_ns, bound.cpu_ns))
+        .collect();
+    vec![Row::ratio(
+        goal(
+            "CPU a streamed output of 120 bytes, one thread",
+            "ns",
+            1.25,
+            1.0,
+        ),
+        pairs,
+    )]
 }
 
 fn latency() -> Vec<Row> {
@@ -105,7 +131,15 @@ fn latency() -> Vec<Row> {
         let bound = baseline::ping_pong(10_000);
         (host::latency(Runtime::Current, 10_000).p50, bound.p50)
     });
-    vec![Row::ratio(goal("turn p50, 1 in flight, to blocking ping-pong", "µs", 1.3, 1.1), pairs)]
+    vec![Row::ratio(
+        goal(
+            "turn p50, 1 in flight, to blocking ping-pong",
+            "µs",
+            1.3,
+            1.1,
+        ),
+        pairs,
+    )]
 }
 
 fn opening() -> Vec<Row> {
@@ -113,8 +147,19 @@ fn opening() -> Vec<Row> {
         rounds(|| [Offer::Defaults, Offer::Nothing].map(|offer| host::opening(offer, 2_000) / 1e3));
     let of = |at: usize| measured.iter().map(|both| both[at]).collect();
     vec![
-        Row::value(goal("CPU of opening a session, all extensions offered", "µs", 30.0, 15.0), of(0)),
-        Row::value(goal("CPU of opening a session, the core alone", "µs", 5.0, 3.0), of(1)),
+        Row::value(
+            goal(
+                "CPU of opening a session, all extensions offered",
+                "µs",
+                30.0,
+                15.0,
+            ),
+            of(0),
+        ),
+        Row::value(
+            goal("CPU of opening a session, the core alone", "µs", 5.0, 3.0),
+            of(1),
+        ),
     ]
 }
 
@@ -124,11 +169,28 @@ fn wire_log() -> Vec<Row> {
         let without = host::turns(Runtime::Current, 64, TURNS);
         (without, host::turns_logged(Runtime::Current, 64, TURNS))
     });
-    let turns = measured.iter().map(|(without, (with, _))| (with.per_second, without.per_second)).collect();
-    let dropped = measured.iter().map(|(_, (_, dropped))| 100.0 * dropped).collect();
+    let turns = measured
+        .iter()
+        .map(|(without, (with, _))| (with.per_second, without.per_second))
+        .collect();
+    let dropped = measured
+        .iter()
+        .map(|(_, (_, dropped))| 100.0 * dropped)
+        .collect();
     vec![
-        Row::ratio(goal("turns a second, 64 in flight, wire log on, to off", "/s", 0.7, 0.8), turns),
-        Row::value(goal("lines that this wire log dropped", "%", 50.0, 0.0), dropped),
+        Row::ratio(
+            goal(
+                "turns a second, 64 in flight, wire log on, to off",
+                "/s",
+                0.7,
+                0.8,
+            ),
+            turns,
+        ),
+        Row::value(
+            goal("lines that this wire log dropped", "%", 50.0, 0.0),
+            dropped,
+        ),
     ]
 }
 
@@ -142,5 +204,8 @@ fn memory() -> Vec<Row> {
 
 fn flood() -> Vec<Row> {
     let p99 = rounds(|| host::latency_beside_flood().p99 / 1e3);
-    vec![Row::value(goal("small session's p99 beside lines of 1 MiB", "ms", 2.3, 2.0), p99)]
+    vec![Row::value(
+        goal("small session's p99 beside lines of 1 MiB", "ms", 2.3, 2.0),
+        p99,
+    )]
 }

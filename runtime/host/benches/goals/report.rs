@@ -28,7 +28,13 @@ impl Row {
         rounds.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
         let (ours, baseline) = rounds[rounds.len() / 2];
         let spread = (ratio(&rounds[0]), ratio(&rounds[rounds.len() - 1]));
-        Self { goal, ours, baseline: Some(baseline), value: ours / baseline, spread }
+        Self {
+            goal,
+            ours,
+            baseline: Some(baseline),
+            value: ours / baseline,
+            spread,
+        }
     }
 
     /// A goal for what was measured itself.
@@ -36,21 +42,40 @@ impl Row {
         rounds.sort_by(f64::total_cmp);
         let value = rounds[rounds.len() / 2];
         let spread = (rounds[0], rounds[rounds.len() - 1]);
-        Self { goal, ours: value, baseline: None, value, spread }
+        Self {
+            goal,
+            ours: value,
+            baseline: None,
+            value,
+            spread,
+        }
     }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Goal { name, unit, must, aim } = self.goal;
+        let Goal {
+            name,
+            unit,
+            must,
+            aim,
+        } = self.goal;
         // More is better where the aim is above what must be.
-        let meets = |goal: f64| if aim > must { self.value >= goal } else { self.value <= goal };
+        let meets = |goal: f64| {
+            if aim > must {
+                self.value >= goal
+            } else {
+                self.value <= goal
+            }
+        };
         let verdict = match (meets(aim), meets(must)) {
             (true, _) => "aim",
             (false, true) => "must",
             (false, false) => "SHORT",
         };
-        let baseline = self.baseline.map_or("-".to_owned(), |baseline| format!("{baseline:.0}"));
+        let baseline = self
+            .baseline
+            .map_or("-".to_owned(), |baseline| format!("{baseline:.0}"));
         let spread = format!("{:.2}-{:.2}", self.spread.0, self.spread.1);
         let ours = format!("{:.*} {unit}", usize::from(self.ours < 100.0), self.ours);
         write!(

@@ -138,7 +138,11 @@ impl AgentConfig {
     /// A host starts it as `trunkline adapter claude-code`. The built-in adapters are in that program, not in this
     /// crate: an embedder names it by [`HostBuilder::profile_command`](crate::HostBuilder::profile_command).
     pub fn built_in(id: impl Into<String>, profile: impl Into<String>) -> Self {
-        let agent = Self::new(id.into(), Profile::BuiltIn(profile.into()), Command::default());
+        let agent = Self::new(
+            id.into(),
+            Profile::BuiltIn(profile.into()),
+            Command::default(),
+        );
         Self { sdk: true, ..agent }
     }
 
@@ -181,7 +185,10 @@ impl AgentConfig {
 impl Command {
     /// This program without arguments, in the host's current directory.
     pub fn new(command: impl Into<String>) -> Self {
-        Self { command: command.into(), ..Self::default() }
+        Self {
+            command: command.into(),
+            ..Self::default()
+        }
     }
 
     /// With one argument more.
@@ -227,7 +234,11 @@ impl From<String> for Command {
 
 impl fmt::Debug for AgentConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = self.config.as_ref().and_then(Value::as_object).map(|object| object.keys());
+        let keys = self
+            .config
+            .as_ref()
+            .and_then(Value::as_object)
+            .map(|object| object.keys());
         f.debug_struct("AgentConfig")
             .field("id", &self.id)
             .field("profile", &self.profile)

@@ -9,14 +9,23 @@ use super::Config;
 use super::agent::AgentConfig;
 use super::error::{ConfigError, Problem};
 use super::form::As;
-use super::keys::{AgentKeys, AmurgLimits, AmurgSecurity, CommandKeys, FileKeys, RuntimeKeys, SharedKeys};
+use super::keys::{
+    AgentKeys, AmurgLimits, AmurgSecurity, CommandKeys, FileKeys, RuntimeKeys, SharedKeys,
+};
 use super::profile::Profile;
 use super::quantity::{parse_duration, shown};
 use super::read::{keys_of, nearest, place};
 
 /// Keys that take something away from an agent. A slip in one is an error here, too: it would run without.
-const RESTRICTING: [&str; 7] =
-    ["permission", "sandbox", "resources", "containment", "policy", "turn_timeout", "max_turn_output"];
+const RESTRICTING: [&str; 7] = [
+    "permission",
+    "sandbox",
+    "resources",
+    "containment",
+    "policy",
+    "turn_timeout",
+    "max_turn_output",
+];
 
 /// The modes in which an agent asks for nothing.
 const UNASKED: [&str; 3] = ["skip", "bypassPermissions", PUBLISHED];
@@ -34,7 +43,11 @@ pub(super) enum Dialect {
 impl Dialect {
     /// Amurg needs a `hub` in every file; this host has no use for one.
     pub(super) fn of(file: &Value) -> Self {
-        if file.get("hub").is_some_and(Value::is_object) { Self::Amurg } else { Self::Ours }
+        if file.get("hub").is_some_and(Value::is_object) {
+            Self::Amurg
+        } else {
+            Self::Ours
+        }
     }
 }
 
@@ -58,19 +71,30 @@ pub(super) fn without_unknown(file: &Value, notices: &mut Vec<String>) -> Value 
 }
 
 fn of_agent(agent: &mut Map<String, Value>, at: &str, notices: &mut Vec<String>) {
-    let mut known =
-        [keys_of::<AgentKeys>(), keys_of::<SharedKeys>(), Profile::keys().map(str::to_owned).to_vec()]
-            .concat();
-    match agent.get("profile").and_then(Value::as_str).and_then(Profile::of_name) {
+    let mut known = [
+        keys_of::<AgentKeys>(),
+        keys_of::<SharedKeys>(),
+        Profile::keys().map(str::to_owned).to_vec(),
+    ]
+    .concat();
+    match agent
+        .get("profile")
+        .and_then(Value::as_str)
+        .and_then(Profile::of_name)
+    {
         // Whether it is a plain program is decided later.
         None => known.extend(["command", "args"].map(str::to_owned)),
         Some(profile) => {
             let own = profile.key().unwrap_or_default();
             for key in Profile::keys().into_iter().filter(|key| *key != own) {
-                if agent.shift_remove(key).is_some_and(|value| !value.is_null()) {
+                if agent
+                    .shift_remove(key)
+                    .is_some_and(|value| !value.is_null())
+                {
                     let at = place(at, key);
-                    notices
-                        .push(format!("`{at}` has no effect: an agent of profile `{profile}` reads `{own}`"));
+                    notices.push(format!(
+                        "`{at}` has no effect: an agent of profile `{profile}` reads `{own}`"
+                    ));
                 }
             }
         }
@@ -88,7 +112,12 @@ fn of_agent(agent: &mut Map<String, Value>, at: &str, notices: &mut Vec<String>)
     }
 }
 
-fn drop_unknown(object: &mut Map<String, Value>, at: &str, known: &[String], notices: &mut Vec<String>) {
+fn drop_unknown(
+    object: &mut Map<String, Value>,
+    at: &str,
+    known: &[String],
+    notices: &mut Vec<String>,
+) {
     object.retain(|key, _| {
         if known.iter().any(|known| known == key) || nearest(key, &RESTRICTING).is_some() {
             return true;
@@ -109,8 +138,13 @@ pub(super) fn drop_refused(
     error: &ConfigError,
     notices: &mut Vec<String>,
 ) -> bool {
-    let Problem::UnknownKey { .. } = error.problem() else { return false };
-    let key = error.at().strip_prefix(at).and_then(|key| key.strip_prefix('.'));
+    let Problem::UnknownKey { .. } = error.problem() else {
+        return false;
+    };
+    let key = error
+        .at()
+        .strip_prefix(at)
+        .and_then(|key| key.strip_prefix('.'));
     let is_own = key.is_some_and(|key| own.shift_remove(key).is_some());
     if is_own {
         notices.push(unread(error.at()));
@@ -133,12 +167,13 @@ pub(super) fn set_defaults(config: &mut Config, agent: &mut AgentConfig, says_tu
 /// What differs for the agents of a file whatever it says.
 pub(super) fn differences(agents: &[AgentConfig]) -> impl Iterator<Item = String> {
     let any = |is: fn(&AgentConfig) -> bool| agents.iter().any(is);
-    let homeless =
-        any(|agent| agent.command.work_dir.as_os_str().is_empty() && agent.profile.name() != "generic-http");
-    let home = "an agent without `work_dir` runs in the current directory; with Amurg, in the home folder";
+    let homeless = any(|agent| {
+        agent.command.work_dir.as_os_str().is_empty() && agent.profile.name() != "generic-http"
+    });
+    let home =
+        "an agent without `work_dir` runs in the current directory; with Amurg, in the home folder";
     let short = any(|agent| !agent.inherit_env && agent.env_passthrough.is_empty());
-    let environment =
-        "agents get few variables; with Amurg, all of them: `env_passthrough` or `inherit_env` adds more";
+    let environment = "agents get few variables; with Amurg, all of them: `env_passthrough` or `inherit_env` adds more";
     [(homeless, home), (short, environment)]
         .into_iter()
         .filter(|(is, _)| *is)
@@ -163,7 +198,9 @@ impl Own<'_> {
             self.keys.retain(|_, value| !value.is_null());
         }
         self.transport();
-        let mode = security.and_then(|security| security.permission_mode.as_ref()).and_then(|As(mode)| *mode);
+        let mode = security
+            .and_then(|security| security.permission_mode.as_ref())
+            .and_then(|As(mode)| *mode);
         self.mode(mode, dialect);
         if dialect == Dialect::Amurg {
             self.amurgs_own();
@@ -221,7 +258,9 @@ impl Own<'_> {
             ("claude-code", mode) => mode,
             _ if set.is_none() => return,
             (profile, _) => {
-                self.notices.push(format!("`{at}` has no effect: profile `{profile}` has no mode `{mode}`"));
+                self.notices.push(format!(
+                    "`{at}` has no effect: profile `{profile}` has no mode `{mode}`"
+                ));
                 return;
             }
         };
@@ -230,7 +269,9 @@ impl Own<'_> {
         }
         let is_unasked = UNASKED.contains(&mode.as_str()) || word == "yolo";
         if is_unasked {
-            self.notices.push(format!("`{at}`: every tool of this agent runs without asking; use a sandbox"));
+            self.notices.push(format!(
+                "`{at}`: every tool of this agent runs without asking; use a sandbox"
+            ));
         }
         if is_unasked && matches!(self.profile, "gemini-cli" | "github-copilot" | "kilo-code") {
             self.keys.insert("dangerous".to_owned(), true.into());
@@ -281,12 +322,24 @@ impl Own<'_> {
         };
         let paths = denied.filter(|_| self.profile == "github-copilot");
         let lists = [
-            ("allowed_tools", &security.allowed_tools, allowed, TOOLS_ALLOWED),
-            ("disallowed_tools", &security.disallowed_tools, denied, TOOLS_DENIED),
+            (
+                "allowed_tools",
+                &security.allowed_tools,
+                allowed,
+                TOOLS_ALLOWED,
+            ),
+            (
+                "disallowed_tools",
+                &security.disallowed_tools,
+                denied,
+                TOOLS_DENIED,
+            ),
             ("denied_paths", &security.denied_paths, paths, PATHS),
         ];
         for (name, list, key, why) in lists {
-            let Some(As(list)) = list.as_ref().filter(|As(list)| !list.is_empty()) else { continue };
+            let Some(As(list)) = list.as_ref().filter(|As(list)| !list.is_empty()) else {
+                continue;
+            };
             let Some(key) = key else {
                 self.notices.push(no_effect(&self.at_security, name, why));
                 continue;
@@ -295,8 +348,12 @@ impl Own<'_> {
                 Some(Value::Array(said)) if Some(key) != allowed => said.clone(),
                 _ => Vec::new(),
             };
-            let more = list.iter().map(|tool| Value::from(tool.as_str())).filter(|tool| !said.contains(tool));
-            self.keys.insert(key.to_owned(), said.iter().cloned().chain(more).collect());
+            let more = list
+                .iter()
+                .map(|tool| Value::from(tool.as_str()))
+                .filter(|tool| !said.contains(tool));
+            self.keys
+                .insert(key.to_owned(), said.iter().cloned().chain(more).collect());
         }
     }
 
@@ -304,37 +361,62 @@ impl Own<'_> {
     fn wait(&mut self, key: &str) {
         let wait = match self.keys.get(key) {
             Some(Value::String(text)) => parse_duration(text).ok(),
-            Some(Value::Number(seconds)) if seconds.as_f64() == Some(0.0) => Some(std::time::Duration::ZERO),
+            Some(Value::Number(seconds)) if seconds.as_f64() == Some(0.0) => {
+                Some(std::time::Duration::ZERO)
+            }
             _ => None,
         };
         match wait {
             Some(wait) if wait.is_zero() => drop(self.keys.shift_remove(key)),
-            Some(wait) => {
-                drop(self.keys.insert(key.to_owned(), humantime::format_duration(wait).to_string().into()))
-            }
+            Some(wait) => drop(self.keys.insert(
+                key.to_owned(),
+                humantime::format_duration(wait).to_string().into(),
+            )),
             None => {}
         }
     }
 
     /// The text at a key; an empty one where there is none.
     fn text(&self, key: &str) -> &str {
-        self.keys.get(key).and_then(Value::as_str).unwrap_or_default()
+        self.keys
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 }
 
 /// Notes the lists of `security` that an external adapter does not read.
 pub(super) fn note_lists(security: &AmurgSecurity, at: &str, notices: &mut Vec<String>) {
-    let mode = security.permission_mode.as_ref().is_some_and(|As(mode)| mode.is_some());
+    let mode = security
+        .permission_mode
+        .as_ref()
+        .is_some_and(|As(mode)| mode.is_some());
     let is_filled = |list: &Option<As<super::form::List<super::form::Text>>>| {
         list.as_ref().is_some_and(|As(list)| !list.is_empty())
     };
     let all = [
         ("denied_paths", is_filled(&security.denied_paths), PATHS),
-        ("allowed_tools", is_filled(&security.allowed_tools), TOOLS_ALLOWED),
-        ("disallowed_tools", is_filled(&security.disallowed_tools), TOOLS_DENIED),
-        ("permission_mode", mode, "the adapter decides what it asks for"),
+        (
+            "allowed_tools",
+            is_filled(&security.allowed_tools),
+            TOOLS_ALLOWED,
+        ),
+        (
+            "disallowed_tools",
+            is_filled(&security.disallowed_tools),
+            TOOLS_DENIED,
+        ),
+        (
+            "permission_mode",
+            mode,
+            "the adapter decides what it asks for",
+        ),
     ];
-    notices.extend(all.iter().filter(|(_, is, _)| *is).map(|(name, _, why)| no_effect(at, name, why)));
+    notices.extend(
+        all.iter()
+            .filter(|(_, is, _)| *is)
+            .map(|(name, _, why)| no_effect(at, name, why)),
+    );
 }
 
 const TOOLS_ALLOWED: &str = "what is approved without asking is `permission.allow`";

@@ -31,7 +31,10 @@ impl Confinement {
         folder: &Path,
     ) -> Result<(), ConfigError> {
         let has = |keys: &ResourceKeys| (keys.memory.is_some(), keys.processes.is_some());
-        let (memory, processes) = resources.as_ref().map(|As(keys)| has(keys)).unwrap_or_default();
+        let (memory, processes) = resources
+            .as_ref()
+            .map(|As(keys)| has(keys))
+            .unwrap_or_default();
         if let Some(As(mut keys)) = resources {
             keys.set(&mut self.resources);
         }
@@ -63,7 +66,11 @@ impl Confinement {
     /// Brings the domains that an agent may reach and the network of its sandbox together: one that says nothing
     /// takes what the other says, and the domains must be within the network. Without a sandbox nothing would hold an
     /// agent to them. `at` is the place of the domains.
-    pub(super) fn agree(&mut self, domains: &mut Option<Vec<String>>, at: &str) -> Result<(), ConfigError> {
+    pub(super) fn agree(
+        &mut self,
+        domains: &mut Option<Vec<String>>,
+        at: &str,
+    ) -> Result<(), ConfigError> {
         let Some(sandbox) = &mut self.sandbox else {
             return match domains {
                 None => Ok(()),
@@ -91,7 +98,9 @@ impl Confinement {
             }
             return Ok(());
         }
-        let beyond = asked.iter().position(|domain| !network_holds(&sandbox.network, domain));
+        let beyond = asked
+            .iter()
+            .position(|domain| !network_holds(&sandbox.network, domain));
         match beyond {
             None => Ok(()),
             Some(index) => Err(ConfigError::invalid(
@@ -128,16 +137,26 @@ fn sandbox_of(keys: SandboxKeys, at: &str, folder: &Path) -> Result<Sandbox, Con
     let name = keys.backend.ok_or_else(|| missing(at, "backend"))?.0;
     let backend = if name == "bubblewrap" {
         if keys.image.is_some() {
-            return refused("image", "bubblewrap shows the host's own files and has no image; leave it out");
+            return refused(
+                "image",
+                "bubblewrap shows the host's own files and has no image; leave it out",
+            );
         }
         if keys.options.is_some() {
-            return refused("options", "they are those of podman or docker; leave them out");
+            return refused(
+                "options",
+                "they are those of podman or docker; leave them out",
+            );
         }
         Backend::Bubblewrap
     } else {
         let image = keys.image.ok_or_else(|| missing(at, "image"))?.0;
         let options = keys.options.map(|As(options)| options).unwrap_or_default();
-        if name == "podman" { Backend::Podman { image, options } } else { Backend::Docker { image, options } }
+        if name == "podman" {
+            Backend::Podman { image, options }
+        } else {
+            Backend::Docker { image, options }
+        }
     };
     let mut sandbox = Sandbox::new(backend);
     sandbox.read_only = paths_from(folder, keys.read_only).unwrap_or_default();
@@ -160,8 +179,12 @@ mod tests {
         let text = format!(
             r#"{{"runtime":{{{runtime}}},"agents":[{{"id":"a","external":{{"command":"x"}}{members}}}]}}"#
         );
-        let error =
-            |error: ConfigError| error.to_string().trim_start_matches("read the configuration: ").to_owned();
+        let error = |error: ConfigError| {
+            error
+                .to_string()
+                .trim_start_matches("read the configuration: ")
+                .to_owned()
+        };
         Config::parse(text.as_bytes(), Path::new("/conf"))
             .map_err(error)
             .map(|mut config| config.agents.remove(0))
@@ -193,23 +216,45 @@ mod tests {
                            "network": {"allow": ["x.org", "*.y.org"]}, "user": "7:8", "memory": "1KiB", "pids": 9}"#,
         );
         assert_eq!(read.containment, Containment::Reaper);
-        assert_eq!(read.resources, Limits { processes: Some(9), open_files: Some(100), memory: Some(1024) });
+        assert_eq!(
+            read.resources,
+            Limits {
+                processes: Some(9),
+                open_files: Some(100),
+                memory: Some(1024)
+            }
+        );
         let sandbox = read.sandbox.unwrap();
         assert_eq!(
             sandbox.backend,
-            Backend::Podman { image: "i".into(), options: vec!["--root".into(), "/r".into()] }
+            Backend::Podman {
+                image: "i".into(),
+                options: vec!["--root".into(), "/r".into()]
+            }
         );
         assert_eq!(sandbox.read_only, [Path::new("/a"), Path::new("/conf/b")]);
         assert_eq!(sandbox.writable, [Path::new("/w")]);
-        assert_eq!(sandbox.network, Network::Allow(vec!["x.org".into(), "*.y.org".into()]));
+        assert_eq!(
+            sandbox.network,
+            Network::Allow(vec!["x.org".into(), "*.y.org".into()])
+        );
         assert_eq!(sandbox.user, Some((7, 8)));
         assert_eq!(
-            agent(r#""sandbox": {"backend": "bubblewrap", "user": "5"}"#).sandbox.unwrap().user,
+            agent(r#""sandbox": {"backend": "bubblewrap", "user": "5"}"#)
+                .sandbox
+                .unwrap()
+                .user,
             Some((5, 5))
         );
         for none in ["0", "\"none\""] {
-            let read = agent(&format!(r#""resources": {{"processes": {none}, "memory": {none}}}"#));
-            assert_eq!((read.resources.processes, read.resources.memory), (None, None), "{none}");
+            let read = agent(&format!(
+                r#""resources": {{"processes": {none}, "memory": {none}}}"#
+            ));
+            assert_eq!(
+                (read.resources.processes, read.resources.memory),
+                (None, None),
+                "{none}"
+            );
         }
     }
 
@@ -224,7 +269,10 @@ mod tests {
         let runtime = runtime.replace(r#", "processes": 6"#, "");
         let shared = read(&runtime, "").unwrap();
         assert_eq!(shared.containment, Containment::Group);
-        assert_eq!((shared.resources.memory, shared.resources.processes), (Some(5), Some(7)));
+        assert_eq!(
+            (shared.resources.memory, shared.resources.processes),
+            (Some(5), Some(7))
+        );
         assert_eq!(shared.sandbox.unwrap().network, Network::All);
         let own = read(
             &runtime,
@@ -232,11 +280,25 @@ mod tests {
         )
         .unwrap();
         assert_eq!(own.containment, Containment::Auto);
-        assert_eq!((own.resources.memory, own.resources.processes), (Some(5), Some(8)));
+        assert_eq!(
+            (own.resources.memory, own.resources.processes),
+            (Some(5), Some(8))
+        );
         let sandbox = own.sandbox.unwrap();
-        assert_eq!((sandbox.network, sandbox.read_only.len()), (Network::None, 0));
-        assert_eq!(read(&runtime, r#", "sandbox": "none""#).unwrap().sandbox, None);
-        assert!(read(&runtime, r#", "sandbox": null"#).unwrap().sandbox.is_some());
+        assert_eq!(
+            (sandbox.network, sandbox.read_only.len()),
+            (Network::None, 0)
+        );
+        assert_eq!(
+            read(&runtime, r#", "sandbox": "none""#).unwrap().sandbox,
+            None
+        );
+        assert!(
+            read(&runtime, r#", "sandbox": null"#)
+                .unwrap()
+                .sandbox
+                .is_some()
+        );
     }
 
     #[test]
@@ -244,35 +306,64 @@ mod tests {
         let refused = |runtime: &str, own: &str| read(runtime, own).unwrap_err().to_string();
         for domains in [r#"["a.org"]"#, "[]"] {
             let said = refused("", &format!(r#", "allowed_domains": {domains}"#));
-            assert!(said.contains("allowed_domains: without a `sandbox` nothing holds"), "{said}");
+            assert!(
+                said.contains("allowed_domains: without a `sandbox` nothing holds"),
+                "{said}"
+            );
         }
         let runtime = r#""sandbox": {"backend": "bubblewrap"}"#;
         assert!(read(runtime, r#", "allowed_domains": ["a.org"]"#).is_ok());
         assert!(
-            refused(runtime, r#", "sandbox": "none", "allowed_domains": ["a.org"]"#)
-                .contains("nothing holds")
+            refused(
+                runtime,
+                r#", "sandbox": "none", "allowed_domains": ["a.org"]"#
+            )
+            .contains("nothing holds")
         );
     }
 
     #[test]
     fn domains_and_network_agree() {
         let domains = |network: &str, domains: &str| {
-            let read = agent(&format!(r#""sandbox": {{"backend": "bubblewrap"{network}}}{domains}"#));
+            let read = agent(&format!(
+                r#""sandbox": {{"backend": "bubblewrap"{network}}}{domains}"#
+            ));
             (read.sandbox.unwrap().network, read.allowed_domains)
         };
-        let listed = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let listed = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
         let ab = listed(&["a.org", "b.org"]);
         assert_eq!(domains("", ""), (Network::None, Some(vec![])));
         assert_eq!(domains(r#", "network": "all""#, ""), (Network::All, None));
         let network = r#", "network": {"allow": ["a.org", "b.org"]}"#;
-        assert_eq!(domains(network, ""), (Network::Allow(ab.clone()), Some(ab.clone())));
+        assert_eq!(
+            domains(network, ""),
+            (Network::Allow(ab.clone()), Some(ab.clone()))
+        );
         let said = r#", "allowed_domains": ["a.org", "b.org"]"#;
-        assert_eq!(domains("", said), (Network::Allow(ab.clone()), Some(ab.clone())));
-        assert_eq!(domains(r#", "network": "all""#, said), (Network::All, Some(ab)));
-        assert_eq!(domains("", r#", "allowed_domains": []"#), (Network::None, Some(vec![])));
+        assert_eq!(
+            domains("", said),
+            (Network::Allow(ab.clone()), Some(ab.clone()))
+        );
+        assert_eq!(
+            domains(r#", "network": "all""#, said),
+            (Network::All, Some(ab))
+        );
+        assert_eq!(
+            domains("", r#", "allowed_domains": []"#),
+            (Network::None, Some(vec![]))
+        );
         let wide = r#", "network": {"allow": ["*.Example.org"]}"#;
         assert_eq!(
-            domains(wide, r#", "allowed_domains": ["api.example.org", "*.b.example.org"]"#).1,
+            domains(
+                wide,
+                r#", "allowed_domains": ["api.example.org", "*.b.example.org"]"#
+            )
+            .1,
             Some(listed(&["api.example.org", "*.b.example.org"]))
         );
         for (network, beyond) in [
@@ -291,17 +382,24 @@ mod tests {
 
     #[test]
     fn a_network_is_names_addresses_and_ranges() {
-        let entries = r#"["10.0.0.0/8", "10.0.0.0/8:5432", "[fd00::/8]:80", "192.0.2.7", "localhost:3000"]"#;
+        let entries =
+            r#"["10.0.0.0/8", "10.0.0.0/8:5432", "[fd00::/8]:80", "192.0.2.7", "localhost:3000"]"#;
         let read = agent(&format!(
             r#""sandbox": {{"backend": "bubblewrap", "network": {{"allow": {entries}}}}}, "allowed_domains": ["10.1.0.0/16"]"#
         ));
-        let Network::Allow(allowed) = read.sandbox.unwrap().network else { panic!() };
+        let Network::Allow(allowed) = read.sandbox.unwrap().network else {
+            panic!()
+        };
         assert_eq!((allowed.len(), allowed[0].as_str()), (5, "10.0.0.0/8"));
-        let read = agent(&format!(r#""sandbox": {{"backend": "bubblewrap"}}, "allowed_domains": {entries}"#));
+        let read = agent(&format!(
+            r#""sandbox": {{"backend": "bubblewrap"}}, "allowed_domains": {entries}"#
+        ));
         assert_eq!(read.sandbox.unwrap().network, Network::Allow(allowed));
         assert!(
-            refused(r#""sandbox": {"backend": "bubblewrap", "network": {"allow": ["10.0.0.0/33"]}}"#)
-                .starts_with("sandbox.network.allow[0]: ")
+            refused(
+                r#""sandbox": {"backend": "bubblewrap", "network": {"allow": ["10.0.0.0/33"]}}"#
+            )
+            .starts_with("sandbox.network.allow[0]: ")
         );
     }
 
@@ -320,7 +418,10 @@ mod tests {
                 r#""containment": "jail""#,
                 r#"containment: `jail` is not "auto" or "namespace" or "reaper" or "group""#,
             ),
-            (r#""contaiment": "auto""#, "contaiment: unknown key; did you mean `containment`?"),
+            (
+                r#""contaiment": "auto""#,
+                "contaiment: unknown key; did you mean `containment`?",
+            ),
             (
                 r#""resources": {"procesess": 1}"#,
                 "resources.procesess: unknown key; did you mean `processes`?",
@@ -329,13 +430,19 @@ mod tests {
                 r#""resources": {"memory": "1M"}"#,
                 "resources.memory: `1M` is not a size; write bytes as a number, or one such as `64KiB` or `16MiB`",
             ),
-            (r#""sandbox": "bubblewrap""#, r#"sandbox: expected an object or "none", found a string"#),
+            (
+                r#""sandbox": "bubblewrap""#,
+                r#"sandbox: expected an object or "none", found a string"#,
+            ),
             (r#""sandbox": {}"#, "sandbox.backend: it is missing"),
             (
                 r#""sandbox": {"backend": "bwrap"}"#,
                 r#"sandbox.backend: `bwrap` is not "bubblewrap" or "podman" or "docker""#,
             ),
-            (r#""sandbox": {"backend": "docker"}"#, "sandbox.image: it is missing"),
+            (
+                r#""sandbox": {"backend": "docker"}"#,
+                "sandbox.image: it is missing",
+            ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "image": "i"}"#,
                 "sandbox.image: bubblewrap shows the host's own files and has no image; leave it out",

@@ -30,7 +30,11 @@ pub struct Document {
 impl Document {
     /// A configuration made by the program; relative paths in it are meant from `folder`.
     pub fn new(value: Value, folder: impl Into<PathBuf>) -> Self {
-        Self { value, source: Source::Given, folder: folder.into() }
+        Self {
+            value,
+            source: Source::Given,
+            folder: folder.into(),
+        }
     }
 
     /// Finds and reads the file as [`Config::discover`] does; `None` where there is none.
@@ -43,7 +47,9 @@ impl Document {
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Option<Self>, ConfigError> {
         for source in candidates(explicit, variable) {
-            let Some(path) = source.path().map(Path::to_owned) else { continue };
+            let Some(path) = source.path().map(Path::to_owned) else {
+                continue;
+            };
             if !source.must_exist()
                 && let Ok(found) = path.metadata()
             {
@@ -73,10 +79,15 @@ impl Document {
         if bytes.len() as u64 > MAX_FILE {
             return Err(fail(Problem::TooLarge { limit: MAX_FILE }));
         }
-        let absolute = std::path::absolute(path).map_err(|error| fail(Problem::Unreadable(error)))?;
+        let absolute =
+            std::path::absolute(path).map_err(|error| fail(Problem::Unreadable(error)))?;
         let folder = absolute.parent().unwrap_or(&absolute).to_owned();
         let value = json::read(&bytes).map_err(|error| error.in_file(path))?;
-        Ok(Self { value, source, folder })
+        Ok(Self {
+            value,
+            source,
+            folder,
+        })
     }
 
     /// Reads it; `check` is as for [`Config::parse_checked`].
@@ -90,14 +101,20 @@ impl Document {
             Some(path) => error.in_file(path),
             None => error,
         })?;
-        Ok(Config { source: self.source.clone(), ..config })
+        Ok(Config {
+            source: self.source.clone(),
+            ..config
+        })
     }
 }
 
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (source, folder) = (&self.source, &self.folder);
-        f.debug_struct("Document").field("source", source).field("folder", folder).finish_non_exhaustive()
+        f.debug_struct("Document")
+            .field("source", source)
+            .field("folder", folder)
+            .finish_non_exhaustive()
     }
 }
 

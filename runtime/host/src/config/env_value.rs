@@ -83,7 +83,11 @@ impl EnvValue {
     /// # Errors
     ///
     /// When the place has no value that a variable could have.
-    pub fn read(&self, name: &str, host: impl Fn(&OsStr) -> Option<OsString>) -> Result<OsString, EnvError> {
+    pub fn read(
+        &self,
+        name: &str,
+        host: impl Fn(&OsStr) -> Option<OsString>,
+    ) -> Result<OsString, EnvError> {
         let read = match self {
             Self::Text(text) => Ok(text.into()),
             Self::FromEnv(variable) => host(variable.as_ref()).ok_or(EnvProblem::NotSet),
@@ -93,7 +97,11 @@ impl EnvValue {
             true => Err(EnvProblem::Nul),
             false => Ok(value),
         });
-        value.map_err(|problem| EnvError { name: name.to_owned(), place: self.clone(), problem })
+        value.map_err(|problem| EnvError {
+            name: name.to_owned(),
+            place: self.clone(),
+            problem,
+        })
     }
 
     /// Where the value comes from, for people.
@@ -110,7 +118,9 @@ fn read_file(path: &Path) -> Result<OsString, EnvProblem> {
     let mut bytes = regular::read(path, MAX_ENV_FILE).map_err(|unread| match unread {
         Unread::Failed(error) => EnvProblem::Unreadable(error),
         Unread::NotRegular => EnvProblem::NotRegular,
-        Unread::TooLarge => EnvProblem::TooLarge { limit: MAX_ENV_FILE },
+        Unread::TooLarge => EnvProblem::TooLarge {
+            limit: MAX_ENV_FILE,
+        },
     })?;
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
@@ -160,7 +170,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("value");
         fs::write(&path, contents).unwrap();
-        EnvValue::FromFile(path).read("KEY", nothing).map_err(|error| error.problem().to_string())
+        EnvValue::FromFile(path)
+            .read("KEY", nothing)
+            .map_err(|error| error.problem().to_string())
     }
 
     #[test]
@@ -183,7 +195,10 @@ mod tests {
     fn a_file_is_bounded_and_holds_no_nul() {
         let most = usize::try_from(MAX_ENV_FILE).unwrap();
         assert_eq!(file(&vec![b'x'; most]).unwrap().len(), most);
-        assert_eq!(file(&vec![b'x'; most + 1]), Err("it has more than 65536 bytes".to_owned()));
+        assert_eq!(
+            file(&vec![b'x'; most + 1]),
+            Err("it has more than 65536 bytes".to_owned())
+        );
         assert_eq!(file(b"a\0b"), Err("it has a NUL byte".to_owned()));
     }
 
@@ -194,23 +209,35 @@ mod tests {
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, mode, 0).unwrap();
         for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
-            let error = EnvValue::FromFile(path.to_owned()).read("KEY", nothing).unwrap_err();
+            let error = EnvValue::FromFile(path.to_owned())
+                .read("KEY", nothing)
+                .unwrap_err();
             assert!(matches!(error.problem(), EnvProblem::NotRegular), "{error}");
         }
     }
 
     #[test]
     fn an_error_names_variable_and_place_and_no_value() {
-        let error = EnvValue::FromFile("/nowhere/key".into()).read("API_KEY", nothing).unwrap_err();
+        let error = EnvValue::FromFile("/nowhere/key".into())
+            .read("API_KEY", nothing)
+            .unwrap_err();
         let shown = error.to_string();
         assert!(
             shown.starts_with("set the variable API_KEY from the file /nowhere/key: No such file"),
             "{shown}"
         );
-        let error = EnvValue::FromEnv("OTHER".into()).read("API_KEY", nothing).unwrap_err();
-        assert!(error.to_string().starts_with("set the variable API_KEY from the host's variable OTHER: "));
+        let error = EnvValue::FromEnv("OTHER".into())
+            .read("API_KEY", nothing)
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("set the variable API_KEY from the host's variable OTHER: ")
+        );
         let nul = |_: &OsStr| Some("hush\0hush".into());
-        let error = EnvValue::FromEnv("OTHER".into()).read("API_KEY", nul).unwrap_err();
+        let error = EnvValue::FromEnv("OTHER".into())
+            .read("API_KEY", nul)
+            .unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hush"));
         assert!(!format!("{:?}", EnvValue::from("hush")).contains("hush"));
     }

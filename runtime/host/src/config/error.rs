@@ -63,7 +63,12 @@ pub enum Problem {
 
 impl ConfigError {
     pub(super) fn new(at: impl Into<String>, problem: Problem) -> Self {
-        Self { what: "configuration", file: None, at: at.into(), problem }
+        Self {
+            what: "configuration",
+            file: None,
+            at: at.into(),
+            problem,
+        }
     }
 
     pub(super) fn invalid(at: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -71,7 +76,13 @@ impl ConfigError {
     }
 
     pub(super) fn wrong_type(at: impl Into<String>, expected: &str, found: &'static str) -> Self {
-        Self::new(at, Problem::WrongType { expected: expected.to_owned(), found })
+        Self::new(
+            at,
+            Problem::WrongType {
+                expected: expected.to_owned(),
+                found,
+            },
+        )
     }
 
     pub(super) fn in_file(mut self, file: &Path) -> Self {
@@ -80,7 +91,10 @@ impl ConfigError {
     }
 
     pub(super) fn in_policy(self, file: &Path) -> Self {
-        Self { what: "policy", ..self.in_file(file) }
+        Self {
+            what: "policy",
+            ..self.in_file(file)
+        }
     }
 
     /// The file, unless the configuration came from a text.

@@ -232,11 +232,27 @@ texts! {
 }
 
 /// The names of the extensions ([ext.5]).
-const EXTENSIONS: &[&str] =
-    &["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
+const EXTENSIONS: &[&str] = &[
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "flow",
+    "control",
+    "large",
+];
 
 /// How an Amurg file says that tools are permitted.
-const AMURG_MODES: [&str; 6] = ["skip", "strict", "auto", "acceptEdits", "bypassPermissions", "plan"];
+const AMURG_MODES: [&str; 6] = [
+    "skip",
+    "strict",
+    "auto",
+    "acceptEdits",
+    "bypassPermissions",
+    "plan",
+];
 
 /// The longest id of an agent, in bytes.
 const MAX_ID: usize = 256;
@@ -247,15 +263,25 @@ fn is_variable(name: &str) -> bool {
 
 /// Checks an entry as the sandbox will, so that a start does not fail by it.
 pub(super) fn readable(entry: &str) -> Result<(), String> {
-    AllowList::parse([entry]).map(drop).map_err(|error| format!("failed to {error}"))
+    AllowList::parse([entry])
+        .map(drop)
+        .map_err(|error| format!("failed to {error}"))
 }
 
 fn filled(text: String) -> Result<String, String> {
-    if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text) }
+    if text.trim().is_empty() {
+        Err("it is empty".to_owned())
+    } else {
+        Ok(text)
+    }
 }
 
 fn without_nul(text: &str) -> Result<String, String> {
-    if text.contains('\0') { Err("it has a NUL character".to_owned()) } else { Ok(text.to_owned()) }
+    if text.contains('\0') {
+        Err("it has a NUL character".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 fn wait(value: &Value) -> Option<Result<Duration, String>> {
@@ -274,8 +300,12 @@ fn size<T: TryFrom<u64>>(value: &Value, least: u64) -> Option<Result<T, String>>
 }
 
 fn count<T: TryFrom<u64>>(value: &Value, least: u64) -> Option<Result<T, String>> {
-    let Value::Number(number) = value else { return None };
-    let whole = number.as_u64().ok_or_else(|| format!("{number} is not a whole number of at least {least}"));
+    let Value::Number(number) = value else {
+        return None;
+    };
+    let whole = number
+        .as_u64()
+        .ok_or_else(|| format!("{number} is not a whole number of at least {least}"));
     Some(whole.and_then(|number| at_least(number, least)))
 }
 
@@ -303,7 +333,10 @@ impl<F: Form> Form for List<F> {
     type Is = Vec<F::Is>;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error> {
-        Ok(Vec::deserialize(deserializer)?.into_iter().map(|As::<F>(item)| item).collect())
+        Ok(Vec::deserialize(deserializer)?
+            .into_iter()
+            .map(|As::<F>(item)| item)
+            .collect())
     }
 
     #[cfg(test)]
@@ -314,8 +347,15 @@ impl<T: super::schema::Described> Form for Part<T> {
     type Is = T;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        let shape = Shape { expected: "an object", text: false, list: false, of: PhantomData };
-        deserializer.deserialize_any(shape)?.map_err(D::Error::custom)
+        let shape = Shape {
+            expected: "an object",
+            text: false,
+            list: false,
+            of: PhantomData,
+        };
+        deserializer
+            .deserialize_any(shape)?
+            .map_err(D::Error::custom)
     }
 
     #[cfg(test)]
@@ -389,8 +429,14 @@ impl Form for Variables {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error> {
         let read = BTreeMap::<String, As<ValueOrPlace>>::deserialize(deserializer)?;
         match read.keys().find(|name| !is_variable(name)) {
-            Some(name) => Err(D::Error::custom(format!("`{}` is not the name of a variable", shown(name)))),
-            None => Ok(read.into_iter().map(|(name, As(value))| (name, value)).collect()),
+            Some(name) => Err(D::Error::custom(format!(
+                "`{}` is not the name of a variable",
+                shown(name)
+            ))),
+            None => Ok(read
+                .into_iter()
+                .map(|(name, As(value))| (name, value))
+                .collect()),
         }
     }
 

@@ -14,7 +14,9 @@ use super::error::{ConfigError, Problem};
 /// When it is not JSON, or a key stands twice in one object.
 pub(super) fn read(text: &[u8]) -> Result<Value, ConfigError> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-    serde_json::from_slice(text).map(|Once(value)| value).map_err(|error| syntax_error(&error))
+    serde_json::from_slice(text)
+        .map(|Once(value)| value)
+        .map_err(|error| syntax_error(&error))
 }
 
 fn syntax_error(error: &serde_json::Error) -> ConfigError {
@@ -22,7 +24,14 @@ fn syntax_error(error: &serde_json::Error) -> ConfigError {
     let text = error.to_string();
     let place = format!(" at line {line} column {column}");
     let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
-    ConfigError::new("", Problem::Syntax { line, column, message })
+    ConfigError::new(
+        "",
+        Problem::Syntax {
+            line,
+            column,
+            message,
+        },
+    )
 }
 
 struct Once(Value);
@@ -69,7 +78,9 @@ impl<'de> Visitor<'de> for Values {
         while let Some(key) = members.next_key::<String>()? {
             if object.contains_key(&key) {
                 let key = super::quantity::shown(&key);
-                return Err(A::Error::custom(format!("the key `{key}` stands there twice; keep one")));
+                return Err(A::Error::custom(format!(
+                    "the key `{key}` stands there twice; keep one"
+                )));
             }
             let Once(value) = members.next_value()?;
             object.insert(key, value);

@@ -7,11 +7,11 @@ use super::Config;
 use super::StopSteps;
 use super::agent::{AgentConfig, Command};
 use super::form::{
-    Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord,
-    ContentWord, Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location,
-    LoopWord, Memory, Options, OverNetwork, Part, Positive, Processes, Reach, Reachable, RequiredWord,
-    SandboxOrNone, Sessions, SomeMemory, Standby, SyncWord, Text, UnenforcedWord, UnmatchedWord, User,
-    Variable, Variables, Wait, WaitLimit,
+    Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone,
+    ContainmentWord, ContentWord, Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag,
+    Id, Line, List, Location, LoopWord, Memory, Options, OverNetwork, Part, Positive, Processes,
+    Reach, Reachable, RequiredWord, SandboxOrNone, Sessions, SomeMemory, Standby, SyncWord, Text,
+    UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
 };
 use super::limits::Restart;
 use super::read::place;

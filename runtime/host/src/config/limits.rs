@@ -108,7 +108,11 @@ impl JournalSync {
 
 impl Default for JournalLimits {
     fn default() -> Self {
-        Self { max_age: Some(defaults::JOURNAL_MAX_AGE), max_bytes: None, max_sessions: None }
+        Self {
+            max_age: Some(defaults::JOURNAL_MAX_AGE),
+            max_bytes: None,
+            max_sessions: None,
+        }
     }
 }
 

@@ -65,11 +65,18 @@ impl fmt::Display for Source {
 /// The places to look, in order: the file that the caller named; else the one that [`FILE_VARIABLE`] names; else
 /// `./trunkline.json`, then `trunkline/trunkline.json` in `XDG_CONFIG_HOME` or `~/.config`; at last the built-in
 /// one. `variable` reads the environment; an empty variable counts as unset.
-pub fn candidates(explicit: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Vec<Source> {
+pub fn candidates(
+    explicit: Option<&Path>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Vec<Source> {
     if let Some(path) = explicit {
         return vec![Source::Explicit(path.to_owned())];
     }
-    let variable = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| {
+        variable(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     if let Some(path) = variable(FILE_VARIABLE) {
         return vec![Source::Environment(path)];
     }
@@ -83,7 +90,11 @@ pub fn candidates(explicit: Option<&Path>, variable: impl Fn(&str) -> Option<OsS
 /// The default folder for what outlives a process: `trunkline` in `XDG_STATE_HOME` or
 /// `~/.local/state`. `None` where the user has no home. `variable` reads the environment.
 pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let variable = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| {
+        variable(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     user_folder("XDG_STATE_HOME", ".local/state", &variable)
 }
 
@@ -91,15 +102,27 @@ pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
 /// files, else that for any.
 pub fn spool_dir() -> PathBuf {
     let var_tmp = PathBuf::from("/var/tmp");
-    if var_tmp.is_dir() { var_tmp } else { std::env::temp_dir() }
+    if var_tmp.is_dir() {
+        var_tmp
+    } else {
+        std::env::temp_dir()
+    }
 }
 
 /// Our folder in one of the user's directories: the one that `name` names, or `below` the home.
-fn user_folder(name: &str, below: &str, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+fn user_folder(
+    name: &str,
+    below: &str,
+    variable: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Option<PathBuf> {
     // The specification of these folders tells to ignore a relative one.
     variable(name)
         .filter(|folder| folder.is_absolute())
-        .or_else(|| variable("HOME").filter(|home| home.is_absolute()).map(|home| home.join(below)))
+        .or_else(|| {
+            variable("HOME")
+                .filter(|home| home.is_absolute())
+                .map(|home| home.join(below))
+        })
         .map(|folder| folder.join(USER_FOLDER))
 }
 
@@ -110,7 +133,10 @@ mod tests {
     #[track_caller]
     fn check(explicit: Option<&str>, environment: &[(&str, &str)], expected: &[Source]) {
         let variable = |name: &str| {
-            environment.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            environment
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| OsString::from(value))
         };
         assert_eq!(candidates(explicit.map(Path::new), variable), expected);
     }
@@ -118,17 +144,32 @@ mod tests {
     #[test]
     fn a_named_file_is_the_only_candidate() {
         let environment = [(FILE_VARIABLE, "b.json"), ("HOME", "/home/u")];
-        check(Some("a.json"), &environment, &[Source::Explicit("a.json".into())]);
+        check(
+            Some("a.json"),
+            &environment,
+            &[Source::Explicit("a.json".into())],
+        );
         check(None, &environment, &[Source::Environment("b.json".into())]);
     }
 
     #[test]
     fn the_state_folder_is_the_users() {
         let state = |environment: &'static [(&str, &str)]| {
-            state_dir(|name| environment.iter().find(|(known, _)| *known == name).map(|(_, v)| v.into()))
+            state_dir(|name| {
+                environment
+                    .iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, v)| v.into())
+            })
         };
-        assert_eq!(state(&[("HOME", "/home/u")]), Some("/home/u/.local/state/trunkline".into()));
-        assert_eq!(state(&[("HOME", "/home/u"), ("XDG_STATE_HOME", "/x")]), Some("/x/trunkline".into()));
+        assert_eq!(
+            state(&[("HOME", "/home/u")]),
+            Some("/home/u/.local/state/trunkline".into())
+        );
+        assert_eq!(
+            state(&[("HOME", "/home/u"), ("XDG_STATE_HOME", "/x")]),
+            Some("/x/trunkline".into())
+        );
         assert_eq!(state(&[("XDG_STATE_HOME", "x")]), None);
         assert_eq!(state(&[]), None);
     }
@@ -139,13 +180,25 @@ mod tests {
         let user = |path: &str| Source::UserDirectory(path.into());
         let home = ("HOME", "/home/u");
         let below_home = user("/home/u/.config/trunkline/trunkline.json");
-        check(None, &[home, (FILE_VARIABLE, "")], &[here.clone(), below_home.clone(), Source::BuiltIn]);
+        check(
+            None,
+            &[home, (FILE_VARIABLE, "")],
+            &[here.clone(), below_home.clone(), Source::BuiltIn],
+        );
         check(
             None,
             &[home, ("XDG_CONFIG_HOME", "/x")],
-            &[here.clone(), user("/x/trunkline/trunkline.json"), Source::BuiltIn],
+            &[
+                here.clone(),
+                user("/x/trunkline/trunkline.json"),
+                Source::BuiltIn,
+            ],
         );
-        check(None, &[home, ("XDG_CONFIG_HOME", "x")], &[here.clone(), below_home, Source::BuiltIn]);
+        check(
+            None,
+            &[home, ("XDG_CONFIG_HOME", "x")],
+            &[here.clone(), below_home, Source::BuiltIn],
+        );
         check(None, &[], &[here, Source::BuiltIn]);
     }
 }

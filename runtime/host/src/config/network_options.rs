@@ -80,7 +80,11 @@ impl NetworkOption {
         let known = Self::ALL.map(Self::name);
         let found = Self::ALL.into_iter().find(|option| option.name() == name);
         found.ok_or_else(|| {
-            format!("`{}` is no option that a network may set; {}", shown(name), nearest_or_all(name, &known))
+            format!(
+                "`{}` is no option that a network may set; {}",
+                shown(name),
+                nearest_or_all(name, &known)
+            )
         })
     }
 }

@@ -52,7 +52,10 @@ impl Organisation {
     }
 
     fn find(default: &Path, named: Option<&Path>) -> Result<Vec<Self>, ConfigError> {
-        let named = named.filter(|named| *named != default).map(Self::read).transpose()?;
+        let named = named
+            .filter(|named| *named != default)
+            .map(Self::read)
+            .transpose()?;
         let machines = is_there(default).then(|| Self::read(default)).transpose()?;
         Ok(named.into_iter().chain(machines).collect())
     }
@@ -63,16 +66,22 @@ impl Organisation {
     ///
     /// The first thing that is wrong with it, with its place.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let unreadable = |error: io::Error| ConfigError::new("", Problem::Unreadable(error)).in_policy(path);
+        let unreadable =
+            |error: io::Error| ConfigError::new("", Problem::Unreadable(error)).in_policy(path);
         let bytes = regular::read(path, MAX_FILE).map_err(|unread| match unread {
             Unread::Failed(error) => unreadable(error),
             Unread::NotRegular => unreadable(io::Error::other("it is not a regular file")),
-            Unread::TooLarge => ConfigError::new("", Problem::TooLarge { limit: MAX_FILE }).in_policy(path),
+            Unread::TooLarge => {
+                ConfigError::new("", Problem::TooLarge { limit: MAX_FILE }).in_policy(path)
+            }
         })?;
         let absolute = std::path::absolute(path).map_err(unreadable)?;
         let folder = absolute.parent().unwrap_or(&absolute);
         let policy = parse(&bytes, folder).map_err(|error| error.in_policy(path))?;
-        Ok(Self { path: path.to_owned(), policy })
+        Ok(Self {
+            path: path.to_owned(),
+            policy,
+        })
     }
 
     /// The file.
@@ -95,7 +104,11 @@ impl Organisation {
             limits: agent.resources,
             containment: agent.containment,
             at_least: agent.at_least,
-            inherit: if agent.inherit_env { Inherit::All } else { Inherit::Curated },
+            inherit: if agent.inherit_env {
+                Inherit::All
+            } else {
+                Inherit::Curated
+            },
         };
         let narrowed = self.policy.narrow(asked)?;
         let granted = narrowed.granted;
@@ -118,9 +131,13 @@ impl Organisation {
             return None;
         }
         let mut kept = std::mem::take(&mut agent.credentials);
-        kept.retain(|name| !agent.env_passthrough.contains(name) && !agent.command.env.contains_key(name));
+        kept.retain(|name| {
+            !agent.env_passthrough.contains(name) && !agent.command.env.contains_key(name)
+        });
         let kept = (!kept.is_empty()).then(|| kept.join(", "))?;
-        Some(format!("the policy keeps {kept} from the agent; name what it needs in `env_passthrough`"))
+        Some(format!(
+            "the policy keeps {kept} from the agent; name what it needs in `env_passthrough`"
+        ))
     }
 }
 
@@ -128,7 +145,9 @@ impl Organisation {
 /// there: reading it fails.
 fn is_there(path: &Path) -> bool {
     match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => path.parent().is_some_and(is_dangling),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().is_some_and(is_dangling)
+        }
         Ok(_) | Err(_) => true,
     }
 }
@@ -143,8 +162,12 @@ fn parse(text: &[u8], folder: &Path) -> Result<Policy, ConfigError> {
     keys.set(&mut policy);
     policy.read_only = paths_from(folder, keys.read_only);
     policy.writable = paths_from(folder, keys.writable);
-    policy.backends = keys.backends.map(|As(names)| names.into_iter().map(str::to_owned).collect());
-    policy.inherit = keys.inherit_env.and_then(|As(all)| (!all).then_some(Inherit::Curated));
+    policy.backends = keys
+        .backends
+        .map(|As(names)| names.into_iter().map(str::to_owned).collect());
+    policy.inherit = keys
+        .inherit_env
+        .and_then(|As(all)| (!all).then_some(Inherit::Curated));
     Ok(policy)
 }
 
@@ -192,12 +215,18 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_understood_is_refused() {
         for (text, expected) in [
-            (r#"{"netwrok": "none"}"#, "netwrok: unknown key; did you mean `network`?"),
+            (
+                r#"{"netwrok": "none"}"#,
+                "netwrok: unknown key; did you mean `network`?",
+            ),
             (
                 r#"{"backends": ["bwrap"]}"#,
                 r#"backends[0]: `bwrap` is not "bubblewrap" or "podman" or "docker""#,
             ),
-            (r#"{"sandbox": true}"#, r#"sandbox: expected "required" or "optional", found a boolean"#),
+            (
+                r#"{"sandbox": true}"#,
+                r#"sandbox: expected "required" or "optional", found a boolean"#,
+            ),
             ("[]", "expected an object, found an array"),
             (
                 r#"{"sandbox": "required", "sandbox": "optional"}"#,
@@ -208,7 +237,9 @@ mod tests {
             let error = Organisation::read(&path).unwrap_err();
             assert_eq!(error.file(), Some(path.as_path()));
             assert!(
-                error.to_string().starts_with(&format!("read the policy {}: ", path.display())),
+                error
+                    .to_string()
+                    .starts_with(&format!("read the policy {}: ", path.display())),
                 "{error}"
             );
             assert!(error.to_string().ends_with(expected), "{error}");
@@ -223,7 +254,10 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
             let error = Organisation::read(path).unwrap_err();
-            assert!(error.to_string().ends_with("it is not a regular file"), "{error}");
+            assert!(
+                error.to_string().ends_with("it is not a regular file"),
+                "{error}"
+            );
         }
     }
 
@@ -234,12 +268,21 @@ mod tests {
         fs::write(&named, r#"{"memory": 6}"#).unwrap();
         let nowhere = folder.path().join("nowhere");
         let paths = |default: &Path, named: Option<&Path>| -> Result<Vec<PathBuf>, ConfigError> {
-            Ok(Organisation::find(default, named)?.into_iter().map(|found| found.path).collect())
+            Ok(Organisation::find(default, named)?
+                .into_iter()
+                .map(|found| found.path)
+                .collect())
         };
         assert_eq!(paths(&nowhere, None).unwrap(), [""; 0].map(PathBuf::from));
         assert_eq!(paths(&default, None).unwrap(), [default.as_path()]);
-        assert_eq!(paths(&default, Some(&named)).unwrap(), [named.as_path(), default.as_path()]);
-        assert_eq!(paths(&default, Some(&default)).unwrap(), [default.as_path()]);
+        assert_eq!(
+            paths(&default, Some(&named)).unwrap(),
+            [named.as_path(), default.as_path()]
+        );
+        assert_eq!(
+            paths(&default, Some(&default)).unwrap(),
+            [default.as_path()]
+        );
         assert!(paths(&default, Some(&nowhere)).is_err());
         fs::write(&default, "{").unwrap();
         assert!(paths(&default, None).is_err());
@@ -262,18 +305,25 @@ mod tests {
 
     #[test]
     fn the_options_of_the_machines_policy_have_the_last_word() {
-        let (folder, default) =
-            written(r#"{"sandbox": "required", "options": ["--root", "/ours"], "network": "none"}"#);
+        let (folder, default) = written(
+            r#"{"sandbox": "required", "options": ["--root", "/ours"], "network": "none"}"#,
+        );
         let named = folder.path().join("named.json");
         let mut agent = AgentConfig::external("a", "x");
-        agent.sandbox = Some(Sandbox::new(Backend::Podman { image: "i".into(), options: Vec::new() }));
+        agent.sandbox = Some(Sandbox::new(Backend::Podman {
+            image: "i".into(),
+            options: Vec::new(),
+        }));
         let narrow = |mut agent: AgentConfig| {
             for policy in Organisation::find(&default, Some(&named)).unwrap() {
                 policy.narrow(&mut agent)?;
             }
             Ok::<_, PolicyError>(agent.sandbox.unwrap().backend)
         };
-        let ours = Backend::Podman { image: "i".into(), options: vec!["--root".into(), "/ours".into()] };
+        let ours = Backend::Podman {
+            image: "i".into(),
+            options: vec!["--root".into(), "/ours".into()],
+        };
         fs::write(&named, r#"{"options": ["--runtime", "/evil"]}"#).unwrap();
         assert_eq!(narrow(agent.clone()).unwrap(), ours);
         fs::write(&named, r#"{"sandbox": "required"}"#).unwrap();
@@ -296,7 +346,11 @@ mod tests {
         agent.env_passthrough = vec!["B_KEY".into()];
         let before = agent.clone();
         assert!(
-            organisation.narrow(&mut agent).unwrap_err().to_string().starts_with("run without a sandbox")
+            organisation
+                .narrow(&mut agent)
+                .unwrap_err()
+                .to_string()
+                .starts_with("run without a sandbox")
         );
         assert_eq!(agent, before);
 
@@ -306,12 +360,27 @@ mod tests {
         agent.allowed_domains = Some(vec!["b.org".into(), "a.org".into()]);
         let said = organisation.narrow(&mut agent).unwrap();
         assert_eq!(said.len(), 4, "{said:?}");
-        assert!(said[3].contains("A_KEY") && !said[3].contains("B_KEY"), "{said:?}");
-        assert_eq!((agent.credentials.len(), agent.env_passthrough.len()), (0, 1));
-        assert_eq!(agent.sandbox.as_ref().unwrap().network, Network::Allow(vec!["a.org".into()]));
+        assert!(
+            said[3].contains("A_KEY") && !said[3].contains("B_KEY"),
+            "{said:?}"
+        );
+        assert_eq!(
+            (agent.credentials.len(), agent.env_passthrough.len()),
+            (0, 1)
+        );
+        assert_eq!(
+            agent.sandbox.as_ref().unwrap().network,
+            Network::Allow(vec!["a.org".into()])
+        );
         assert_eq!(agent.allowed_domains, Some(vec!["a.org".into()]));
-        assert_eq!((agent.resources.processes, agent.at_least), (Some(9), Containment::Reaper));
+        assert_eq!(
+            (agent.resources.processes, agent.at_least),
+            (Some(9), Containment::Reaper)
+        );
         assert!(!agent.inherit_env);
-        assert!(organisation.narrow(&mut agent).unwrap().is_empty(), "narrowing again takes nothing");
+        assert!(
+            organisation.narrow(&mut agent).unwrap().is_empty(),
+            "narrowing again takes nothing"
+        );
     }
 }

@@ -37,7 +37,9 @@ impl Profile {
     /// The key of an agent that holds what belongs to this profile: `external`, `claude_code`, …; `None` for a name
     /// that is not built in.
     pub fn key(&self) -> Option<&'static str> {
-        ALL.iter().find(|(known, _)| *known == self.name()).map(|(_, key)| *key)
+        ALL.iter()
+            .find(|(known, _)| *known == self.name())
+            .map(|(_, key)| *key)
     }
 
     /// The name, as in the configuration.
@@ -75,7 +77,11 @@ impl Profile {
 
     fn find(is_it: impl Fn(&(&str, &str)) -> bool) -> Option<Self> {
         let (name, _) = ALL.into_iter().find(is_it)?;
-        Some(if name == EXTERNAL { Self::External } else { Self::BuiltIn(name.to_owned()) })
+        Some(if name == EXTERNAL {
+            Self::External
+        } else {
+            Self::BuiltIn(name.to_owned())
+        })
     }
 }
 

@@ -20,8 +20,12 @@ const UNITS: [(&str, u64); 9] = [
 
 /// Parses `30s`, `5m`, `1h30m`, `1.5h`, `250ms`, `0`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(&with_digits(text.trim()))
-        .map_err(|error| format!("`{}` is not a duration such as `30s` or `1h30m`: {error}", shown(text)))?;
+    let duration = humantime::parse_duration(&with_digits(text.trim())).map_err(|error| {
+        format!(
+            "`{}` is not a duration such as `30s` or `1h30m`: {error}",
+            shown(text)
+        )
+    })?;
     bounded(duration)
 }
 
@@ -31,7 +35,10 @@ fn with_digits(text: &str) -> String {
     let mut full = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        let (before, behind) = (is_digit(full.chars().next_back()), is_digit(chars.peek().copied()));
+        let (before, behind) = (
+            is_digit(full.chars().next_back()),
+            is_digit(chars.peek().copied()),
+        );
         let is_point = c == '.' && before != behind;
         full.extend((is_point && behind).then_some('0'));
         full.push(c);
@@ -58,10 +65,15 @@ fn bounded(duration: Duration) -> Result<Duration, String> {
 /// Parses `512`, `64KiB`, `16 MiB`, `1.5GiB`, `10MB`; the case of the unit does not matter.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
-    let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let end = trimmed
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(trimmed.len());
     let (number, unit) = (&trimmed[..end], trimmed[end..].trim());
     let fail = || {
-        format!("`{}` is not a size; write bytes as a number, or one such as `64KiB` or `16MiB`", shown(text))
+        format!(
+            "`{}` is not a size; write bytes as a number, or one such as `64KiB` or `16MiB`",
+            shown(text)
+        )
     };
     let factor = if unit.is_empty() {
         1
@@ -73,7 +85,9 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
             .ok_or_else(fail)?
     };
     if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor).ok_or_else(|| format!("`{}` is too large", shown(text)));
+        return whole
+            .checked_mul(factor)
+            .ok_or_else(|| format!("`{}` is too large", shown(text)));
     }
     let number: f64 = number.parse().map_err(|_| fail())?;
     let bytes = number * factor as f64;
@@ -109,9 +123,23 @@ mod tests {
             ("0", 0),
             ("0s", 0),
         ] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(millis)),
+                "{text}"
+            );
         }
-        for text in ["", "s", "30", "-1s", "1 fortnight", "1000y", ".", ".s", "1..5s"] {
+        for text in [
+            "",
+            "s",
+            "30",
+            "-1s",
+            "1 fortnight",
+            "1000y",
+            ".",
+            ".s",
+            "1..5s",
+        ] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
         assert_eq!(duration_of_seconds(1.5), Ok(Duration::from_millis(1500)));
@@ -134,7 +162,17 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "MiB", "-1", "1.5", "1M", "1 XiB", "99999999999TiB", "1.2.3KiB", "1e3"] {
+        for text in [
+            "",
+            "MiB",
+            "-1",
+            "1.5",
+            "1M",
+            "1 XiB",
+            "99999999999TiB",
+            "1.2.3KiB",
+            "1e3",
+        ] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }

@@ -22,7 +22,11 @@ pub fn said(refused: &Refused) -> String {
 
 /// Reads the value at a place. A key that the type does not know is refused with the nearest one that it does, or of
 /// `more`.
-pub(super) fn read<T: DeserializeOwned>(value: &Value, at: &str, more: &[&str]) -> Result<T, ConfigError> {
+pub(super) fn read<T: DeserializeOwned>(
+    value: &Value,
+    at: &str,
+    more: &[&str],
+) -> Result<T, ConfigError> {
     object(value, at)?;
     serde_path_to_error::deserialize(value).map_err(|refused| error_at(at, &refused, more))
 }
@@ -36,30 +40,52 @@ pub(super) fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
 ) -> Result<(A, B), ConfigError> {
     let first = take(&mut object, at)?;
     let others = keys_of::<A>();
-    let more: Vec<_> = others.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let more: Vec<_> = others
+        .iter()
+        .map(String::as_str)
+        .chain(more.iter().copied())
+        .collect();
     Ok((first, read(&Value::Object(object), at, &more)?))
 }
 
 /// Takes the keys that a type knows out of an object, and reads them.
-pub(super) fn take<T: DeserializeOwned>(object: &mut Map<String, Value>, at: &str) -> Result<T, ConfigError> {
-    let own = keys_of::<T>().into_iter().filter_map(|key| object.shift_remove_entry(&key)).collect();
+pub(super) fn take<T: DeserializeOwned>(
+    object: &mut Map<String, Value>,
+    at: &str,
+) -> Result<T, ConfigError> {
+    let own = keys_of::<T>()
+        .into_iter()
+        .filter_map(|key| object.shift_remove_entry(&key))
+        .collect();
     read(&Value::Object(own), at, &[])
 }
 
 /// The object at a place, whatever its keys.
-pub(super) fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Map<String, Value>, ConfigError> {
-    value.as_object().ok_or_else(|| ConfigError::wrong_type(at, "an object", kind(value)))
+pub(super) fn object<'a>(
+    value: &'a Value,
+    at: &str,
+) -> Result<&'a Map<String, Value>, ConfigError> {
+    value
+        .as_object()
+        .ok_or_else(|| ConfigError::wrong_type(at, "an object", kind(value)))
 }
 
 /// The keys that a type knows: what serde lists when it meets another.
 pub(super) fn keys_of<T: DeserializeOwned>() -> Vec<String> {
     let unknown = Map::from_iter([(String::new(), Value::Null)]);
-    T::deserialize(Value::Object(unknown)).err().map(|error| listed(&error.to_string())).unwrap_or_default()
+    T::deserialize(Value::Object(unknown))
+        .err()
+        .map(|error| listed(&error.to_string()))
+        .unwrap_or_default()
 }
 
 /// The place of a key.
 pub(super) fn place(at: &str, key: &str) -> String {
-    if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") }
+    if at.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{at}.{key}")
+    }
 }
 
 /// That a key must be there.
@@ -93,10 +119,21 @@ pub(super) fn error_at(at: &str, refused: &Refused, more: &[&str]) -> ConfigErro
     let message = refused.inner().to_string();
     let near = |word: &str| {
         let known = listed(&message);
-        nearest(word, &known.iter().map(String::as_str).chain(more.iter().copied()).collect::<Vec<_>>())
-            .map(|near| format!("did you mean `{near}`?"))
+        nearest(
+            word,
+            &known
+                .iter()
+                .map(String::as_str)
+                .chain(more.iter().copied())
+                .collect::<Vec<_>>(),
+        )
+        .map(|near| format!("did you mean `{near}`?"))
     };
-    let named = |prefix: &str| message.strip_prefix(prefix).and_then(|rest| rest.split_once('`'));
+    let named = |prefix: &str| {
+        message
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.split_once('`'))
+    };
     if let Some((key, _)) = named("unknown field `") {
         return ConfigError::new(at, Problem::UnknownKey { hint: near(key) });
     }
@@ -104,8 +141,13 @@ pub(super) fn error_at(at: &str, refused: &Refused, more: &[&str]) -> ConfigErro
         return missing(&at, key);
     }
     if let Some((word, _)) = named("unknown variant `") {
-        let words: Vec<_> = listed(&message).iter().map(|word| format!("\"{word}\"")).collect();
-        let hint = near(word).map(|near| format!("; {near}")).unwrap_or_default();
+        let words: Vec<_> = listed(&message)
+            .iter()
+            .map(|word| format!("\"{word}\""))
+            .collect();
+        let hint = near(word)
+            .map(|near| format!("; {near}"))
+            .unwrap_or_default();
         return ConfigError::invalid(at, format!("it is not {}{hint}", words.join(" or ")));
     }
     ConfigError::new(at, without_value(&message))
@@ -113,15 +155,27 @@ pub(super) fn error_at(at: &str, refused: &Refused, more: &[&str]) -> ConfigErro
 
 /// The names in "unknown field `x`, expected `a` or `b`", but for the first.
 fn listed(message: &str) -> Vec<String> {
-    let expected = message.rsplit_once("`, expected ").map_or("", |(_, expected)| expected);
-    expected.split('`').skip(1).step_by(2).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    let expected = message
+        .rsplit_once("`, expected ")
+        .map_or("", |(_, expected)| expected);
+    expected
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What "invalid type: string "…", expected a map" says, but for what stands there.
 fn without_value(message: &str) -> Problem {
     for marker in ["invalid type: ", "invalid value: "] {
-        let Some((before, rest)) = message.split_once(marker) else { continue };
-        let Some((value, expected)) = rest.rsplit_once(", expected ") else { continue };
+        let Some((before, rest)) = message.split_once(marker) else {
+            continue;
+        };
+        let Some((value, expected)) = rest.rsplit_once(", expected ") else {
+            continue;
+        };
         let expected = match expected {
             "a map" => "an object",
             "a sequence" => "an array",
@@ -134,7 +188,12 @@ fn without_value(message: &str) -> Problem {
             structure if structure.starts_with("struct ") => "an object",
             other => other,
         };
-        let found = match value.trim_start_matches("an ").trim_start_matches("a ").split(' ').next() {
+        let found = match value
+            .trim_start_matches("an ")
+            .trim_start_matches("a ")
+            .split(' ')
+            .next()
+        {
             Some("null") => "null",
             Some("boolean") => "a boolean",
             Some("integer" | "floating" | "number") => "a number",
@@ -143,7 +202,10 @@ fn without_value(message: &str) -> Problem {
             _ => "a string",
         };
         if before.is_empty() {
-            return Problem::WrongType { expected: expected.to_owned(), found };
+            return Problem::WrongType {
+                expected: expected.to_owned(),
+                found,
+            };
         }
         return Problem::Invalid(format!("{before}expected {expected}, found {found}"));
     }
@@ -165,11 +227,14 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         return None;
     }
     let lower = word.to_lowercase();
-    let within_word = |key: &str| lower.len() >= 3 && (key.starts_with(&lower) || lower.starts_with(key));
+    let within_word =
+        |key: &str| lower.len() >= 3 && (key.starts_with(&lower) || lower.starts_with(key));
     known
         .iter()
         .map(|key| (strsim::damerau_levenshtein(&lower, key), *key))
-        .filter(|(distance, key)| *distance <= 1 + key.len().min(lower.len()) / 4 || within_word(key))
+        .filter(|(distance, key)| {
+            *distance <= 1 + key.len().min(lower.len()) / 4 || within_word(key)
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, key)| key)
 }

@@ -28,7 +28,9 @@ pub(super) fn read_agent(
     base: &Base,
     context: &mut Context<'_>,
 ) -> Result<AgentConfig, ConfigError> {
-    let own = Profile::keys().into_iter().filter_map(|key| Some((key, object.shift_remove(key)?)));
+    let own = Profile::keys()
+        .into_iter()
+        .filter_map(|key| Some((key, object.shift_remove(key)?)));
     let mut own: Vec<_> = own.filter(|(_, value)| !value.is_null()).collect();
     plain_program(&mut object, &mut own, at, &mut context.notices);
     let (shared, mut keys): (SharedKeys, AgentKeys) = read_both(object, at, &Profile::keys())?;
@@ -36,28 +38,67 @@ pub(super) fn read_agent(
     let As(id) = keys.id.take().ok_or_else(|| missing(at, "id"))?;
     let profile = read_profile(&own, &keys, at, context)?;
     let security = keys.security.take().map(|As(security)| security);
-    translate(&mut own, &mut keys, &profile, security.as_ref(), at, context);
+    translate(
+        &mut own,
+        &mut keys,
+        &profile,
+        security.as_ref(),
+        at,
+        context,
+    );
     let (command, config) = read_program(own, &mut keys, &profile, at, context)?;
     let sdk = profile != Profile::External;
-    let name = keys.name.take().map(|As(name)| name).filter(|name| !name.trim().is_empty());
+    let name = keys
+        .name
+        .take()
+        .map(|As(name)| name)
+        .filter(|name| !name.trim().is_empty());
     let name = name.unwrap_or_else(|| id.clone());
-    let agent = AgentConfig { name, id, profile, command, config, sdk, ..base.agent.clone() };
-    let mut base = Base { agent, confinement: base.confinement.clone() };
+    let agent = AgentConfig {
+        name,
+        id,
+        profile,
+        command,
+        config,
+        sdk,
+        ..base.agent.clone()
+    };
+    let mut base = Base {
+        agent,
+        confinement: base.confinement.clone(),
+    };
     // Amurg's names first, so that ours have the last word.
     if let Some(As(limits)) = &keys.limits {
         let ours = &mut base.agent.limits;
-        ours.max_sessions = limits.max_sessions.as_ref().and_then(|As(most)| *most).or(ours.max_sessions);
-        ours.max_turn_output =
-            limits.max_output_bytes.as_ref().and_then(|As(most)| *most).or(ours.max_turn_output);
+        ours.max_sessions = limits
+            .max_sessions
+            .as_ref()
+            .and_then(|As(most)| *most)
+            .or(ours.max_sessions);
+        ours.max_turn_output = limits
+            .max_output_bytes
+            .as_ref()
+            .and_then(|As(most)| *most)
+            .or(ours.max_turn_output);
     }
     base.set(shared, at, context.folder)?;
-    let Base { mut agent, mut confinement } = base;
+    let Base {
+        mut agent,
+        mut confinement,
+    } = base;
     if let Some(As(all)) = keys.allow_session_override {
         if keys.session_may.is_some() {
             let at = place(at, "allow_session_override");
-            return Err(ConfigError::invalid(at, "`session_may` says the same; keep one"));
+            return Err(ConfigError::invalid(
+                at,
+                "`session_may` says the same; keep one",
+            ));
         }
-        agent.session_may = if all { SessionMay::All } else { SessionMay::NONE };
+        agent.session_may = if all {
+            SessionMay::All
+        } else {
+            SessionMay::NONE
+        };
     }
     keys.set(&mut agent);
     agent.file_roots = paths_from(context.folder, keys.file_roots.take()).unwrap_or_default();
@@ -76,7 +117,11 @@ fn plain_program(
     at: &str,
     notices: &mut Vec<String>,
 ) {
-    let Some(name) = object.get("profile").and_then(Value::as_str).filter(|name| !name.is_empty()) else {
+    let Some(name) = object
+        .get("profile")
+        .and_then(Value::as_str)
+        .filter(|name| !name.is_empty())
+    else {
         return;
     };
     if Profile::of_name(name).is_some() {
@@ -84,12 +129,16 @@ fn plain_program(
     }
     let name = name.to_owned();
     let names_program = |of: &Map<String, Value>| {
-        of.get("command").and_then(Value::as_str).is_some_and(|command| !command.is_empty())
+        of.get("command")
+            .and_then(Value::as_str)
+            .is_some_and(|command| !command.is_empty())
     };
     let key = match own.as_slice() {
         [] => {
             let keys = ["command", "args"].into_iter();
-            let program: Map<_, _> = keys.filter_map(|key| object.shift_remove_entry(key)).collect();
+            let program: Map<_, _> = keys
+                .filter_map(|key| object.shift_remove_entry(key))
+                .collect();
             let config = object.get("config").and_then(Value::as_object);
             if names_program(&program) {
                 own.push((JOB, Value::Object(program)));
@@ -101,9 +150,12 @@ fn plain_program(
         [(key @ (JOB | CLI), of)] if of.as_object().is_some_and(names_program) => *key,
         _ => return,
     };
-    let Some(plain) = Profile::of_key(key) else { return };
-    let near =
-        nearest(&name, &Profile::names()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let Some(plain) = Profile::of_key(key) else {
+        return;
+    };
+    let near = nearest(&name, &Profile::names())
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default();
     notices.push(format!(
         "`{}`: `{}` is not a built-in profile, so its `command` runs as a plain program, by `{plain}`{near}",
         place(at, "profile"),
@@ -121,8 +173,9 @@ fn read_profile(
     context: &Context<'_>,
 ) -> Result<Profile, ConfigError> {
     let profile = match (&keys.profile, own) {
-        (Some(As(name)), _) => Profile::of_name(name)
-            .ok_or_else(|| ConfigError::invalid(place(at, "profile"), no_profile(name, &context.agents)))?,
+        (Some(As(name)), _) => Profile::of_name(name).ok_or_else(|| {
+            ConfigError::invalid(place(at, "profile"), no_profile(name, &context.agents))
+        })?,
         (None, [(key, _)]) => return Ok(Profile::of_key(key).unwrap_or(Profile::External)),
         (None, _) => return Err(missing(at, "profile")),
     };
@@ -138,11 +191,19 @@ fn read_profile(
 
 /// That a name is not a profile: which there are, and which agents, since one may have been meant.
 fn no_profile(name: &str, agents: &[String]) -> String {
-    let what = if agents.iter().any(|id| id == name) { "an agent, not a profile" } else { "not a profile" };
-    let near =
-        nearest(name, &Profile::names()).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    let what = if agents.iter().any(|id| id == name) {
+        "an agent, not a profile"
+    } else {
+        "not a profile"
+    };
+    let near = nearest(name, &Profile::names())
+        .map(|near| format!("did you mean `{near}`? "))
+        .unwrap_or_default();
     let (shown, profiles) = (shown(name), Profile::names().join(", "));
-    format!("`{shown}` is {what}; {near}profiles: {profiles}; agents: {}", agents.join(", "))
+    format!(
+        "`{shown}` is {what}; {near}profiles: {profiles}; agents: {}",
+        agents.join(", ")
+    )
 }
 
 /// What is started, and what it gets as its configuration.
@@ -169,11 +230,17 @@ fn read_program(
             program.env
         }
         (Profile::BuiltIn(_), Some(_)) if config.is_some() => {
-            let why = format!("an agent of profile `{profile}` has its configuration in `{key}`; keep one");
+            let why = format!(
+                "an agent of profile `{profile}` has its configuration in `{key}`; keep one"
+            );
             return Err(ConfigError::invalid(place(at, "config"), why));
         }
         (Profile::BuiltIn(name), own) => {
-            let at_config = if config.is_some() { place(at, "config") } else { at_own.clone() };
+            let at_config = if config.is_some() {
+                place(at, "config")
+            } else {
+                at_own.clone()
+            };
             let mut own_env = None;
             if let Some(own) = own {
                 let mut own = object(&own, &at_own)?.clone();
@@ -181,8 +248,11 @@ fn read_program(
                 // which the host alone reads. The adapter finds the variables in its environment, and its file holds
                 // no secret.
                 own_env = take::<OwnKeys>(&mut own, &at_own)?.env;
-                command.work_dir =
-                    own.get("work_dir").and_then(Value::as_str).map(PathBuf::from).unwrap_or_default();
+                command.work_dir = own
+                    .get("work_dir")
+                    .and_then(Value::as_str)
+                    .map(PathBuf::from)
+                    .unwrap_or_default();
                 config = Some(Value::Object(own));
             }
             check(name, &mut config, &at_config, context)?;
@@ -191,7 +261,10 @@ fn read_program(
     };
     let own_env = variables(own_env, context.folder);
     if keys.env.is_some() && !own_env.is_empty() {
-        return Err(ConfigError::invalid(place(at, "env"), format!("`{key}.env` says the same; keep one")));
+        return Err(ConfigError::invalid(
+            place(at, "env"),
+            format!("`{key}.env` says the same; keep one"),
+        ));
     }
     command.env = variables(keys.env.take(), context.folder);
     command.env.extend(own_env);
@@ -207,7 +280,9 @@ fn translate(
     at: &str,
     context: &mut Context<'_>,
 ) {
-    let (Profile::BuiltIn(name), Some(key)) = (profile, profile.key()) else { return };
+    let (Profile::BuiltIn(name), Some(key)) = (profile, profile.key()) else {
+        return;
+    };
     let mut made = Map::new();
     let (object, at_own) = match (own.first_mut(), &mut keys.config) {
         (Some((_, own)), _) => (own.as_object_mut(), place(at, key)),
@@ -216,7 +291,13 @@ fn translate(
     };
     let Some(object) = object else { return };
     let (at_security, notices) = (place(at, "security"), &mut context.notices);
-    let mut translated = Own { profile: name, keys: object, at: &at_own, at_security, notices };
+    let mut translated = Own {
+        profile: name,
+        keys: object,
+        at: &at_own,
+        at_security,
+        notices,
+    };
     translated.translate(security, context.dialect);
     if !made.is_empty() {
         own.push((key, Value::Object(made)));
@@ -271,7 +352,12 @@ fn read_amurg(
     if agent.profile == Profile::External {
         amurg::note_lists(&security, &at, &mut context.notices);
     }
-    agent.env_passthrough.extend(security.env_whitelist.into_iter().flat_map(|As(names)| names));
+    agent.env_passthrough.extend(
+        security
+            .env_whitelist
+            .into_iter()
+            .flat_map(|As(names)| names),
+    );
     if let Some(As(cwd)) = security.cwd.filter(|As(cwd)| !cwd.is_empty()) {
         agent.command.work_dir = PathBuf::from(cwd);
     }

@@ -51,7 +51,13 @@ pub(super) fn config_of(
         Dialect::Ours => Cow::Borrowed(value),
         Dialect::Amurg => Cow::Owned(amurg::without_unknown(value, &mut notices)),
     };
-    let mut context = Context { folder, check, dialect, agents: ids(&value), notices };
+    let mut context = Context {
+        folder,
+        check,
+        dialect,
+        agents: ids(&value),
+        notices,
+    };
     read_file(&value, &mut context).map_err(belongs)
 }
 
@@ -71,7 +77,10 @@ fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigE
     )?;
     let As(agents) = file.agents.ok_or_else(|| missing("", "agents"))?;
     if agents.is_empty() {
-        return Err(ConfigError::invalid("agents", "it is empty; a host needs an agent"));
+        return Err(ConfigError::invalid(
+            "agents",
+            "it is empty; a host needs an agent",
+        ));
     }
     for (index, agent) in agents.into_iter().enumerate() {
         let at = format!("agents[{index}]");
@@ -82,7 +91,10 @@ fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigE
         }
         config.agents.push(agent);
     }
-    config.default_agent = file.default_agent.map(|As(id)| known_agent(id, &config.agents)).transpose()?;
+    config.default_agent = file
+        .default_agent
+        .map(|As(id)| known_agent(id, &config.agents))
+        .transpose()?;
     config.notices = std::mem::take(&mut context.notices);
     if context.dialect == Dialect::Amurg {
         config.notices.extend(amurg::differences(&config.agents));
@@ -92,7 +104,11 @@ fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigE
 
 /// The ids of a file's agents, for errors: what is not an id is passed over.
 fn ids(file: &Value) -> Vec<String> {
-    let agents = file.get("agents").and_then(Value::as_array).into_iter().flatten();
+    let agents = file
+        .get("agents")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let ids = agents.filter_map(|agent| agent.get("id").and_then(Value::as_str));
     ids.take(MOST_IDS).map(shown).collect()
 }
@@ -115,8 +131,19 @@ fn read_runtime(
     let at = "runtime";
     let (shared, mut own): (SharedKeys, RuntimeKeys) = read_both(runtime, at, &[])?;
     own.set(config);
-    let Config { state_dir, policy, spool_dir, wire_log, prices, journal, .. } = config;
-    for path in [state_dir, policy, spool_dir, wire_log, prices, journal].into_iter().flatten() {
+    let Config {
+        state_dir,
+        policy,
+        spool_dir,
+        wire_log,
+        prices,
+        journal,
+        ..
+    } = config;
+    for path in [state_dir, policy, spool_dir, wire_log, prices, journal]
+        .into_iter()
+        .flatten()
+    {
         *path = context.folder.join(&path);
     }
     let twice = |amurg: &str, ours: &str| {
@@ -146,7 +173,12 @@ fn read_runtime(
 
 impl Base {
     /// Sets what is there over what is said already.
-    pub(super) fn set(&mut self, mut keys: SharedKeys, at: &str, folder: &Path) -> Result<(), ConfigError> {
+    pub(super) fn set(
+        &mut self,
+        mut keys: SharedKeys,
+        at: &str,
+        folder: &Path,
+    ) -> Result<(), ConfigError> {
         let agent = &mut self.agent;
         keys.set(agent);
         if let Some(As(mut shutdown)) = keys.shutdown {
@@ -155,49 +187,75 @@ impl Base {
         if let Some(As(mut restart)) = keys.restart {
             restart.set(&mut agent.restart);
             if agent.restart.cap < agent.restart.base {
-                return Err(ConfigError::invalid(place(at, "restart"), "`cap` is below `base`"));
+                return Err(ConfigError::invalid(
+                    place(at, "restart"),
+                    "`cap` is below `base`",
+                ));
             }
         }
         if let Some(As(permission)) = keys.permission {
             agent.permission = permission_over(&agent.permission, permission);
         }
-        self.confinement.set(keys.resources, keys.sandbox, at, folder)
+        self.confinement
+            .set(keys.resources, keys.sandbox, at, folder)
     }
 }
 
 /// The lists over those of `base`: denials add up, an allow list and a default replace.
 fn permission_over(base: &Policy, keys: PermissionKeys) -> Policy {
-    let unmatched = keys.default.map_or(base.unmatched(), |As(unmatched)| unmatched);
-    let allow = keys.allow.map_or_else(|| base.allow().to_vec(), |As(allow)| allow);
+    let unmatched = keys
+        .default
+        .map_or(base.unmatched(), |As(unmatched)| unmatched);
+    let allow = keys
+        .allow
+        .map_or_else(|| base.allow().to_vec(), |As(allow)| allow);
     let deny = keys.deny.map(|As(deny)| deny).unwrap_or_default();
     Policy::from_patterns(unmatched, allow, [base.deny().to_vec(), deny].concat())
 }
 
 /// Says of a key that is unknown where it stands where it belongs, if that is elsewhere.
 fn belongs(error: ConfigError) -> ConfigError {
-    let Problem::UnknownKey { .. } = error.problem() else { return error };
+    let Problem::UnknownKey { .. } = error.problem() else {
+        return error;
+    };
     let (at, key) = error.at().rsplit_once('.').unwrap_or(("", error.at()));
     let agent = || {
-        [keys_of::<AgentKeys>(), keys_of::<SharedKeys>(), Profile::keys().map(str::to_owned).to_vec()]
-            .concat()
+        [
+            keys_of::<AgentKeys>(),
+            keys_of::<SharedKeys>(),
+            Profile::keys().map(str::to_owned).to_vec(),
+        ]
+        .concat()
     };
     let runtime = || [keys_of::<RuntimeKeys>(), keys_of::<SharedKeys>()].concat();
     let section = at.rsplit('.').next().unwrap_or_default();
     let elsewhere = match section {
         "" => vec![("`runtime`", runtime()), ("an agent in `agents`", agent())],
-        "runtime" => vec![("the top level", keys_of::<FileKeys>()), ("an agent in `agents`", agent())],
+        "runtime" => vec![
+            ("the top level", keys_of::<FileKeys>()),
+            ("an agent in `agents`", agent()),
+        ],
         "sandbox" => vec![("`resources`", keys_of::<ResourceKeys>())],
         "limits" => vec![("the agent itself", agent())],
         profile if Profile::of_key(profile).is_some() => vec![("the agent itself", agent())],
         _ if section == at && at.ends_with(']') => {
-            vec![("`external`", keys_of::<CommandKeys>()), ("`runtime`", runtime())]
+            vec![
+                ("`external`", keys_of::<CommandKeys>()),
+                ("`runtime`", runtime()),
+            ]
         }
         _ => Vec::new(),
     };
-    match elsewhere.into_iter().find(|(_, keys)| keys.iter().any(|known| known == key)) {
+    match elsewhere
+        .into_iter()
+        .find(|(_, keys)| keys.iter().any(|known| known == key))
+    {
         None => error,
-        Some((place, _)) => {
-            ConfigError::new(error.at(), Problem::UnknownKey { hint: Some(format!("it belongs in {place}")) })
-        }
+        Some((place, _)) => ConfigError::new(
+            error.at(),
+            Problem::UnknownKey {
+                hint: Some(format!("it belongs in {place}")),
+            },
+        ),
     }
 }

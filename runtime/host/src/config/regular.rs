@@ -36,6 +36,12 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     regular(rustix::fs::fstat(&file)?.st_mode)?;
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(Unread::Failed)?;
-    if bytes.len() as u64 > limit { Err(Unread::TooLarge) } else { Ok(bytes) }
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(Unread::Failed)?;
+    if bytes.len() as u64 > limit {
+        Err(Unread::TooLarge)
+    } else {
+        Ok(bytes)
+    }
 }

@@ -58,8 +58,15 @@ mod tests {
     }
 
     /// One of these words, or any text where there are none; or an object.
-    pub(crate) fn words_or<T: JsonSchema>(generator: &mut SchemaGenerator, words: &[&str]) -> Schema {
-        let text = if words.is_empty() { json!({ "type": "string" }) } else { json!({ "enum": words }) };
+    pub(crate) fn words_or<T: JsonSchema>(
+        generator: &mut SchemaGenerator,
+        words: &[&str],
+    ) -> Schema {
+        let text = if words.is_empty() {
+            json!({ "type": "string" })
+        } else {
+            json!({ "enum": words })
+        };
         json_schema!({ "anyOf": [text, generator.subschema_for::<T>()] })
     }
 
@@ -79,7 +86,10 @@ mod tests {
 
     /// The keys of an agent and of `runtime` are two types in the program, and one object in the file.
     fn with_shared<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
-        let (own, shared) = (T::json_schema(generator), SharedKeys::json_schema(generator));
+        let (own, shared) = (
+            T::json_schema(generator),
+            SharedKeys::json_schema(generator),
+        );
         let mut own = own.to_value();
         let shared = shared.to_value()["properties"].as_object().unwrap().clone();
         own["properties"].as_object_mut().unwrap().extend(shared);
@@ -89,12 +99,17 @@ mod tests {
     /// The schema of a built-in profile's object, its parts moved into `parts`.
     fn of_profile(name: &str, variables: &Value, parts: &mut Map<String, Value>) -> Value {
         let file = crate_folder().join(format!("../profiles/schema/{name}.schema.json"));
-        let Ok(text) = fs::read_to_string(file) else { return json!({ "type": "object" }) };
+        let Ok(text) = fs::read_to_string(file) else {
+            return json!({ "type": "object" });
+        };
         let text = text.replace("\"#/$defs/", &format!("\"#/$defs/{name}."));
         let mut schema: Value = serde_json::from_str(&text).unwrap();
         let members = schema.as_object_mut().unwrap();
         members.shift_remove("$schema");
-        for (part, schema) in members.shift_remove("$defs").iter().flat_map(|defs| defs.as_object().unwrap())
+        for (part, schema) in members
+            .shift_remove("$defs")
+            .iter()
+            .flat_map(|defs| defs.as_object().unwrap())
         {
             parts.insert(format!("{name}.{part}"), schema.clone());
         }
@@ -105,8 +120,10 @@ mod tests {
 
     fn whole() -> Value {
         let mut generator = SchemaGenerator::default();
-        let (mut agent, runtime) =
-            (with_shared::<AgentKeys>(&mut generator), with_shared::<RuntimeKeys>(&mut generator));
+        let (mut agent, runtime) = (
+            with_shared::<AgentKeys>(&mut generator),
+            with_shared::<RuntimeKeys>(&mut generator),
+        );
         let mut external = CommandKeys::json_schema(&mut generator).to_value();
         let variables = Variables::SCHEMA(&mut generator).to_value();
         let mut file = FileKeys::json_schema(&mut generator).to_value();
@@ -116,8 +133,12 @@ mod tests {
         file["required"] = json!(["agents"]);
         parts["SandboxKeys"]["required"] = json!(["backend"]);
         parts["NetworkKeys"]["required"] = json!(["allow"]);
-        let names: Vec<_> = Profile::built_in().map(|(name, _)| name).chain(["external"]).collect();
-        agent["properties"]["profile"]["anyOf"] = json!([{ "enum": names }, { "type": ["string", "null"] }]);
+        let names: Vec<_> = Profile::built_in()
+            .map(|(name, _)| name)
+            .chain(["external"])
+            .collect();
+        agent["properties"]["profile"]["anyOf"] =
+            json!([{ "enum": names }, { "type": ["string", "null"] }]);
         for (name, key) in Profile::built_in() {
             let schema = of_profile(name, &variables, &mut parts);
             parts.insert(name.to_owned(), schema);
@@ -131,7 +152,11 @@ mod tests {
             ));
         }
         agent["properties"]["external"] = or_null(&json!({ "$ref": "#/$defs/external" }));
-        for (name, schema) in [("agent", agent), ("external", external), ("runtime", runtime)] {
+        for (name, schema) in [
+            ("agent", agent),
+            ("external", external),
+            ("runtime", runtime),
+        ] {
             parts.insert(name.to_owned(), schema);
         }
         let agents = &mut file["properties"]["agents"];
@@ -153,6 +178,10 @@ mod tests {
             fs::write(&file, now).unwrap();
             return;
         }
-        assert!(super::SCHEMA == now, "{} has drifted; UPDATE_GOLDEN=1 rewrites it", file.display());
+        assert!(
+            super::SCHEMA == now,
+            "{} has drifted; UPDATE_GOLDEN=1 rewrites it",
+            file.display()
+        );
     }
 }

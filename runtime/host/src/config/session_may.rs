@@ -155,10 +155,20 @@ impl FromStr for SessionOption {
 
     fn from_str(name: &str) -> Result<Self, UnknownOption> {
         let unknown = || {
-            let known: Vec<_> = Self::ALL.map(Self::name).into_iter().chain(["all"]).collect();
-            UnknownOption { name: name.to_owned(), hint: nearest_or_all(name, &known) }
+            let known: Vec<_> = Self::ALL
+                .map(Self::name)
+                .into_iter()
+                .chain(["all"])
+                .collect();
+            UnknownOption {
+                name: name.to_owned(),
+                hint: nearest_or_all(name, &known),
+            }
         };
-        Self::ALL.into_iter().find(|option| option.name() == name).ok_or_else(unknown)
+        Self::ALL
+            .into_iter()
+            .find(|option| option.name() == name)
+            .ok_or_else(unknown)
     }
 }
 

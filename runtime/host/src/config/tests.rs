@@ -26,19 +26,28 @@ fn discover(
 /// The error as it is shown, without the words that every one begins with.
 #[track_caller]
 fn error(text: &str) -> String {
-    let error = Config::parse(text.as_bytes(), Path::new("/conf")).unwrap_err().to_string();
-    error.strip_prefix("read the configuration: ").unwrap().to_owned()
+    let error = Config::parse(text.as_bytes(), Path::new("/conf"))
+        .unwrap_err()
+        .to_string();
+    error
+        .strip_prefix("read the configuration: ")
+        .unwrap()
+        .to_owned()
 }
 
 /// The error of a file with one agent that has these members more.
 #[track_caller]
 fn agent_error(members: &str) -> String {
-    error(&format!(r#"{{"agents":[{{"id":"a","external":{{"command":"x"}},{members}}}]}}"#))
+    error(&format!(
+        r#"{{"agents":[{{"id":"a","external":{{"command":"x"}},{members}}}]}}"#
+    ))
 }
 
 #[track_caller]
 fn agent(members: &str) -> AgentConfig {
-    let config = parse(&format!(r#"{{"agents":[{{"id":"a","external":{{"command":"x"}},{members}}}]}}"#));
+    let config = parse(&format!(
+        r#"{{"agents":[{{"id":"a","external":{{"command":"x"}},{members}}}]}}"#
+    ));
     config.agents.into_iter().next().unwrap()
 }
 
@@ -66,7 +75,10 @@ const PUBLISHED: &str = r#"{
 fn the_published_form_loads() {
     let config = parse(PUBLISHED);
     let first = &config.agents[0];
-    assert_eq!((first.id.as_str(), first.name.as_str()), ("custom-agent", "Custom Agent"));
+    assert_eq!(
+        (first.id.as_str(), first.name.as_str()),
+        ("custom-agent", "Custom Agent")
+    );
     assert_eq!(first.profile, Profile::External);
     let expected = Command::new("/usr/local/bin/my-adapter")
         .args(["--mode", "jsonl"])
@@ -77,7 +89,10 @@ fn the_published_form_loads() {
 
     let claude = config.agent("claude").unwrap();
     assert_eq!(claude.profile, Profile::BuiltIn("claude-code".into()));
-    assert_eq!(claude.command, Command::default().work_dir("/home/user/projects"));
+    assert_eq!(
+        claude.command,
+        Command::default().work_dir("/home/user/projects")
+    );
     assert_eq!(claude.config.as_ref().unwrap()["max_turns"], json!(50));
     assert_eq!(config.agents.len(), 8);
     assert_eq!(config.first_choice().unwrap().id, "custom-agent");
@@ -91,19 +106,38 @@ fn what_is_absent_has_its_default() {
     assert_eq!(read.name, "a");
     assert_eq!(read.timeouts.start, Duration::from_secs(120));
     assert_eq!(read.timeouts.turn, Some(Duration::from_secs(1800)));
-    assert_eq!((read.timeouts.inactivity, read.timeouts.permission), (None, None));
+    assert_eq!(
+        (read.timeouts.inactivity, read.timeouts.permission),
+        (None, None)
+    );
     assert_eq!(read.timeouts.stop, Duration::from_secs(10));
     let seconds = |s| Duration::from_secs(s);
-    let shutdown = StopSteps { close: seconds(1), eof: seconds(5), term: seconds(3) };
+    let shutdown = StopSteps {
+        close: seconds(1),
+        eof: seconds(5),
+        term: seconds(3),
+    };
     assert_eq!(read.timeouts.shutdown, shutdown);
     assert_eq!(read.limits.max_line, 16 << 20);
     assert_eq!(read.limits.stderr_tail, 64 << 10);
     assert_eq!(read.limits.max_file_bytes, 10 << 20);
-    assert_eq!((read.limits.queued_inputs, read.limits.outbox), (64, 64 << 20));
-    assert_eq!((read.limits.max_sessions, read.limits.max_turn_output), (None, None));
-    assert_eq!((read.limits.max_output_rate, read.limits.output_burst), (None, 16 << 20));
+    assert_eq!(
+        (read.limits.queued_inputs, read.limits.outbox),
+        (64, 64 << 20)
+    );
+    assert_eq!(
+        (read.limits.max_sessions, read.limits.max_turn_output),
+        (None, None)
+    );
+    assert_eq!(
+        (read.limits.max_output_rate, read.limits.output_burst),
+        (None, 16 << 20)
+    );
     assert_eq!(read.limits.max_open_requests, 4096);
-    assert_eq!((read.on_adapter_exit, read.unenforced), (OnAdapterExit::Restart, Unenforced::Refuse));
+    assert_eq!(
+        (read.on_adapter_exit, read.unenforced),
+        (OnAdapterExit::Restart, Unenforced::Refuse)
+    );
     assert_eq!(read.permission, Policy::default());
     assert!(!read.inherit_env && !read.sdk && read.pass_credentials);
     assert_eq!(read.session_may, SessionMay::NONE);
@@ -150,7 +184,11 @@ fn every_key_of_an_agent_applies() {
         ping: Some(seconds(20)),
         stop: Duration::from_millis(2500),
         permission: Some(seconds(600)),
-        shutdown: StopSteps { close: seconds(0), eof: seconds(1), term: seconds(2) },
+        shutdown: StopSteps {
+            close: seconds(0),
+            eof: seconds(1),
+            term: seconds(2),
+        },
     };
     expected.limits = Limits {
         max_line: 2 << 20,
@@ -164,8 +202,13 @@ fn every_key_of_an_agent_applies() {
         output_burst: 2 << 20,
         max_open_requests: 16,
     };
-    expected.restart =
-        Restart { base: seconds(1), cap: seconds(60), failures: 2, window: seconds(300), retry: seconds(10) };
+    expected.restart = Restart {
+        base: seconds(1),
+        cap: seconds(60),
+        failures: 2,
+        window: seconds(300),
+        retry: seconds(10),
+    };
     expected.file_roots = vec!["/data".into(), "/conf/out".into()];
     expected.allowed_dirs = vec!["/w".into()];
     expected.allowed_domains = Some(vec!["example.com".into()]);
@@ -196,13 +239,26 @@ fn runtime_sets_what_agents_do_not() {
     assert_eq!(config.max_sessions, Some(7));
     assert_eq!(config.state_dir.as_deref(), Some(Path::new("/conf/state")));
     assert_eq!(config.spool_dir.as_deref(), Some(Path::new("/spool")));
-    assert_eq!(config.policy.as_deref(), Some(Path::new("/conf/policy.json")));
+    assert_eq!(
+        config.policy.as_deref(),
+        Some(Path::new("/conf/policy.json"))
+    );
     assert_eq!(config.journal.as_deref(), Some(Path::new("/conf/journal")));
     assert_eq!(config.journal_sync, JournalSync::Full);
-    let limits = |max_age, max_bytes, max_sessions| JournalLimits { max_age, max_bytes, max_sessions };
+    let limits = |max_age, max_bytes, max_sessions| JournalLimits {
+        max_age,
+        max_bytes,
+        max_sessions,
+    };
     let days = |days: u64| Some(Duration::from_secs(days * 24 * 60 * 60));
-    assert_eq!(config.journal_limits, limits(days(90), Some(1 << 30), Some(5)));
-    assert_eq!(Config::default().journal_limits, limits(days(30), None, None));
+    assert_eq!(
+        config.journal_limits,
+        limits(days(90), Some(1 << 30), Some(5))
+    );
+    assert_eq!(
+        Config::default().journal_limits,
+        limits(days(30), None, None)
+    );
     let forever = parse(
         r#"{"runtime": {"journal_max_age": 0, "journal_max_bytes": 0, "journal_max_sessions": 0},
             "agents": [{"id": "a", "profile": "echo"}]}"#,
@@ -221,13 +277,24 @@ fn runtime_sets_what_agents_do_not() {
         host_files: 7 << 20,
     };
     assert_eq!(config.buffers, buffers);
-    let [a, b] = config.agents.as_slice() else { panic!() };
+    let [a, b] = config.agents.as_slice() else {
+        panic!()
+    };
     assert_eq!(a.timeouts.turn, Some(Duration::from_secs(60)));
     assert_eq!(b.timeouts.turn, Some(Duration::from_secs(120)));
     assert_eq!((a.limits.max_file_bytes, b.limits.max_file_bytes), (5, 5));
-    assert_eq!((a.limits.max_sessions, b.limits.max_sessions), (None, Some(1)));
-    assert_eq!(a.permission, Policy::new(Unmatched::Deny, ["Read"], ["Bash"]).unwrap());
-    assert_eq!(b.permission, Policy::new(Unmatched::Ask, [""; 0], ["Bash", "Write"]).unwrap());
+    assert_eq!(
+        (a.limits.max_sessions, b.limits.max_sessions),
+        (None, Some(1))
+    );
+    assert_eq!(
+        a.permission,
+        Policy::new(Unmatched::Deny, ["Read"], ["Bash"]).unwrap()
+    );
+    assert_eq!(
+        b.permission,
+        Policy::new(Unmatched::Ask, [""; 0], ["Bash", "Write"]).unwrap()
+    );
     assert_eq!(config.first_choice().unwrap().id, "b");
 }
 
@@ -252,10 +319,17 @@ fn a_whole_amurg_file_loads_and_says_what_it_does_not_use() {
     assert_eq!(agent.timeouts.turn, Some(Duration::from_secs(1200)));
     assert_eq!(agent.timeouts.inactivity, None);
     assert_eq!(agent.limits.max_file_bytes, 2048);
-    assert_eq!((agent.limits.max_sessions, agent.limits.max_turn_output), (Some(2), Some(5)));
+    assert_eq!(
+        (agent.limits.max_sessions, agent.limits.max_turn_output),
+        (Some(2), Some(5))
+    );
     assert_eq!(agent.command.work_dir, Path::new("/w"));
     assert_eq!(agent.env_passthrough, ["API_KEY"]);
-    let named: Vec<_> = config.notices.iter().map(|notice| notice.split('`').nth(1).unwrap()).collect();
+    let named: Vec<_> = config
+        .notices
+        .iter()
+        .map(|notice| notice.split('`').nth(1).unwrap())
+        .collect();
     assert_eq!(
         named,
         [
@@ -277,7 +351,12 @@ fn a_whole_amurg_file_loads_and_says_what_it_does_not_use() {
         "model": "sonnet", "permission_mode": "default", "allowed_tools": ["Read"], "disallowed_tools": ["Bash(rm *)"],
     });
     assert_eq!(agent.config.as_ref(), Some(&expected));
-    assert!(config.notices.iter().all(|notice| !notice.contains("s3cret")));
+    assert!(
+        config
+            .notices
+            .iter()
+            .all(|notice| !notice.contains("s3cret"))
+    );
 }
 
 #[test]
@@ -286,14 +365,23 @@ fn unknown_keys_are_named_with_the_nearest() {
         error(r#"{"agents":[{"id":"a","profile":"echo"},{"id":"b","external":{"comand":"x"}}]}"#),
         "agents[1].external.comand: unknown key; did you mean `command`?"
     );
-    assert_eq!(error(r#"{"agent":[]}"#), "agent: unknown key; did you mean `agents`?");
+    assert_eq!(
+        error(r#"{"agent":[]}"#),
+        "agent: unknown key; did you mean `agents`?"
+    );
     assert_eq!(
         agent_error(r#""turn_timout":1"#),
         "agents[0].turn_timout: unknown key; did you mean `turn_timeout`?"
     );
-    assert_eq!(agent_error(r#""claude":{}"#), "agents[0].claude: unknown key; did you mean `claude_code`?");
+    assert_eq!(
+        agent_error(r#""claude":{}"#),
+        "agents[0].claude: unknown key; did you mean `claude_code`?"
+    );
     assert_eq!(agent_error(r#""zzz":1"#), "agents[0].zzz: unknown key");
-    assert_eq!(agent_error(r#""shutdown":{"kill":1}"#), "agents[0].shutdown.kill: unknown key");
+    assert_eq!(
+        agent_error(r#""shutdown":{"kill":1}"#),
+        "agents[0].shutdown.kill: unknown key"
+    );
     assert_eq!(
         agent_error(r#""permission":{"alow":[]}"#),
         "agents[0].permission.alow: unknown key; did you mean `allow`?"
@@ -306,8 +394,14 @@ fn misplaced_keys_are_told_where_they_belong() {
         error(r#"{"agents":[],"max_sessions":1}"#),
         "max_sessions: unknown key; it belongs in `runtime`"
     );
-    assert_eq!(error(r#"{"id":"a"}"#), "id: unknown key; it belongs in `runtime`");
-    assert_eq!(agent_error(r#""command":"x""#), "agents[0].command: unknown key; it belongs in `external`");
+    assert_eq!(
+        error(r#"{"id":"a"}"#),
+        "id: unknown key; it belongs in `runtime`"
+    );
+    assert_eq!(
+        agent_error(r#""command":"x""#),
+        "agents[0].command: unknown key; it belongs in `external`"
+    );
     assert_eq!(
         agent_error(r#""spool_dir":"x""#),
         "agents[0].spool_dir: unknown key; it belongs in `runtime`"
@@ -322,9 +416,18 @@ fn misplaced_keys_are_told_where_they_belong() {
 fn wrong_types_are_named() {
     for (text, expected) in [
         ("[]", "expected an object, found an array"),
-        (r#"{"agents":{}}"#, "agents: expected an array, found an object"),
-        (r#"{"agents":["a"]}"#, "agents[0]: expected an object, found a string"),
-        (r#"{"agents":[{"id":1}]}"#, "agents[0].id: expected a string, found a number"),
+        (
+            r#"{"agents":{}}"#,
+            "agents: expected an array, found an object",
+        ),
+        (
+            r#"{"agents":["a"]}"#,
+            "agents[0]: expected an object, found a string",
+        ),
+        (
+            r#"{"agents":[{"id":1}]}"#,
+            "agents[0].id: expected a string, found a number",
+        ),
         (
             r#"{"agents":[{"id":"a","external":{"command":"x","args":["a",1]}}]}"#,
             "agents[0].external.args[1]: expected a string, found a number",
@@ -337,7 +440,10 @@ fn wrong_types_are_named() {
             r#"{"agents":[{"id":"a","profile":"echo","echo":"x"}]}"#,
             "agents[0].echo: expected an object, found a string",
         ),
-        (r#"{"runtime":1,"agents":[]}"#, "runtime: expected an object, found a number"),
+        (
+            r#"{"runtime":1,"agents":[]}"#,
+            "runtime: expected an object, found a number",
+        ),
     ] {
         assert_eq!(error(text), expected, "{text}");
     }
@@ -350,22 +456,50 @@ fn wrong_types_are_named() {
             r#""outbox":[]"#,
             "outbox: expected a number of bytes or a string such as \"16MiB\", found an array",
         ),
-        (r#""inherit_env":"yes""#, "inherit_env: expected a boolean, found a string"),
-        (r#""on_adapter_exit":1"#, "on_adapter_exit: expected \"restart\" or \"close\", found a number"),
-        (r#""config":[]"#, "config: expected an object, found an array"),
+        (
+            r#""inherit_env":"yes""#,
+            "inherit_env: expected a boolean, found a string",
+        ),
+        (
+            r#""on_adapter_exit":1"#,
+            "on_adapter_exit: expected \"restart\" or \"close\", found a number",
+        ),
+        (
+            r#""config":[]"#,
+            "config: expected an object, found an array",
+        ),
     ] {
-        assert_eq!(agent_error(members), format!("agents[0].{expected}"), "{members}");
+        assert_eq!(
+            agent_error(members),
+            format!("agents[0].{expected}"),
+            "{members}"
+        );
     }
 }
 
 #[test]
 fn missing_keys_are_named() {
     assert_eq!(error("{}"), "agents: it is missing");
-    assert_eq!(error(r#"{"agents":[]}"#), "agents: it is empty; a host needs an agent");
-    assert_eq!(error(r#"{"agents":[{"profile":"echo"}]}"#), "agents[0].id: it is missing");
-    assert_eq!(error(r#"{"agents":[{"id":null}]}"#), "agents[0].id: it is missing");
-    assert_eq!(error(r#"{"agents":[{"id":"a"}]}"#), "agents[0].profile: it is missing");
-    assert_eq!(error(r#"{"agents":[{"id":"a","profile":"external"}]}"#), "agents[0].external: it is missing");
+    assert_eq!(
+        error(r#"{"agents":[]}"#),
+        "agents: it is empty; a host needs an agent"
+    );
+    assert_eq!(
+        error(r#"{"agents":[{"profile":"echo"}]}"#),
+        "agents[0].id: it is missing"
+    );
+    assert_eq!(
+        error(r#"{"agents":[{"id":null}]}"#),
+        "agents[0].id: it is missing"
+    );
+    assert_eq!(
+        error(r#"{"agents":[{"id":"a"}]}"#),
+        "agents[0].profile: it is missing"
+    );
+    assert_eq!(
+        error(r#"{"agents":[{"id":"a","profile":"external"}]}"#),
+        "agents[0].external: it is missing"
+    );
     assert_eq!(
         error(r#"{"agents":[{"id":"a","external":{}}]}"#),
         "agents[0].external.command: it is missing"
@@ -379,7 +513,11 @@ fn missing_keys_are_named() {
 #[test]
 fn an_unknown_profile_with_a_command_is_a_plain_program() {
     for (members, profile, config) in [
-        (r#""command":"x","args":["-v"]"#, "generic-job", json!({ "command": "x", "args": ["-v"] })),
+        (
+            r#""command":"x","args":["-v"]"#,
+            "generic-job",
+            json!({ "command": "x", "args": ["-v"] }),
+        ),
         (
             r#""job":{"command":"x","max_runtime":"1m"}"#,
             "generic-job",
@@ -390,11 +528,20 @@ fn an_unknown_profile_with_a_command_is_a_plain_program() {
             "generic-cli",
             json!({ "command": "x", "sentinel": "END" }),
         ),
-        (r#""config":{"command":"x"}"#, "generic-job", json!({ "command": "x" })),
+        (
+            r#""config":{"command":"x"}"#,
+            "generic-job",
+            json!({ "command": "x" }),
+        ),
     ] {
-        let read = parse(&format!(r#"{{"agents":[{{"id":"a","profile":"codx",{members}}}]}}"#));
+        let read = parse(&format!(
+            r#"{{"agents":[{{"id":"a","profile":"codx",{members}}}]}}"#
+        ));
         let agent = &read.agents[0];
-        assert_eq!((agent.profile.name(), agent.config.as_ref(), agent.sdk), (profile, Some(&config), true));
+        assert_eq!(
+            (agent.profile.name(), agent.config.as_ref(), agent.sdk),
+            (profile, Some(&config), true)
+        );
         let notice = format!(
             "`agents[0].profile`: `codx` is not a built-in profile, so its `command` runs as a plain program, by \
              `{profile}`; did you mean `codex`?"
@@ -409,8 +556,13 @@ fn an_unknown_profile_with_a_command_is_a_plain_program() {
         r#","codex":{"command":"x"}"#,
         r#","external":{"command":"x"}"#,
     ] {
-        let refused = error(&format!(r#"{{"agents":[{{"id":"a","profile":"codx"{members}}}]}}"#));
-        assert!(refused.starts_with("agents[0].profile: `codx` is not a profile; "), "{members}: {refused}");
+        let refused = error(&format!(
+            r#"{{"agents":[{{"id":"a","profile":"codx"{members}}}]}}"#
+        ));
+        assert!(
+            refused.starts_with("agents[0].profile: `codx` is not a profile; "),
+            "{members}: {refused}"
+        );
     }
     let refused = error(r#"{"agents":[{"id":"a","profile":"codex","command":"x"}]}"#);
     assert!(refused.starts_with("agents[0].command: "), "{refused}");
@@ -427,23 +579,51 @@ fn values_that_cannot_be_are_refused() {
             r#""cli":{}, "profile":"external""#,
             "cli: an agent of profile `external` reads `external`, not `cli`",
         ),
-        (r#""profile":"codex""#, "external: an agent of profile `codex` reads `codex`, not `external`"),
-        (r#""extensions":["turn"]"#, "extensions[0]: `turn` is not an extension; did you mean `turns`?"),
-        (r#""on_adapter_exit":"die""#, "on_adapter_exit: `die` is not \"restart\" or \"close\""),
+        (
+            r#""profile":"codex""#,
+            "external: an agent of profile `codex` reads `codex`, not `external`",
+        ),
+        (
+            r#""extensions":["turn"]"#,
+            "extensions[0]: `turn` is not an extension; did you mean `turns`?",
+        ),
+        (
+            r#""on_adapter_exit":"die""#,
+            "on_adapter_exit: `die` is not \"restart\" or \"close\"",
+        ),
         (r#""start_timeout":0"#, "start_timeout: it must be above 0"),
         (r#""max_line":"1KiB""#, "max_line: 1024 is below 1048576"),
-        (r#""queued_inputs":-1"#, "queued_inputs: -1 is not a whole number of at least 1"),
-        (r#""queued_inputs":1.5"#, "queued_inputs: 1.5 is not a whole number of at least 1"),
-        (r#""restart":{"cap":"1ms"}"#, "restart: `cap` is below `base`"),
-        (r#""env_passthrough":["A=B"]"#, "env_passthrough[0]: it is not the name of a variable"),
+        (
+            r#""queued_inputs":-1"#,
+            "queued_inputs: -1 is not a whole number of at least 1",
+        ),
+        (
+            r#""queued_inputs":1.5"#,
+            "queued_inputs: 1.5 is not a whole number of at least 1",
+        ),
+        (
+            r#""restart":{"cap":"1ms"}"#,
+            "restart: `cap` is below `base`",
+        ),
+        (
+            r#""env_passthrough":["A=B"]"#,
+            "env_passthrough[0]: it is not the name of a variable",
+        ),
         (
             r#""permission":{"default":"allow"}"#,
             "permission.default: approval is never a default; to allow everything write \"allow\": [\"*\"]",
         ),
-        (r#""permission":{"deny":["Bash(x"]}"#, "permission.deny[0]: `(` has no `)` at the end"),
+        (
+            r#""permission":{"deny":["Bash(x"]}"#,
+            "permission.deny[0]: `(` has no `)` at the end",
+        ),
         (r#""file_roots":[""]"#, "file_roots[0]: it is empty"),
     ] {
-        assert_eq!(agent_error(members), format!("agents[0].{expected}"), "{members}");
+        assert_eq!(
+            agent_error(members),
+            format!("agents[0].{expected}"),
+            "{members}"
+        );
     }
     assert!(
         agent_error(r#""turn_timeout":"soon""#)
@@ -474,7 +654,10 @@ fn ids_are_unique_and_the_default_is_one_of_them() {
 
 #[test]
 fn syntax_errors_have_line_and_column() {
-    assert_eq!(error("{\n  \"agents\": [,]\n}"), "line 2, column 14: expected value");
+    assert_eq!(
+        error("{\n  \"agents\": [,]\n}"),
+        "line 2, column 14: expected value"
+    );
     assert!(error("").starts_with("line 1, column 0: EOF"));
     assert!(error(&"[".repeat(1000)).contains("recursion limit"));
 }
@@ -493,7 +676,10 @@ fn debug_shows_no_secrets() {
         r#"{"agents":[{"id":"a","external":{"command":"x","env":{"API_KEY":"s3cret"}},"config":{"token":"s3cret"}}]}"#,
     );
     let shown = format!("{config:?}");
-    assert!(shown.contains("API_KEY") && shown.contains("token") && !shown.contains("s3cret"), "{shown}");
+    assert!(
+        shown.contains("API_KEY") && shown.contains("token") && !shown.contains("s3cret"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -509,20 +695,40 @@ fn values_of_variables_may_be_elsewhere() {
     assert_eq!(env["B"], EnvValue::FromEnv("OTHER".into()));
     assert_eq!(env["C"], EnvValue::FromFile("/conf/secrets/c".into()));
     assert_eq!(env["D"], EnvValue::FromFile("/d".into()));
-    assert_eq!(config.agents[1].command.env["A"], EnvValue::FromEnv("B".into()));
+    assert_eq!(
+        config.agents[1].command.env["A"],
+        EnvValue::FromEnv("B".into())
+    );
     assert_eq!(config.agents[2].command, Command::new("x").env("A", "x"));
     for (value, expected) in [
         ("{}", ": name one place, `from_env` or `from_file`"),
-        (r#"{"from_env":"A","from_file":"b"}"#, ": name one place, `from_env` or `from_file`"),
-        (r#"{"from_flie":"b"}"#, ".from_flie: unknown key; did you mean `from_file`?"),
-        (r#"{"from_env":"A=B"}"#, ".from_env: it is not the name of a variable"),
+        (
+            r#"{"from_env":"A","from_file":"b"}"#,
+            ": name one place, `from_env` or `from_file`",
+        ),
+        (
+            r#"{"from_flie":"b"}"#,
+            ".from_flie: unknown key; did you mean `from_file`?",
+        ),
+        (
+            r#"{"from_env":"A=B"}"#,
+            ".from_env: it is not the name of a variable",
+        ),
         (r#"{"from_file":""}"#, ".from_file: it is empty"),
-        (r#"{"from_file":1}"#, ".from_file: expected a string, found a number"),
+        (
+            r#"{"from_file":1}"#,
+            ".from_file: expected a string, found a number",
+        ),
     ] {
-        assert_eq!(agent_error(&format!(r#""env":{{"K":{value}}}"#)), format!("agents[0].env.K{expected}"));
+        assert_eq!(
+            agent_error(&format!(r#""env":{{"K":{value}}}"#)),
+            format!("agents[0].env.K{expected}")
+        );
     }
     assert_eq!(
-        error(r#"{"agents":[{"id":"a","external":{"command":"x","env":{"A":"b"}},"env":{"C":"d"}}]}"#),
+        error(
+            r#"{"agents":[{"id":"a","external":{"command":"x","env":{"A":"b"}},"env":{"C":"d"}}]}"#
+        ),
         "agents[0].env: `external.env` says the same; keep one"
     );
 }
@@ -545,35 +751,54 @@ fn a_file_is_found_read_and_named_in_errors() {
     assert_eq!(missing.file(), Some(path.as_path()));
     assert!(matches!(missing.problem(), Problem::Unreadable(_)));
 
-    fs::write(&path, r#"{"agents":[{"id":"a","profile":"echo","file_roots":["out"]}]}"#).unwrap();
+    fs::write(
+        &path,
+        r#"{"agents":[{"id":"a","profile":"echo","file_roots":["out"]}]}"#,
+    )
+    .unwrap();
     let config = discover(Some(&path), nothing).unwrap();
     assert_eq!(config.source, Source::Explicit(path.clone()));
     assert_eq!(config.agents[0].file_roots, [folder.path().join("out")]);
 
     let variable = |name: &str| (name == FILE_VARIABLE).then(|| path.clone().into_os_string());
-    assert_eq!(discover(None, variable).unwrap().source, Source::Environment(path.clone()));
+    assert_eq!(
+        discover(None, variable).unwrap().source,
+        Source::Environment(path.clone())
+    );
 
     fs::write(&path, r#"{"agentz":[]}"#).unwrap();
     let shown = discover(Some(&path), nothing).unwrap_err().to_string();
-    let expected =
-        format!("read the configuration {}: agentz: unknown key; did you mean `agents`?", path.display());
+    let expected = format!(
+        "read the configuration {}: agentz: unknown key; did you mean `agents`?",
+        path.display()
+    );
     assert_eq!(shown, expected);
 
     fs::write(&path, vec![b' '; MAX_FILE as usize + 1]).unwrap();
-    assert!(matches!(Config::read(&path).unwrap_err().problem(), Problem::TooLarge { .. }));
+    assert!(matches!(
+        Config::read(&path).unwrap_err().problem(),
+        Problem::TooLarge { .. }
+    ));
 }
 
 #[test]
 fn the_users_file_is_found_and_its_absence_is_fine() {
     let folder = tempfile::tempdir().unwrap();
-    let variable = |name: &str| (name == "XDG_CONFIG_HOME").then(|| folder.path().as_os_str().to_owned());
+    let variable =
+        |name: &str| (name == "XDG_CONFIG_HOME").then(|| folder.path().as_os_str().to_owned());
     assert_eq!(discover(None, variable).unwrap(), Config::default());
-    assert_eq!(Config::default().agents, [AgentConfig::built_in("echo", "echo")]);
+    assert_eq!(
+        Config::default().agents,
+        [AgentConfig::built_in("echo", "echo")]
+    );
 
     let path = folder.path().join("trunkline/trunkline.json");
     fs::create_dir(folder.path().join("trunkline")).unwrap();
     fs::write(&path, r#"{"agents":[{"id":"a","profile":"mock"}]}"#).unwrap();
-    assert_eq!(discover(None, variable).unwrap().source, Source::UserDirectory(path));
+    assert_eq!(
+        discover(None, variable).unwrap().source,
+        Source::UserDirectory(path)
+    );
 }
 
 #[test]
@@ -581,15 +806,31 @@ fn what_a_session_may_set_is_a_list_or_all() {
     let may = |more: &str| agent(&format!(r#""profile": "external", {more}"#)).session_may;
     assert_eq!(may(r#""session_may": "all""#), SessionMay::All);
     assert_eq!(may(r#""session_may": []"#), SessionMay::NONE);
-    assert_eq!(may(r#""session_may": ["cwd"]"#), SessionMay::listed([SessionOption::Cwd]));
-    assert_eq!(may(r#""allow_session_override": true"#), SessionMay::All, "the older key");
+    assert_eq!(
+        may(r#""session_may": ["cwd"]"#),
+        SessionMay::listed([SessionOption::Cwd])
+    );
+    assert_eq!(
+        may(r#""allow_session_override": true"#),
+        SessionMay::All,
+        "the older key"
+    );
     assert_eq!(may(r#""allow_session_override": false"#), SessionMay::NONE);
     for (more, why) in [
-        (r#""session_may": ["evn"]"#, "`evn` is not an option of a session; did you mean `env`?"),
-        (r#""session_may": ["zzzzzzzz"]"#, "there are cwd, add_dirs, "),
+        (
+            r#""session_may": ["evn"]"#,
+            "`evn` is not an option of a session; did you mean `env`?",
+        ),
+        (
+            r#""session_may": ["zzzzzzzz"]"#,
+            "there are cwd, add_dirs, ",
+        ),
         (r#""session_may": "env""#, "`env` is not \"all\""),
         (r#""session_may": true"#, "session_may"),
-        (r#""session_may": [], "allow_session_override": true"#, "keep one"),
+        (
+            r#""session_may": [], "allow_session_override": true"#,
+            "keep one",
+        ),
     ] {
         let error = agent_error(more);
         assert!(error.contains(why), "{more}: {error}");
@@ -600,25 +841,46 @@ fn what_a_session_may_set_is_a_list_or_all() {
 fn what_a_network_may_set_is_a_list_that_names_nothing_of_this_machine() {
     let listed = |more: &str| agent(&format!(r#""profile": "external"{more}"#)).network_options;
     let default = listed("");
-    assert_eq!(default.names().collect::<Vec<_>>(), ["model", "mode", "reasoning_effort", "title"]);
-    assert_eq!(listed(r#", "network_options": []"#), NetworkOptions::listed([]), "narrower, too");
+    assert_eq!(
+        default.names().collect::<Vec<_>>(),
+        ["model", "mode", "reasoning_effort", "title"]
+    );
+    assert_eq!(
+        listed(r#", "network_options": []"#),
+        NetworkOptions::listed([]),
+        "narrower, too"
+    );
     let two = NetworkOptions::listed([NetworkOption::DeniedTools, NetworkOption::Model]);
-    assert_eq!(listed(r#", "network_options": ["model", "denied_tools"]"#), two);
+    assert_eq!(
+        listed(r#", "network_options": ["model", "denied_tools"]"#),
+        two
+    );
     assert!(two.has("model") && !two.has("mode") && !two.has("env"));
     for (more, why) in [
         (r#""network_options": ["modle"]"#, "did you mean `model`?"),
-        (r#""network_options": ["model", "evn"]"#, "`evn` is no option that a network may set; "),
+        (
+            r#""network_options": ["model", "evn"]"#,
+            "`evn` is no option that a network may set; ",
+        ),
         (r#""network_options": "all""#, "network_options"),
     ] {
         let error = agent_error(more);
         assert!(error.contains(why), "{more}: {error}");
     }
     // What a host takes of its own hub is more.
-    for never in
-        SessionOption::ALL.map(SessionOption::name).into_iter().chain(["resume", "variables", "exchange_dir"])
+    for never in SessionOption::ALL
+        .map(SessionOption::name)
+        .into_iter()
+        .chain(["resume", "variables", "exchange_dir"])
     {
-        let read = NetworkOption::ALL.into_iter().any(|option| option.name() == never);
-        assert_eq!(read, ["mode", "permission_mode", "allowed_domains"].contains(&never), "{never}");
+        let read = NetworkOption::ALL
+            .into_iter()
+            .any(|option| option.name() == never);
+        assert_eq!(
+            read,
+            ["mode", "permission_mode", "allowed_domains"].contains(&never),
+            "{never}"
+        );
     }
 }
 
@@ -642,27 +904,52 @@ fn an_empty_file_counts_as_none_unless_it_was_named() {
 #[test]
 fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
     for (text, key) in [
-        (r#"{"agents": [{"id": "a", "profile": "echo"}], "agents": []}"#, "agents"),
+        (
+            r#"{"agents": [{"id": "a", "profile": "echo"}], "agents": []}"#,
+            "agents",
+        ),
         (
             r#"{"agents": [{"id": "a", "profile": "echo", "permission": {"deny": ["Bash"], "deny": []}}]}"#,
             "deny",
         ),
     ] {
-        assert!(error(text).contains(&format!("the key `{key}` stands there twice; keep one")), "{text}");
+        assert!(
+            error(text).contains(&format!("the key `{key}` stands there twice; keep one")),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn an_array_is_no_object_and_null_makes_no_key_known() {
     for (members, expected) in [
-        (r#""shutdown":["1s"]"#, "shutdown: expected an object, found an array"),
-        (r#""permission":[]"#, "permission: expected an object, found an array"),
-        (r#""sandbox":[]"#, "sandbox: expected an object or \"none\", found an array"),
-        (r#""limits":[1]"#, "limits: expected an object, found an array"),
+        (
+            r#""shutdown":["1s"]"#,
+            "shutdown: expected an object, found an array",
+        ),
+        (
+            r#""permission":[]"#,
+            "permission: expected an object, found an array",
+        ),
+        (
+            r#""sandbox":[]"#,
+            "sandbox: expected an object or \"none\", found an array",
+        ),
+        (
+            r#""limits":[1]"#,
+            "limits: expected an object, found an array",
+        ),
         (r#""env":[]"#, "env: expected an object, found an array"),
-        (r#""turn_timout":null"#, "turn_timout: unknown key; did you mean `turn_timeout`?"),
+        (
+            r#""turn_timout":null"#,
+            "turn_timout: unknown key; did you mean `turn_timeout`?",
+        ),
     ] {
-        assert_eq!(agent_error(members), format!("agents[0].{expected}"), "{members}");
+        assert_eq!(
+            agent_error(members),
+            format!("agents[0].{expected}"),
+            "{members}"
+        );
     }
     assert_eq!(
         error(r#"{"agents":[{"id":"a","external":["x"]}]}"#),
@@ -686,6 +973,9 @@ fn an_error_shows_no_value_of_another_type() {
         r#""permission":{"allow":"s3cret"}"#,
     ] {
         let said = agent_error(members);
-        assert!(said.starts_with("agents[0].") && !said.contains("s3cret"), "{said}");
+        assert!(
+            said.starts_with("agents[0].") && !said.contains("s3cret"),
+            "{said}"
+        );
     }
 }

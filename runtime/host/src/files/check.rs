@@ -81,7 +81,11 @@ pub(super) struct Found<'a> {
 
 impl<'a> Found<'a> {
     /// Walks to the file's folder and looks at the file without opening it: opening a FIFO or a device can do things.
-    pub(super) fn look(open_folder: OpenFolder, path: &'a Path, roots: &Roots) -> Result<Self, Refusal> {
+    pub(super) fn look(
+        open_folder: OpenFolder,
+        path: &'a Path,
+        roots: &Roots,
+    ) -> Result<Self, Refusal> {
         check_letters(path)?;
         let (root, rest) = roots.holding(path).ok_or(Refusal::Outside)?;
         let name = rest.file_name().ok_or(Refusal::NotRegular)?;
@@ -89,19 +93,26 @@ impl<'a> Found<'a> {
             Some(folder) if !folder.as_os_str().is_empty() => open_folder(root.as_fd(), folder)?,
             _ => rustix::io::fcntl_dupfd_cloexec(root, 0).map_err(Refusal::on_open)?,
         };
-        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Refusal::on_open)?;
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(Refusal::on_open)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}
             FileType::Symlink => return Err(Refusal::Symlink),
             _ => return Err(Refusal::NotRegular),
         }
-        Ok(Self { path, folder, name, seen: Seen::of(&stat) })
+        Ok(Self {
+            path,
+            folder,
+            name,
+            seen: Seen::of(&stat),
+        })
     }
 
     /// Opens it, by its one name in the folder that we hold, and checks the handle.
     pub(super) fn open(self, max_bytes: u64) -> Result<CheckedFile, Refusal> {
         // NONBLOCK: had it become a FIFO, the open would wait for a writer. NOCTTY: or a terminal, become ours.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.folder, self.name, flags, Mode::empty());
         let file = File::from(opened.map_err(Refusal::on_open)?);
         let stat = stat(&file)?;
@@ -136,14 +147,21 @@ impl CheckedFile {
             return Err(Refusal::NotRegular);
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(Refusal::on_open)?);
+        let file =
+            File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(Refusal::on_open)?);
         let stat = stat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Refusal::NotRegular);
         }
         let seen = Seen::of(&stat);
         within(seen.size, max_bytes)?;
-        Ok(Self { file, path: path.to_owned(), limit: max_bytes, seen, announced: Announced::default() })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            limit: max_bytes,
+            seen,
+            announced: Announced::default(),
+        })
     }
 
     /// Holds the file to what its sender said of it: the size here, the digest when it is copied.
@@ -153,9 +171,10 @@ impl CheckedFile {
     /// [`Refusal::OtherSize`].
     pub fn announced_as(self, announced: Announced) -> Result<Self, Refusal> {
         match announced.size {
-            Some(announced) if announced != self.size() => {
-                Err(Refusal::OtherSize { size: self.size(), announced })
-            }
+            Some(announced) if announced != self.size() => Err(Refusal::OtherSize {
+                size: self.size(),
+                announced,
+            }),
             _ => Ok(Self { announced, ..self }),
         }
     }
@@ -179,7 +198,9 @@ impl CheckedFile {
     pub(super) fn read(&self) -> Result<String, Refusal> {
         let mut source = Hasher::new((&self.file).take(self.limit.saturating_add(1)));
         let mut bytes = Vec::new();
-        source.read_to_end(&mut bytes).map_err(|error| Refusal::Unreadable(error.kind()))?;
+        source
+            .read_to_end(&mut bytes)
+            .map_err(|error| Refusal::Unreadable(error.kind()))?;
         let (size, sha256) = source.finish();
         within(size, self.limit)?;
         if size != self.seen.size {
@@ -200,7 +221,9 @@ impl CheckedFile {
         let (seconds, nanos) = self.seen.modified;
         let modified = u64::try_from(seconds).unwrap_or(0);
         let modified = UNIX_EPOCH + Duration::new(modified, u32::try_from(nanos).unwrap_or(0));
-        let age = SystemTime::now().duration_since(modified).unwrap_or_default();
+        let age = SystemTime::now()
+            .duration_since(modified)
+            .unwrap_or_default();
         // A time that is far ahead is none that a write would set.
         let is_ahead = modified > SystemTime::now() + REST;
         if !is_ahead && age < REST {
@@ -210,15 +233,26 @@ impl CheckedFile {
 
     /// Refuses a file whose bytes are not those that were announced.
     pub(super) fn check_digest(&self, digest: Sha256) -> Result<(), Refusal> {
-        let is_other = self.announced.sha256.is_some_and(|announced| announced != digest);
-        if is_other { Err(Refusal::OtherDigest) } else { Ok(()) }
+        let is_other = self
+            .announced
+            .sha256
+            .is_some_and(|announced| announced != digest);
+        if is_other {
+            Err(Refusal::OtherDigest)
+        } else {
+            Ok(())
+        }
     }
 
     /// Refuses a file that is not as it was when it was checked: grown, cut or written.
     pub(super) fn check_unchanged(&self) -> Result<(), Refusal> {
         let now = Seen::of(&stat(&self.file)?);
         within(now.size, self.limit)?;
-        if now == self.seen { Ok(()) } else { Err(Refusal::Changed) }
+        if now == self.seen {
+            Ok(())
+        } else {
+            Err(Refusal::Changed)
+        }
     }
 }
 
@@ -249,7 +283,10 @@ fn check_letters(path: &Path) -> Result<(), Refusal> {
     if bytes.len() >= MAX_PATH {
         return Err(Refusal::Unreadable(io::ErrorKind::InvalidFilename));
     }
-    if path.components().any(|component| component == Component::ParentDir) {
+    if path
+        .components()
+        .any(|component| component == Component::ParentDir)
+    {
         return Err(Refusal::Parent);
     }
     // `components` drops these, and they say that a folder is meant.
@@ -265,5 +302,9 @@ fn stat(file: &File) -> Result<Stat, Refusal> {
 
 /// Refuses a size above the limit.
 pub(super) fn within(size: u64, limit: u64) -> Result<(), Refusal> {
-    if size > limit { Err(Refusal::TooLarge { size, limit }) } else { Ok(()) }
+    if size > limit {
+        Err(Refusal::TooLarge { size, limit })
+    } else {
+        Ok(())
+    }
 }

@@ -53,7 +53,9 @@ pub(super) fn walk_to_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<Owne
     let flags = SEARCH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at: Option<OwnedFd> = None;
     for component in folder.components() {
-        let Component::Normal(name) = component else { return Err(Refusal::Outside) };
+        let Component::Normal(name) = component else {
+            return Err(Refusal::Outside);
+        };
         let here = at.as_ref().map_or(root, AsFd::as_fd);
         let opened = rustix::fs::openat(here, name, flags, Mode::empty());
         let next = opened.map_err(|errno| match errno {

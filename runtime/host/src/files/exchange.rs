@@ -33,7 +33,10 @@ use super::roots::{Pinned, Roots};
 const NUMBERED: usize = 100;
 
 /// A folder, held open, that is read and entered by no link.
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// The folder of all sessions' exchange folders: private (0700), held open; they are numbered in it.
 #[derive(Debug)]
@@ -102,8 +105,12 @@ impl Exchanges {
             return Ok(opened);
         }
         let private = Permissions::from_mode(0o700);
-        DirBuilder::new().recursive(true).mode(private.mode()).create(&self.path)?;
-        let is_masked = std::fs::symlink_metadata(&self.path)?.permissions().mode() & 0o700 != 0o700;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(private.mode())
+            .create(&self.path)?;
+        let is_masked =
+            std::fs::symlink_metadata(&self.path)?.permissions().mode() & 0o700 != 0o700;
         if is_masked {
             std::fs::set_permissions(&self.path, private)?;
         }
@@ -129,16 +136,25 @@ impl Exchanges {
     /// What the file system says.
     pub fn make(self: &Arc<Self>) -> io::Result<Exchange> {
         let opened = self.opened()?;
-        let numbered = std::iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed)).take(NUMBERED);
+        let numbered =
+            std::iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed)).take(NUMBERED);
         // An adapter that may write here may have taken the names that come next.
         let random = std::iter::once_with(|| Uuid::new_v4().as_u64_pair().0);
         for number in numbered.chain(random) {
             let name = number.to_string();
             match mkdirat(&opened.handle, &name, Mode::RWXU) {
                 Ok(()) => {
-                    let made = Exchange { parent: self.clone(), number };
+                    let made = Exchange {
+                        parent: self.clone(),
+                        number,
+                    };
                     if opened.is_masked {
-                        chmodat(&opened.handle, &name, Mode::RWXU, rustix::fs::AtFlags::empty())?;
+                        chmodat(
+                            &opened.handle,
+                            &name,
+                            Mode::RWXU,
+                            rustix::fs::AtFlags::empty(),
+                        )?;
                     }
                     return Ok(made);
                 }
@@ -175,12 +191,21 @@ impl Exchange {
         let file_name = label::file_name(label, source);
         let folder = self.opened()?;
         let numbers = (2..=NUMBERED).map(|number| label::numbered(&file_name, &number.to_string()));
-        let random =
-            std::iter::once_with(|| label::numbered(&file_name, &Uuid::new_v4().simple().to_string()));
-        for name in std::iter::once(file_name.clone()).chain(numbers).chain(random) {
+        let random = std::iter::once_with(|| {
+            label::numbered(&file_name, &Uuid::new_v4().simple().to_string())
+        });
+        for name in std::iter::once(file_name.clone())
+            .chain(numbers)
+            .chain(random)
+        {
             match copy_into(folder.as_fd(), &name, &checked, Mode::RUSR | Mode::WUSR) {
                 Ok(Copied { size, sha256 }) => {
-                    return Ok(Placed { path: self.path().join(name), file_name, size, sha256 });
+                    return Ok(Placed {
+                        path: self.path().join(name),
+                        file_name,
+                        size,
+                        sha256,
+                    });
                 }
                 Err(CopyError::NameTaken) => {}
                 Err(CopyError::Refused(refusal)) => return Err(refusal),
@@ -201,7 +226,8 @@ impl Exchange {
         within(json.len() as u64, MAX_LARGE)?;
         let name = format!("large-{}.json", Uuid::new_v4().simple());
         let folder = self.opened()?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(file.map_err(|errno| storing(errno.into()))?);
         file.write_all(json.as_bytes()).map_err(|error| {
@@ -228,18 +254,33 @@ impl Exchange {
             return Err(Refusal::Outside);
         }
         let mut roots = Roots::new();
-        roots.allow_pinned(&Pinned::exactly(own)).map_err(|_| Refusal::Missing)?;
-        let announced = Announced { size: Some(member.size), sha256: Some(member.sha256) };
-        let text = check(path, &roots, MAX_LARGE)?.announced_as(announced)?.read()?;
+        roots
+            .allow_pinned(&Pinned::exactly(own))
+            .map_err(|_| Refusal::Missing)?;
+        let announced = Announced {
+            size: Some(member.size),
+            sha256: Some(member.sha256),
+        };
+        let text = check(path, &roots, MAX_LARGE)?
+            .announced_as(announced)?
+            .read()?;
         // By its name in the folder that we hold: no path of the adapter's is walked a second time.
         let _ = unlinkat(&self.opened()?, name, AtFlags::empty());
         Ok(text)
     }
 
     fn opened(&self) -> Result<OwnedFd, Refusal> {
-        let parent = self.parent.opened().map_err(|error| Refusal::Store(error.kind()))?;
-        openat(&parent.handle, self.number.to_string(), FOLDER, Mode::empty())
-            .map_err(|errno| Refusal::Store(io::Error::from(errno).kind()))
+        let parent = self
+            .parent
+            .opened()
+            .map_err(|error| Refusal::Store(error.kind()))?;
+        openat(
+            &parent.handle,
+            self.number.to_string(),
+            FOLDER,
+            Mode::empty(),
+        )
+        .map_err(|errno| Refusal::Store(io::Error::from(errno).kind()))
     }
 }
 

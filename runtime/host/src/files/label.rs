@@ -23,14 +23,18 @@ const NAMELESS: &str = "file";
 pub fn file_name(label: Option<&str>, path: &Path) -> String {
     let named = label.map(safe).filter(|name| !name.is_empty());
     let of_path = || path.file_name().map(|name| safe(&name.to_string_lossy()));
-    named.or_else(of_path).filter(|name| !name.is_empty()).unwrap_or_else(|| NAMELESS.to_owned())
+    named
+        .or_else(of_path)
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| NAMELESS.to_owned())
 }
 
 /// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]); so, too, where it is longer than any type is, or has a
 /// character that none has: it may end up in a header.
 pub fn mime_type(given: Option<&str>) -> &str {
     let is_type = |given: &&str| {
-        (1..=MAX_TYPE).contains(&given.len()) && given.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
+        (1..=MAX_TYPE).contains(&given.len())
+            && given.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
     };
     given.filter(is_type).unwrap_or(DEFAULT_MIME_TYPE)
 }
@@ -44,8 +48,13 @@ pub(super) fn numbered(name: &str, number: &str) -> String {
 fn safe(label: &str) -> String {
     let trimmed = label.trim_end_matches(['/', '\\']);
     let base = trimmed.rsplit(['/', '\\']).next().unwrap_or_default();
-    let kept: String = base.chars().filter(|c| !c.is_control() && !turns_text(*c)).collect();
-    let name = kept.trim_start_matches(['.', '-', ' ']).trim_end_matches(['.', ' ']);
+    let kept: String = base
+        .chars()
+        .filter(|c| !c.is_control() && !turns_text(*c))
+        .collect();
+    let name = kept
+        .trim_start_matches(['.', '-', ' '])
+        .trim_end_matches(['.', ' ']);
     cut(name)
 }
 
@@ -61,7 +70,11 @@ fn cut(name: &str) -> String {
     }
     let (stem, ending) = split_ending(name);
     let most = MAX_NAME - ending.len();
-    let end = stem.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= most).last();
+    let end = stem
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .take_while(|end| *end <= most)
+        .last();
     format!("{}{ending}", &stem[..end.unwrap_or(0)])
 }
 
@@ -96,7 +109,11 @@ mod tests {
             ("a.txt. ", "a.txt"),
             ("Füße 1.txt", "Füße 1.txt"),
         ] {
-            assert_eq!(file_name(Some(label), Path::new("/")), expected, "{label:?}");
+            assert_eq!(
+                file_name(Some(label), Path::new("/")),
+                expected,
+                "{label:?}"
+            );
         }
     }
 
@@ -107,9 +124,17 @@ mod tests {
         assert_eq!(file_name(None, Path::new("/")), "file");
         assert_eq!(mime_type(None), "application/octet-stream");
         assert_eq!(mime_type(Some("text/csv")), "text/csv");
-        assert_eq!(mime_type(Some("text/csv; charset=\"utf-8\"")), "text/csv; charset=\"utf-8\"");
-        for odd in ["text/csv\r\nSet-Cookie: x", "text/csv\n", "text/csv\0", "text/\u{e9}", "text/\u{202e}x"]
-        {
+        assert_eq!(
+            mime_type(Some("text/csv; charset=\"utf-8\"")),
+            "text/csv; charset=\"utf-8\""
+        );
+        for odd in [
+            "text/csv\r\nSet-Cookie: x",
+            "text/csv\n",
+            "text/csv\0",
+            "text/\u{e9}",
+            "text/\u{202e}x",
+        ] {
             assert_eq!(mime_type(Some(odd)), DEFAULT_MIME_TYPE, "{odd:?}");
         }
     }
@@ -118,7 +143,9 @@ mod tests {
     fn long_labels_are_cut_before_their_ending() {
         let name = file_name(Some(&format!("{}.csv", "é".repeat(500))), Path::new("/"));
         assert!(name.len() <= MAX_NAME && name.ends_with("é.csv"), "{name}");
-        assert!(file_name(Some(&format!("a.{}", "x".repeat(500))), Path::new("/")).len() <= MAX_NAME);
+        assert!(
+            file_name(Some(&format!("a.{}", "x".repeat(500))), Path::new("/")).len() <= MAX_NAME
+        );
     }
 
     #[test]

@@ -56,7 +56,9 @@ pub enum Refusal {
         announced: u64,
     },
     /// Its bytes have another digest than its sender announced.
-    #[error("the file's SHA-256 is not the one that was announced; announce it when it is complete")]
+    #[error(
+        "the file's SHA-256 is not the one that was announced; announce it when it is complete"
+    )]
     OtherDigest,
     /// It was swapped, removed or written while it was checked or copied.
     #[error("the file changed while it was taken")]

@@ -56,7 +56,10 @@ impl Remover {
         }
         if state.thread.is_none() {
             let own = self.clone();
-            match thread::Builder::new().name("trunkline-remove".to_owned()).spawn(move || own.serve()) {
+            match thread::Builder::new()
+                .name("trunkline-remove".to_owned())
+                .spawn(move || own.serve())
+            {
                 Ok(thread) => state.thread = Some(thread),
                 Err(error) => return state.leave(&path, &error.to_string()),
             }
@@ -94,7 +97,12 @@ impl Remover {
                     }
                     state = self.lock();
                 }
-                None => state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    state = self
+                        .more
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
             }
         }
     }
@@ -106,24 +114,39 @@ impl State {
         self.left += 1;
         if self.left.is_power_of_two() {
             let left = self.left;
-            tracing::warn!(left, ?path, why, "what sessions left stays until the host ends");
+            tracing::warn!(
+                left,
+                ?path,
+                why,
+                "what sessions left stays until the host ends"
+            );
         }
     }
 }
 
 /// Most folders hold nothing, and go with one call.
 fn remove(path: &Path) -> io::Result<()> {
-    if unlinkat(CWD, path, AtFlags::REMOVEDIR).is_ok() { Ok(()) } else { remove_tree(path) }
+    if unlinkat(CWD, path, AtFlags::REMOVEDIR).is_ok() {
+        Ok(())
+    } else {
+        remove_tree(path)
+    }
 }
 
 /// Removes the folders in a folder that hold nothing, several at a time. All else stays.
 pub(crate) fn remove_empty_folders(parent: &Path) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // What cannot be opened or listed is left to who removes the parent, and says why it cannot.
-    let Ok(handle) = openat(CWD, parent, flags, Mode::empty()) else { return };
-    let Ok(listing) = Dir::read_from(&handle) else { return };
-    let names: Vec<OsString> =
-        listing.flatten().map(|entry| OsString::from_vec(entry.file_name().to_bytes().to_vec())).collect();
+    let Ok(handle) = openat(CWD, parent, flags, Mode::empty()) else {
+        return;
+    };
+    let Ok(listing) = Dir::read_from(&handle) else {
+        return;
+    };
+    let names: Vec<OsString> = listing
+        .flatten()
+        .map(|entry| OsString::from_vec(entry.file_name().to_bytes().to_vec()))
+        .collect();
     let threads = (names.len() / SHARE).clamp(1, SIDE_BY_SIDE);
     let remove = |share: &[OsString]| {
         for name in share {
@@ -174,8 +197,9 @@ mod tests {
     fn the_folder_of_an_agent_that_was_replaced_goes_with_its_last_session() {
         let parent = tempfile::tempdir().unwrap();
         let remover = Arc::new(Remover::default());
-        let exchanges =
-            |name: &str| Arc::new(Exchanges::named(&parent.path().join(name)).removed_by(remover.clone()));
+        let exchanges = |name: &str| {
+            Arc::new(Exchanges::named(&parent.path().join(name)).removed_by(remover.clone()))
+        };
         let (replaced, stays) = (exchanges("replaced"), exchanges("stays"));
         let sessions = [replaced.make().unwrap(), stays.make().unwrap()];
         replaced.retire();
@@ -215,8 +239,10 @@ mod tests {
         fs::write(parent.path().join("7/file"), "").unwrap();
         std::os::unix::fs::symlink("/", parent.path().join("link")).unwrap();
         remove_empty_folders(parent.path());
-        let mut left: Vec<_> =
-            fs::read_dir(parent.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        let mut left: Vec<_> = fs::read_dir(parent.path())
+            .unwrap()
+            .map(|it| it.unwrap().file_name())
+            .collect();
         left.sort();
         assert_eq!(left, ["7", "link"]);
         remove_empty_folders(&parent.path().join("missing"));

@@ -48,7 +48,10 @@ impl Pinned {
         if !path.is_absolute() {
             return Err(RootError::NotAbsolute(path.to_owned()));
         }
-        let failed = |source| RootError::Open { path: path.to_owned(), source };
+        let failed = |source| RootError::Open {
+            path: path.to_owned(),
+            source,
+        };
         let mut there = Err(failed(io::ErrorKind::NotFound.into()));
         for above in path.ancestors() {
             match std::fs::canonicalize(above) {
@@ -61,21 +64,34 @@ impl Pinned {
             }
         }
         let (real, rest) = there?;
-        if rest.components().any(|component| !matches!(component, Component::Normal(_))) {
+        if rest
+            .components()
+            .any(|component| !matches!(component, Component::Normal(_)))
+        {
             return Err(failed(io::ErrorKind::NotFound.into()));
         }
-        let real = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        let real = if rest.as_os_str().is_empty() {
+            real
+        } else {
+            real.join(rest)
+        };
         if real.parent().is_none() {
             return Err(RootError::WholeFileSystem(path.to_owned()));
         }
-        Ok(Self { named: path.to_owned(), real })
+        Ok(Self {
+            named: path.to_owned(),
+            real,
+        })
     }
 
     /// A folder whose path is known to have no link, such as one that the host has made.
     #[must_use]
     pub fn exactly(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        Self { named: path.clone(), real: path }
+        Self {
+            named: path.clone(),
+            real: path,
+        }
     }
 
     /// The folder, without links.
@@ -134,19 +150,34 @@ impl Roots {
     /// When it is `/`, or does not open as a directory.
     pub fn allow_pinned(&mut self, pinned: &Pinned) -> Result<(), RootError> {
         let Pinned { named, real } = pinned;
-        let failed = |source| RootError::Open { path: named.clone(), source };
+        let failed = |source| RootError::Open {
+            path: named.clone(),
+            source,
+        };
         let rest = match real.strip_prefix("/") {
-            Ok(rest) if rest.as_os_str().is_empty() => return Err(RootError::WholeFileSystem(named.clone())),
+            Ok(rest) if rest.as_os_str().is_empty() => {
+                return Err(RootError::WholeFileSystem(named.clone()));
+            }
             Ok(rest) => rest,
             Err(_) => return Err(RootError::NotAbsolute(named.clone())),
         };
-        if self.roots.iter().any(|root| root.real == *real && root.named == *named) {
+        if self
+            .roots
+            .iter()
+            .any(|root| root.real == *real && root.named == *named)
+        {
             return Ok(());
         }
         let flags = SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let whole = rustix::fs::open("/", flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        let handle = open_folder(whole.as_fd(), rest).map_err(|refusal| failed(io::Error::other(refusal)))?;
-        self.roots.push(Arc::new(Root { named: named.clone(), real: real.clone(), handle }));
+        let whole =
+            rustix::fs::open("/", flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let handle = open_folder(whole.as_fd(), rest)
+            .map_err(|refusal| failed(io::Error::other(refusal)))?;
+        self.roots.push(Arc::new(Root {
+            named: named.clone(),
+            real: real.clone(),
+            handle,
+        }));
         Ok(())
     }
 

@@ -41,7 +41,10 @@ impl StoreDir {
     /// When it cannot be made or opened, is a link, or belongs to someone else.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::open(&path, flags, Mode::empty())?;
         if rustix::fs::fstat(&handle)?.st_uid != rustix::process::geteuid().as_raw() {
@@ -65,7 +68,9 @@ impl StoreDir {
     ///
     /// What the file system says.
     pub fn forget(&self, file: &StoredFile) -> io::Result<()> {
-        let Some(name) = file.path.file_name() else { return Ok(()) };
+        let Some(name) = file.path.file_name() else {
+            return Ok(());
+        };
         match rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
@@ -92,7 +97,11 @@ impl StoreDir {
 pub fn store(checked: &CheckedFile, dir: &StoreDir) -> Result<StoredFile, Refusal> {
     let name = Uuid::new_v4().simple().to_string();
     match copy_into(dir.handle.as_fd(), &name, checked, Mode::RUSR) {
-        Ok(Copied { size, sha256 }) => Ok(StoredFile { path: dir.path.join(name), size, sha256 }),
+        Ok(Copied { size, sha256 }) => Ok(StoredFile {
+            path: dir.path.join(name),
+            size,
+            sha256,
+        }),
         Err(CopyError::Refused(refusal)) => Err(refusal),
         // A random name of 122 bits that exists was put there to be found.
         Err(CopyError::NameTaken) => Err(Refusal::Store(io::ErrorKind::AlreadyExists)),

@@ -17,8 +17,10 @@ use super::check::{Found, check_by};
 use super::confined::{OpenFolder, open_folder, walk_to_folder};
 use super::*;
 
-const WAYS: [(&str, OpenFolder); 2] =
-    [("the kernel", open_folder), ("component by component", walk_to_folder)];
+const WAYS: [(&str, OpenFolder); 2] = [
+    ("the kernel", open_folder),
+    ("component by component", walk_to_folder),
+];
 const LIMIT: u64 = 1000;
 const SECRET: &[u8] = b"secret";
 
@@ -39,7 +41,12 @@ impl Place {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret"), SECRET).unwrap();
         let roots = Roots::new().and(&root).unwrap();
-        Self { _all: all, root, outside, roots }
+        Self {
+            _all: all,
+            root,
+            outside,
+            roots,
+        }
     }
 
     fn write(&self, name: &str, size: usize) -> PathBuf {
@@ -55,7 +62,8 @@ impl Place {
     #[track_caller]
     fn check(&self, path: impl AsRef<Path>, expected: Result<u64, Refusal>) {
         for (way, open_folder) in WAYS {
-            let got = check_by(open_folder, path.as_ref(), &self.roots, LIMIT).map(|checked| checked.size());
+            let got = check_by(open_folder, path.as_ref(), &self.roots, LIMIT)
+                .map(|checked| checked.size());
             assert_eq!(got, expected, "{} by {way}", path.as_ref().display());
         }
     }
@@ -76,7 +84,10 @@ fn one_byte_over_the_limit_is_too_large() {
     let place = Place::new();
     place.check(
         place.write("big", LIMIT as usize + 1),
-        Err(Refusal::TooLarge { size: LIMIT + 1, limit: LIMIT }),
+        Err(Refusal::TooLarge {
+            size: LIMIT + 1,
+            limit: LIMIT,
+        }),
     );
 }
 
@@ -92,7 +103,10 @@ fn paths_are_refused_by_their_letters() {
     place.check(format!("{root}/sub/../a"), Err(Refusal::Parent));
     place.check(format!("{root}/sub/.."), Err(Refusal::Parent));
     place.check(format!("{root}/a\0"), Err(Refusal::Nul));
-    place.check(format!("{root}/a\0/../../outside/secret"), Err(Refusal::Nul));
+    place.check(
+        format!("{root}/a\0/../../outside/secret"),
+        Err(Refusal::Nul),
+    );
     place.check(format!("{root}/a\nb"), Err(Refusal::ControlCharacter));
     place.check(
         format!("{root}/{}", "x/".repeat(5000)),
@@ -112,7 +126,10 @@ fn absolute_paths_outside_are_refused() {
     // The name of the root is a prefix of this one's letters, not of its components.
     fs::create_dir(place.root.with_file_name("root-2")).unwrap();
     fs::write(place.root.with_file_name("root-2").join("a"), "x").unwrap();
-    place.check(place.root.with_file_name("root-2").join("a"), Err(Refusal::Outside));
+    place.check(
+        place.root.with_file_name("root-2").join("a"),
+        Err(Refusal::Outside),
+    );
 }
 
 #[test]
@@ -126,7 +143,15 @@ fn links_are_refused_wherever_they_are() {
     symlink("/proc/self/root", place.root.join("magic")).unwrap();
     place.write("a", 1);
     symlink("a", place.root.join("inside")).unwrap();
-    for path in ["final", "folder/secret", "relative/secret", "dangling", "loop", "loop/a", "inside"] {
+    for path in [
+        "final",
+        "folder/secret",
+        "relative/secret",
+        "dangling",
+        "loop",
+        "loop/a",
+        "inside",
+    ] {
         place.check(place.root.join(path), Err(Refusal::Symlink));
     }
     place.check(place.root.join("magic/etc/passwd"), Err(Refusal::Symlink));
@@ -143,15 +168,28 @@ fn a_hard_link_is_refused() {
 fn what_is_not_a_file_is_refused_without_waiting() {
     let place = Place::new();
     let fifo = place.root.join("fifo");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        FileType::Fifo,
+        Mode::RUSR | Mode::WUSR,
+        0,
+    )
+    .unwrap();
     place.check(fifo, Err(Refusal::NotRegular));
     let _socket = std::os::unix::net::UnixListener::bind(place.root.join("socket")).unwrap();
     place.check(place.root.join("socket"), Err(Refusal::NotRegular));
     place.check(place.root.join("sub"), Err(Refusal::NotRegular));
     place.check(&place.root, Err(Refusal::NotRegular));
-    place.check(format!("{}/", place.write("a", 1).display()), Err(Refusal::NotRegular));
+    place.check(
+        format!("{}/", place.write("a", 1).display()),
+        Err(Refusal::NotRegular),
+    );
 
-    let devices = Place { roots: Roots::new().and(Path::new("/dev")).unwrap(), ..Place::new() };
+    let devices = Place {
+        roots: Roots::new().and(Path::new("/dev")).unwrap(),
+        ..Place::new()
+    };
     devices.check("/dev/zero", Err(Refusal::NotRegular));
     devices.check("/dev/null", Err(Refusal::NotRegular));
 }
@@ -169,12 +207,26 @@ fn what_is_missing_says_so() {
 fn a_swap_between_look_and_open_is_refused() {
     type Swap = fn(&Place, &Path);
     let swaps: [(&str, Swap, Refusal); 5] = [
-        ("link", |p, at| symlink(p.outside.join("secret"), at).unwrap(), Refusal::Symlink),
-        ("hard link", |p, at| fs::hard_link(p.outside.join("secret"), at).unwrap(), Refusal::HardLinked),
-        ("another file", |_, at| fs::write(at, "other").unwrap(), Refusal::Changed),
+        (
+            "link",
+            |p, at| symlink(p.outside.join("secret"), at).unwrap(),
+            Refusal::Symlink,
+        ),
+        (
+            "hard link",
+            |p, at| fs::hard_link(p.outside.join("secret"), at).unwrap(),
+            Refusal::HardLinked,
+        ),
+        (
+            "another file",
+            |_, at| fs::write(at, "other").unwrap(),
+            Refusal::Changed,
+        ),
         (
             "fifo",
-            |_, at| rustix::fs::mknodat(rustix::fs::CWD, at, FileType::Fifo, Mode::RUSR, 0).unwrap(),
+            |_, at| {
+                rustix::fs::mknodat(rustix::fs::CWD, at, FileType::Fifo, Mode::RUSR, 0).unwrap()
+            },
             Refusal::NotRegular,
         ),
         ("nothing", |_, _| {}, Refusal::Missing),
@@ -247,7 +299,10 @@ fn a_root_behind_a_link_is_known_by_both_names() {
     let place = Place::new();
     let alias = place.outside.join("alias");
     symlink(&place.root, &alias).unwrap();
-    let place = Place { roots: Roots::new().and(&alias).unwrap(), ..place };
+    let place = Place {
+        roots: Roots::new().and(&alias).unwrap(),
+        ..place
+    };
     place.write("a", 1);
     place.check(alias.join("a"), Ok(1));
     place.check(place.root.join("a"), Ok(1));
@@ -258,7 +313,10 @@ fn the_innermost_root_decides() {
     let place = Place::new();
     symlink(&place.outside, place.root.join("more")).unwrap();
     place.check(place.root.join("more/secret"), Err(Refusal::Symlink));
-    let place = Place { roots: place.roots.clone().and(&place.root.join("more")).unwrap(), ..place };
+    let place = Place {
+        roots: place.roots.clone().and(&place.root.join("more")).unwrap(),
+        ..place
+    };
     place.check(place.root.join("more/secret"), Ok(SECRET.len() as u64));
 }
 
@@ -268,11 +326,23 @@ fn some_folders_cannot_be_roots() {
     let file = place.write("a", 1);
     let refused = |path: &Path| Roots::new().and(path).unwrap_err();
     assert!(matches!(refused(Path::new("a")), RootError::NotAbsolute(_)));
-    assert!(matches!(refused(Path::new("/")), RootError::WholeFileSystem(_)));
-    assert!(matches!(refused(Path::new("/etc/..")), RootError::WholeFileSystem(_)));
-    assert!(matches!(refused(&place.root.join("nothing")), RootError::Open { .. }));
+    assert!(matches!(
+        refused(Path::new("/")),
+        RootError::WholeFileSystem(_)
+    ));
+    assert!(matches!(
+        refused(Path::new("/etc/..")),
+        RootError::WholeFileSystem(_)
+    ));
+    assert!(matches!(
+        refused(&place.root.join("nothing")),
+        RootError::Open { .. }
+    ));
     assert!(matches!(refused(&file), RootError::Open { .. }));
-    assert_eq!(check(&file, &Roots::new(), LIMIT).unwrap_err(), Refusal::Outside);
+    assert_eq!(
+        check(&file, &Roots::new(), LIMIT).unwrap_err(),
+        Refusal::Outside
+    );
 }
 
 #[test]
@@ -287,10 +357,19 @@ fn a_pinned_folder_may_come_later_and_follows_no_link_then() {
     symlink(place.root.join("kept"), place.root.join("a")).unwrap();
     assert!(Roots::new().allow_pinned(&pinned).is_err());
     assert!(Pinned::new(&place.root.join("nothing/../../outside")).is_err());
-    assert!(matches!(Pinned::new(Path::new("a")), Err(RootError::NotAbsolute(_))));
-    assert!(matches!(Pinned::new(Path::new("/")), Err(RootError::WholeFileSystem(_))));
+    assert!(matches!(
+        Pinned::new(Path::new("a")),
+        Err(RootError::NotAbsolute(_))
+    ));
+    assert!(matches!(
+        Pinned::new(Path::new("/")),
+        Err(RootError::WholeFileSystem(_))
+    ));
     // A link that was there leads where it led.
-    assert_eq!(Pinned::new(&place.root.join("a/b")).unwrap().real(), place.root.join("kept/b"));
+    assert_eq!(
+        Pinned::new(&place.root.join("a/b")).unwrap().real(),
+        place.root.join("kept/b")
+    );
 }
 
 #[test]
@@ -303,8 +382,14 @@ fn a_stored_copy_is_private_whole_and_apart() {
     assert_eq!(stored.size, 10);
     assert_eq!(fs::read(&stored.path).unwrap(), vec![b'x'; 10]);
     assert_eq!(stored.path.parent(), Some(store.path()));
-    assert_eq!(fs::metadata(&stored.path).unwrap().permissions().mode() & 0o777, 0o400);
-    assert_eq!(fs::metadata(store.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(&stored.path).unwrap().permissions().mode() & 0o777,
+        0o400
+    );
+    assert_eq!(
+        fs::metadata(store.path()).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     store.forget(&stored).unwrap();
     store.forget(&stored).unwrap();
     assert!(!stored.path.exists());
@@ -320,7 +405,10 @@ fn a_file_that_grows_after_the_check_is_refused_and_leaves_nothing() {
     let path = place.write("a", 10);
     let checked = check(&path, &place.roots, 20).unwrap();
     place.write("a", 1_000_000);
-    assert!(matches!(super::store(&checked, &store), Err(Refusal::TooLarge { limit: 20, .. })));
+    assert!(matches!(
+        super::store(&checked, &store),
+        Err(Refusal::TooLarge { limit: 20, .. })
+    ));
     let checked = check(&place.write("b", 10), &place.roots, 20).unwrap();
     place.write("b", 11);
     assert_eq!(super::store(&checked, &store), Err(Refusal::Changed));
@@ -355,7 +443,10 @@ fn a_copy_is_of_one_version_however_often_the_file_is_written() {
     });
     for copy in copied {
         let bytes = fs::read(copy.path).unwrap();
-        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a copy has parts of two versions");
+        assert!(
+            bytes.iter().all(|byte| *byte == bytes[0]),
+            "a copy has parts of two versions"
+        );
     }
     // Left alone, it is copied, however young it is.
     place.write("a", SIZE);
@@ -387,28 +478,47 @@ fn an_exchange_folder_is_private_and_new_whatever_lies_in_its_place() {
     let made = [exchanges.make().unwrap(), exchanges.make().unwrap()];
     assert_ne!(made[0].path(), made[1].path());
     for exchange in &made {
-        assert_eq!(fs::metadata(exchange.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(exchange.path()).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
         assert_eq!(fs::read_dir(exchange.path()).unwrap().count(), 0);
     }
     drop(made);
-    assert_eq!(fs::read_dir(parent.path().join("new")).unwrap().count(), 150);
+    assert_eq!(
+        fs::read_dir(parent.path().join("new")).unwrap().count(),
+        150
+    );
 }
 
 #[test]
 fn placed_files_get_names_of_their_own() {
     let place = Place::new();
     let exchange = exchange_in(&place.outside);
-    assert_eq!(fs::metadata(exchange.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(exchange.path()).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     let source = place.write("data.csv", 5);
-    let placed = exchange.place(&source, Some("../../data.csv"), Announced::default(), LIMIT).unwrap();
+    let placed = exchange
+        .place(&source, Some("../../data.csv"), Announced::default(), LIMIT)
+        .unwrap();
     assert_eq!(placed.path, exchange.path().join("data.csv"));
     assert_eq!((placed.file_name.as_str(), placed.size), ("data.csv", 5));
-    let again = exchange.place(&source, None, Announced::default(), LIMIT).unwrap();
+    let again = exchange
+        .place(&source, None, Announced::default(), LIMIT)
+        .unwrap();
     assert_eq!(again.path, exchange.path().join("data-2.csv"));
     assert_eq!(again.file_name, "data.csv");
     // A link that the adapter planted is stepped around, not followed.
-    symlink(place.outside.join("secret"), exchange.path().join("data-3.csv")).unwrap();
-    let third = exchange.place(&source, None, Announced::default(), LIMIT).unwrap();
+    symlink(
+        place.outside.join("secret"),
+        exchange.path().join("data-3.csv"),
+    )
+    .unwrap();
+    let third = exchange
+        .place(&source, None, Announced::default(), LIMIT)
+        .unwrap();
     assert_eq!(third.path, exchange.path().join("data-4.csv"));
     assert_eq!(fs::read(place.outside.join("secret")).unwrap(), SECRET);
     let folder = exchange.path();
@@ -430,7 +540,10 @@ fn a_file_that_is_not_what_was_announced_is_refused_whole() {
     let place = Place::new();
     let (store, exchange) = (place.store(), exchange_in(&place.outside));
     let path = place.write("a.txt", 3);
-    let right = Announced { size: Some(3), sha256: Some(Sha256::of(b"xxx")) };
+    let right = Announced {
+        size: Some(3),
+        sha256: Some(Sha256::of(b"xxx")),
+    };
     let taken = |announced| {
         let checked = check(&path, &place.roots, LIMIT)?.announced_as(announced)?;
         super::store(&checked, &store)
@@ -440,15 +553,44 @@ fn a_file_that_is_not_what_was_announced_is_refused_whole() {
     let placed = exchange.place(&path, None, right, LIMIT).unwrap();
     assert_eq!((placed.size, placed.sha256), (3, Sha256::of(b"xxx")));
     for (wrong, refusal) in [
-        (Announced { size: Some(4), ..right }, Refusal::OtherSize { size: 3, announced: 4 }),
-        (Announced { sha256: Some(Sha256::of(b"xxy")), ..right }, Refusal::OtherDigest),
-        (Announced { size: None, sha256: Some(Sha256::of(b"")) }, Refusal::OtherDigest),
+        (
+            Announced {
+                size: Some(4),
+                ..right
+            },
+            Refusal::OtherSize {
+                size: 3,
+                announced: 4,
+            },
+        ),
+        (
+            Announced {
+                sha256: Some(Sha256::of(b"xxy")),
+                ..right
+            },
+            Refusal::OtherDigest,
+        ),
+        (
+            Announced {
+                size: None,
+                sha256: Some(Sha256::of(b"")),
+            },
+            Refusal::OtherDigest,
+        ),
     ] {
         assert_eq!(taken(wrong), Err(refusal));
         assert_eq!(exchange.place(&path, None, wrong, LIMIT), Err(refusal));
     }
-    assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1, "no refused copy stays");
-    assert_eq!(fs::read_dir(exchange.path()).unwrap().count(), 1, "no refused copy stays");
+    assert_eq!(
+        fs::read_dir(store.path()).unwrap().count(),
+        1,
+        "no refused copy stays"
+    );
+    assert_eq!(
+        fs::read_dir(exchange.path()).unwrap().count(),
+        1,
+        "no refused copy stays"
+    );
 }
 
 /// Folders in one another, without a path that grows.
@@ -465,19 +607,42 @@ fn nest(top: &Path, depth: usize) {
 fn what_a_hub_places_is_checked_too() {
     let place = Place::new();
     let exchange = exchange_in(&place.outside);
-    let refused = |path: &Path| exchange.place(path, None, Announced::default(), LIMIT).unwrap_err();
+    let refused = |path: &Path| {
+        exchange
+            .place(path, None, Announced::default(), LIMIT)
+            .unwrap_err()
+    };
     let fifo = place.root.join("fifo");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        FileType::Fifo,
+        Mode::RUSR | Mode::WUSR,
+        0,
+    )
+    .unwrap();
     assert_eq!(refused(&fifo), Refusal::NotRegular);
     assert_eq!(refused(Path::new("/dev/zero")), Refusal::NotRegular);
     assert_eq!(refused(&place.root), Refusal::NotRegular);
     assert_eq!(refused(Path::new("a")), Refusal::NotAbsolute);
     assert_eq!(refused(&place.root.join("nothing")), Refusal::Missing);
     let big = place.write("big", LIMIT as usize + 1);
-    assert_eq!(refused(&big), Refusal::TooLarge { size: LIMIT + 1, limit: LIMIT });
+    assert_eq!(
+        refused(&big),
+        Refusal::TooLarge {
+            size: LIMIT + 1,
+            limit: LIMIT
+        }
+    );
     // A hub may name a link.
     symlink(place.write("a", 2), place.root.join("link")).unwrap();
-    assert_eq!(exchange.place(&place.root.join("link"), None, Announced::default(), LIMIT).unwrap().size, 2);
+    assert_eq!(
+        exchange
+            .place(&place.root.join("link"), None, Announced::default(), LIMIT)
+            .unwrap()
+            .size,
+        2
+    );
     assert_eq!(fs::read_dir(exchange.path()).unwrap().count(), 1);
     let folder = exchange.path();
     drop(exchange);
@@ -487,7 +652,11 @@ fn what_a_hub_places_is_checked_too() {
 #[test]
 fn refusals_read_as_fragments() {
     assert_eq!(
-        Refusal::TooLarge { size: 11, limit: 10 }.to_string(),
+        Refusal::TooLarge {
+            size: 11,
+            limit: 10
+        }
+        .to_string(),
         "the file has 11 bytes, more than the 10 allowed (`max_file_bytes`)"
     );
     assert_eq!(

@@ -43,20 +43,39 @@ struct Sample {
 
 impl Meter {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { steps: VecDeque::new(), last: Sample { at: now, counts: [0; 4] } }
+        Self {
+            steps: VecDeque::new(),
+            last: Sample {
+                at: now,
+                counts: [0; 4],
+            },
+        }
     }
 
     /// Takes the counters as they are now. Cheap: called at each wake of a link.
     pub(crate) fn take(&mut self, counters: &LiveCounters, now: Instant) {
-        let counts = [&counters.lines_in, &counters.bytes_in, &counters.bytes_out, &counters.turns];
+        let counts = [
+            &counters.lines_in,
+            &counters.bytes_in,
+            &counters.bytes_out,
+            &counters.turns,
+        ];
         self.sample(counts.map(crate::counters::Count::get), now);
     }
 
     fn sample(&mut self, counts: [u64; 4], now: Instant) {
-        if self.steps.back().is_none_or(|step| now.saturating_duration_since(step.at) >= STEP) {
+        if self
+            .steps
+            .back()
+            .is_none_or(|step| now.saturating_duration_since(step.at) >= STEP)
+        {
             // What stood until now: nothing of this wake counts for the time before it.
             self.steps.push_back(self.last);
-            while self.steps.get(1).is_some_and(|second| now.saturating_duration_since(second.at) >= WINDOW) {
+            while self
+                .steps
+                .get(1)
+                .is_some_and(|second| now.saturating_duration_since(second.at) >= WINDOW)
+            {
                 self.steps.pop_front();
             }
         }
@@ -73,8 +92,14 @@ impl Meter {
         let older = self.steps.iter().rev().find(|step| age(step) >= WINDOW);
         let before = older.or(self.steps.front()).copied().unwrap_or(self.last);
         let seconds = age(&before).clamp(STEP, WINDOW).as_secs_f64();
-        let rate = |at: usize| self.last.counts[at].saturating_sub(before.counts[at]) as f64 / seconds;
-        Rates { lines_in: rate(0), bytes_in: rate(1), bytes_out: rate(2), turns: rate(3) }
+        let rate =
+            |at: usize| self.last.counts[at].saturating_sub(before.counts[at]) as f64 / seconds;
+        Rates {
+            lines_in: rate(0),
+            bytes_in: rate(1),
+            bytes_out: rate(2),
+            turns: rate(3),
+        }
     }
 }
 
@@ -90,10 +115,16 @@ mod tests {
         let mut meter = Meter::new(start);
         assert_eq!(meter.rates(start), Rates::default());
         for tenth in 1..=300_u32 {
-            meter.sample([u64::from(tenth), u64::from(tenth) * 100, 0, 0], start + S / 10 * tenth);
+            meter.sample(
+                [u64::from(tenth), u64::from(tenth) * 100, 0, 0],
+                start + S / 10 * tenth,
+            );
         }
         let rates = meter.rates(start + 30 * S);
-        assert!((rates.lines_in - 10.0).abs() < 1.5 && (rates.bytes_in - 1000.0).abs() < 150.0, "{rates:?}");
+        assert!(
+            (rates.lines_in - 10.0).abs() < 1.5 && (rates.bytes_in - 1000.0).abs() < 150.0,
+            "{rates:?}"
+        );
         assert!(meter.steps.len() <= 12, "{}", meter.steps.len());
         assert!(meter.rates(start + 35 * S).lines_in < 10.0);
         assert_eq!(meter.rates(start + 41 * S), Rates::default());

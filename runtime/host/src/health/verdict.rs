@@ -42,12 +42,19 @@ impl Verdict {
             replaced(health),
         ];
         // The first of the worst: `max_by_key` would take the last.
-        let worst = found.into_iter().flatten().rev().max_by_key(|verdict| verdict.severity);
+        let worst = found
+            .into_iter()
+            .flatten()
+            .rev()
+            .max_by_key(|verdict| verdict.severity);
         worst.unwrap_or_else(|| well(health))
     }
 
     fn new(severity: Severity, text: impl Into<String>) -> Self {
-        Self { severity, text: text.into() }
+        Self {
+            severity,
+            text: text.into(),
+        }
     }
 }
 
@@ -70,7 +77,10 @@ fn note(text: String) -> Option<Verdict> {
 }
 
 fn not_allowed(health: &AgentHealth) -> Option<Verdict> {
-    let why = health.why.as_deref().filter(|_| health.state == AgentState::Failed)?;
+    let why = health
+        .why
+        .as_deref()
+        .filter(|_| health.state == AgentState::Failed)?;
     // An agent that the policy forbids has no time at which it may run.
     if health.restart_in.is_some() {
         return None;
@@ -79,7 +89,9 @@ fn not_allowed(health: &AgentHealth) -> Option<Verdict> {
 }
 
 fn failed(health: &AgentHealth) -> Option<Verdict> {
-    let again = health.restart_in.filter(|_| health.state == AgentState::Failed)?;
+    let again = health
+        .restart_in
+        .filter(|_| health.state == AgentState::Failed)?;
     let why = match &health.why {
         Some(why) => format!(": {}", first_line(why)),
         None => String::new(),
@@ -99,12 +111,17 @@ fn suspected(health: &AgentHealth) -> Option<Verdict> {
 }
 
 fn waiting(health: &AgentHealth) -> Option<Verdict> {
-    let again = health.restart_in.filter(|_| health.state != AgentState::Failed)?;
+    let again = health
+        .restart_in
+        .filter(|_| health.state != AgentState::Failed)?;
     let how = match &health.last_end {
         Some(end) => format!("its process {} before it completed a turn", end.how),
         None => "its process did not start".to_owned(),
     };
-    warning(format!("{how}; it may be started again {}; read its stderr", in_time(again)))
+    warning(format!(
+        "{how}; it may be started again {}; read its stderr",
+        in_time(again)
+    ))
 }
 
 fn slow_reader(health: &AgentHealth) -> Option<Verdict> {
@@ -141,7 +158,11 @@ fn noise(health: &AgentHealth) -> Option<Verdict> {
         lines.max(noise)
     );
     // Much of what it says, or all that it ever said.
-    if noise >= FEW_NOISE && noise.saturating_mul(10) >= lines { warning(text) } else { note(text) }
+    if noise >= FEW_NOISE && noise.saturating_mul(10) >= lines {
+        warning(text)
+    } else {
+        note(text)
+    }
 }
 
 fn too_long(health: &AgentHealth) -> Option<Verdict> {
@@ -165,8 +186,11 @@ fn not_as_specified(health: &AgentHealth) -> Option<Verdict> {
         (of.foreign, "of no turn"),
         (of.stray_ends, "ends of no turn"),
     ];
-    let named: Vec<_> =
-        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let named: Vec<_> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
     (!named.is_empty())
         .then(|| {
             format!(
@@ -189,7 +213,12 @@ fn waits_for_a_person(health: &AgentHealth) -> Option<Verdict> {
     let requests = health.open_requests as u64;
     let asked = health.running_turns > 0 && requests > 0;
     asked
-        .then(|| format!("{} for an answer; answer or stop the turn", waits(requests, "request")))
+        .then(|| {
+            format!(
+                "{} for an answer; answer or stop the turn",
+                waits(requests, "request")
+            )
+        })
         .and_then(note)
 }
 
@@ -212,20 +241,36 @@ fn restarted(health: &AgentHealth) -> Option<Verdict> {
         None => String::new(),
     };
     (restarts > 0)
-        .then(|| format!("its process was started again {}{how}", count(restarts, "time")))
+        .then(|| {
+            format!(
+                "its process was started again {}{how}",
+                count(restarts, "time")
+            )
+        })
         .and_then(note)
 }
 
 fn replaced(health: &AgentHealth) -> Option<Verdict> {
     let goes_on = |sessions: usize| {
-        format!("{} go{} on", count(sessions as u64, "session"), if sessions == 1 { "es" } else { "" })
+        format!(
+            "{} go{} on",
+            count(sessions as u64, "session"),
+            if sessions == 1 { "es" } else { "" }
+        )
     };
     if health.removed {
         let sessions = goes_on(health.sessions + health.draining);
-        return note(format!("it is no agent of this host any more; {sessions} until closed"));
+        return note(format!(
+            "it is no agent of this host any more; {sessions} until closed"
+        ));
     }
     (health.draining > 0)
-        .then(|| format!("{} with an earlier configuration of it until closed", goes_on(health.draining)))
+        .then(|| {
+            format!(
+                "{} with an earlier configuration of it until closed",
+                goes_on(health.draining)
+            )
+        })
         .and_then(note)
 }
 
@@ -233,11 +278,18 @@ fn well(health: &AgentHealth) -> Verdict {
     let text = match (&health.process, health.running_turns as u64) {
         (None, _) => "fine: no process runs; the next input starts one".to_owned(),
         (Some(process), _) if !process.was_heard => {
-            format!("fine: it has run for {} and has said nothing yet", time(process.age))
+            format!(
+                "fine: it has run for {} and has said nothing yet",
+                time(process.age)
+            )
         }
         (Some(_), 0) => "fine: no turn runs".to_owned(),
         (Some(_), turns) => {
-            format!("fine: {} run{}", count(turns, "turn"), if turns == 1 { "s" } else { "" })
+            format!(
+                "fine: {} run{}",
+                count(turns, "turn"),
+                if turns == 1 { "s" } else { "" }
+            )
         }
     };
     Verdict::new(Severity::Ok, text)
@@ -246,7 +298,11 @@ fn well(health: &AgentHealth) -> Verdict {
 /// The first line of a text that may have more of them, cut where it is very long.
 fn first_line(text: &str) -> String {
     const LONGEST: usize = 200;
-    let line = text.lines().next().unwrap_or_default().trim_end_matches([';', '.', ':']);
+    let line = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches([';', '.', ':']);
     match line.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line.to_owned(),
@@ -258,11 +314,19 @@ fn count(number: u64, what: &str) -> String {
 }
 
 fn waits(number: u64, what: &str) -> String {
-    format!("{} wait{}", count(number, what), if number == 1 { "s" } else { "" })
+    format!(
+        "{} wait{}",
+        count(number, what),
+        if number == 1 { "s" } else { "" }
+    )
 }
 
 fn in_time(wait: Duration) -> String {
-    if wait < Duration::from_secs(1) { "now".to_owned() } else { format!("in {}", time(wait)) }
+    if wait < Duration::from_secs(1) {
+        "now".to_owned()
+    } else {
+        format!("in {}", time(wait))
+    }
 }
 
 /// A time in its two largest units.

@@ -109,17 +109,30 @@ impl Parts {
         journal: Option<PathBuf>,
     ) {
         let is_sandboxed = agents.into_iter().any(|agent| agent.sandbox.is_some());
-        let logs = self.taps.iter().filter(|_| is_sandboxed).flat_map(|taps| taps.sink.files());
+        let logs = self
+            .taps
+            .iter()
+            .filter(|_| is_sandboxed)
+            .flat_map(|taps| taps.sink.files());
         let covered = logs.chain(journal).map(absolute);
-        self.covered.write().unwrap_or_else(PoisonError::into_inner).extend(covered);
+        self.covered
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(covered);
     }
 
     /// Makes an agent. Nothing of it runs.
     pub(super) fn make(&self, wanted: Wanted, trusted: &Trusted) -> Agent {
-        let Wanted { config, declaration, connect, refusal } = wanted;
+        let Wanted {
+            config,
+            declaration,
+            connect,
+            refusal,
+        } = wanted;
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let exchange = self.folder.path().join("exchange").join(number.to_string());
-        let exchanges = Arc::new(Exchanges::named(&exchange).removed_by(self.folder.remover.clone()));
+        let exchanges =
+            Arc::new(Exchanges::named(&exchange).removed_by(self.folder.remover.clone()));
         let limits = InboxLimits {
             queued_inputs: config.limits.queued_inputs,
             outbox: config.limits.outbox,
@@ -128,15 +141,24 @@ impl Parts {
         let inbox = Arc::new(Inbox::new(limits, self.store.clone(), exchanges.clone()));
         agent::register_secrets(&config);
         let (usage, taps) = (self.usage.clone(), self.taps.clone());
-        let shared =
-            Arc::new(AgentShared::new(config, declaration, exchanges, usage, taps, self.folder.clone()));
+        let shared = Arc::new(AgentShared::new(
+            config,
+            declaration,
+            exchanges,
+            usage,
+            taps,
+            self.folder.clone(),
+        ));
         if refusal.is_some() {
             shared.set_state(AgentState::Failed);
         }
         let over_streams = connect.is_some();
         let make: Option<MakeSpec> = (!over_streams && refusal.is_none()).then(|| {
-            let (config, profiles, deadline) =
-                (shared.config.clone(), self.profiles.clone(), self.deadline.clone());
+            let (config, profiles, deadline) = (
+                shared.config.clone(),
+                self.profiles.clone(),
+                self.deadline.clone(),
+            );
             let folders = Folders {
                 private: self.folder.path().to_owned(),
                 exchange,
@@ -147,12 +169,24 @@ impl Parts {
             };
             Arc::new(move || {
                 let spec = agent::child_spec(&config, &profiles, &folders)?;
-                Ok(ChildSpec { deadline: deadline.clone(), ..spec })
+                Ok(ChildSpec {
+                    deadline: deadline.clone(),
+                    ..spec
+                })
             }) as MakeSpec
         });
         let connect = Mutex::new(connect.or_else(|| make.clone().map(Connect::Process)));
         let trusted = trusted.clone();
-        Agent { shared, inbox, connect, over_streams, make, refusal, trusted, is_placed: false }
+        Agent {
+            shared,
+            inbox,
+            connect,
+            over_streams,
+            make,
+            refusal,
+            trusted,
+            is_placed: false,
+        }
     }
 }
 
@@ -164,13 +198,19 @@ impl Agents {
 
     /// Whether new sessions go to this one.
     pub(super) fn has(&self, agent: &Arc<Agent>) -> bool {
-        let now = self.now.get(&agent.shared.id).into_iter().chain(&self.placed);
+        let now = self
+            .now
+            .get(&agent.shared.id)
+            .into_iter()
+            .chain(&self.placed);
         now.into_iter().any(|now| Arc::ptr_eq(now, agent))
     }
 
     /// Those of this id that are earlier ones.
     pub(super) fn earlier_of(&self, id: &str) -> impl Iterator<Item = &Arc<Agent>> {
-        self.earlier.iter().filter(move |agent| *agent.shared.id == *id)
+        self.earlier
+            .iter()
+            .filter(move |agent| *agent.shared.id == *id)
     }
 
     /// The newest of each agent that was removed and whose process has not ended.
@@ -179,25 +219,39 @@ impl Agents {
             let of_id = self.earlier_of(&agent.shared.id).last();
             of_id.is_some_and(|newest| Arc::ptr_eq(newest, agent))
         };
-        self.earlier.iter().filter(move |agent| !self.now.contains_key(&agent.shared.id) && newest(agent))
+        self.earlier
+            .iter()
+            .filter(move |agent| !self.now.contains_key(&agent.shared.id) && newest(agent))
     }
 
     /// Sessions that go on with an earlier configuration than that of this one.
     pub(super) fn draining(&self, agent: &Arc<Agent>) -> usize {
-        let others = self.earlier_of(&agent.shared.id).filter(|other| !Arc::ptr_eq(other, agent));
-        others.map(|other| other.shared.opened.load(Ordering::Acquire)).sum()
+        let others = self
+            .earlier_of(&agent.shared.id)
+            .filter(|other| !Arc::ptr_eq(other, agent));
+        others
+            .map(|other| other.shared.opened.load(Ordering::Acquire))
+            .sum()
     }
 
     /// Sessions of the same agent in processes for other folders.
     pub(super) fn beside(&self, agent: &Arc<Agent>) -> usize {
-        let same = self.now.values().chain(&self.placed).filter(|other| other.shared.id == agent.shared.id);
+        let same = self
+            .now
+            .values()
+            .chain(&self.placed)
+            .filter(|other| other.shared.id == agent.shared.id);
         let others = same.filter(|other| !Arc::ptr_eq(other, agent));
-        others.map(|other| other.shared.opened.load(Ordering::Acquire)).sum()
+        others
+            .map(|other| other.shared.opened.load(Ordering::Acquire))
+            .sum()
     }
 
     /// Sessions of all agents, counted when they were asked for.
     pub(super) fn opened(&self) -> usize {
-        self.all().map(|agent| agent.shared.opened.load(Ordering::Acquire)).sum()
+        self.all()
+            .map(|agent| agent.shared.opened.load(Ordering::Acquire))
+            .sum()
     }
 
     /// Forgets the earlier ones whose processes have ended.
@@ -208,19 +262,29 @@ impl Agents {
 
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agent").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Agent")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
     }
 }
 
 impl Agent {
     /// How its driver begins, for the first who asks.
     pub(super) fn take_connect(&self) -> Option<Connect> {
-        self.connect.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.connect
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Whether its driver runs, or has run.
     pub(super) fn is_linked(&self) -> bool {
-        self.refusal.is_none() && self.connect.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.refusal.is_none()
+            && self
+                .connect
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_none()
     }
 
     /// Whether it is what is wanted, so that its process may stay.
@@ -238,7 +302,11 @@ impl Agent {
     }
 
     pub(super) fn status(&self, draining: usize) -> AgentStatus {
-        let Declared { capabilities, models, undescribed } = self.shared.declaration.get();
+        let Declared {
+            capabilities,
+            models,
+            undescribed,
+        } = self.shared.declaration.get();
         AgentStatus {
             capabilities,
             models,

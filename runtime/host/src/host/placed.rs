@@ -19,16 +19,23 @@ impl Host {
     ///
     /// # Errors
     /// When there are processes in too many folders.
-    pub(super) fn placed(&self, agent: Arc<Agent>, cwd: Option<&Pinned>) -> Result<Arc<Agent>, OpenError> {
+    pub(super) fn placed(
+        &self,
+        agent: Arc<Agent>,
+        cwd: Option<&Pinned>,
+    ) -> Result<Arc<Agent>, OpenError> {
         let config = &agent.shared.config;
         let may_be = config.process_per_folder && config.sandbox.is_none() && agent.make.is_some();
-        let Some(folder) = cwd.map(Pinned::real).filter(|_| may_be) else { return Ok(agent) };
+        let Some(folder) = cwd.map(Pinned::real).filter(|_| may_be) else {
+            return Ok(agent);
+        };
         let mut set = self.inner.agents_mut();
         if !set.has(&agent) {
             // It has another configuration by now, which its caller finds.
             return Ok(agent);
         }
-        let is_there = |known: &&Arc<Agent>| known.shared.id == agent.shared.id && runs_in(known, folder);
+        let is_there =
+            |known: &&Arc<Agent>| known.shared.id == agent.shared.id && runs_in(known, folder);
         if let Some(known) = set.placed.iter().find(is_there) {
             return Ok(known.clone());
         }
@@ -36,7 +43,10 @@ impl Host {
             // While this is held no session is counted in.
             let is_idle = |known: &Arc<Agent>| known.shared.opened.load(Ordering::Acquire) == 0;
             let Some(at) = set.placed.iter().position(is_idle) else {
-                return Err(OpenError::TooManyFolders { agent: agent.shared.id.to_string(), limit: FOLDERS });
+                return Err(OpenError::TooManyFolders {
+                    agent: agent.shared.id.to_string(),
+                    limit: FOLDERS,
+                });
             };
             let idle = set.placed.remove(at);
             idle.retire();
@@ -44,8 +54,12 @@ impl Host {
         }
         let mut config = config.clone();
         folder.clone_into(&mut config.command.work_dir);
-        let wanted =
-            Wanted { config, declaration: agent.shared.declaration.clone(), connect: None, refusal: None };
+        let wanted = Wanted {
+            config,
+            declaration: agent.shared.declaration.clone(),
+            connect: None,
+            refusal: None,
+        };
         let mut new = self.inner.parts.make(wanted, &agent.trusted);
         new.is_placed = true;
         let new = Arc::new(new);

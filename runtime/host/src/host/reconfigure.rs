@@ -64,13 +64,22 @@ impl Host {
     /// # Panics
     /// Outside a tokio runtime, where an agent is to stand by.
     pub fn reconfigure(&self, mut agents: HostBuilder) -> Result<Changes, ReconfigureError> {
-        let Narrowed { notices, mut refusals, policies } =
-            agents.narrow().map_err(ReconfigureError::Policy)?;
+        let Narrowed {
+            notices,
+            mut refusals,
+            policies,
+        } = agents.narrow().map_err(ReconfigureError::Policy)?;
         let trusted = agents.trusted(policies);
         let default_agent = agents.default_agent.or(agents.first);
-        if let Some(id) = default_agent.as_ref().filter(|id| !agents.agents.contains_key(*id)) {
+        if let Some(id) = default_agent
+            .as_ref()
+            .filter(|id| !agents.agents.contains_key(*id))
+        {
             let known = agents.agents.into_keys().collect();
-            return Err(ReconfigureError::UnknownDefault { id: id.clone(), known });
+            return Err(ReconfigureError::UnknownDefault {
+                id: id.clone(),
+                known,
+            });
         }
         let mut wanted = Vec::new();
         for (id, (config, connect)) in agents.agents {
@@ -86,26 +95,49 @@ impl Host {
             return Err(ReconfigureError::Shutdown);
         }
         set.forget_ended();
-        let changes = Changes { notices, ..changes(&set, &wanted, &trusted) };
-        let replaced = changes.changed.iter().chain(&changes.removed).filter_map(|id| set.now.get(&**id));
-        let replaced: Vec<_> = replaced.filter(|agent| agent.is_linked()).cloned().collect();
+        let changes = Changes {
+            notices,
+            ..changes(&set, &wanted, &trusted)
+        };
+        let replaced = changes
+            .changed
+            .iter()
+            .chain(&changes.removed)
+            .filter_map(|id| set.now.get(&**id));
+        let replaced: Vec<_> = replaced
+            .filter(|agent| agent.is_linked())
+            .cloned()
+            .collect();
         has_room(&set, &replaced)?;
 
         let is_kept = |agent: &Wanted| changes.unchanged.contains(&agent.config.id);
         let new: Vec<_> = wanted.into_iter().filter(|agent| !is_kept(agent)).collect();
         let backends = new.iter().filter(|agent| agent.refusal.is_none());
         let backends = backends.filter_map(|agent| agent.config.sandbox.as_ref());
-        self.inner.parts.cover(new.iter().map(|agent| &agent.config), agents.journal);
-        self.inner.orphans.add(backends.map(|sandbox| &sandbox.backend));
+        self.inner
+            .parts
+            .cover(new.iter().map(|agent| &agent.config), agents.journal);
+        self.inner
+            .orphans
+            .add(backends.map(|sandbox| &sandbox.backend));
         let gone = |id: &String| set.now.remove(&**id);
-        let gone: Vec<Arc<Agent>> = changes.changed.iter().chain(&changes.removed).filter_map(gone).collect();
-        let (stay, leave) = std::mem::take(&mut set.placed)
-            .into_iter()
-            .partition(|agent: &Arc<Agent>| changes.unchanged.iter().any(|id| **id == *agent.shared.id));
+        let gone: Vec<Arc<Agent>> = changes
+            .changed
+            .iter()
+            .chain(&changes.removed)
+            .filter_map(gone)
+            .collect();
+        let (stay, leave) =
+            std::mem::take(&mut set.placed)
+                .into_iter()
+                .partition(|agent: &Arc<Agent>| {
+                    changes.unchanged.iter().any(|id| **id == *agent.shared.id)
+                });
         set.placed = stay;
         let leave: Vec<Arc<Agent>> = leave;
         let gone: Vec<_> = gone.into_iter().chain(leave.iter().cloned()).collect();
-        set.earlier.extend(leave.into_iter().filter(|agent| agent.is_linked()));
+        set.earlier
+            .extend(leave.into_iter().filter(|agent| agent.is_linked()));
         // Also one that has no link yet: who is about to open a session there makes one.
         gone.iter().for_each(|agent| agent.retire());
         set.earlier.extend(replaced);
@@ -144,11 +176,17 @@ fn has_room(set: &Agents, replaced: &[Arc<Agent>]) -> Result<(), ReconfigureErro
     for agent in replaced {
         let id = &agent.shared.id;
         if set.earlier_of(id).count() >= EARLIER {
-            return Err(ReconfigureError::TooManyEarlier { agent: Some(id.to_string()), limit: EARLIER });
+            return Err(ReconfigureError::TooManyEarlier {
+                agent: Some(id.to_string()),
+                limit: EARLIER,
+            });
         }
     }
     if set.earlier.len() + replaced.len() > EARLIER_OF_ALL {
-        return Err(ReconfigureError::TooManyEarlier { agent: None, limit: EARLIER_OF_ALL });
+        return Err(ReconfigureError::TooManyEarlier {
+            agent: None,
+            limit: EARLIER_OF_ALL,
+        });
     }
     Ok(())
 }

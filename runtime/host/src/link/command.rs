@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 use tracing::Span;
 use trunkline_core::{Answer, Key, SteerError};
 use trunkline_protocol::{
-    FileInput, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
+    FileInput, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason,
+    UserInput,
 };
 
 use crate::{

@@ -53,7 +53,10 @@ impl fmt::Debug for Connect {
 }
 
 /// The adapter's output to read and its input to write.
-pub(crate) type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+pub(crate) type Streams = (
+    Box<dyn AsyncRead + Send + Unpin>,
+    Box<dyn AsyncWrite + Send + Unpin>,
+);
 
 /// What the driver reads.
 pub(super) enum Output {
@@ -89,7 +92,8 @@ struct Stderr {
 
 impl Connection {
     pub(super) fn over((output, input): Streams, tap: Option<Tap>, max_line: usize) -> Self {
-        tap.iter().for_each(|tap| tap.take(WireEvent::Started { pid: None }));
+        tap.iter()
+            .for_each(|tap| tap.take(WireEvent::Started { pid: None }));
         Self {
             output: Some(Output::Stream(output)),
             input: Some(Input::Stream(input)),
@@ -110,7 +114,11 @@ impl Connection {
         stderr_tail: usize,
     ) -> Self {
         // Before anything that it says.
-        tap.iter().for_each(|tap| tap.take(WireEvent::Started { pid: Some(child.pid()) }));
+        tap.iter().for_each(|tap| {
+            tap.take(WireEvent::Started {
+                pid: Some(child.pid()),
+            })
+        });
         let stderr = child.take_stderr();
         let stderr = stderr.map(|stderr| Stderr::drain(stderr, agent, tap.clone(), stderr_tail));
         Self {
@@ -132,7 +140,11 @@ impl Connection {
 
     /// The end of its standard error so far, without secrets.
     pub(super) fn stderr_tail(&self) -> String {
-        let text = self.stderr.as_ref().map(|stderr| stderr.tail.text()).unwrap_or_default();
+        let text = self
+            .stderr
+            .as_ref()
+            .map(|stderr| stderr.tail.text())
+            .unwrap_or_default();
         end_of(&text).to_owned()
     }
 
@@ -150,7 +162,9 @@ impl Connection {
 
     /// Closes the adapter's input.
     pub(super) fn close_input(&mut self) {
-        let Some(input) = self.input.take() else { return };
+        let Some(input) = self.input.take() else {
+            return;
+        };
         self.see(WireEvent::StdinClosed);
         if let Input::Stream(mut stream) = input {
             // A stream that cannot say so at once says it by being dropped.
@@ -217,15 +231,27 @@ impl Connection {
                 if is_late && exit.signal == Some(SIGKILL) && memory_kills == 0 {
                     why = self.ending.unwrap_or(Ended::EndOfStream);
                 }
-                ExitStatus { code: exit.code, signal: exit.signal }
+                ExitStatus {
+                    code: exit.code,
+                    signal: exit.signal,
+                }
             }
         };
         let stderr_tail = match self.stderr.take() {
             Some(stderr) => Some(stderr.finish().await),
             None => None,
         };
-        self.see(WireEvent::Exited { code: exit.code, signal: exit.signal });
-        ProcessEnd { why, exit, memory_kills, stderr_tail, written }
+        self.see(WireEvent::Exited {
+            code: exit.code,
+            signal: exit.signal,
+        });
+        ProcessEnd {
+            why,
+            exit,
+            memory_kills,
+            stderr_tail,
+            written,
+        }
     }
 }
 
@@ -239,7 +265,10 @@ impl Stderr {
             let log = |line: trunkline_process::StderrLine<'_>| {
                 tracing::debug!(target: "trunkline::stderr", agent = &*agent, line = &*line.text);
                 if let Some(tap) = &tap {
-                    tap.take(WireEvent::Stderr { line: &line.text, omitted: line.omitted });
+                    tap.take(WireEvent::Stderr {
+                        line: &line.text,
+                        omitted: line.omitted,
+                    });
                 }
             };
             let ended = tokio::select! {
@@ -263,7 +292,11 @@ impl Stderr {
 }
 
 impl Output {
-    pub(super) fn poll_read(&mut self, space: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_read(
+        &mut self,
+        space: &mut [u8],
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(space);
         let read = match self {
             Self::Pipe(pipe) => Pin::new(pipe).poll_read(cx, &mut buffer),
@@ -294,7 +327,9 @@ pub(super) async fn spawn(make: MakeSpec) -> Result<Child, Failure> {
         // The runtime ends, and this task with it.
         Err(error) => return Err(failure(Category::ProcessExit, &error.to_string())),
     };
-    trunkline_process::spawn(spec).await.map_err(|error| start_failure(&error))
+    trunkline_process::spawn(spec)
+        .await
+        .map_err(|error| start_failure(&error))
 }
 
 /// What the sessions that wait learn of a spawn error.
@@ -324,14 +359,18 @@ mod tests {
 
     #[tokio::test]
     async fn an_end_that_is_seen_late_is_still_the_processs_own() {
-        let spec = ChildSpec::new("/bin/sh").args(["-c", "exit 3"]).containment(Containment::Group);
+        let spec = ChildSpec::new("/bin/sh")
+            .args(["-c", "exit 3"])
+            .containment(Containment::Group);
         let child = trunkline_process::spawn(spec).await.unwrap();
         let stat = format!("/proc/{}/stat", child.pid());
         // It has ended, and the runtime has not seen it yet: nothing here awaits.
         while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
             std::thread::yield_now();
         }
-        let end = Connection::to_child(child, "sh".into(), None, 1024, 1024).finish(Duration::ZERO).await;
+        let end = Connection::to_child(child, "sh".into(), None, 1024, 1024)
+            .finish(Duration::ZERO)
+            .await;
         assert_eq!((end.why, end.exit.code), (Ended::Exit, Some(3)));
     }
 }

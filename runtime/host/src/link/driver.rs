@@ -209,19 +209,31 @@ impl Driver {
     /// Polls everything there is to wait for. Each source is cancel-safe: what it yields is handled before the next poll.
     fn poll_wake(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         let mut wake = Wake {
-            commands: self.inbox.poll_take(COMMANDS, &mut self.commands, cx).is_ready(),
+            commands: self
+                .inbox
+                .poll_take(COMMANDS, &mut self.commands, cx)
+                .is_ready(),
             ..Wake::default()
         };
         let mut any = wake.commands;
         if let Some(connection) = &mut self.connection {
             for _ in 0..WRITES {
-                let Some(input) = connection.input.as_mut().filter(|_| !connection.outbox.is_empty()) else {
+                let Some(input) = connection
+                    .input
+                    .as_mut()
+                    .filter(|_| !connection.outbox.is_empty())
+                else {
                     break;
                 };
-                let Poll::Ready(wrote) = input.poll_write(&mut connection.outbox, cx) else { break };
+                let Poll::Ready(wrote) = input.poll_write(&mut connection.outbox, cx) else {
+                    break;
+                };
                 any = true;
                 let failed = wrote.is_err();
-                self.agent.counters.bytes_out.add(wrote.as_ref().map_or(0, |bytes| *bytes as u64));
+                self.agent
+                    .counters
+                    .bytes_out
+                    .add(wrote.as_ref().map_or(0, |bytes| *bytes as u64));
                 wake.wrote = Some(wrote.map(|_| ()));
                 if failed {
                     break;
@@ -262,16 +274,27 @@ impl Driver {
             any = true;
         }
         wake.due = self.poll_timer(cx).is_ready();
-        if any || wake.due { Poll::Ready(wake) } else { Poll::Pending }
+        if any || wake.due {
+            Poll::Ready(wake)
+        } else {
+            Poll::Pending
+        }
     }
 
     /// Ready when something is due. The timer is moved only to an earlier time; a late one finds nothing due.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let due =
-            [self.core.poll_timeout(), self.stopping.deadline(), self.broken].into_iter().flatten().min();
+        let due = [
+            self.core.poll_timeout(),
+            self.stopping.deadline(),
+            self.broken,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         let Some(due) = due else { return Poll::Pending };
-        let (at, sleep) =
-            self.timer.get_or_insert_with(|| (due, Box::pin(tokio::time::sleep_until(due.into()))));
+        let (at, sleep) = self
+            .timer
+            .get_or_insert_with(|| (due, Box::pin(tokio::time::sleep_until(due.into()))));
         if due < *at {
             *at = due;
             sleep.as_mut().reset(due.into());
@@ -307,7 +330,14 @@ impl Driver {
             tracing::debug!(exit = %ended.exit, "the adapter has ended");
             self.up = None;
             let stderr_tail = end_of(ended.stderr_tail.as_deref().unwrap_or_default()).to_owned();
-            self.last_end = Some((now, LastEnd { how: ended.how(), ago: Duration::ZERO, stderr_tail }));
+            self.last_end = Some((
+                now,
+                LastEnd {
+                    how: ended.how(),
+                    ago: Duration::ZERO,
+                    stderr_tail,
+                },
+            ));
             self.core.handle_ended(&ended, now);
             self.broken = None;
         }
@@ -321,7 +351,11 @@ impl Driver {
         self.apply(now);
         self.end_if_retired(now);
         self.go_on_stopping(now);
-        if self.connection.as_ref().is_some_and(|connection| connection.output.is_none()) {
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.output.is_none())
+        {
             // Streams that were ended by force: no end of theirs comes to be read.
             self.handle_output_ended(now);
         }
@@ -339,12 +373,19 @@ impl Driver {
         let counters = &self.agent.counters;
         counters.sessions.set(self.core.open_sessions() as u64);
         counters.spooled_bytes.set(self.pressure.spooled() as u64);
-        counters.queued_bytes.set(self.connection.as_ref().map_or(0, |it| it.outbox.len() as u64));
+        counters.queued_bytes.set(
+            self.connection
+                .as_ref()
+                .map_or(0, |it| it.outbox.len() as u64),
+        );
         self.agent.set_state(self.core.agent_state());
     }
 
     fn entry(&mut self, key: Key) -> Option<&mut Entry> {
-        self.sessions.get_mut(key.index() as usize)?.as_mut().filter(|entry| key_of(&entry.shared) == key)
+        self.sessions
+            .get_mut(key.index() as usize)?
+            .as_mut()
+            .filter(|entry| key_of(&entry.shared) == key)
     }
 
     fn wait(&mut self, what: Asked, admitted: Admitted) -> Ticket {

@@ -46,13 +46,25 @@ pub(super) struct FileCheck {
 
 impl FileChecks {
     /// `roots` are the folders that every session of the agent may give files from.
-    pub(super) fn new(store: Arc<StoreDir>, roots: Vec<Pinned>, counters: Arc<LiveCounters>) -> Self {
-        Self(Arc::new(Shared { store, roots, counters, dispatch: Mutex::default() }))
+    pub(super) fn new(
+        store: Arc<StoreDir>,
+        roots: Vec<Pinned>,
+        counters: Arc<LiveCounters>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            store,
+            roots,
+            counters,
+            dispatch: Mutex::default(),
+        }))
     }
 
     /// Checks a file beside the driver; the promise is kept with the file or with its refusal.
     pub(super) fn begin(&self, check: FileCheck, promise: Promise) {
-        let put = self.0.dispatch().put(check.key, check.weight(), (check, promise));
+        let put = self
+            .0
+            .dispatch()
+            .put(check.key, check.weight(), (check, promise));
         match put {
             Ok(true) => {
                 let shared = self.0.clone();
@@ -61,7 +73,10 @@ impl FileChecks {
             Ok(false) => {}
             Err((check, promise)) => {
                 self.0.counters.files_refused.one();
-                promise.keep(refused(&check, "too many files wait to be checked; wait for some of them"));
+                promise.keep(refused(
+                    &check,
+                    "too many files wait to be checked; wait for some of them",
+                ));
             }
         }
     }
@@ -106,7 +121,11 @@ impl Shared {
                     size: taken.size,
                     sha256: taken.sha256,
                 }));
-                Event { scope: check.scope, kind, meta: check.meta }
+                Event {
+                    scope: check.scope,
+                    kind,
+                    meta: check.meta,
+                }
             }
             Err(refusal) => {
                 self.counters.files_refused.one();
@@ -116,7 +135,12 @@ impl Shared {
     }
 
     fn take(&self, check: &FileCheck) -> Result<files::StoredFile, Refusal> {
-        let own = check.temp_dir.clone().map(Pinned::exactly).into_iter().chain(check.session.roots());
+        let own = check
+            .temp_dir
+            .clone()
+            .map(Pinned::exactly)
+            .into_iter()
+            .chain(check.session.roots());
         let mut roots = Roots::new();
         for folder in self.roots.iter().cloned().chain(own) {
             // A folder that is not there lets nothing in.
@@ -136,15 +160,27 @@ impl Shared {
 impl FileCheck {
     /// What it holds of memory while it waits, in bytes.
     fn weight(&self) -> u64 {
-        let FileOutput { file_path, file_name, file_mime_type, .. } = &self.file;
-        let texts = [file_name, file_mime_type].into_iter().flatten().map(String::len).sum::<usize>();
+        let FileOutput {
+            file_path,
+            file_name,
+            file_mime_type,
+            ..
+        } = &self.file;
+        let texts = [file_name, file_mime_type]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum::<usize>();
         let meta = self.meta.as_ref().map_or(0, |meta| meta.json().get().len());
         (size_of::<Self>() + file_path.len() + texts + meta) as u64
     }
 }
 
 fn refused(check: &FileCheck, why: &str) -> Event {
-    let name = files::file_name(check.file.file_name.as_deref(), Path::new(&check.file.file_path));
+    let name = files::file_name(
+        check.file.file_name.as_deref(),
+        Path::new(&check.file.file_path),
+    );
     let message = redact::text(&format!("{name:?} was not taken: {why}")).into_owned();
     let error = ErrorEvent {
         category: Some(Category::FileRefused),
@@ -152,5 +188,9 @@ fn refused(check: &FileCheck, why: &str) -> Event {
         fatal: Some(false),
         ..ErrorEvent::default()
     };
-    Event { scope: check.scope, kind: EventKind::Error(error), meta: None }
+    Event {
+        scope: check.scope,
+        kind: EventKind::Error(error),
+        meta: None,
+    }
 }

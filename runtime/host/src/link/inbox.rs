@@ -168,6 +168,11 @@ impl Inbox {
 
 impl Answers for Inbox {
     fn answer(&self, session: Key, request_id: RequestId, serial: u64, answer: Answer) {
-        self.push(Command::Answer { session, request_id, serial, answer });
+        self.push(Command::Answer {
+            session,
+            request_id,
+            serial,
+            answer,
+        });
     }
 }

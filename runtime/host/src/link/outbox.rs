@@ -51,7 +51,9 @@ impl Outbox {
     /// What was appended behind this place of all that is ever written, and waits.
     pub(super) fn since(&self, end: u64) -> &[u8] {
         let at = usize::try_from(end.saturating_sub(self.written)).unwrap_or(usize::MAX);
-        self.buffer.get(self.sent.saturating_add(at)..).unwrap_or_default()
+        self.buffer
+            .get(self.sent.saturating_add(at)..)
+            .unwrap_or_default()
     }
 
     /// How many bytes were ever written.

@@ -20,13 +20,20 @@ pub(crate) struct Taps {
 
 impl Taps {
     pub(crate) fn new(sink: Arc<dyn WireSink>) -> Self {
-        Self { sink, runs: AtomicU32::new(0) }
+        Self {
+            sink,
+            runs: AtomicU32::new(0),
+        }
     }
 
     /// The tap of one more run of an adapter.
     pub(crate) fn tap(self: &Arc<Self>, agent: Arc<str>) -> Tap {
         let process = self.runs.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        Tap { taps: self.clone(), agent, process }
+        Tap {
+            taps: self.clone(),
+            agent,
+            process,
+        }
     }
 }
 
@@ -40,12 +47,18 @@ pub(crate) struct Tap {
 
 impl Tap {
     pub(crate) fn take(&self, event: WireEvent<'_>) {
-        self.taps.sink.take(Wire { agent: &self.agent, process: self.process, event });
+        self.taps.sink.take(Wire {
+            agent: &self.agent,
+            process: self.process,
+            event,
+        });
     }
 }
 
 impl fmt::Debug for Tap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tap").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("Tap")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
     }
 }

@@ -91,12 +91,16 @@ impl SessionShared {
     /// Takes a steer, an update or a file into account, or refuses it.
     pub(crate) fn admit(self: &Arc<Self>, bytes: usize) -> Result<Admitted, SendError> {
         self.inbox.admit(&self.asked, bytes)?;
-        Ok(Admitted { session: self.clone(), bytes })
+        Ok(Admitted {
+            session: self.clone(),
+            bytes,
+        })
     }
 
     /// Events outside turns; every event where delivery is merged.
     pub(crate) fn mailbox(&self) -> &Mailbox {
-        self.mailbox.get_or_init(|| Mailbox::new(self.inbox.store()))
+        self.mailbox
+            .get_or_init(|| Mailbox::new(self.inbox.store()))
     }
 
     /// Bytes of events outside turns that were not read; of every event where delivery is merged.
@@ -110,13 +114,18 @@ impl SessionShared {
             // Of two that race one is removed again.
             let _ = self.exchange.set(self.inbox.exchanges().make()?);
         }
-        self.exchange.get().ok_or_else(|| io::Error::other("the exchange folder was just made"))
+        self.exchange
+            .get()
+            .ok_or_else(|| io::Error::other("the exchange folder was just made"))
     }
 
     /// The folders of its own that files may come from: the working directory that it chose, and the exchange folder
     /// if it was made.
     pub(crate) fn roots(&self) -> impl Iterator<Item = Pinned> {
-        let exchange = self.exchange.get().map(|exchange| Pinned::exactly(exchange.path()));
+        let exchange = self
+            .exchange
+            .get()
+            .map(|exchange| Pinned::exactly(exchange.path()));
         self.cwd.as_deref().cloned().into_iter().chain(exchange)
     }
 
@@ -162,7 +171,8 @@ impl SessionShared {
             room.keep_with_folder();
             Ok(kept)
         };
-        keep().map_err(|error| format!("the input is too long for a line, and has no file: {error}"))
+        keep()
+            .map_err(|error| format!("the input is too long for a line, and has no file: {error}"))
     }
 
     /// The event with its members that lie in files, and an error where one cannot be had ([large.3]). Blocks on the
@@ -189,7 +199,11 @@ impl SessionShared {
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
-            Event { scope, kind: EventKind::Error(error), meta: None }
+            Event {
+                scope,
+                kind: EventKind::Error(error),
+                meta: None,
+            }
         });
         (error, event)
     }
@@ -204,12 +218,19 @@ impl SessionShared {
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = copies.bytes;
         // One file of the largest size always fits.
-        let most = store.limits.session_files.max(self.inbox.max_file_bytes()).max(LEAST_OF_A_FILE);
+        let most = store
+            .limits
+            .session_files
+            .max(self.inbox.max_file_bytes())
+            .max(LEAST_OF_A_FILE);
         if kept.saturating_add(bytes) > most || !store.take_disk(kept, bytes) {
             return Err(Refusal::NoRoom { size, kept });
         }
         copies.bytes += bytes;
-        Ok(Room { session: self, bytes })
+        Ok(Room {
+            session: self,
+            bytes,
+        })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -220,7 +241,9 @@ impl SessionShared {
     pub(crate) fn set_closed(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
             self.agent.opened.fetch_sub(1, Ordering::AcqRel);
-            drop(std::mem::take(&mut *self.secrets.lock().unwrap_or_else(PoisonError::into_inner)));
+            drop(std::mem::take(
+                &mut *self.secrets.lock().unwrap_or_else(PoisonError::into_inner),
+            ));
         }
     }
 }
@@ -229,7 +252,10 @@ impl SessionShared {
     /// The link is gone without a word: the session ends here.
     pub(crate) fn lose(&self) {
         self.set_closed();
-        let end = Box::new(SessionEnd { reason: ClosedReason::Shutdown, error: None });
+        let end = Box::new(SessionEnd {
+            reason: ClosedReason::Shutdown,
+            error: None,
+        });
         self.mailbox().finish_now(Event {
             scope: TurnScope::Outside,
             kind: EventKind::Closed(end),
@@ -240,7 +266,10 @@ impl SessionShared {
 
 impl Drop for SessionShared {
     fn drop(&mut self) {
-        let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let copies = self
+            .copies
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         for copy in copies.paths.drain(..) {
             // Gone already is as good.
             let _ = std::fs::remove_file(copy);
@@ -259,7 +288,9 @@ pub(crate) struct Admitted {
 impl Admitted {
     /// It has left the queue: its bytes count with the writer's, if at all.
     pub(crate) fn unqueued(&mut self) {
-        self.session.inbox.release_bytes(std::mem::take(&mut self.bytes));
+        self.session
+            .inbox
+            .release_bytes(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -290,7 +321,12 @@ pub(crate) struct Room<'a> {
 impl Room<'_> {
     /// There is a copy, to be removed with the session.
     pub(crate) fn keep(self, path: PathBuf) {
-        self.session.copies.lock().unwrap_or_else(PoisonError::into_inner).paths.push(path);
+        self.session
+            .copies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .paths
+            .push(path);
         self.keep_with_folder();
     }
 
@@ -302,7 +338,11 @@ impl Room<'_> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        self.session.copies.lock().unwrap_or_else(PoisonError::into_inner).bytes -= self.bytes;
+        self.session
+            .copies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .bytes -= self.bytes;
         self.session.inbox.store().give_disk_back(self.bytes);
     }
 }

@@ -13,12 +13,19 @@ struct Modes {
 }
 
 /// What is meant by these words wherever they are known.
-const ANY: Modes =
-    Modes { keys: &["mode"], asking: &[&["plan", "read-only"], &["default", "ask"]], looser: &[] };
+const ANY: Modes = Modes {
+    keys: &["mode"],
+    asking: &[&["plan", "read-only"], &["default", "ask"]],
+    looser: &[],
+};
 
 const CLAUDE: Modes = Modes {
     keys: &["permission_mode"],
-    asking: &[&["plan"], &["dontAsk", "dont-ask"], &["default", "manual", "ask"]],
+    asking: &[
+        &["plan"],
+        &["dontAsk", "dont-ask"],
+        &["default", "manual", "ask"],
+    ],
     looser: &[
         "acceptEdits",
         "accept-edits",
@@ -43,11 +50,18 @@ const GEMINI: Modes = Modes {
 };
 
 /// Its modes are URLs, of which the last part is the name.
-const COPILOT: Modes = Modes { keys: &[], asking: &[&["plan"], &["agent"]], looser: &["autopilot"] };
+const COPILOT: Modes = Modes {
+    keys: &[],
+    asking: &[&["plan"], &["agent"]],
+    looser: &["autopilot"],
+};
 
 /// Their modes are agents. The user's own ones may do anything, so that they are not here.
-const OPENCODE: Modes =
-    Modes { keys: &["mode"], asking: &[&["plan", "ask"], &["build", "code"]], looser: &[] };
+const OPENCODE: Modes = Modes {
+    keys: &["mode"],
+    asking: &[&["plan", "ask"], &["build", "code"]],
+    looser: &[],
+};
 
 /// The modes of an agent, and where its configuration stands among them.
 pub(super) struct Ladder<'c> {
@@ -68,15 +82,25 @@ impl<'c> Ladder<'c> {
                 _ => &ANY,
             },
         };
-        let own = config.config.as_ref().filter(|_| config.profile != Profile::External);
+        let own = config
+            .config
+            .as_ref()
+            .filter(|_| config.profile != Profile::External);
         let word = |key: &&str| own?.get(key)?.as_str().filter(|word| !word.is_empty());
-        Self { modes, configured: modes.keys.iter().find_map(word) }
+        Self {
+            modes,
+            configured: modes.keys.iter().find_map(word),
+        }
     }
 
     /// Whether a session stays within the configuration by this word. An empty one is none.
     pub(super) fn holds(&self, asked: Option<&str>) -> bool {
-        let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return true };
-        let Some(configured) = self.configured else { return self.step(asked).is_some() };
+        let Some(asked) = asked.filter(|asked| !asked.is_empty()) else {
+            return true;
+        };
+        let Some(configured) = self.configured else {
+            return self.step(asked).is_some();
+        };
         if asked == configured {
             return true;
         }
@@ -89,7 +113,10 @@ impl<'c> Ladder<'c> {
     }
 
     fn step(&self, word: &str) -> Option<usize> {
-        self.modes.asking.iter().position(|step| step.iter().any(|known| is(known, word)))
+        self.modes
+            .asking
+            .iter()
+            .position(|step| step.iter().any(|known| is(known, word)))
     }
 }
 

@@ -9,24 +9,33 @@ use crate::config::{Profile, SessionMay};
 /// The built-in profiles, and a program of one's own.
 fn agents() -> Vec<AgentConfig> {
     let built_in = Profile::built_in().map(|(name, _)| AgentConfig::built_in(name, name));
-    let agents: Vec<_> = built_in.chain([AgentConfig::external("external", "adapter")]).collect();
+    let agents: Vec<_> = built_in
+        .chain([AgentConfig::external("external", "adapter")])
+        .collect();
     assert_eq!(agents.len(), 15);
     agents
 }
 
 fn body(kind: &str, members: &Value) -> HostBody {
     let mut message = json!({"type": kind, "session_id": "s"});
-    message.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    message
+        .as_object_mut()
+        .unwrap()
+        .extend(members.as_object().unwrap().clone());
     HostMessage::parse(&message.to_string()).unwrap().body
 }
 
 fn opened(config: &AgentConfig, members: &Value) -> Result<(), SessionOption> {
-    let HostBody::SessionStart(start) = body("session.start", members) else { unreachable!() };
+    let HostBody::SessionStart(start) = body("session.start", members) else {
+        unreachable!()
+    };
     open(config, &start).map(|_| ())
 }
 
 fn updated(config: &AgentConfig, members: &Value) -> Result<(), SessionOption> {
-    let HostBody::SessionUpdate(changes) = body("session.update", members) else { unreachable!() };
+    let HostBody::SessionUpdate(changes) = body("session.update", members) else {
+        unreachable!()
+    };
     update(config, &changes)
 }
 
@@ -91,9 +100,18 @@ fn bypasses() -> Vec<(SessionOption, Value)> {
         "--yolo",
     ];
     let mut bypasses = vec![
-        (O::McpServers, json!({"mcp_servers": {"x": {"command": "sh", "args": ["-c", "id"]}}})),
-        (O::McpServers, json!({"mcp_servers": [{"name": "x", "command": "sh"}]})),
-        (O::McpServers, json!({"mcp_servers": {"x": {"type": "http", "url": "https://example.org/mcp"}}})),
+        (
+            O::McpServers,
+            json!({"mcp_servers": {"x": {"command": "sh", "args": ["-c", "id"]}}}),
+        ),
+        (
+            O::McpServers,
+            json!({"mcp_servers": [{"name": "x", "command": "sh"}]}),
+        ),
+        (
+            O::McpServers,
+            json!({"mcp_servers": {"x": {"type": "http", "url": "https://example.org/mcp"}}}),
+        ),
         (O::McpServers, json!({"mcp_servers": "/tmp/mcp.json"})),
         (O::Skills, json!({"skills": ["/tmp/skill"]})),
         (O::Skills, json!({"skills": [{"path": "/tmp/skill"}]})),
@@ -104,9 +122,15 @@ fn bypasses() -> Vec<(SessionOption, Value)> {
         (O::AddDirs, json!({"add_dirs": ["."]})),
         (O::Cwd, json!({"cwd": "/"})),
         (O::Cwd, json!({"cwd": "/etc"})),
-        (O::Cwd, json!({"resume": {"params": {"native_session_id": "a", "cwd": "/etc"}}})),
+        (
+            O::Cwd,
+            json!({"resume": {"params": {"native_session_id": "a", "cwd": "/etc"}}}),
+        ),
         (O::Cwd, json!({"cwd": "."})),
-        (O::AllowedDomains, json!({"allowed_domains": ["example.com", "elsewhere.example"]})),
+        (
+            O::AllowedDomains,
+            json!({"allowed_domains": ["example.com", "elsewhere.example"]}),
+        ),
     ];
     bypasses.extend(arguments.map(|arguments| (O::ExtraArgs, json!({"extra_args": arguments}))));
     bypasses.extend(variables.map(|name| (O::Env, json!({"env": {name: "1"}}))));
@@ -126,7 +150,9 @@ fn no_session_of_any_profile_widens_unless_its_operator_lists_the_option() {
                 option,
                 SessionOption::Mode | SessionOption::PermissionMode | SessionOption::AllowedTools
             );
-            let others = SessionOption::ALL.into_iter().filter(|other| *other != option);
+            let others = SessionOption::ALL
+                .into_iter()
+                .filter(|other| *other != option);
             for (may, expected) in [
                 (SessionMay::NONE, Err(option)),
                 (SessionMay::listed(others), Err(option)),
@@ -134,9 +160,17 @@ fn no_session_of_any_profile_widens_unless_its_operator_lists_the_option() {
                 (SessionMay::All, Ok(())),
             ] {
                 agent.session_may = may;
-                assert_eq!(opened(&agent, &members), expected, "{agent:?} at the start: {members}");
+                assert_eq!(
+                    opened(&agent, &members),
+                    expected,
+                    "{agent:?} at the start: {members}"
+                );
                 if live {
-                    assert_eq!(updated(&agent, &members), expected, "{agent:?} later: {members}");
+                    assert_eq!(
+                        updated(&agent, &members),
+                        expected,
+                        "{agent:?} later: {members}"
+                    );
                 }
             }
         }
@@ -145,11 +179,16 @@ fn no_session_of_any_profile_widens_unless_its_operator_lists_the_option() {
 
 #[test]
 fn a_directory_that_is_named_twice_counts_as_the_adapter_reads_it() {
-    let line =
-        r#"{"type":"session.start","session_id":"s","resume":{"params":{"cwd":"/nowhere","cwd":"/etc"}}}"#;
-    let HostBody::SessionStart(start) = HostMessage::parse(line).unwrap().body else { unreachable!() };
+    let line = r#"{"type":"session.start","session_id":"s","resume":{"params":{"cwd":"/nowhere","cwd":"/etc"}}}"#;
+    let HostBody::SessionStart(start) = HostMessage::parse(line).unwrap().body else {
+        unreachable!()
+    };
     for agent in agents() {
-        assert_eq!(open(&agent, &start).map(drop), Err(SessionOption::Cwd), "{agent:?}");
+        assert_eq!(
+            open(&agent, &start).map(drop),
+            Err(SessionOption::Cwd),
+            "{agent:?}"
+        );
     }
 }
 
@@ -178,8 +217,7 @@ fn every_session_may_set_what_is_harmless() {
             _ => harmless,
         };
         assert_eq!(opened(&agent, &harmless), Ok(()), "{agent:?}");
-        let later =
-            json!({"model": "m", "reasoning_effort": "low", "mode": harmless["mode"], "denied_tools": []});
+        let later = json!({"model": "m", "reasoning_effort": "low", "mode": harmless["mode"], "denied_tools": []});
         assert_eq!(updated(&agent, &later), Ok(()), "{agent:?}");
     }
 }
@@ -194,15 +232,57 @@ fn a_session_chooses_no_mode_that_asks_less_than_the_configured_one() {
             &["plan", "dontAsk", "default", "ask"][..],
             &["acceptEdits"][..],
         ),
-        ("claude-code", "permission_mode", "plan", &["plan"], &["dontAsk", "default", "ask", "acceptEdits"]),
-        ("claude-code", "permission_mode", "acceptEdits", &["plan", "ask", "acceptEdits"], &["auto"]),
-        ("codex", "approval_mode", "untrusted", &["untrusted"], &["read-only", "on-request", "auto"]),
-        ("codex", "approval_mode", "never", &["never", "on-request", "read-only"], &["on-failure", "auto"]),
-        ("gemini-cli", "approval_mode", "plan", &["PLAN"], &["default", "yolo"]),
-        ("github-copilot", "", "", &["plan", "https://x/modes#agent"], &["https://x/modes#autopilot"]),
+        (
+            "claude-code",
+            "permission_mode",
+            "plan",
+            &["plan"],
+            &["dontAsk", "default", "ask", "acceptEdits"],
+        ),
+        (
+            "claude-code",
+            "permission_mode",
+            "acceptEdits",
+            &["plan", "ask", "acceptEdits"],
+            &["auto"],
+        ),
+        (
+            "codex",
+            "approval_mode",
+            "untrusted",
+            &["untrusted"],
+            &["read-only", "on-request", "auto"],
+        ),
+        (
+            "codex",
+            "approval_mode",
+            "never",
+            &["never", "on-request", "read-only"],
+            &["on-failure", "auto"],
+        ),
+        (
+            "gemini-cli",
+            "approval_mode",
+            "plan",
+            &["PLAN"],
+            &["default", "yolo"],
+        ),
+        (
+            "github-copilot",
+            "",
+            "",
+            &["plan", "https://x/modes#agent"],
+            &["https://x/modes#autopilot"],
+        ),
         ("opencode", "mode", "plan", &["plan"], &["build", "mine"]),
         ("kilo-code", "mode", "mine", &["mine"], &["plan", "code"]),
-        ("acp", "mode", "read-only", &["read-only", "plan"], &["default", "ask"]),
+        (
+            "acp",
+            "mode",
+            "read-only",
+            &["read-only", "plan"],
+            &["default", "ask"],
+        ),
     ];
     for (profile, key, configured, harmless, wider) in table {
         let mut agent = AgentConfig::built_in("a", profile);
@@ -212,8 +292,16 @@ fn a_session_chooses_no_mode_that_asks_less_than_the_configured_one() {
                 for option in [SessionOption::Mode, SessionOption::PermissionMode] {
                     let members = json!({option.name(): word});
                     let expected = if fits { Ok(()) } else { Err(option) };
-                    assert_eq!(opened(&agent, &members), expected, "{profile} {configured}: {members}");
-                    assert_eq!(updated(&agent, &members), expected, "{profile} {configured}: {members}");
+                    assert_eq!(
+                        opened(&agent, &members),
+                        expected,
+                        "{profile} {configured}: {members}"
+                    );
+                    assert_eq!(
+                        updated(&agent, &members),
+                        expected,
+                        "{profile} {configured}: {members}"
+                    );
                 }
             }
         }

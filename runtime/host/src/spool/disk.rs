@@ -42,7 +42,12 @@ struct Part {
 
 impl Disk {
     pub(super) fn new(file: File) -> Self {
-        Self { file, strips: HashMap::new(), free: Vec::new(), made: 0 }
+        Self {
+            file,
+            strips: HashMap::new(),
+            free: Vec::new(),
+            made: 0,
+        }
     }
 
     /// Writes at the end of what a mailbox has.
@@ -85,7 +90,10 @@ impl Disk {
 
     /// Reads what a mailbox wrote.
     pub(super) fn read(&self, mailbox: u64, mut block: &mut [u8], mut at: u64) -> io::Result<()> {
-        let strip = self.strips.get(&mailbox).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let strip = self
+            .strips
+            .get(&mailbox)
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         while !block.is_empty() {
             let part = strip.part(at, block.len())?;
             let (now, rest) = block.split_at_mut(part.bytes);
@@ -98,7 +106,9 @@ impl Disk {
 
     /// Gives back the pieces that lie before this place.
     pub(super) fn forget_before(&mut self, mailbox: u64, at: u64) {
-        let Some(strip) = self.strips.get_mut(&mailbox) else { return };
+        let Some(strip) = self.strips.get_mut(&mailbox) else {
+            return;
+        };
         while strip.gone < at / PIECE_BYTES
             && let Some(piece) = strip.pieces.pop_front()
         {
@@ -110,7 +120,9 @@ impl Disk {
 
     /// Gives back all that a mailbox has.
     pub(super) fn forget(&mut self, mailbox: u64) {
-        let Some(strip) = self.strips.remove(&mailbox) else { return };
+        let Some(strip) = self.strips.remove(&mailbox) else {
+            return;
+        };
         if self.strips.is_empty() && self.file.set_len(0).is_ok() {
             self.free = Vec::new();
             self.made = 0;
@@ -126,11 +138,18 @@ impl Disk {
 impl Strip {
     /// The part of a range that lies in one piece.
     fn part(&self, at: u64, bytes: usize) -> io::Result<Part> {
-        let index = (at / PIECE_BYTES).checked_sub(self.gone).and_then(|index| usize::try_from(index).ok());
-        let piece = index.and_then(|index| self.pieces.get(index)).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let index = (at / PIECE_BYTES)
+            .checked_sub(self.gone)
+            .and_then(|index| usize::try_from(index).ok());
+        let piece = index
+            .and_then(|index| self.pieces.get(index))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         let within = at % PIECE_BYTES;
         let left = usize::try_from(PIECE_BYTES - within).unwrap_or(usize::MAX);
-        Ok(Part { at: u64::from(*piece) * PIECE_BYTES + within, bytes: bytes.min(left) })
+        Ok(Part {
+            at: u64::from(*piece) * PIECE_BYTES + within,
+            bytes: bytes.min(left),
+        })
     }
 }
 
@@ -160,7 +179,8 @@ mod tests {
         let mut ends = [0_u64; 3];
         for round in 0..40_usize {
             for (mailbox, end) in ends.iter_mut().enumerate() {
-                let block = vec![(round * 3 + mailbox) as u8; 1 + round * 7919 * (mailbox + 1) % 600_000];
+                let block =
+                    vec![(round * 3 + mailbox) as u8; 1 + round * 7919 * (mailbox + 1) % 600_000];
                 disk.write(mailbox as u64, &block, *end).unwrap();
                 assert_eq!(read(&disk, mailbox as u64, *end, block.len()), block);
                 *end += block.len() as u64;

@@ -34,7 +34,11 @@ pub(super) struct Cut {
 
 impl LogFile {
     pub(super) fn new(folder: PathBuf, limit: u64) -> Self {
-        Self { folder, limit, open: None }
+        Self {
+            folder,
+            limit,
+            open: None,
+        }
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -46,10 +50,15 @@ impl LogFile {
     /// # Errors
     /// Why not all went in, and how much did; what comes next begins on a line of its own.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Cut> {
-        let mut file = self.current(lines.len() as u64).map_err(|why| Cut { written: 0, why })?;
+        let mut file = self
+            .current(lines.len() as u64)
+            .map_err(|why| Cut { written: 0, why })?;
         let (written, why) = match file.write(lines) {
             Ok(written) if written == lines.len() => return Ok(()),
-            Ok(written) => (written, io::Error::new(io::ErrorKind::WriteZero, "a line was written in part")),
+            Ok(written) => (
+                written,
+                io::Error::new(io::ErrorKind::WriteZero, "a line was written in part"),
+            ),
             Err(why) => (0, why),
         };
         // Opened again, it is found to end within a line.
@@ -59,16 +68,24 @@ impl LogFile {
 
     /// The file that has room for so many bytes more.
     fn current(&mut self, more: u64) -> io::Result<&File> {
-        let is_current = self.open.as_ref().is_some_and(|file| self.is_at_path(file).unwrap_or(false));
+        let is_current = self
+            .open
+            .as_ref()
+            .is_some_and(|file| self.is_at_path(file).unwrap_or(false));
         if !is_current {
             self.open = Some(self.open()?);
         }
-        let size = self.open.as_ref().map_or(Ok(0), |file| file.metadata().map(|meta| meta.len()))?;
+        let size = self
+            .open
+            .as_ref()
+            .map_or(Ok(0), |file| file.metadata().map(|meta| meta.len()))?;
         if size > 0 && size + more > self.limit {
             self.rotate(more)?;
             self.open = Some(self.open()?);
         }
-        self.open.as_ref().ok_or_else(|| io::Error::other("it was just opened"))
+        self.open
+            .as_ref()
+            .ok_or_else(|| io::Error::other("it was just opened"))
     }
 
     /// Whether the path still leads to this file: another host may have kept it as the older one.
@@ -79,7 +96,10 @@ impl LogFile {
 
     fn open(&self) -> io::Result<File> {
         if !self.folder.is_dir() {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&self.folder)?;
         }
         let file = self.open_private(FILE_NAME, OFlags::APPEND)?;
         let size = file.metadata()?.len();
@@ -104,7 +124,10 @@ impl LogFile {
         let file = File::from(rustix::fs::open(self.folder.join(name), flags, private)?);
         let mode = rustix::fs::fstat(&file)?.st_mode;
         if FileType::from_raw_mode(mode) != FileType::RegularFile {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            ));
         }
         if Mode::from_raw_mode(mode) != private {
             // One that is another's stays as it is.
@@ -126,7 +149,9 @@ impl LogFile {
         }
         let path = self.path();
         match fs::symlink_metadata(&path) {
-            Ok(there) if there.len() + more > self.limit => fs::rename(&path, self.folder.join(OLDER_NAME)),
+            Ok(there) if there.len() + more > self.limit => {
+                fs::rename(&path, self.folder.join(OLDER_NAME))
+            }
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
@@ -141,7 +166,11 @@ mod tests {
     use super::*;
 
     fn lines(path: PathBuf) -> Vec<String> {
-        fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+        fs::read_to_string(path)
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
@@ -149,12 +178,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut log = LogFile::new(folder.path().to_owned(), 30);
         for number in 0..10 {
-            log.append(format!("line {number:03}\n").as_bytes()).unwrap();
+            log.append(format!("line {number:03}\n").as_bytes())
+                .unwrap();
         }
-        assert_eq!(lines(folder.path().join(OLDER_NAME)), ["line 006", "line 007", "line 008"]);
+        assert_eq!(
+            lines(folder.path().join(OLDER_NAME)),
+            ["line 006", "line 007", "line 008"]
+        );
         assert_eq!(lines(folder.path().join(FILE_NAME)), ["line 009"]);
         for name in [FILE_NAME, OLDER_NAME, LOCK_NAME] {
-            let mode = fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+            let mode = fs::metadata(folder.path().join(name))
+                .unwrap()
+                .permissions()
+                .mode();
             assert_eq!(mode & 0o7777, 0o600, "{name}");
         }
     }
@@ -169,17 +205,23 @@ mod tests {
                 threads.spawn(move || {
                     let mut log = LogFile::new(folder.to_owned(), limit);
                     for number in 0..each {
-                        log.append(format!("{host} {number:05} {}\n", "x".repeat(20)).as_bytes()).unwrap();
+                        log.append(format!("{host} {number:05} {}\n", "x".repeat(20)).as_bytes())
+                            .unwrap();
                     }
                 });
             }
         });
-        let all = [OLDER_NAME, FILE_NAME].map(|name| lines(folder.path().join(name))).concat();
+        let all = [OLDER_NAME, FILE_NAME]
+            .map(|name| lines(folder.path().join(name)))
+            .concat();
         // Of 2000 lines of 29 bytes those of the last two files are kept.
         assert!(all.len() > 500, "{}", all.len());
         assert!(all.iter().all(|line| line.len() == 28), "{all:?}");
         for host in 0..hosts {
-            let own: Vec<_> = all.iter().filter(|line| line.starts_with(&host.to_string())).collect();
+            let own: Vec<_> = all
+                .iter()
+                .filter(|line| line.starts_with(&host.to_string()))
+                .collect();
             assert!(own.windows(2).all(|pair| pair[0] < pair[1]), "{own:?}");
         }
     }
@@ -188,8 +230,13 @@ mod tests {
     fn a_line_after_one_that_was_cut_stands_alone() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(FILE_NAME), "{\"time\":\"20").unwrap();
-        LogFile::new(folder.path().to_owned(), 1000).append(b"whole\n").unwrap();
-        assert_eq!(lines(folder.path().join(FILE_NAME)), ["{\"time\":\"20", "whole"]);
+        LogFile::new(folder.path().to_owned(), 1000)
+            .append(b"whole\n")
+            .unwrap();
+        assert_eq!(
+            lines(folder.path().join(FILE_NAME)),
+            ["{\"time\":\"20", "whole"]
+        );
     }
 
     #[test]
@@ -208,10 +255,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
-        LogFile::new(folder.path().to_owned(), 10).append(b"x\n").unwrap_err();
+        LogFile::new(folder.path().to_owned(), 10)
+            .append(b"x\n")
+            .unwrap_err();
         assert!(!folder.path().join("elsewhere").exists());
         fs::remove_file(&path).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        LogFile::new(folder.path().to_owned(), 10).append(b"x\n").unwrap_err();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        LogFile::new(folder.path().to_owned(), 10)
+            .append(b"x\n")
+            .unwrap_err();
     }
 }

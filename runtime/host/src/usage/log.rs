@@ -62,7 +62,10 @@ struct State {
 impl UsageLog {
     /// A log in this folder, which is made with the first line. `limit` is the size from which on a file is older.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
-        let state = State { file: Some(LogFile::new(folder, limit)), ..State::default() };
+        let state = State {
+            file: Some(LogFile::new(folder, limit)),
+            ..State::default()
+        };
         Self {
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
@@ -78,7 +81,10 @@ impl UsageLog {
         if let Some(file) = state.file.take() {
             let shared = self.shared.clone();
             let name = "trunkline-usage".to_owned();
-            if let Err(error) = std::thread::Builder::new().name(name).spawn(move || shared.serve(file)) {
+            if let Err(error) = std::thread::Builder::new()
+                .name(name)
+                .spawn(move || shared.serve(file))
+            {
                 tracing::warn!(%error, "no usage is logged: its thread cannot be started");
                 state.closed = true;
             }
@@ -111,7 +117,10 @@ impl UsageLog {
         let mut state = self.shared.lock();
         state.flushes += 1;
         self.shared.more.notify_one();
-        let waited = self.shared.written.wait_timeout_while(state, within, |state| !state.is_idle());
+        let waited = self
+            .shared
+            .written
+            .wait_timeout_while(state, within, |state| !state.is_idle());
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.flushes -= 1;
     }
@@ -142,7 +151,12 @@ impl Shared {
 
     /// The thread: writes in the order in which it was asked, until the log is dropped.
     fn serve(&self, file: LogFile) {
-        let mut writer = Writer { file, lost: 0, lost_ever: 0, said: 0 };
+        let mut writer = Writer {
+            file,
+            lost: 0,
+            lost_ever: 0,
+            said: 0,
+        };
         let mut batch = Vec::new();
         loop {
             let mut state = self.lock();
@@ -150,9 +164,14 @@ impl Shared {
                 if state.closed {
                     return;
                 }
-                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .more
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
-            let gathered = self.more.wait_timeout_while(state, GATHER, |state| state.gathers());
+            let gathered = self
+                .more
+                .wait_timeout_while(state, GATHER, |state| state.gathers());
             (state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut state.waiting, &mut batch);
             state.weight = 0;
@@ -207,7 +226,9 @@ impl Writer {
                 }
             }
             Ok(()) => {}
-            Err(Cut { written, why }) => self.lose(count(lines) - count(&lines[..written]), Some(&why)),
+            Err(Cut { written, why }) => {
+                self.lose(count(lines) - count(&lines[..written]), Some(&why))
+            }
         }
     }
 
@@ -218,7 +239,9 @@ impl Writer {
         if self.lost_ever >= 2 * self.said.max(1) || self.said == 0 {
             self.said = self.lost_ever;
             let (turns, why) = (self.lost_ever, why.map(ToString::to_string));
-            let why = why.as_deref().unwrap_or("more turns ended than could be written");
+            let why = why
+                .as_deref()
+                .unwrap_or("more turns ended than could be written");
             tracing::warn!(turns, path = ?self.file.path(), why, "turns are missing from the usage log");
         }
     }
@@ -243,7 +266,12 @@ mod tests {
         let mut usage_so_far = SessionUsage::default();
         turns
             .map(|turn| {
-                usage_so_far.ended(&"a".into(), &session, &TurnEnd::lost(TurnNo::new(turn)), Instant::now())
+                usage_so_far.ended(
+                    &"a".into(),
+                    &session,
+                    &TurnEnd::lost(TurnNo::new(turn)),
+                    Instant::now(),
+                )
             })
             .collect()
     }
@@ -264,7 +292,10 @@ mod tests {
         }
         log.flush(LONG);
         assert!(log.is_idle());
-        assert_eq!(turns(&folder.path().join("new/state")).0, (0..100).collect::<Vec<_>>());
+        assert_eq!(
+            turns(&folder.path().join("new/state")).0,
+            (0..100).collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -276,7 +307,10 @@ mod tests {
         drop(log);
         let state = shared.lock();
         let unwritten = |state: &mut State| state.writing || !state.waiting.is_empty();
-        let waited = shared.written.wait_timeout_while(state, LONG, unwritten).unwrap();
+        let waited = shared
+            .written
+            .wait_timeout_while(state, LONG, unwritten)
+            .unwrap();
         assert!(!waited.1.timed_out());
         assert_eq!(turns(folder.path()).0, [1]);
     }
@@ -296,7 +330,16 @@ mod tests {
             log.shared.more.notify_one();
         });
         let (turns, skipped) = turns(folder.path());
-        assert_eq!((turns.len(), skipped), (QUEUED, Skipped { dropped: 5, ..Skipped::default() }));
+        assert_eq!(
+            (turns.len(), skipped),
+            (
+                QUEUED,
+                Skipped {
+                    dropped: 5,
+                    ..Skipped::default()
+                }
+            )
+        );
     }
 
     #[test]
@@ -310,6 +353,15 @@ mod tests {
         std::fs::remove_file(&state).unwrap();
         log.push(&mut ended(2..3));
         log.flush(LONG);
-        assert_eq!(turns(&state), (vec![2], Skipped { dropped: 1, ..Skipped::default() }));
+        assert_eq!(
+            turns(&state),
+            (
+                vec![2],
+                Skipped {
+                    dropped: 1,
+                    ..Skipped::default()
+                }
+            )
+        );
     }
 }

@@ -54,7 +54,8 @@ pub fn read(folder: &Path, mut each: impl FnMut(Record)) -> io::Result<Skipped> 
 }
 
 fn open(path: &Path) -> io::Result<Option<File>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => Ok(Some(File::from(file))),
         Err(rustix::io::Errno::NOENT) => Ok(None),
@@ -88,8 +89,15 @@ fn read_lines(
             continue;
         }
         match serde_json::from_slice::<Line>(text) {
-            Ok(Line { dropped: Some(turns), .. }) => skipped.dropped = skipped.dropped.saturating_add(turns),
-            Ok(Line { time, agent: Some(_), .. }) if !time.is_empty() => match serde_json::from_slice(text) {
+            Ok(Line {
+                dropped: Some(turns),
+                ..
+            }) => skipped.dropped = skipped.dropped.saturating_add(turns),
+            Ok(Line {
+                time,
+                agent: Some(_),
+                ..
+            }) if !time.is_empty() => match serde_json::from_slice(text) {
                 Ok(record) => each(record),
                 Err(_) => skipped.bad += 1,
             },
@@ -105,8 +113,17 @@ mod tests {
     #[track_caller]
     fn check(text: &str, agents: &[&str], skipped: Skipped) {
         let (mut found, mut reported) = (Vec::new(), Skipped::default());
-        read_lines(text.as_bytes(), &mut reported, &mut |record: Record| found.push(record.agent)).unwrap();
-        assert_eq!((found, reported), (agents.iter().map(|agent| (*agent).to_owned()).collect(), skipped));
+        read_lines(text.as_bytes(), &mut reported, &mut |record: Record| {
+            found.push(record.agent)
+        })
+        .unwrap();
+        assert_eq!(
+            (found, reported),
+            (
+                agents.iter().map(|agent| (*agent).to_owned()).collect(),
+                skipped
+            )
+        );
     }
 
     const A: &str =
@@ -114,10 +131,17 @@ mod tests {
 
     #[test]
     fn bad_lines_are_counted_and_cost_no_one_else() {
-        let bad = |bad| Skipped { bad, ..Skipped::default() };
+        let bad = |bad| Skipped {
+            bad,
+            ..Skipped::default()
+        };
         check("", &[], bad(0));
         check(&format!("{A}\n\n  \n{A}"), &["a", "a"], bad(0));
-        check(&format!("{A}\n{{\"time\":\"20\n[]\n7\nnull\n\"x\"\n\u{0}\n{{}}\n{A}\n"), &["a", "a"], bad(7));
+        check(
+            &format!("{A}\n{{\"time\":\"20\n[]\n7\nnull\n\"x\"\n\u{0}\n{{}}\n{A}\n"),
+            &["a", "a"],
+            bad(7),
+        );
         for odd in [
             r#"{"time":1,"agent":"a"}"#,
             r#"{"time":"x","agent":["a"]}"#,
@@ -128,13 +152,27 @@ mod tests {
             check(&format!("{odd}\n{A}\n"), &["a"], bad(1));
         }
         check(&format!("{}\n{A}\n", "[".repeat(100_000)), &["a"], bad(1));
-        check(&format!("{A}\n{}\n{A}\n", "x".repeat(3 * 256 * 1024)), &["a", "a"], bad(1));
+        check(
+            &format!("{A}\n{}\n{A}\n", "x".repeat(3 * 256 * 1024)),
+            &["a", "a"],
+            bad(1),
+        );
     }
 
     #[test]
     fn turns_that_are_missing_are_added_up() {
-        let text = format!("{{\"dropped\":2,\"time\":\"x\"}}\n{A}\n{{\"dropped\":{}}}\n", u64::MAX);
-        check(&text, &["a"], Skipped { bad: 0, dropped: u64::MAX });
+        let text = format!(
+            "{{\"dropped\":2,\"time\":\"x\"}}\n{A}\n{{\"dropped\":{}}}\n",
+            u64::MAX
+        );
+        check(
+            &text,
+            &["a"],
+            Skipped {
+                bad: 0,
+                dropped: u64::MAX,
+            },
+        );
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use trunkline_protocol::{ModelUsage, SessionId, SessionInfo, Status, TurnComplete, Usage, UsageScope};
+use trunkline_protocol::{
+    ModelUsage, SessionId, SessionInfo, Status, TurnComplete, Usage, UsageScope,
+};
 use trunkline_redact as redact;
 
 use crate::TurnEnd;
@@ -164,7 +166,9 @@ impl SessionUsage {
             if let Some(usage) = &complete.usage {
                 used = Some(Box::new(Used::of(usage)));
             }
-            let TurnComplete { model, provider, .. } = complete;
+            let TurnComplete {
+                model, provider, ..
+            } = complete;
             if model.is_some() || provider.is_some() {
                 let used = used.get_or_insert_default();
                 used.model = model.as_deref().map(owned).or(used.model.take());
@@ -203,7 +207,13 @@ impl Used {
                 cache_write_tokens: of.cache_write_tokens,
                 reasoning_tokens: of.reasoning_tokens,
             };
-            (owned(name), Part { cost_usd: cost(of.cost_usd), usage })
+            (
+                owned(name),
+                Part {
+                    cost_usd: cost(of.cost_usd),
+                    usage,
+                },
+            )
         };
         let models: BTreeMap<_, _> = models.take(MOST_MODELS).map(part).collect();
         let only = models.keys().next().filter(|_| models.len() == 1).cloned();
@@ -219,7 +229,11 @@ impl Used {
                 cache_write_tokens: usage.cache_write_tokens,
                 reasoning_tokens: usage.reasoning_tokens,
             },
-            models: if models.len() > 1 { models } else { BTreeMap::new() },
+            models: if models.len() > 1 {
+                models
+            } else {
+                BTreeMap::new()
+            },
             estimated: usage.estimated == Some(true),
         }
     }
@@ -251,7 +265,8 @@ impl Lines {
         let ago = self.now.0.saturating_duration_since(ended.at);
         let at = self.now.1.checked_sub(ago).unwrap_or(self.now.1);
         let mut used = ended.used.map(|used| *used).unwrap_or_default();
-        used.models.retain(|name, _| matches!(redact::text(name), Cow::Borrowed(_)));
+        used.models
+            .retain(|name, _| matches!(redact::text(name), Cow::Borrowed(_)));
         let model = used.model.as_deref().or(ended.model.as_deref());
         let model = model.map(|name| self.clean(name).to_owned());
         let record = &mut self.record;
@@ -317,7 +332,11 @@ mod tests {
     use crate::{Cause, TurnNo};
 
     fn usage(input_tokens: u64) -> Usage {
-        Usage { input_tokens: Some(input_tokens), scope: Some(UsageScope::Turn), ..Usage::default() }
+        Usage {
+            input_tokens: Some(input_tokens),
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        }
     }
 
     fn named(name: &str) -> Option<String> {
@@ -337,7 +356,12 @@ mod tests {
             stderr_tail: None,
             took: Duration::from_millis(1500),
         };
-        let ended = usage_so_far.ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
+        let ended = usage_so_far.ended(
+            &"a".into(),
+            &SessionId::new("s").unwrap(),
+            &end,
+            Instant::now(),
+        );
         line_of(ended, Duration::ZERO)
     }
 
@@ -345,19 +369,29 @@ mod tests {
     #[track_caller]
     fn line_of(ended: EndedTurn, after: Duration) -> Value {
         let end = SystemTime::UNIX_EPOCH + Duration::from_millis(1_772_366_400_250);
-        let mut lines = Lines { now: (ended.at + after, end + after), ..Lines::new() };
+        let mut lines = Lines {
+            now: (ended.at + after, end + after),
+            ..Lines::new()
+        };
         let mut line = Vec::new();
         lines.append(ended, &mut line);
         let value: Value = serde_json::from_slice(&line).unwrap();
-        assert_eq!(serde_json::to_value(serde_json::from_slice::<Record>(&line).unwrap()).unwrap(), value);
+        assert_eq!(
+            serde_json::to_value(serde_json::from_slice::<Record>(&line).unwrap()).unwrap(),
+            value
+        );
         value
     }
 
     #[test]
     fn a_line_tells_when_its_turn_ended_however_late_it_is_made() {
         let end = TurnEnd::lost(TurnNo::new(1));
-        let ended =
-            SessionUsage::default().ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
+        let ended = SessionUsage::default().ended(
+            &"a".into(),
+            &SessionId::new("s").unwrap(),
+            &end,
+            Instant::now(),
+        );
         let line = line_of(ended, Duration::from_secs(7200));
         assert_eq!(line["time"], "2026-03-01T12:00:00.250Z");
     }
@@ -365,19 +399,40 @@ mod tests {
     #[test]
     fn nothing_of_one_turn_is_left_in_the_line_of_the_next() {
         let mut usage_so_far = SessionUsage::default();
-        let used = Usage { cost_usd: Some(0.5), estimated: Some(true), ..usage(5) };
+        let used = Usage {
+            cost_usd: Some(0.5),
+            estimated: Some(true),
+            ..usage(5)
+        };
         let models = [named("a"), named("b")].map(|name| (name.unwrap(), ModelUsage::default()));
-        let used = Usage { models: Some(models.into()), model: named("m"), ..used };
-        let complete = TurnComplete { usage: Some(used), provider: named("p"), ..TurnComplete::default() };
-        let full = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo::new(1)) };
+        let used = Usage {
+            models: Some(models.into()),
+            model: named("m"),
+            ..used
+        };
+        let complete = TurnComplete {
+            usage: Some(used),
+            provider: named("p"),
+            ..TurnComplete::default()
+        };
+        let full = TurnEnd {
+            complete: Some(Box::new(complete)),
+            ..TurnEnd::lost(TurnNo::new(1))
+        };
         let id = SessionId::new("a longer id").unwrap();
         let mut block = Vec::new();
         let mut lines = Lines::new();
-        lines.append(usage_so_far.ended(&"agent".into(), &id, &full, Instant::now()), &mut block);
+        lines.append(
+            usage_so_far.ended(&"agent".into(), &id, &full, Instant::now()),
+            &mut block,
+        );
         block.clear();
         let plain = TurnEnd::lost(TurnNo::new(2));
         let id = SessionId::new("s").unwrap();
-        lines.append(usage_so_far.ended(&"a".into(), &id, &plain, Instant::now()), &mut block);
+        lines.append(
+            usage_so_far.ended(&"a".into(), &id, &plain, Instant::now()),
+            &mut block,
+        );
         let mut line: Value = serde_json::from_slice(&block).unwrap();
         line["time"].take();
         let expected = json!({ "time": null, "agent": "a", "session": "s", "turn": 2, "status": "stopped",
@@ -412,50 +467,102 @@ mod tests {
     #[test]
     fn a_turns_own_word_counts_more_than_what_was_told_before() {
         let mut usage_so_far = SessionUsage::default();
-        usage_so_far.info(&SessionInfo { model: named("of-session"), ..SessionInfo::default() });
+        usage_so_far.info(&SessionInfo {
+            model: named("of-session"),
+            ..SessionInfo::default()
+        });
         usage_so_far.usage(&usage(1));
-        let of_usage = Usage { model: named("of-usage"), ..usage(2) };
+        let of_usage = Usage {
+            model: named("of-usage"),
+            ..usage(2)
+        };
         usage_so_far.usage(&of_usage);
-        usage_so_far.usage(&Usage { scope: Some(UsageScope::Session), ..usage(900) });
+        usage_so_far.usage(&Usage {
+            scope: Some(UsageScope::Session),
+            ..usage(900)
+        });
         let line = written(&mut usage_so_far, TurnComplete::default());
-        assert_eq!((&line["model"], &line["usage"]["input_tokens"]), (&json!("of-usage"), &json!(2)));
+        assert_eq!(
+            (&line["model"], &line["usage"]["input_tokens"]),
+            (&json!("of-usage"), &json!(2))
+        );
 
         // The next turn begins anew, but for the session's model.
         let line = written(&mut usage_so_far, TurnComplete::default());
-        assert_eq!((&line["model"], line.get("usage")), (&json!("of-session"), None));
+        assert_eq!(
+            (&line["model"], line.get("usage")),
+            (&json!("of-session"), None)
+        );
 
         usage_so_far.usage(&of_usage);
-        let own = TurnComplete { model: named("own"), usage: Some(usage(3)), ..TurnComplete::default() };
+        let own = TurnComplete {
+            model: named("own"),
+            usage: Some(usage(3)),
+            ..TurnComplete::default()
+        };
         let line = written(&mut usage_so_far, own);
-        assert_eq!((&line["model"], &line["usage"]["input_tokens"]), (&json!("own"), &json!(3)));
+        assert_eq!(
+            (&line["model"], &line["usage"]["input_tokens"]),
+            (&json!("own"), &json!(3))
+        );
     }
 
     #[test]
     fn what_an_adapter_overdoes_is_cut() {
-        let odd = ModelUsage { cost_usd: Some(-1.0), input_tokens: Some(1), ..ModelUsage::default() };
-        let models = (0..100).map(|n| (format!("{n:03}{}", "é".repeat(1000)), odd.clone())).collect();
-        let used = Usage { cost_usd: Some(f64::NAN), models: Some(models), ..Usage::default() };
-        let complete =
-            TurnComplete { usage: Some(used), model: named(&"x".repeat(1000)), ..TurnComplete::default() };
+        let odd = ModelUsage {
+            cost_usd: Some(-1.0),
+            input_tokens: Some(1),
+            ..ModelUsage::default()
+        };
+        let models = (0..100)
+            .map(|n| (format!("{n:03}{}", "é".repeat(1000)), odd.clone()))
+            .collect();
+        let used = Usage {
+            cost_usd: Some(f64::NAN),
+            models: Some(models),
+            ..Usage::default()
+        };
+        let complete = TurnComplete {
+            usage: Some(used),
+            model: named(&"x".repeat(1000)),
+            ..TurnComplete::default()
+        };
         let line = written(&mut SessionUsage::default(), complete);
         assert_eq!(line.get("cost_usd"), None);
         assert_eq!(line["model"].as_str().unwrap().len(), MOST_NAME);
         let models = line["models"].as_object().unwrap();
         assert_eq!(models.len(), MOST_MODELS);
-        assert!(models.iter().all(|(name, of)| name.len() <= MOST_NAME && of.get("cost_usd").is_none()));
+        assert!(
+            models
+                .iter()
+                .all(|(name, of)| name.len() <= MOST_NAME && of.get("cost_usd").is_none())
+        );
     }
 
     #[test]
     fn a_secret_in_a_name_or_a_sessions_id_is_not_written() {
         let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
         let models = [secret, "other"].map(|name| (name.to_owned(), ModelUsage::default()));
-        let used = Usage { models: Some(models.into()), ..Usage::default() };
-        let complete = TurnComplete { usage: Some(used), model: named(secret), ..TurnComplete::default() };
-        let end = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo::new(1)) };
+        let used = Usage {
+            models: Some(models.into()),
+            ..Usage::default()
+        };
+        let complete = TurnComplete {
+            usage: Some(used),
+            model: named(secret),
+            ..TurnComplete::default()
+        };
+        let end = TurnEnd {
+            complete: Some(Box::new(complete)),
+            ..TurnEnd::lost(TurnNo::new(1))
+        };
         let id = SessionId::new(secret).unwrap();
         let ended = SessionUsage::default().ended(&"a".into(), &id, &end, Instant::now());
         let line = line_of(ended, Duration::ZERO).to_string();
         assert!(line.contains(r#""session":"[REDACTED:"#), "{line}");
-        assert!(line.contains("REDACTED") && !line.contains(secret), "{line}");
+        assert!(
+            line.contains("REDACTED") && !line.contains(secret),
+            "{line}"
+        );
     }
 }

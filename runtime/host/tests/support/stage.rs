@@ -23,7 +23,9 @@ impl Stage {
             let (starts, name) = (self.starts.clone(), agent.name.clone());
             builder.agent_over(agent, move || {
                 let (host, adapter) = tokio::io::duplex(1 << 16);
-                starts.try_send((name.clone(), Peer::new(adapter))).expect("few starts");
+                starts
+                    .try_send((name.clone(), Peer::new(adapter)))
+                    .expect("few starts");
                 split(host)
             })
         })
@@ -58,7 +60,10 @@ pub async fn ends(mut peer: Peer) {
 }
 
 /// Waits for what is known of the agents.
-pub async fn health_when(host: &Host, is_there: impl Fn(&[AgentHealth]) -> bool) -> Vec<AgentHealth> {
+pub async fn health_when(
+    host: &Host,
+    is_there: impl Fn(&[AgentHealth]) -> bool,
+) -> Vec<AgentHealth> {
     let looks = async {
         loop {
             let health = host.health().await;

@@ -24,7 +24,10 @@ pub use self::socket::SocketFile;
 const MAX_LINKS: usize = 320;
 
 /// How long nothing is accepted after the system was short of descriptors or memory.
-const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const ACCEPT_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// A bound port that waits to be served.
 #[derive(Debug)]
@@ -68,8 +71,10 @@ impl Bridge {
             let (incoming, ready) = self.wait(&links, accepting)?;
             // From the last to the first, so that one that is taken out moves only what has been seen.
             for (index, events) in ready.into_iter().enumerate().rev() {
-                let over =
-                    !events.is_empty() && links.get_mut(index).is_some_and(|link| link.copy().is_err());
+                let over = !events.is_empty()
+                    && links
+                        .get_mut(index)
+                        .is_some_and(|link| link.copy().is_err());
                 if over {
                     links.swap_remove(index);
                 }
@@ -78,8 +83,9 @@ impl Bridge {
             if incoming {
                 match self.listener.accept() {
                     Ok((program, _)) => {
-                        if let Some(link) =
-                            connect(socket.as_ref()).ok().and_then(|proxy| Link::new(program, proxy).ok())
+                        if let Some(link) = connect(socket.as_ref())
+                            .ok()
+                            .and_then(|proxy| Link::new(program, proxy).ok())
                         {
                             links.push(link);
                         }
@@ -97,7 +103,11 @@ impl Bridge {
         let mut owners = Vec::with_capacity(2 * links.len());
         watched.push(PollFd::from_borrowed_fd(
             self.listener.as_fd(),
-            if accepting { PollFlags::IN } else { PollFlags::empty() },
+            if accepting {
+                PollFlags::IN
+            } else {
+                PollFlags::empty()
+            },
         ));
         for (index, link) in links.iter().enumerate() {
             for (socket, interest) in link.interests() {
@@ -113,7 +123,9 @@ impl Bridge {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let incoming = watched.first().is_some_and(|listener| listener.revents().contains(PollFlags::IN));
+        let incoming = watched
+            .first()
+            .is_some_and(|listener| listener.revents().contains(PollFlags::IN));
         let mut ready = vec![PollFlags::empty(); links.len()];
         for (socket, owner) in watched.iter().skip(1).zip(owners) {
             if let Some(events) = ready.get_mut(owner) {

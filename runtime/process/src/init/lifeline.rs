@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 
 use crate::deadline::{BootInstant, RECORD};
@@ -35,7 +36,10 @@ impl Lifeline {
     ///
     /// `ETIME` when that has passed, else what the system said.
     pub(super) fn new(end: OwnedFd, counts: bool) -> io::Result<Self> {
-        let mut lifeline = Self { end, deadline: None };
+        let mut lifeline = Self {
+            end,
+            deadline: None,
+        };
         if counts {
             // The host has sent it before it started this process.
             let until = lifeline.newest()?.ok_or(Errno::PIPE)?;
@@ -50,7 +54,11 @@ impl Lifeline {
     /// What a `poll` is to watch for it: its end, and the timer of its deadline.
     pub(super) fn watched(&self) -> impl Iterator<Item = PollFd<'_>> {
         // Without a deadline no one writes to it; only its end is news.
-        let news = if self.deadline.is_some() { PollFlags::IN } else { PollFlags::empty() };
+        let news = if self.deadline.is_some() {
+            PollFlags::IN
+        } else {
+            PollFlags::empty()
+        };
         let timer = self.deadline.iter();
         std::iter::once(PollFd::from_borrowed_fd(self.end.as_fd(), news))
             .chain(timer.map(|count| PollFd::from_borrowed_fd(count.timer.as_fd(), PollFlags::IN)))
@@ -61,7 +69,9 @@ impl Lifeline {
         if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return true;
         }
-        let Some(count) = &self.deadline else { return false };
+        let Some(count) = &self.deadline else {
+            return false;
+        };
         // First: what comes after the deadline does not count.
         if count.until.has_passed_by(BootInstant::now()) {
             return true;
@@ -89,7 +99,10 @@ impl Lifeline {
 impl Countdown {
     fn new(until: BootInstant) -> io::Result<Self> {
         // A `poll` with a timeout stands still while the machine sleeps.
-        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let timer = timerfd_create(
+            TimerfdClockId::Boottime,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
         let mut count = Self { until, timer };
         count.put_off(until)?;
         Ok(count)
@@ -99,7 +112,13 @@ impl Countdown {
         // All zeroes would stop the timer.
         let at = std::time::Duration::from_nanos(until.as_nanos().max(1));
         let at = Timespec::try_from(at).map_err(|_| Errno::OVERFLOW)?;
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
+        let once = Itimerspec {
+            it_interval: Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            it_value: at,
+        };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
         self.until = until;
         Ok(())
@@ -135,9 +154,13 @@ mod tests {
         let (held, _own) = deadline.tie().unwrap().unwrap();
         let lifeline = Lifeline::new(held, true).unwrap();
         let timer = &lifeline.deadline.as_ref().unwrap().timer;
-        let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", timer.as_raw_fd())).unwrap();
+        let told =
+            std::fs::read_to_string(format!("/proc/self/fdinfo/{}", timer.as_raw_fd())).unwrap();
         // The number of `CLOCK_BOOTTIME`, and `TFD_TIMER_ABSTIME`.
-        assert!(told.contains("clockid: 7\n") && told.contains("settime flags: 01\n"), "{told}");
+        assert!(
+            told.contains("clockid: 7\n") && told.contains("settime flags: 01\n"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -195,7 +218,8 @@ mod tests {
         let (held, own) = lifeline::pair().unwrap();
         let first = BootInstant::now() + FAR;
         let mut told = 0;
-        while lifeline::send(&own, (first + Duration::from_nanos(told)).to_record()) == Sent::Whole {
+        while lifeline::send(&own, (first + Duration::from_nanos(told)).to_record()) == Sent::Whole
+        {
             told += 1;
             assert!(told < 1_000_000, "it is bounded");
         }

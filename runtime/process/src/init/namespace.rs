@@ -22,7 +22,14 @@ use super::report::{Reporter, Step};
 use super::{Options, Ties};
 use crate::system::init::{self as system, Forked};
 
-pub(super) fn run(options: &Options, Ties { mut report, mut lifeline, signals }: Ties) -> i32 {
+pub(super) fn run(
+    options: &Options,
+    Ties {
+        mut report,
+        mut lifeline,
+        signals,
+    }: Ties,
+) -> i32 {
     let (users, alive, outcome) = match prepare() {
         Ok(prepared) => prepared,
         Err((step, error)) => return report.refuse(step, &error),
@@ -123,7 +130,11 @@ fn settle(users: Users, alive: &OwnedFd) -> Result<(), (Step, io::Error)> {
     if is_over(alive) {
         return Err((Step::First, rustix::io::Errno::PIPE.into()));
     }
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at(Step::Proc))?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .map_err(at(Step::Proc))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).map_err(at(Step::Proc))?;
     if users == Users::Own {
@@ -138,7 +149,10 @@ fn settle(users: Users, alive: &OwnedFd) -> Result<(), (Step, io::Error)> {
 /// Whether the outer process ended before its death would have been told.
 fn is_over(alive: &OwnedFd) -> bool {
     let mut watched = [PollFd::from_borrowed_fd(alive.as_fd(), PollFlags::empty())];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     matches!(poll(&mut watched, Some(&now)), Ok(1))
 }
 

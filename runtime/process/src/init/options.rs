@@ -94,7 +94,10 @@ impl Options {
         let mut options = Self::new(Keep::Plain);
         loop {
             let arg = args.next().ok_or("`--` is missing")?;
-            let mut value = || args.next().ok_or_else(|| format!("{} needs a value", arg.display()));
+            let mut value = || {
+                args.next()
+                    .ok_or_else(|| format!("{} needs a value", arg.display()))
+            };
             match arg.as_bytes() {
                 b"--namespace" => options.keep = Keep::Namespace,
                 b"--reaper" => options.keep = Keep::Reaper,
@@ -104,7 +107,10 @@ impl Options {
                 b"--status" => options.status = Some(descriptor(&value()?)?),
                 b"--bridge" => options.bridge = Some(bridge(&value()?)?),
                 b"--after" => {
-                    let count = value()?.to_str().and_then(|count| count.parse().ok()).unwrap_or(0);
+                    let count = value()?
+                        .to_str()
+                        .and_then(|count| count.parse().ok())
+                        .unwrap_or(0);
                     options.after = args.by_ref().take(count).collect();
                     if options.after.is_empty() || options.after.len() < count {
                         return Err("--after needs a number, and as many words".to_owned());
@@ -121,15 +127,26 @@ impl Options {
 
 fn descriptor(text: &OsStr) -> Result<RawFd, String> {
     let number = text.to_str().and_then(|text| text.parse().ok());
-    number.filter(|fd| *fd > 2).ok_or_else(|| format!("{} is not a descriptor of ours", text.display()))
+    number
+        .filter(|fd| *fd > 2)
+        .ok_or_else(|| format!("{} is not a descriptor of ours", text.display()))
 }
 
 fn bridge(text: &OsStr) -> Result<(u16, PathBuf), String> {
     let bytes = text.as_bytes();
     let unfit = || format!("{} is not PORT=SOCKET", text.display());
-    let equals = bytes.iter().position(|byte| *byte == b'=').ok_or_else(unfit)?;
-    let port = str::from_utf8(&bytes[..equals]).ok().and_then(|port| port.parse().ok()).ok_or_else(unfit)?;
-    Ok((port, OsString::from_vec(bytes[equals + 1..].to_vec()).into()))
+    let equals = bytes
+        .iter()
+        .position(|byte| *byte == b'=')
+        .ok_or_else(unfit)?;
+    let port = str::from_utf8(&bytes[..equals])
+        .ok()
+        .and_then(|port| port.parse().ok())
+        .ok_or_else(unfit)?;
+    Ok((
+        port,
+        OsString::from_vec(bytes[equals + 1..].to_vec()).into(),
+    ))
 }
 
 #[cfg(test)]

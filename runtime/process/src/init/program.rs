@@ -36,14 +36,23 @@ pub(super) const HOST_DIED: Signal = Signal::POWER;
 /// How many ended processes are reaped before the rest is looked at.
 const ONE_PASS: usize = 256;
 
-const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// What a shell ends with when a signal ended its program: this and the signal's number.
 const BY_SIGNAL: i32 = 128;
 
 /// What is passed on to the program. SIGTERM wakes stopped processes too.
-const PASSED_ON: [Signal; 6] =
-    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+const PASSED_ON: [Signal; 6] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+];
 
 /// A running program, the leader of its own process group.
 #[derive(Debug)]
@@ -69,7 +78,11 @@ pub(super) fn start(options: &Options, report: &mut Reporter) -> Result<Program,
     let lent = report.descriptor().filter(|_| options.holds_another);
     system::install(
         command.args(args),
-        if options.holds_another { Role::Holder { lent } } else { Role::Program },
+        if options.holds_another {
+            Role::Holder { lent }
+        } else {
+            Role::Program
+        },
     );
     for (name, value) in std::env::vars_os() {
         if let Some(own) = environment::unshielded(&name) {
@@ -95,7 +108,10 @@ pub(super) fn start(options: &Options, report: &mut Reporter) -> Result<Program,
 
 /// Exchanges the three pipes for `/dev/null`: their ends belong to the program alone.
 pub(super) fn release_pipes() -> io::Result<()> {
-    let null = OpenOptions::new().read(true).write(true).open(OsStr::new("/dev/null"))?;
+    let null = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(OsStr::new("/dev/null"))?;
     dup2_stdin(&null)?;
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
@@ -119,7 +135,9 @@ impl Program {
 
 /// Runs what comes after the program; again if it was not done in time. What it cannot do at all the next host does.
 pub(super) fn run_after(words: &[OsString]) {
-    let Some((program, args)) = words.split_first() else { return };
+    let Some((program, args)) = words.split_first() else {
+        return;
+    };
     for _ in 0..ATTEMPTS {
         let mut command = Command::new(program);
         system::install(command.args(args), Role::Program);
@@ -162,10 +180,15 @@ pub(super) fn attend(
         // An error explains itself at the next turn: nothing but lack of memory can be meant.
         let _ = poll(&mut watched, wait);
         let found = watched.get(1).map_or(PollFlags::empty(), PollFd::revents);
-        let mut gone = lifeline.as_mut().is_some_and(|lifeline| lifeline.is_over(found));
+        let mut gone = lifeline
+            .as_mut()
+            .is_some_and(|lifeline| lifeline.is_over(found));
         while let Some(number) = system::next_signal(signals) {
             gone |= number == HOST_DIED.as_raw();
-            let Some(signal) = PASSED_ON.into_iter().find(|signal| signal.as_raw() == number) else {
+            let Some(signal) = PASSED_ON
+                .into_iter()
+                .find(|signal| signal.as_raw() == number)
+            else {
                 continue;
             };
             pass_on(signal);
@@ -189,7 +212,10 @@ pub(super) fn pass_on_to(process: Pid) -> impl Fn(Signal) {
 /// Waits until a child that was killed has ended; gives its status.
 pub(super) fn wait_for(child: Pid) -> i32 {
     let ended = rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()));
-    ended.ok().flatten().map_or(Signal::KILL.as_raw(), |(_, status)| status.as_raw())
+    ended
+        .ok()
+        .flatten()
+        .map_or(Signal::KILL.as_raw(), |(_, status)| status.as_raw())
 }
 
 /// What one pass of reaping came to.

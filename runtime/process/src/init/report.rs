@@ -39,8 +39,15 @@ pub(crate) enum Step {
     Deadline,
 }
 
-const STEPS: [Step; 7] =
-    [Step::Namespaces, Step::Users, Step::First, Step::Proc, Step::Adoption, Step::Bridge, Step::Deadline];
+const STEPS: [Step; 7] = [
+    Step::Namespaces,
+    Step::Users,
+    Step::First,
+    Step::Proc,
+    Step::Adoption,
+    Step::Bridge,
+    Step::Deadline,
+];
 
 impl Report {
     fn to_bytes(self) -> [u8; RECORD] {
@@ -59,7 +66,9 @@ impl Report {
         match kind {
             b'S' => Some(Self::Started),
             b'E' => Some(Self::NotStarted(errno)),
-            b'K' => STEPS.get(usize::from(step)).map(|step| Self::NotKept(*step, errno)),
+            b'K' => STEPS
+                .get(usize::from(step))
+                .map(|step| Self::NotKept(*step, errno)),
             _ => None,
         }
     }
@@ -123,7 +132,10 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written() {
         let refused = STEPS.map(|step| Report::NotKept(step, 1));
-        for report in [Report::Started, Report::NotStarted(2)].into_iter().chain(refused) {
+        for report in [Report::Started, Report::NotStarted(2)]
+            .into_iter()
+            .chain(refused)
+        {
             assert_eq!(Report::from_bytes(report.to_bytes()), Some(report));
         }
         assert_eq!(Report::from_bytes([0; RECORD]), None);

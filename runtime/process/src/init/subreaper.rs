@@ -22,13 +22,25 @@ use crate::system::proc::{self, Stat};
 /// milliseconds: at first, and at most.
 const LOOK_AGAIN: (i64, i64) = (2, 128);
 
-pub(super) fn run(options: &Options, Ties { mut report, mut lifeline, signals }: Ties) -> i32 {
+pub(super) fn run(
+    options: &Options,
+    Ties {
+        mut report,
+        mut lifeline,
+        signals,
+    }: Ties,
+) -> i32 {
     let adopts = options.keep == Keep::Reaper;
     if let Err(error) = outlive(lifeline.is_some(), adopts) {
         return report.refuse(Step::Adoption, &error.into());
     }
     // Before the program, which may connect at once.
-    let bridge = match options.bridge.as_ref().map(|(port, _)| bridge::listen(*port)).transpose() {
+    let bridge = match options
+        .bridge
+        .as_ref()
+        .map(|(port, _)| bridge::listen(*port))
+        .transpose()
+    {
         Ok(bridge) => bridge,
         Err(error) => return report.refuse(Step::Bridge, &error),
     };
@@ -38,7 +50,9 @@ pub(super) fn run(options: &Options, Ties { mut report, mut lifeline, signals }:
     };
     if let (Some(bridge), Some((_, socket))) = (bridge, options.bridge.clone()) {
         // Without a thread to spare the program has no network; it runs all the same.
-        let _ = thread::Builder::new().name("bridge".into()).spawn(move || bridge.run(socket));
+        let _ = thread::Builder::new()
+            .name("bridge".into())
+            .spawn(move || bridge.run(socket));
     }
     let news = program.attend(&signals, lifeline.as_mut());
     if adopts {
@@ -61,7 +75,11 @@ fn outlive(has_host: bool, adopts: bool) -> Result<(), Errno> {
     if has_host {
         set_parent_process_death_signal(Some(program::HOST_DIED))?;
     }
-    if adopts { set_child_subreaper(Some(getpid())) } else { Ok(()) }
+    if adopts {
+        set_child_subreaper(Some(getpid()))
+    } else {
+        Ok(())
+    }
 }
 
 /// Kills every descendant, and returns when none is left.
@@ -83,8 +101,14 @@ fn end_all(signals: &OwnedFd) {
             Reaped::Child(_) | Reaped::All => {}
         }
         // Woken by each end.
-        let mut watched = [rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN)];
-        let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: rest * 1_000_000 };
+        let mut watched = [rustix::event::PollFd::new(
+            signals,
+            rustix::event::PollFlags::IN,
+        )];
+        let wait = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: rest * 1_000_000,
+        };
         let _ = rustix::event::poll(&mut watched, Some(&wait));
         rest = longest.min(rest * 2);
         while system::next_signal(signals).is_some() {}
@@ -98,7 +122,9 @@ fn descendants() -> Vec<Stat> {
 
 /// Signals a process, unless its number means another one by now.
 fn send(process: &Stat, signal: Signal) {
-    let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else { return };
+    let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else {
+        return;
+    };
     if Stat::of(process.pid).is_some_and(|now| now.started == process.started) {
         let _ = pidfd_send_signal(&pidfd, signal);
     }

@@ -37,16 +37,26 @@ impl Cgroup {
     /// Makes the cgroup that `limits` need. `None` when nothing here makes one; a folder that cannot be made is
     /// reported and done without.
     pub(super) fn create(backend: &Backend, limits: &Limits) -> Option<Self> {
-        let wanted = [(Controller::Processes, limits.processes), (Controller::Memory, limits.memory)];
-        let mut made = Self { folders: Vec::new() };
+        let wanted = [
+            (Controller::Processes, limits.processes),
+            (Controller::Memory, limits.memory),
+        ];
+        let mut made = Self {
+            folders: Vec::new(),
+        };
         for (controller, limit) in wanted {
-            let (Some(limit), Some(place)) = (limit, backend.place(controller)) else { continue };
+            let (Some(limit), Some(place)) = (limit, backend.place(controller)) else {
+                continue;
+            };
             if let Err(error) = made.limit(place, controller, limit) {
                 tracing::warn!(folder = ?place.folder, ?controller, %error, "a child starts without its cgroup");
             }
         }
         if made.folders.is_empty()
-            && let Some(place) = backend.membership.as_ref().or(backend.place(Controller::Processes))
+            && let Some(place) = backend
+                .membership
+                .as_ref()
+                .or(backend.place(Controller::Processes))
             && let Err(error) = made.folder_in(place)
         {
             tracing::warn!(folder = ?place.folder, %error, "a child starts without a cgroup");
@@ -68,16 +78,26 @@ impl Cgroup {
 
     /// Which of the folders is in a place; makes it if there is none.
     fn folder_in(&mut self, place: &Place) -> io::Result<usize> {
-        if let Some(at) = self.folders.iter().position(|folder| folder.path.parent() == Some(&place.folder)) {
+        if let Some(at) = self
+            .folders
+            .iter()
+            .position(|folder| folder.path.parent() == Some(&place.folder))
+        {
             return Ok(at);
         }
         let path = make_folder(&place.folder)?;
-        self.folders.push(Folder { path, version: place.version, limits: Vec::new() });
+        self.folders.push(Folder {
+            path,
+            version: place.version,
+            limits: Vec::new(),
+        });
         Ok(self.folders.len() - 1)
     }
 
     pub(super) fn limits_processes(&self) -> bool {
-        self.folders.iter().any(|folder| folder.limits.contains(&Controller::Processes))
+        self.folders
+            .iter()
+            .any(|folder| folder.limits.contains(&Controller::Processes))
     }
 
     pub(super) fn limits_memory(&self) -> bool {
@@ -85,7 +105,9 @@ impl Cgroup {
     }
 
     fn memory_folder(&self) -> Option<&Folder> {
-        self.folders.iter().find(|folder| folder.limits.contains(&Controller::Memory))
+        self.folders
+            .iter()
+            .find(|folder| folder.limits.contains(&Controller::Memory))
     }
 
     /// The files through which a process joins, by writing `0`.
@@ -97,7 +119,10 @@ impl Cgroup {
                 Version::V1 => "tasks",
                 Version::V2 => "cgroup.procs",
             };
-            Ok(OpenOptions::new().write(true).open(folder.path.join(file))?.into())
+            Ok(OpenOptions::new()
+                .write(true)
+                .open(folder.path.join(file))?
+                .into())
         };
         self.folders.iter().map(open).collect()
     }
@@ -110,10 +135,20 @@ impl Cgroup {
     /// A cgroup that another host made, to be ended.
     pub(crate) fn left_behind(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let folder = |path: PathBuf| {
-            let version = if path.join("cgroup.events").exists() { Version::V2 } else { Version::V1 };
-            Folder { path, version, limits: Vec::new() }
+            let version = if path.join("cgroup.events").exists() {
+                Version::V2
+            } else {
+                Version::V1
+            };
+            Folder {
+                path,
+                version,
+                limits: Vec::new(),
+            }
         };
-        Self { folders: paths.into_iter().map(folder).collect() }
+        Self {
+            folders: paths.into_iter().map(folder).collect(),
+        }
     }
 
     /// Sends SIGKILL to all its processes, and gives their numbers: none, when no one is left. Reaches those that left
@@ -145,13 +180,17 @@ impl Cgroup {
 
     /// How many of its processes the kernel killed because they had used up their memory. Two small reads.
     pub(crate) fn memory_kills(&self) -> u64 {
-        let Some(folder) = self.memory_folder() else { return 0 };
+        let Some(folder) = self.memory_folder() else {
+            return 0;
+        };
         let file = match folder.version {
             Version::V1 => "memory.oom_control",
             Version::V2 => "memory.events",
         };
         let text = fs::read_to_string(folder.path.join(file)).unwrap_or_default();
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+            .unwrap_or(0)
     }
 
     /// Removes its folders; whether all are gone. The kernel keeps those in which a process still runs.
@@ -173,7 +212,10 @@ impl Folder {
     /// Who is in it. Those that this PID namespace does not show are written as 0, and left out.
     fn processes(&self) -> BTreeSet<i32> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).filter(|number| *number > 0).collect()
+        text.lines()
+            .filter_map(|line| line.parse().ok())
+            .filter(|number| *number > 0)
+            .collect()
     }
 
     fn kill_each(&self, before: &BTreeSet<i32>) {
@@ -182,7 +224,10 @@ impl Folder {
         let watched: Vec<_> = before
             .iter()
             .filter_map(|number| {
-                Some((number, pidfd_open(Pid::from_raw(*number)?, PidfdFlags::empty()).ok()?))
+                Some((
+                    number,
+                    pidfd_open(Pid::from_raw(*number)?, PidfdFlags::empty()).ok()?,
+                ))
             })
             .collect();
         // A number may have gone to a stranger before it was opened. It did not if it is still in here now.
@@ -193,8 +238,14 @@ impl Folder {
     }
 }
 
-fn write_limit(folder: &Path, version: Version, controller: Controller, limit: u64) -> io::Result<()> {
-    let write = |file: &str, value: u64| write_existing(&folder.join(file), value.to_string().as_bytes());
+fn write_limit(
+    folder: &Path,
+    version: Version,
+    controller: Controller,
+    limit: u64,
+) -> io::Result<()> {
+    let write =
+        |file: &str, value: u64| write_existing(&folder.join(file), value.to_string().as_bytes());
     write(controller.limit_file(version), limit)?;
     // Else the tree would fill the swap instead. Where nothing is swapped there are no such files.
     let swap = match (controller, version) {
@@ -212,7 +263,10 @@ fn write_limit(folder: &Path, version: Version, controller: Controller, limit: u
 pub(super) fn make_folder(place: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     for _ in 0..NAMES_TRIED {
-        let path = place.join(name(std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        let path = place.join(name(
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed),
+        ));
         match DirBuilder::new().mode(0o755).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

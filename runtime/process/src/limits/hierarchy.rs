@@ -65,13 +65,16 @@ impl Backend {
     /// Looks at the mounts and the cgroups of the process that `proc` describes, this one.
     pub(super) fn find(proc: &Path) -> Self {
         let read = |name: &str| {
-            fs::read(proc.join(name)).map_err(|error| format!("cannot read {:?}: {error}", proc.join(name)))
+            fs::read(proc.join(name))
+                .map_err(|error| format!("cannot read {:?}: {error}", proc.join(name)))
         };
         match (read("mountinfo"), read("cgroup")) {
             (Ok(mounts), Ok(own)) => Self::judge(&mounts_in(&mounts), &own_cgroups_in(&own)),
-            (Err(why), _) | (_, Err(why)) => {
-                Self { processes: Err(why.clone()), memory: Err(why), membership: None }
-            }
+            (Err(why), _) | (_, Err(why)) => Self {
+                processes: Err(why.clone()),
+                memory: Err(why),
+                membership: None,
+            },
         }
     }
 
@@ -79,16 +82,22 @@ impl Backend {
         let unified = unified(mounts, own);
         let found = |controller| match in_unified(unified.as_ref(), controller) {
             Ok(place) => Ok(place),
-            Err(v2) => {
-                alone(mounts, own, controller).map_err(|v1| format!("cgroup v2: {v2}; cgroup v1: {v1}"))
-            }
+            Err(v2) => alone(mounts, own, controller)
+                .map_err(|v1| format!("cgroup v2: {v2}; cgroup v1: {v1}")),
         };
         let [processes, memory] = Controller::ALL.map(found);
         let membership = unified
             .ok()
-            .map(|folder| Place { folder, version: Version::V2 })
+            .map(|folder| Place {
+                folder,
+                version: Version::V2,
+            })
             .filter(|place| processes.is_err() && attempt(place, None).is_ok());
-        Self { processes, memory, membership }
+        Self {
+            processes,
+            memory,
+            membership,
+        }
     }
 
     pub(super) fn place(&self, controller: Controller) -> Option<&Place> {
@@ -109,8 +118,14 @@ impl Backend {
 
 fn enforcer(found: &Result<Place, String>) -> Result<Enforcer, &str> {
     match found {
-        Ok(Place { version: Version::V2, .. }) => Ok(Enforcer::CgroupV2),
-        Ok(Place { version: Version::V1, .. }) => Ok(Enforcer::CgroupV1),
+        Ok(Place {
+            version: Version::V2,
+            ..
+        }) => Ok(Enforcer::CgroupV2),
+        Ok(Place {
+            version: Version::V1,
+            ..
+        }) => Ok(Enforcer::CgroupV1),
         Err(why) => Err(why),
     }
 }
@@ -169,11 +184,15 @@ fn own_cgroups_in(text: &[u8]) -> Vec<OwnCgroup> {
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+    text.split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
 }
 
 fn words(list: &[u8]) -> Vec<Vec<u8>> {
-    list.split(|byte| *byte == b',').filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()
+    list.split(|byte| *byte == b',')
+        .filter(|word| !word.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 /// Space, tab, newline and backslash are written as three octal digits in `mountinfo`.
@@ -197,13 +216,18 @@ fn unescaped(field: &[u8]) -> PathBuf {
 fn seen(mount: &Mount, own: &OwnCgroup) -> Option<PathBuf> {
     let below = own.path.strip_prefix(&mount.root).ok()?;
     // A cgroup outside of our namespace is written with `..`.
-    let plain = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    let plain = below
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)));
     plain.then(|| mount.point.join(below))
 }
 
 /// The host's own cgroup in the unified hierarchy.
 fn unified(mounts: &[Mount], own: &[OwnCgroup]) -> Result<PathBuf, String> {
-    let own = own.iter().find(|own| own.controllers.is_empty()).ok_or("not in this kernel")?;
+    let own = own
+        .iter()
+        .find(|own| own.controllers.is_empty())
+        .ok_or("not in this kernel")?;
     mounts
         .iter()
         .filter(|mount| mount.version == Version::V2)
@@ -215,10 +239,17 @@ fn unified(mounts: &[Mount], own: &[OwnCgroup]) -> Result<PathBuf, String> {
 fn in_unified(own: Result<&PathBuf, &String>, controller: Controller) -> Result<Place, String> {
     let own = own.map_err(Clone::clone)?;
     let mut why = String::new();
-    for folder in
-        [Some(own.as_path()), own.parent().filter(|parent| is_delegated(parent))].into_iter().flatten()
+    for folder in [
+        Some(own.as_path()),
+        own.parent().filter(|parent| is_delegated(parent)),
+    ]
+    .into_iter()
+    .flatten()
     {
-        let place = Place { folder: folder.to_owned(), version: Version::V2 };
+        let place = Place {
+            folder: folder.to_owned(),
+            version: Version::V2,
+        };
         match enable(folder, controller).and_then(|()| attempt(&place, Some(controller))) {
             Ok(()) => return Ok(place),
             Err(problem) if why.is_empty() => why = problem,
@@ -231,29 +262,41 @@ fn in_unified(own: Result<&PathBuf, &String>, controller: Controller) -> Result<
 /// Whether a cgroup was given to us together with the one in it that we are in: systemd marks it, and the root of
 /// a cgroup namespace belongs to the container. Only there may siblings of our own cgroup be made.
 fn is_delegated(folder: &Path) -> bool {
-    let marked = ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
-        let mut value = [0u8; 8];
-        getxattr(folder, name, &mut value).is_ok_and(|length| value[..length] == *b"1")
-    });
+    let marked = ["user.delegate", "trusted.delegate"]
+        .into_iter()
+        .any(|name| {
+            let mut value = [0u8; 8];
+            getxattr(folder, name, &mut value).is_ok_and(|length| value[..length] == *b"1")
+        });
     // A cgroup that is not a root of all has a type, and the root of a namespace has no cgroup above it to be seen.
     let type_of = |folder: &Path| folder.join("cgroup.type").exists();
-    marked || (type_of(folder) && folder.parent().is_some_and(|above| !above.join("cgroup.procs").exists()))
+    marked
+        || (type_of(folder)
+            && folder
+                .parent()
+                .is_some_and(|above| !above.join("cgroup.procs").exists()))
 }
 
 /// Sees to it that cgroups below `folder` have the controller.
 fn enable(folder: &Path, controller: Controller) -> Result<(), String> {
     let file = |name: &str| folder.join(name);
     let has = |name: &str| {
-        let text = fs::read(file(name)).map_err(|error| format!("cannot read {:?}: {error}", file(name)))?;
+        let text = fs::read(file(name))
+            .map_err(|error| format!("cannot read {:?}: {error}", file(name)))?;
         Ok::<_, String>(
-            text.trim_ascii().split(|byte| *byte == b' ').any(|word| word == controller.name().as_bytes()),
+            text.trim_ascii()
+                .split(|byte| *byte == b' ')
+                .any(|word| word == controller.name().as_bytes()),
         )
     };
     if has("cgroup.subtree_control")? {
         return Ok(());
     }
     if !has("cgroup.controllers")? {
-        return Err(format!("{folder:?} has no controller \"{}\"", controller.name()));
+        return Err(format!(
+            "{folder:?} has no controller \"{}\"",
+            controller.name()
+        ));
     }
     // Asked before it is tried: with processes in it, enabling "pids" alone would succeed, and make every other
     // child of the cgroup unusable.
@@ -265,8 +308,16 @@ fn enable(folder: &Path, controller: Controller) -> Result<(), String> {
              a service manager gives a cgroup that works by Delegate=yes with DelegateSubgroup=host"
         ));
     }
-    fs::write(file("cgroup.subtree_control"), format!("+{}", controller.name()))
-        .map_err(|error| format!("cannot enable \"{}\" in {folder:?}: {error}", controller.name()))
+    fs::write(
+        file("cgroup.subtree_control"),
+        format!("+{}", controller.name()),
+    )
+    .map_err(|error| {
+        format!(
+            "cannot enable \"{}\" in {folder:?}: {error}",
+            controller.name()
+        )
+    })
 }
 
 /// A place in the version 1 hierarchy of the controller.
@@ -281,13 +332,21 @@ fn alone(mounts: &[Mount], own: &[OwnCgroup], controller: Controller) -> Result<
         .iter()
         .filter(|mount| mount.version == Version::V1 && named(&mount.options))
         .find_map(|mount| seen(mount, own))
-        .ok_or_else(|| format!("\"{name}\" is not mounted, or without this program's own cgroup"))?;
+        .ok_or_else(|| {
+            format!("\"{name}\" is not mounted, or without this program's own cgroup")
+        })?;
     // Before 5.11 a cgroup below another was not counted in it unless this said so.
-    let apart = fs::read(folder.join("memory.use_hierarchy")).is_ok_and(|value| value.trim_ascii() == b"0");
+    let apart =
+        fs::read(folder.join("memory.use_hierarchy")).is_ok_and(|value| value.trim_ascii() == b"0");
     if controller == Controller::Memory && apart {
-        return Err(format!("{folder:?} does not count what is below it (memory.use_hierarchy is 0)"));
+        return Err(format!(
+            "{folder:?} does not count what is below it (memory.use_hierarchy is 0)"
+        ));
     }
-    let place = Place { folder, version: Version::V1 };
+    let place = Place {
+        folder,
+        version: Version::V1,
+    };
     attempt(&place, Some(controller))?;
     Ok(place)
 }
@@ -296,10 +355,14 @@ fn alone(mounts: &[Mount], own: &[OwnCgroup], controller: Controller) -> Result<
 fn attempt(place: &Place, controller: Option<Controller>) -> Result<(), String> {
     let folder = make_folder(&place.folder)
         .map_err(|error| format!("cannot make a cgroup in {:?}: {error}", place.folder))?;
-    let file = controller.map_or("cgroup.procs", |controller| controller.limit_file(place.version));
+    let file = controller.map_or("cgroup.procs", |controller| {
+        controller.limit_file(place.version)
+    });
     let writable = fs::OpenOptions::new().write(true).open(folder.join(file));
     let removed = fs::remove_dir(&folder);
-    writable.map_err(|error: io::Error| format!("{:?} cannot be written: {error}", folder.join(file)))?;
+    writable.map_err(|error: io::Error| {
+        format!("{:?} cannot be written: {error}", folder.join(file))
+    })?;
     removed.map_err(|error| format!("cannot remove {folder:?}: {error}"))
 }
 

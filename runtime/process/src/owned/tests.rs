@@ -13,7 +13,12 @@ fn owned(parent: &Path, records: &Path) -> OwnedResources {
     let mut entry = Entry::of_this_host("group").unwrap();
     entry.folder = Some((private.inode().unwrap(), private.path().to_owned()));
     let record = Record::create(records, &entry).unwrap();
-    OwnedResources { cgroup: None, private: Some(private), record: Some(record), _mark: None }
+    OwnedResources {
+        cgroup: None,
+        private: Some(private),
+        record: Some(record),
+        _mark: None,
+    }
 }
 
 /// A place in which a folder cannot be removed for a while, by root neither: a file has the name of what it is in.
@@ -23,7 +28,9 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap() }
+        Self {
+            root: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn parent(&self) -> PathBuf {

@@ -59,7 +59,10 @@ impl Process {
 
 impl From<Stat> for Process {
     fn from(stat: Stat) -> Self {
-        Self { pid: stat.pid, started: stat.started }
+        Self {
+            pid: stat.pid,
+            started: stat.started,
+        }
     }
 }
 
@@ -116,7 +119,9 @@ impl Entry {
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(text).map_err(|_| "it is not text")?;
         // A line without its end was cut off.
-        let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        let mut lines = text
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'));
         if lines.next() != Some(FIRST) {
             return Err(format!("it does not begin with \"{FIRST}\""));
         }
@@ -134,7 +139,10 @@ impl Entry {
                 "cgroup" => cgroups.push(path(value).ok_or_else(wrong)?),
                 "folder" => {
                     let (inode, value) = value.split_once(' ').ok_or_else(wrong)?;
-                    folder = Some((inode.parse().map_err(|_| wrong())?, path(value).ok_or_else(wrong)?));
+                    folder = Some((
+                        inode.parse().map_err(|_| wrong())?,
+                        path(value).ok_or_else(wrong)?,
+                    ));
                 }
                 READY => ready = true,
                 "leader" => leader = Some(process(value).ok_or_else(wrong)?),
@@ -163,8 +171,15 @@ fn process_text(process: Process) -> String {
 
 fn process(text: &str) -> Option<Process> {
     let (pid, started) = text.split_once(' ')?;
-    let pid = pid.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)?;
-    Some(Process { pid, started: started.parse().ok()? })
+    let pid = pid
+        .parse()
+        .ok()
+        .filter(|pid| *pid > 0)
+        .and_then(Pid::from_raw)?;
+    Some(Process {
+        pid,
+        started: started.parse().ok()?,
+    })
 }
 
 /// A path without spaces, line ends and bytes that are not ASCII; those are written as `%` and two digits.
@@ -185,7 +200,10 @@ fn path(text: &str) -> Option<PathBuf> {
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         if byte == b'%' {
-            let digits = [char::from(rest.next()?).to_digit(16)?, char::from(rest.next()?).to_digit(16)?];
+            let digits = [
+                char::from(rest.next()?).to_digit(16)?,
+                char::from(rest.next()?).to_digit(16)?,
+            ];
             bytes.push(u8::try_from(digits[0] * 16 + digits[1]).ok()?);
         } else {
             bytes.push(byte);
@@ -201,7 +219,10 @@ mod tests {
     fn entry() -> Entry {
         let mut entry = Entry::of_this_host("group").unwrap();
         entry.cgroups = vec!["/sys/fs/cgroup/pids/trunkline-1-2".into()];
-        entry.folder = Some((77, OsString::from_vec(b"/tmp/a b%\n\xff/trunkline-x".to_vec()).into()));
+        entry.folder = Some((
+            77,
+            OsString::from_vec(b"/tmp/a b%\n\xff/trunkline-x".to_vec()).into(),
+        ));
         entry
     }
 
@@ -210,7 +231,10 @@ mod tests {
         let mut wanted = entry();
         let mut text = wanted.to_text();
         assert_eq!(Entry::parse(text.as_bytes()).as_ref(), Ok(&wanted));
-        let leader = Process { pid: Pid::from_raw(12).unwrap(), started: 34 };
+        let leader = Process {
+            pid: Pid::from_raw(12).unwrap(),
+            started: 34,
+        };
         text += &Entry::leader_text(leader);
         wanted.leader = Some(leader);
         assert_eq!(Entry::parse(text.as_bytes()).as_ref(), Ok(&wanted));

@@ -35,7 +35,10 @@ impl Record {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         for _ in 0..NAMES_TRIED {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = dir.join(name(entry.host.pid.as_raw_nonzero().get().cast_unsigned(), number));
+            let path = dir.join(name(
+                entry.host.pid.as_raw_nonzero().get().cast_unsigned(),
+                number,
+            ));
             let made = OpenOptions::new()
                 .append(true)
                 .create_new(true)
@@ -48,7 +51,10 @@ impl Record {
                 Err(error) => return Err(error),
             };
             // From here on dropping it removes it.
-            let mut record = Self { path: Some(path), file: Arc::new(file) };
+            let mut record = Self {
+                path: Some(path),
+                file: Arc::new(file),
+            };
             // A sweep holds the lock for as long as it takes to see that the file is empty, and to remove it.
             rustix::io::retry_on_intr(|| flock(&record.file, FlockOperation::LockExclusive))?;
             if record.file.metadata()?.nlink() == 0 {
@@ -117,8 +123,11 @@ impl Writer {
     /// Adds the first process of the tree, a child of this process that is not reaped. Blocks.
     pub(crate) fn leader(&self, pid: u32) {
         let gone = || io::Error::other("/proc does not show it");
-        let leader = Pid::from_raw(pid.cast_signed()).and_then(Process::of).ok_or_else(gone);
-        let written = leader.and_then(|leader| (&*self.0).write_all(Entry::leader_text(leader).as_bytes()));
+        let leader = Pid::from_raw(pid.cast_signed())
+            .and_then(Process::of)
+            .ok_or_else(gone);
+        let written =
+            leader.and_then(|leader| (&*self.0).write_all(Entry::leader_text(leader).as_bytes()));
         if let Err(error) = written {
             tracing::warn!(%error, "the record of a tree does not name its first process");
         }
@@ -131,6 +140,9 @@ fn name(host: u32, number: u64) -> String {
 
 /// Whether a file's name is that of a record.
 pub(super) fn is_name(name: &str) -> bool {
-    let numbers = name.strip_prefix("tree-").and_then(|rest| rest.split_once('-'));
-    numbers.is_some_and(|(host, number)| host.parse::<u32>().is_ok() && number.parse::<u64>().is_ok())
+    let numbers = name
+        .strip_prefix("tree-")
+        .and_then(|rest| rest.split_once('-'));
+    numbers
+        .is_some_and(|(host, number)| host.parse::<u32>().is_ok() && number.parse::<u64>().is_ok())
 }

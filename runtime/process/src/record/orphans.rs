@@ -10,7 +10,9 @@ use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstatfs, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, flock, fstatfs, openat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -53,9 +55,15 @@ pub fn sweep(dir: &Path) -> io::Result<Swept> {
     };
     let folder = File::from(folder);
     if let Err(why) = is_only_ours(&folder.metadata()?) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{dir:?}: {why}")));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("{dir:?}: {why}"),
+        ));
     }
-    let here = Here { boot: boot()?, namespace: namespace()? };
+    let here = Here {
+        boot: boot()?,
+        namespace: namespace()?,
+    };
     let mut swept = Swept::default();
     let (mut left, mut live) = (Vec::new(), Vec::new());
     for name in names(&folder)? {
@@ -146,7 +154,10 @@ impl Found {
             Err(error) => return Err(format!("it cannot be locked: {error}")),
         };
         let mut text = Vec::new();
-        (&file).take(LARGEST).read_to_end(&mut text).map_err(failed)?;
+        (&file)
+            .take(LARGEST)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
         let entry = Entry::parse(&text);
         if is_locked {
             let known = |entry: Entry| entry.is_meant_here(here).then_some(entry.host);
@@ -191,10 +202,25 @@ impl Entry {
 
 impl Remains {
     fn end(&self, here: &Here, live: &[Process]) -> End {
-        let Entry { boot, namespace, host, cgroups, folder, leader, .. } = &self.entry;
-        let mut end = End { is_complete: true, ..End::default() };
+        let Entry {
+            boot,
+            namespace,
+            host,
+            cgroups,
+            folder,
+            leader,
+            ..
+        } = &self.entry;
+        let mut end = End {
+            is_complete: true,
+            ..End::default()
+        };
         if *boot == here.boot {
-            let present: Vec<PathBuf> = cgroups.iter().filter(|path| path.exists()).cloned().collect();
+            let present: Vec<PathBuf> = cgroups
+                .iter()
+                .filter(|path| path.exists())
+                .cloned()
+                .collect();
             let folders = present.len();
             let mut cgroup = Cgroup::left_behind(present);
             let is_here = *namespace == here.namespace;
@@ -237,10 +263,14 @@ fn kill_all(marks: Marks<'_>, cgroup: &Cgroup, live: &[Process]) -> (usize, bool
         let spared = search::spared(&all, live);
         let members = search::members(&all, marks, &spared);
         search::kill(&members);
-        let mut found: BTreeSet<i32> =
-            members.iter().map(|member| member.pid.as_raw_nonzero().get()).collect();
+        let mut found: BTreeSet<i32> = members
+            .iter()
+            .map(|member| member.pid.as_raw_nonzero().get())
+            .collect();
         // A host that a tree has started, this one perhaps, is in its cgroup and ends by other means.
-        let is_shared = spared.iter().any(|pid| cgroup.processes().contains(&pid.as_raw_nonzero().get()));
+        let is_shared = spared
+            .iter()
+            .any(|pid| cgroup.processes().contains(&pid.as_raw_nonzero().get()));
         if !is_shared {
             found.extend(cgroup.kill());
         }
@@ -268,14 +298,20 @@ fn is_only_ours(meta: &fs::Metadata) -> Result<(), String> {
 /// An absolute path without detours, whose last part is given too.
 fn last_of(path: &Path) -> Result<&str, String> {
     let mut parts = path.components();
-    let is_plain =
-        parts.next() == Some(Component::RootDir) && parts.all(|part| matches!(part, Component::Normal(_)));
-    let last = path.file_name().and_then(OsStr::to_str).filter(|_| is_plain);
+    let is_plain = parts.next() == Some(Component::RootDir)
+        && parts.all(|part| matches!(part, Component::Normal(_)));
+    let last = path
+        .file_name()
+        .and_then(OsStr::to_str)
+        .filter(|_| is_plain);
     last.ok_or_else(|| format!("{path:?} is not a path of ours"))
 }
 
 fn check_cgroup(path: &Path, host: Process) -> Result<(), String> {
-    if !is_cgroup_of(host.pid.as_raw_nonzero().get().cast_unsigned(), last_of(path)?) {
+    if !is_cgroup_of(
+        host.pid.as_raw_nonzero().get().cast_unsigned(),
+        last_of(path)?,
+    ) {
         return Err(format!("{path:?} is not a cgroup of its host"));
     }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -284,12 +320,19 @@ fn check_cgroup(path: &Path, host: Process) -> Result<(), String> {
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(format!("{path:?} cannot be opened: {error}")),
     };
-    let kind = fstatfs(&folder).map_err(|error| format!("{path:?}: {error}"))?.f_type;
+    let kind = fstatfs(&folder)
+        .map_err(|error| format!("{path:?}: {error}"))?
+        .f_type;
     // The type of this number is another on each platform.
-    if !CGROUP_MAGIC.iter().any(|magic| i128::from(*magic) == i128::from(kind)) {
+    if !CGROUP_MAGIC
+        .iter()
+        .any(|magic| i128::from(*magic) == i128::from(kind))
+    {
         return Err(format!("{path:?} is not a cgroup"));
     }
-    let meta = File::from(folder).metadata().map_err(|error| format!("{path:?}: {error}"))?;
+    let meta = File::from(folder)
+        .metadata()
+        .map_err(|error| format!("{path:?}: {error}"))?;
     is_only_ours(&meta).map_err(|why| format!("{path:?}: {why}"))
 }
 

@@ -41,16 +41,24 @@ pub(super) struct Marks<'a> {
 /// All processes that run.
 pub(super) fn running() -> Vec<Running> {
     let all = proc::all().into_iter().filter(|stat| !stat.is_zombie);
-    all.map(|stat| Running { stat, folders: folders_of(stat.pid) }).collect()
+    all.map(|stat| Running {
+        stat,
+        folders: folders_of(stat.pid),
+    })
+    .collect()
 }
 
 /// Who must not be killed, whatever a record says: this process, all that it descends from, and live hosts with all
 /// that descends from them.
 pub(super) fn spared(all: &[Running], live_hosts: &[Process]) -> HashSet<Pid> {
     let this = rustix::process::getpid();
-    let parents: HashMap<Pid, Pid> =
-        all.iter().filter_map(|running| Some((running.stat.pid, running.stat.parent?))).collect();
-    let hosts = all.iter().filter(|running| live_hosts.contains(&running.stat.into()));
+    let parents: HashMap<Pid, Pid> = all
+        .iter()
+        .filter_map(|running| Some((running.stat.pid, running.stat.parent?)))
+        .collect();
+    let hosts = all
+        .iter()
+        .filter(|running| live_hosts.contains(&running.stat.into()));
     let mut spared = with_descendants(all, hosts.map(|running| running.stat.pid).chain([this]));
     let mut ancestor = this;
     while let Some(parent) = parents.get(&ancestor) {
@@ -66,13 +74,24 @@ pub(super) fn spared(all: &[Running], live_hosts: &[Process]) -> HashSet<Pid> {
 /// The processes of a tree.
 pub(super) fn members(all: &[Running], marks: Marks<'_>, spared: &HashSet<Pid>) -> Vec<Process> {
     let is_root = |running: &&Running| {
-        let marked = |folder: &Path| running.folders.iter().any(|named| named.starts_with(folder));
+        let marked = |folder: &Path| {
+            running
+                .folders
+                .iter()
+                .any(|named| named.starts_with(folder))
+        };
         marks.leader == Some(running.stat.into())
             || (running.stat.started >= marks.since && marks.folder.is_some_and(marked))
     };
-    let members = with_descendants(all, all.iter().filter(is_root).map(|running| running.stat.pid));
+    let members = with_descendants(
+        all,
+        all.iter().filter(is_root).map(|running| running.stat.pid),
+    );
     let wanted = |pid: &Pid| members.contains(pid) && !spared.contains(pid);
-    all.iter().filter(|running| wanted(&running.stat.pid)).map(|running| running.stat.into()).collect()
+    all.iter()
+        .filter(|running| wanted(&running.stat.pid))
+        .map(|running| running.stat.into())
+        .collect()
 }
 
 fn with_descendants(all: &[Running], roots: impl Iterator<Item = Pid>) -> HashSet<Pid> {
@@ -125,7 +144,11 @@ fn folders_in(environment: &[u8]) -> Vec<PathBuf> {
     };
     let variables = environment.split(|byte| *byte == 0);
     variables
-        .filter_map(|variable| [TMPDIR, ADAPTER_CONFIG].into_iter().find_map(|name| value(variable, name)))
+        .filter_map(|variable| {
+            [TMPDIR, ADAPTER_CONFIG]
+                .into_iter()
+                .find_map(|name| value(variable, name))
+        })
         .collect()
 }
 
@@ -138,15 +161,30 @@ mod tests {
     }
 
     fn running(number: i32, parent: i32, started: u64, folder: Option<&str>) -> Running {
-        let stat = Stat { pid: pid(number), parent: Pid::from_raw(parent), started, is_zombie: false };
-        Running { stat, folders: folder.map(PathBuf::from).into_iter().collect() }
+        let stat = Stat {
+            pid: pid(number),
+            parent: Pid::from_raw(parent),
+            started,
+            is_zombie: false,
+        };
+        Running {
+            stat,
+            folders: folder.map(PathBuf::from).into_iter().collect(),
+        }
     }
 
     fn found(all: &[Running], marks: Marks<'_>, spared: &HashSet<Pid>) -> Vec<i32> {
-        members(all, marks, spared).into_iter().map(|process| process.pid.as_raw_nonzero().get()).collect()
+        members(all, marks, spared)
+            .into_iter()
+            .map(|process| process.pid.as_raw_nonzero().get())
+            .collect()
     }
 
-    const MARKS: Marks<'_> = Marks { leader: None, folder: None, since: 100 };
+    const MARKS: Marks<'_> = Marks {
+        leader: None,
+        folder: None,
+        since: 100,
+    };
 
     #[test]
     fn a_tree_is_its_leader_its_descendants_and_who_carries_its_folder() {
@@ -160,12 +198,29 @@ mod tests {
             running(30, 1, 105, Some("/t/trunkline-ab/tmp")),
             running(40, 1, 99, Some("/t/trunkline-a/tmp")),
         ];
-        let leader = Some(Process { pid: pid(10), started: 100 });
+        let leader = Some(Process {
+            pid: pid(10),
+            started: 100,
+        });
         let folder = Some(Path::new("/t/trunkline-a"));
-        assert_eq!(found(&all, Marks { leader, ..MARKS }, &HashSet::new()), [10, 11, 12]);
-        assert_eq!(found(&all, Marks { folder, ..MARKS }, &HashSet::new()), [20, 21]);
         assert_eq!(
-            found(&all, Marks { leader, folder, ..MARKS }, &HashSet::from([pid(11)])),
+            found(&all, Marks { leader, ..MARKS }, &HashSet::new()),
+            [10, 11, 12]
+        );
+        assert_eq!(
+            found(&all, Marks { folder, ..MARKS }, &HashSet::new()),
+            [20, 21]
+        );
+        assert_eq!(
+            found(
+                &all,
+                Marks {
+                    leader,
+                    folder,
+                    ..MARKS
+                },
+                &HashSet::from([pid(11)])
+            ),
             [10, 12, 20, 21]
         );
         assert_eq!(found(&all, MARKS, &HashSet::new()), Vec::<i32>::new());
@@ -174,14 +229,23 @@ mod tests {
     #[test]
     fn a_number_that_is_used_again_is_a_stranger() {
         let all = [running(10, 1, 500, None), running(11, 10, 501, None)];
-        let leader = Some(Process { pid: pid(10), started: 100 });
-        assert_eq!(found(&all, Marks { leader, ..MARKS }, &HashSet::new()), Vec::<i32>::new());
+        let leader = Some(Process {
+            pid: pid(10),
+            started: 100,
+        });
+        assert_eq!(
+            found(&all, Marks { leader, ..MARKS }, &HashSet::new()),
+            Vec::<i32>::new()
+        );
     }
 
     #[test]
     fn this_process_its_ancestors_and_live_hosts_are_spared() {
         let this = rustix::process::getpid().as_raw_nonzero().get();
-        let live = Process { pid: pid(900_010), started: 7 };
+        let live = Process {
+            pid: pid(900_010),
+            started: 7,
+        };
         let all = [
             running(900_001, 0, 0, None),
             running(900_002, 900_001, 1, None),
@@ -202,7 +266,10 @@ mod tests {
     #[test]
     fn a_circle_of_parents_ends() {
         let this = rustix::process::getpid().as_raw_nonzero().get();
-        let all = [running(this, 900_002, 1, None), running(900_002, this, 1, None)];
+        let all = [
+            running(this, 900_002, 1, None),
+            running(900_002, this, 1, None),
+        ];
         assert_eq!(spared(&all, &[]).len(), 2);
     }
 
@@ -210,7 +277,10 @@ mod tests {
     fn the_environment_names_folders() {
         let text =
             b"PATH=/bin\0TMPDIR=/t/x/tmp\0MY_TMPDIR=/no\0ADAPTER_CONFIG=/t/x/config.json\0TMPDIRS=/no\0";
-        assert_eq!(folders_in(text), [Path::new("/t/x/tmp"), Path::new("/t/x/config.json")]);
+        assert_eq!(
+            folders_in(text),
+            [Path::new("/t/x/tmp"), Path::new("/t/x/config.json")]
+        );
         assert_eq!(folders_in(b""), Vec::<PathBuf>::new());
     }
 }

@@ -50,13 +50,25 @@ fn is_alone(test: &str, wrapper: &[&str]) -> bool {
         return true;
     }
     let program = std::env::current_exe().unwrap();
-    let mut words = wrapper.iter().map(std::ffi::OsStr::new).chain([program.as_os_str()]);
+    let mut words = wrapper
+        .iter()
+        .map(std::ffi::OsStr::new)
+        .chain([program.as_os_str()]);
     let mut command = Command::new(words.next().unwrap());
     let name = format!("remove::tests::{test}");
-    let run = command.args(words).args([&name, "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let run = command
+        .args(words)
+        .args([&name, "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&run.stdout);
     let complained = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success() && told.contains("1 passed"), "{}: {told}{complained}", run.status);
+    assert!(
+        run.status.success() && told.contains("1 passed"),
+        "{}: {told}{complained}",
+        run.status
+    );
     false
 }
 
@@ -64,7 +76,9 @@ fn is_alone(test: &str, wrapper: &[&str]) -> bool {
 fn as_nobody<T: Send>(body: impl FnOnce() -> T + Send) -> Option<T> {
     let nobody = rustix::fs::Uid::from_raw(65_534);
     let on_thread = || {
-        if geteuid().is_root() && set_thread_res_uid(Some(nobody), Some(nobody), Some(nobody)).is_err() {
+        if geteuid().is_root()
+            && set_thread_res_uid(Some(nobody), Some(nobody), Some(nobody)).is_err()
+        {
             skipped("no change of user");
             return None;
         }
@@ -75,10 +89,16 @@ fn as_nobody<T: Send>(body: impl FnOnce() -> T + Send) -> Option<T> {
 
 #[test]
 fn a_tree_of_any_depth_needs_neither_stack_nor_descriptors() {
-    if !is_alone("a_tree_of_any_depth_needs_neither_stack_nor_descriptors", &[]) {
+    if !is_alone(
+        "a_tree_of_any_depth_needs_neither_stack_nor_descriptors",
+        &[],
+    ) {
         return;
     }
-    let few = Rlimit { current: Some(64), maximum: Some(64) };
+    let few = Rlimit {
+        current: Some(64),
+        maximum: Some(64),
+    };
     setrlimit(Resource::Nofile, few).unwrap();
     let root = quick();
     let top = root.path().join("top");
@@ -89,7 +109,11 @@ fn a_tree_of_any_depth_needs_neither_stack_nor_descriptors() {
     }
     nest(&top, DEEP);
     let small = thread::Builder::new().stack_size(128 << 10);
-    small.spawn(move || remove_tree(&top).unwrap()).unwrap().join().unwrap();
+    small
+        .spawn(move || remove_tree(&top).unwrap())
+        .unwrap()
+        .join()
+        .unwrap();
     assert!(is_empty(&root));
 }
 
@@ -115,7 +139,11 @@ fn what_is_gone_is_no_error_and_what_has_no_name_is() {
     remove_tree(&root.path().join("nothing/below")).unwrap();
     // Below a folder of its own: an attempt that is wrongly made must not reach more.
     for path in [root.path().join("below/.."), Path::new("").to_owned()] {
-        assert_eq!(remove_tree(&path).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{path:?}");
+        assert_eq!(
+            remove_tree(&path).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput,
+            "{path:?}"
+        );
     }
     assert!(root.path().is_dir());
 }
@@ -177,7 +205,10 @@ fn folders_closed_to_their_owner_are_opened() {
     fs::set_permissions(root.path(), Permissions::from_mode(0o777)).unwrap();
     as_nobody(|| {
         let top = root.path().join("top");
-        for (number, closed) in [0o000, 0o500, 0o300, 0o600, 0o100, 0o077].into_iter().enumerate() {
+        for (number, closed) in [0o000, 0o500, 0o300, 0o600, 0o100, 0o077]
+            .into_iter()
+            .enumerate()
+        {
             let deepest = top.join(format!("{number}/a/b/c/d"));
             fs::create_dir_all(&deepest).unwrap();
             for folder in deepest.ancestors().take(5) {
@@ -246,7 +277,10 @@ fn a_mount_point_is_not_entered() {
     assert!(!top.join("a/file").exists());
     assert_eq!(fs::read(outside.join("kept")).unwrap(), b"kept");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+    let points = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .map(Path::new);
     for point in points.filter(|point| point.starts_with(&top)) {
         unmount(point, UnmountFlags::empty()).unwrap();
     }
@@ -264,7 +298,9 @@ fn two_at_once_and_a_writer_beside_them_end() {
     }
     thread::scope(|scope| {
         let removals: Vec<_> = (0..2).map(|_| scope.spawn(|| remove_tree(&top))).collect();
-        scope.spawn(|| (0..300).for_each(|n| drop(fs::create_dir_all(top.join(format!("{}/x/{n}", n % 7))))));
+        scope.spawn(|| {
+            (0..300).for_each(|n| drop(fs::create_dir_all(top.join(format!("{}/x/{n}", n % 7)))))
+        });
         for removal in removals {
             // The writer may have been quicker, and is gone afterwards.
             let _ = removal.join().unwrap();

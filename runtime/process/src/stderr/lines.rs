@@ -49,7 +49,10 @@ impl LineCutter {
 
     fn emit(&mut self, on_line: &mut impl FnMut(StderrLine<'_>)) {
         let line = self.partial.strip_suffix(b"\r").unwrap_or(&self.partial);
-        on_line(StderrLine { text: String::from_utf8_lossy(line), omitted: self.omitted });
+        on_line(StderrLine {
+            text: String::from_utf8_lossy(line),
+            omitted: self.omitted,
+        });
         self.partial.clear();
         self.omitted = 0;
     }

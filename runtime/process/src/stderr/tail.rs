@@ -34,7 +34,10 @@ impl StderrTail {
     /// Keeps the last `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { kept: Arc::default(), limit }
+        Self {
+            kept: Arc::default(),
+            limit,
+        }
     }
 
     /// Adds bytes as they come.
@@ -72,7 +75,10 @@ impl StderrTail {
         let mut kept = self.lock();
         let starts_inside = kept.before.is_some_and(|byte| byte != b'\n');
         let bytes: &[u8] = kept.bytes.make_contiguous();
-        let first_whole = bytes.iter().position(|byte| *byte == b'\n').map(|newline| &bytes[newline + 1..]);
+        let first_whole = bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map(|newline| &bytes[newline + 1..]);
         let shown = match first_whole {
             Some(rest) if starts_inside && !rest.is_empty() => rest,
             Some(_) | None => bytes,

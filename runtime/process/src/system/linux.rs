@@ -1,10 +1,16 @@
 //! Linux: what the compiler cannot check, which is all unsafe code of the crate, and what `/proc` tells.
 
-#[allow(unsafe_code, reason = "what runs between fork and exec, and a mask of signals, need it")]
+#[allow(
+    unsafe_code,
+    reason = "what runs between fork and exec, and a mask of signals, need it"
+)]
 pub(crate) mod before_exec;
 #[allow(unsafe_code, reason = "a descriptor that a runtime watches needs it")]
 mod end_watch;
-#[allow(unsafe_code, reason = "fork, namespaces and signals of an init need it")]
+#[allow(
+    unsafe_code,
+    reason = "fork, namespaces and signals of an init need it"
+)]
 pub(crate) mod init;
 #[allow(unsafe_code, reason = "a write that raises no signal needs it")]
 pub(crate) mod lifeline;

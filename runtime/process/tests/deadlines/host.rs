@@ -11,7 +11,10 @@ use super::{INIT, held};
 pub(crate) const HOLDER: &str = "TRUNKLINE_TEST_HOLDER";
 /// Said to a host that is an adapter: it starts its tree in a tree of its own, as adapters start agents.
 const WITHIN: &str = "TRUNKLINE_TEST_WITHIN";
-const STAMPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../process/tests/deadlines/stamps.py");
+const STAMPS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../process/tests/deadlines/stamps.py"
+);
 
 /// By which its first children live: long enough for a busy machine to start them.
 const FIRST: Duration = Duration::from_secs(8);
@@ -21,7 +24,9 @@ const FIRST: Duration = Duration::from_secs(8);
 #[tokio::test]
 #[ignore = "the host of a scene, which runs it in a process of its own"]
 async fn host() {
-    let Ok(holder) = std::env::var(HOLDER) else { return };
+    let Ok(holder) = std::env::var(HOLDER) else {
+        return;
+    };
     trunkline_process::init::use_program(INIT);
     if let Some(fifo) = std::env::var_os(WITHIN) {
         let _child = start(&holder, fifo.to_str().unwrap(), None).await.unwrap();
@@ -42,7 +47,12 @@ async fn host() {
             },
             "nest" => {
                 let itself = ChildSpec::new(std::env::current_exe().unwrap())
-                    .args(["--exact", "--ignored", "--nocapture", "deadlines::host::host"])
+                    .args([
+                        "--exact",
+                        "--ignored",
+                        "--nocapture",
+                        "deadlines::host::host",
+                    ])
                     .env(HOLDER, &holder)
                     .env(WITHIN, of)
                     .deadline(deadline.clone());
@@ -70,8 +80,16 @@ async fn host() {
 
 async fn start(holder: &str, fifo: &str, deadline: Option<&Deadline>) -> Result<Child, SpawnError> {
     let python = Python::find();
-    let stamps = std::fs::canonicalize(STAMPS).unwrap().into_os_string().into_string().unwrap();
-    let folder = std::path::Path::new(fifo).parent().unwrap().to_str().unwrap();
+    let stamps = std::fs::canonicalize(STAMPS)
+        .unwrap()
+        .into_os_string()
+        .into_string()
+        .unwrap();
+    let folder = std::path::Path::new(fifo)
+        .parent()
+        .unwrap()
+        .to_str()
+        .unwrap();
     let mut spec = ChildSpec::new(&python.program).args([&*stamps, fifo]);
     spec.deadline = deadline.cloned();
     spawn(held(spec, holder, &[&python.prefix, &stamps], folder)).await

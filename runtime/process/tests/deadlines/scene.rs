@@ -43,15 +43,29 @@ impl Scene {
         std::fs::create_dir(&temp).unwrap();
         std::fs::create_dir(folder.path().join("io")).unwrap();
         let mut host = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--ignored", "--nocapture", "deadlines::host::host"])
+            .args([
+                "--exact",
+                "--ignored",
+                "--nocapture",
+                "deadlines::host::host",
+            ])
             .env(HOLDER, holder)
             .env("TMPDIR", &temp)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (stdin, stdout) = (host.stdin.take().unwrap(), BufReader::new(host.stdout.take().unwrap()));
-        Self { folder, host, late, stdin, stdout }
+        let (stdin, stdout) = (
+            host.stdin.take().unwrap(),
+            BufReader::new(host.stdout.take().unwrap()),
+        );
+        Self {
+            folder,
+            host,
+            late,
+            stdin,
+            stdout,
+        }
     }
 
     /// A host that stands still: what it has started before and after an extension ends when that is over.
@@ -87,7 +101,13 @@ impl Scene {
         first.is_written_by_all();
         let until = BootInstant::from_nanos(self.tell("pass").parse().unwrap());
         first.ends_at(until, self.late, "first");
-        assert_eq!(self.tell(&format!("start {}", self.folder.path().join("io/none").display())), "late");
+        assert_eq!(
+            self.tell(&format!(
+                "start {}",
+                self.folder.path().join("io/none").display()
+            )),
+            "late"
+        );
         let until = self.extend(2000);
         let mut second = self.start("start", "second");
         second.is_written_by_all();
@@ -106,14 +126,21 @@ impl Scene {
     }
 
     fn extend(&mut self, milliseconds: u64) -> BootInstant {
-        BootInstant::from_nanos(self.tell(&format!("extend {milliseconds}")).parse().unwrap())
+        BootInstant::from_nanos(
+            self.tell(&format!("extend {milliseconds}"))
+                .parse()
+                .unwrap(),
+        )
     }
 
     fn tell(&mut self, word: &str) -> String {
         writeln!(self.stdin, "{word}").unwrap();
         loop {
             let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the host ended at {word:?}");
+            assert!(
+                self.stdout.read_line(&mut line).unwrap() > 0,
+                "the host ended at {word:?}"
+            );
             if let Some(said) = line.strip_prefix("said: ") {
                 return said.trim_end().to_owned();
             }
@@ -131,12 +158,18 @@ impl Written {
         let fifo = fifo.to_owned();
         // Opening waits for who writes.
         std::thread::spawn(move || {
-            for line in BufReader::new(File::open(fifo).unwrap()).lines().map_while(Result::ok) {
+            for line in BufReader::new(File::open(fifo).unwrap())
+                .lines()
+                .map_while(Result::ok)
+            {
                 let (who, at) = line.split_once(' ').unwrap();
                 let _ = sender.send((who.to_owned(), BootInstant::from_nanos(at.parse().unwrap())));
             }
         });
-        Self { lines, last: BootInstant::from_nanos(0) }
+        Self {
+            lines,
+            last: BootInstant::from_nanos(0),
+        }
     }
 
     /// Waits until the child and the daemon that it left have written.
@@ -150,7 +183,11 @@ impl Written {
     fn ends_at(&mut self, until: BootInstant, may_be: Duration, what: &str) {
         while self.next().is_some() {}
         let ended = BootInstant::now();
-        assert!(ended >= until, "{what} ended {:?} too early", until.saturating_duration_since(ended));
+        assert!(
+            ended >= until,
+            "{what} ended {:?} too early",
+            until.saturating_duration_since(ended)
+        );
         let late = self.last.saturating_duration_since(until);
         assert!(late < may_be, "{what} wrote {late:?} after its deadline");
     }
@@ -162,7 +199,9 @@ impl Written {
                 Some(line)
             }
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("a tree neither writes nor ends"),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                panic!("a tree neither writes nor ends")
+            }
         }
     }
 }

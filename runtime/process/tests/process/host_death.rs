@@ -17,15 +17,22 @@ async fn a_child_dies_when_its_host_is_killed() {
     let state = tempfile::tempdir().unwrap();
     let records = state.path().join("children");
     let mut host = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--ignored", "--nocapture", "process::host_death::helper_that_is_killed"])
+        .args([
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "process::host_death::helper_that_is_killed",
+        ])
         .env(HELPER, "1")
         .env(RECORDS, &records)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let stdout = std::io::BufReader::new(host.stdout.take().unwrap());
-    let told =
-        stdout.lines().map_while(Result::ok).find_map(|line| Some(line.split_once("told: ")?.1.to_owned()));
+    let told = stdout
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.split_once("told: ")?.1.to_owned()));
     let told = told.expect("the helper tells");
     let (pid, folder) = told.split_once(' ').unwrap();
     let pid: u32 = pid.parse().unwrap();
@@ -60,7 +67,9 @@ async fn helper_that_is_killed() {
 async fn a_child_outlives_the_thread_that_asked_for_it() {
     let runtime = tokio::runtime::Handle::current();
     let asking = std::thread::spawn(move || runtime.block_on(start(ChildSpec::new("cat"))));
-    let mut child = tokio::task::spawn_blocking(|| asking.join().unwrap()).await.unwrap();
+    let mut child = tokio::task::spawn_blocking(|| asking.join().unwrap())
+        .await
+        .unwrap();
 
     let mut stdin = child.take_stdin().unwrap();
     let mut stdout = BufReader::new(child.take_stdout().unwrap());

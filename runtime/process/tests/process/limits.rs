@@ -8,7 +8,11 @@ use trunkline_testing::skipped;
 
 use super::watch::{eventually, line, output, runs, sh, start, within};
 
-const HASTY: StopSteps = StopSteps { close: Duration::ZERO, eof: Duration::ZERO, term: Duration::ZERO };
+const HASTY: StopSteps = StopSteps {
+    close: Duration::ZERO,
+    eof: Duration::ZERO,
+    term: Duration::ZERO,
+};
 
 fn group(script: &str) -> ChildSpec {
     sh(script).containment(Containment::Group)
@@ -18,9 +22,15 @@ fn group(script: &str) -> ChildSpec {
 #[track_caller]
 fn counts_processes() -> bool {
     let support = limit_support();
-    let counts = matches!(support.processes.by, Enforcer::CgroupV1 | Enforcer::CgroupV2);
+    let counts = matches!(
+        support.processes.by,
+        Enforcer::CgroupV1 | Enforcer::CgroupV2
+    );
     if !counts {
-        skipped(&format!("no cgroup for processes: {}", support.processes.not_better.unwrap_or_default()));
+        skipped(&format!(
+            "no cgroup for processes: {}",
+            support.processes.not_better.unwrap_or_default()
+        ));
     }
     counts
 }
@@ -30,20 +40,38 @@ async fn a_child_may_not_fork_beyond_its_limit() {
     if !counts_processes() {
         return;
     }
-    let script = "i=0; while [ $i -lt 30 ]; do sleep 600 >/dev/null 2>&1 & i=$((i+1)); echo $i; done";
-    let limits = Limits { processes: Some(12), ..Limits::default() };
+    let script =
+        "i=0; while [ $i -lt 30 ]; do sleep 600 >/dev/null 2>&1 & i=$((i+1)); echo $i; done";
+    let limits = Limits {
+        processes: Some(12),
+        ..Limits::default()
+    };
     let mut child = start(group(script).limits(limits)).await;
     let mut told = String::new();
-    within("the output", child.take_stdout().unwrap().read_to_string(&mut told)).await.unwrap();
+    within(
+        "the output",
+        child.take_stdout().unwrap().read_to_string(&mut told),
+    )
+    .await
+    .unwrap();
     let exit = within("the end", child.finish()).await;
-    assert!(!exit.success() && told.lines().count() <= 11, "{exit}: {told}");
+    assert!(
+        !exit.success() && told.lines().count() <= 11,
+        "{exit}: {told}"
+    );
 }
 
 #[tokio::test]
 async fn a_child_over_its_memory_is_told_from_one_that_fails() {
-    let limits = Limits { memory: Some(64 << 20), ..Limits::default() };
+    let limits = Limits {
+        memory: Some(64 << 20),
+        ..Limits::default()
+    };
     let dd = ["if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"];
-    let spec = ChildSpec::new("dd").args(dd).containment(Containment::Group).limits(limits);
+    let spec = ChildSpec::new("dd")
+        .args(dd)
+        .containment(Containment::Group)
+        .limits(limits);
     let mut child = start(spec).await;
     let exit = within("the end", child.wait()).await;
     assert!(!exit.success(), "{exit}");
@@ -56,7 +84,10 @@ async fn a_child_over_its_memory_is_told_from_one_that_fails() {
 
 #[tokio::test]
 async fn a_child_has_no_more_open_files_than_it_may() {
-    let limits = Limits { open_files: Some(64), ..Limits::default() };
+    let limits = Limits {
+        open_files: Some(64),
+        ..Limits::default()
+    };
     assert_eq!(output(sh("ulimit -n").limits(limits)).await, "64\n");
 }
 
@@ -81,6 +112,9 @@ async fn what_left_the_group_is_still_met_by_its_cgroup() {
         }
         eventually("the daemon is gone", || !runs(daemon)).await;
         // The last to go is the record.
-        eventually("all is gone", || std::fs::read_dir(state.path()).unwrap().count() == 0).await;
+        eventually("all is gone", || {
+            std::fs::read_dir(state.path()).unwrap().count() == 0
+        })
+        .await;
     }
 }

@@ -14,10 +14,19 @@ async fn a_child_echoes_and_ends_at_the_end_of_its_input() {
     assert_eq!(line(&mut stdout).await, "hello");
     drop(stdin);
     let exit = within("the end", child.wait()).await;
-    assert_eq!(exit, Exit { code: Some(0), signal: None });
+    assert_eq!(
+        exit,
+        Exit {
+            code: Some(0),
+            signal: None
+        }
+    );
     assert_eq!(within("the same end", child.wait()).await, exit);
     assert_eq!(child.exit(), Some(exit));
-    assert!(!exists(child.pid()), "a child that was waited for is reaped");
+    assert!(
+        !exists(child.pid()),
+        "a child that was waited for is reaped"
+    );
     within("the folder to go", child.finish()).await;
 }
 
@@ -47,7 +56,10 @@ async fn a_wait_that_was_given_up_loses_nothing() {
 async fn a_start_that_was_given_up_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();
     let mark = root.path().join("pid");
-    let spec = sh(&format!("echo $$ > {}.new; mv {0}.new {0}; exec sleep 600", mark.display()));
+    let spec = sh(&format!(
+        "echo $$ > {}.new; mv {0}.new {0}; exec sleep 600",
+        mark.display()
+    ));
     let private = root.path().join("private");
     std::fs::create_dir(&private).unwrap();
     for polls in 0..40 {
@@ -60,7 +72,10 @@ async fn a_start_that_was_given_up_leaves_nothing() {
     }
     // One more, so that everything abandoned before has passed the spawner thread.
     within("the end", start(sh("true")).await.finish()).await;
-    eventually("no folder is left", || std::fs::read_dir(&private).unwrap().count() == 0).await;
+    eventually("no folder is left", || {
+        std::fs::read_dir(&private).unwrap().count() == 0
+    })
+    .await;
     if let Ok(pid) = std::fs::read_to_string(&mark) {
         let pid = pid.trim().parse().unwrap();
         eventually("no process is left", || !exists(pid)).await;
@@ -72,7 +87,10 @@ async fn a_hundred_children_start_at_once() {
     let mut starting = tokio::task::JoinSet::new();
     for code in 0..100 {
         starting.spawn(async move {
-            (code, within("the end", start(sh(&format!("exit {code}"))).await.finish()).await)
+            (
+                code,
+                within("the end", start(sh(&format!("exit {code}"))).await.finish()).await,
+            )
         });
     }
     while let Some(ended) = starting.join_next().await {

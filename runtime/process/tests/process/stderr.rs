@@ -14,7 +14,12 @@ async fn the_last_line_before_the_exit_is_in_the_tail() {
     let drain = StderrDrain::new(child.take_stderr().unwrap(), tail.clone());
     let exit = within("the end", child.wait()).await;
     let mut lines = Vec::new();
-    within("the rest", drain.finish(DEADLINE * 2, |line| lines.push(line.text.into_owned()))).await.unwrap();
+    within(
+        "the rest",
+        drain.finish(DEADLINE * 2, |line| lines.push(line.text.into_owned())),
+    )
+    .await
+    .unwrap();
     assert_eq!(exit.code, Some(2));
     assert_eq!(tail.text(), "starting\nno such model");
     assert_eq!(lines, ["starting", "no such model"]);
@@ -36,7 +41,9 @@ async fn a_descendant_that_holds_the_pipes_holds_no_one_up() {
     let exit = within("the end", child.wait()).await;
     assert_eq!(exit.code, Some(3));
 
-    within("the rest", drain.finish(Duration::from_millis(20), |_| ())).await.unwrap();
+    within("the rest", drain.finish(Duration::from_millis(20), |_| ()))
+        .await
+        .unwrap();
     assert_eq!(tail.text(), "last words\n");
     let mut rest = Vec::new();
     let held = read_held(stdout.get_ref(), |bytes| rest.extend_from_slice(bytes)).unwrap();
@@ -47,9 +54,15 @@ async fn a_descendant_that_holds_the_pipes_holds_no_one_up() {
         let holder = rustix::process::Pid::from_raw(holder).unwrap();
         let _ = rustix::process::kill_process(holder, rustix::process::Signal::KILL);
     } else {
-        assert_eq!(held, PipeEnd::Reached, "it died before its child was told to have ended");
+        assert_eq!(
+            held,
+            PipeEnd::Reached,
+            "it died before its child was told to have ended"
+        );
     }
-    within("the end of the pipe", stdout.read_to_end(&mut rest)).await.unwrap();
+    within("the end of the pipe", stdout.read_to_end(&mut rest))
+        .await
+        .unwrap();
     within("the folder to go", child.finish()).await;
 }
 
@@ -63,7 +76,10 @@ async fn a_stranger_who_holds_the_pipes_holds_no_one_up() {
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     assert_eq!(line(&mut stdout).await, "out");
     let hold = |number: u32| {
-        OpenOptions::new().write(true).open(format!("/proc/{}/fd/{number}", child.pid())).unwrap()
+        OpenOptions::new()
+            .write(true)
+            .open(format!("/proc/{}/fd/{number}", child.pid()))
+            .unwrap()
     };
     let mut held = [hold(1), hold(2)];
     let tail = StderrTail::default();
@@ -72,7 +88,9 @@ async fn a_stranger_who_holds_the_pipes_holds_no_one_up() {
     let exit = within("the end", child.wait()).await;
     assert_eq!(exit.code, Some(3));
 
-    within("the rest", drain.finish(Duration::from_millis(20), |_| ())).await.unwrap();
+    within("the rest", drain.finish(Duration::from_millis(20), |_| ()))
+        .await
+        .unwrap();
     assert_eq!(tail.text(), "last words\n");
     held[0].write_all(b"more\n").unwrap();
     let mut rest = Vec::new();
@@ -80,6 +98,8 @@ async fn a_stranger_who_holds_the_pipes_holds_no_one_up() {
     assert_eq!((end, rest.as_slice()), (PipeEnd::StillOpen, &b"more\n"[..]));
 
     drop(held);
-    within("the end of the pipe", stdout.read_to_end(&mut rest)).await.unwrap();
+    within("the end of the pipe", stdout.read_to_end(&mut rest))
+        .await
+        .unwrap();
     within("the folder to go", child.finish()).await;
 }

@@ -6,12 +6,19 @@ use trunkline_process::{ChildSpec, Containment, Signal, StopSteps, stop};
 use super::watch::{DEADLINE, containment, eventually, exists, line, runs, sh, start, within};
 
 /// Ends each step at once, so that only the order decides.
-const HASTY: StopSteps =
-    StopSteps { close: Duration::ZERO, eof: Duration::from_millis(50), term: Duration::from_millis(50) };
+const HASTY: StopSteps = StopSteps {
+    close: Duration::ZERO,
+    eof: Duration::from_millis(50),
+    term: Duration::from_millis(50),
+};
 
 /// Never gets past the step under test.
 fn slow() -> StopSteps {
-    StopSteps { close: DEADLINE, eof: DEADLINE * 2, term: DEADLINE * 2 }
+    StopSteps {
+        close: DEADLINE,
+        eof: DEADLINE * 2,
+        term: DEADLINE * 2,
+    }
 }
 
 #[tokio::test]
@@ -24,7 +31,17 @@ async fn a_child_that_heeds_the_end_of_its_input_is_not_signalled() {
 #[tokio::test]
 async fn a_child_that_ignores_the_end_of_its_input_is_terminated() {
     let child = start(ChildSpec::new("sleep").arg("600")).await;
-    let exit = within("the stop", stop(child, StopSteps { term: DEADLINE * 2, ..HASTY })).await;
+    let exit = within(
+        "the stop",
+        stop(
+            child,
+            StopSteps {
+                term: DEADLINE * 2,
+                ..HASTY
+            },
+        ),
+    )
+    .await;
     assert_eq!(exit.to_string(), "signal 15 (SIGTERM)");
 }
 
@@ -43,11 +60,23 @@ async fn a_child_deaf_to_sigterm_is_killed() {
 
 #[tokio::test]
 async fn a_stopped_child_hears_sigterm() {
-    let mut child =
-        start(sh("trap 'exit 7' TERM; echo ready; kill -STOP $$; while :; do sleep 600 & wait; done")).await;
+    let mut child = start(sh(
+        "trap 'exit 7' TERM; echo ready; kill -STOP $$; while :; do sleep 600 & wait; done",
+    ))
+    .await;
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     assert_eq!(line(&mut stdout).await, "ready");
-    let exit = within("the stop", stop(child, StopSteps { term: DEADLINE * 2, ..HASTY })).await;
+    let exit = within(
+        "the stop",
+        stop(
+            child,
+            StopSteps {
+                term: DEADLINE * 2,
+                ..HASTY
+            },
+        ),
+    )
+    .await;
     assert_eq!(exit.code, Some(7));
 }
 
@@ -82,7 +111,10 @@ async fn the_whole_group_dies_when_the_child_is_dropped() {
         // The numbers that it tells mean nothing out here; `trees` looks for itself.
         return;
     }
-    let mut child = start(sh("trap '' TERM; sleep 600 & echo $!; sh -c 'echo $$; exec sleep 600'")).await;
+    let mut child = start(sh(
+        "trap '' TERM; sleep 600 & echo $!; sh -c 'echo $$; exec sleep 600'",
+    ))
+    .await;
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     let mut pids = vec![child.pid()];
     for _ in 0..2 {
@@ -98,9 +130,10 @@ async fn the_whole_group_dies_when_the_child_is_dropped() {
 
 #[tokio::test]
 async fn a_signal_reaches_the_program_under_a_wrapper() {
-    let mut child =
-        start(sh("sh -c 'trap \"echo heard; exit\" INT; echo ready; while read x; do :; done'; exit 6"))
-            .await;
+    let mut child = start(sh(
+        "sh -c 'trap \"echo heard; exit\" INT; echo ready; while read x; do :; done'; exit 6",
+    ))
+    .await;
     let _stdin = child.take_stdin().unwrap();
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     assert_eq!(line(&mut stdout).await, "ready");
@@ -138,7 +171,10 @@ async fn a_stop_that_is_given_up_kills() {
 
 #[tokio::test]
 async fn a_host_reads_on_while_the_steps_go_on() {
-    let mut child = start(sh("cat >/dev/null; for i in 1 2 3; do echo $i; done; exec sleep 600")).await;
+    let mut child = start(sh(
+        "cat >/dev/null; for i in 1 2 3; do echo $i; done; exec sleep 600",
+    ))
+    .await;
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     let reading = tokio::spawn(async move {
         let mut lines = Vec::new();
@@ -148,7 +184,10 @@ async fn a_host_reads_on_while_the_steps_go_on() {
         }
         lines.concat()
     });
-    let steps = StopSteps { eof: Duration::from_secs(1), ..HASTY };
+    let steps = StopSteps {
+        eof: Duration::from_secs(1),
+        ..HASTY
+    };
     within("the stop", stop(child, steps)).await;
     assert_eq!(within("the rest", reading).await.unwrap(), "1\n2\n3\n");
 }

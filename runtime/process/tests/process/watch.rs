@@ -23,7 +23,10 @@ pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        assert!(
+            start.elapsed() < DEADLINE,
+            "not within {DEADLINE:?}: {what}"
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -41,19 +44,25 @@ pub(crate) fn containment() -> Containment {
         if asked == Containment::Group {
             return asked;
         }
-        containment_support().choose(asked, Containment::Auto).map_or_else(
-            |why| {
-                skipped(&format!("no {}, a group instead: {why}", missing(asked)));
-                Containment::Group
-            },
-            |choice| choice.used,
-        )
+        containment_support()
+            .choose(asked, Containment::Auto)
+            .map_or_else(
+                |why| {
+                    skipped(&format!("no {}, a group instead: {why}", missing(asked)));
+                    Containment::Group
+                },
+                |choice| choice.used,
+            )
     })
 }
 
 /// What is missing where a containment does not work.
 pub(crate) fn missing(containment: Containment) -> &'static str {
-    if containment == Containment::Reaper { "reaper" } else { "PID namespace" }
+    if containment == Containment::Reaper {
+        "reaper"
+    } else {
+        "PID namespace"
+    }
 }
 
 pub(crate) fn contained(spec: ChildSpec) -> ChildSpec {
@@ -61,7 +70,9 @@ pub(crate) fn contained(spec: ChildSpec) -> ChildSpec {
 }
 
 pub(crate) async fn start(spec: ChildSpec) -> Child {
-    within("the start", spawn(contained(spec))).await.expect("the child starts")
+    within("the start", spawn(contained(spec)))
+        .await
+        .expect("the child starts")
 }
 
 /// Runs a child to its end and gives all that it wrote to standard output.
@@ -69,7 +80,9 @@ pub(crate) async fn output(spec: ChildSpec) -> String {
     let mut child = start(spec).await;
     let mut text = String::new();
     let mut stdout = child.take_stdout().unwrap();
-    within("the output", stdout.read_to_string(&mut text)).await.unwrap();
+    within("the output", stdout.read_to_string(&mut text))
+        .await
+        .unwrap();
     let exit = within("the end", child.finish()).await;
     assert!(exit.success(), "{exit}: {text}");
     text

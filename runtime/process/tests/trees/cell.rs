@@ -14,8 +14,13 @@ pub(crate) enum Holder {
     Dated,
 }
 
-pub(crate) const HOLDERS: [Holder; 5] =
-    [Holder::Namespace, Holder::Reaper, Holder::Group, Holder::Bubblewrap, Holder::Dated];
+pub(crate) const HOLDERS: [Holder; 5] = [
+    Holder::Namespace,
+    Holder::Reaper,
+    Holder::Group,
+    Holder::Bubblewrap,
+    Holder::Dated,
+];
 
 impl Holder {
     /// The containment that is asked for.
@@ -64,8 +69,14 @@ pub(crate) enum Dying {
     HostKilled,
 }
 
-pub(crate) const DYINGS: [Dying; 6] =
-    [Dying::Stop, Dying::Drop, Dying::End, Dying::Killed, Dying::HostExits, Dying::HostKilled];
+pub(crate) const DYINGS: [Dying; 6] = [
+    Dying::Stop,
+    Dying::Drop,
+    Dying::End,
+    Dying::Killed,
+    Dying::HostExits,
+    Dying::HostKilled,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
@@ -106,8 +117,12 @@ impl Cell {
 
 pub(crate) fn all() -> impl Iterator<Item = Cell> {
     HOLDERS.into_iter().flat_map(|holder| {
-        DYINGS
-            .into_iter()
-            .flat_map(move |dying| KINDS.into_iter().map(move |kind| Cell { holder, dying, kind }))
+        DYINGS.into_iter().flat_map(move |dying| {
+            KINDS.into_iter().map(move |kind| Cell {
+                holder,
+                dying,
+                kind,
+            })
+        })
     })
 }

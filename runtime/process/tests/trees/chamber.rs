@@ -30,7 +30,12 @@ pub(crate) fn run(holder: Holder) {
     let cap = Cap::new(CAP);
     let hoppers = if cap.is_some() { "1" } else { "" };
     let variables = [(CHAMBER, &*holder.name()), ("HOPPERS", hoppers)];
-    enter(cap.as_ref(), "trees::chamber::chamber", &variables, "cells are as promised");
+    enter(
+        cap.as_ref(),
+        "trees::chamber::chamber",
+        &variables,
+        "cells are as promised",
+    );
 }
 
 /// Runs an ignored test of this program in a chamber; it succeeds when it says `word`.
@@ -42,15 +47,28 @@ pub(crate) fn enter(cap: Option<&Cap>, test: &str, variables: &[(&str, &str)], w
     let mut command = Command::new(INIT);
     command.args(["trunkline-init", "--namespace", "--"]);
     if let Some(cap) = cap {
-        command.args(["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cap.0.join("cgroup.procs"));
+        command
+            .args(["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .arg(cap.0.join("cgroup.procs"));
     }
     command.arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", test]).envs(variables.iter().copied());
-    let mut chamber = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    command
+        .args(["--exact", "--ignored", "--nocapture", test])
+        .envs(variables.iter().copied());
+    let mut chamber = command
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
     let begun = Instant::now();
     let told = std::thread::spawn({
         let stdout = chamber.stdout.take().unwrap();
-        move || BufReader::new(stdout).lines().map_while(Result::ok).collect::<Vec<_>>()
+        move || {
+            BufReader::new(stdout)
+                .lines()
+                .map_while(Result::ok)
+                .collect::<Vec<_>>()
+        }
     });
     let ended = loop {
         if let Some(status) = chamber.try_wait().unwrap() {
@@ -83,7 +101,11 @@ impl Cap {
         let v1 = of("pids").map(|path| PathBuf::from("/sys/fs/cgroup/pids").join(path));
         let v2 = of("").map(|path| PathBuf::from("/sys/fs/cgroup").join(path));
         for parent in [v1, v2].into_iter().flatten() {
-            let name = format!("trunkline-test-{}-{:?}", std::process::id(), std::thread::current().id());
+            let name = format!(
+                "trunkline-test-{}-{:?}",
+                std::process::id(),
+                std::thread::current().id()
+            );
             let folder = parent.join(name.replace(['(', ')'], ""));
             if fs::create_dir(&folder).is_ok() {
                 if fs::write(folder.join("pids.max"), processes.to_string()).is_ok() {
@@ -115,10 +137,15 @@ impl Drop for Cap {
 #[test]
 #[ignore = "a part of the matrix, which runs it in a PID namespace"]
 fn chamber() {
-    let Ok(holder) = std::env::var(CHAMBER) else { return };
+    let Ok(holder) = std::env::var(CHAMBER) else {
+        return;
+    };
     assert!(std::process::id() < 10, "this is not a PID namespace");
     let hoppers = std::env::var("HOPPERS").is_ok_and(|yes| !yes.is_empty());
-    let counted = matches!(limit_support().processes.by, Enforcer::CgroupV1 | Enforcer::CgroupV2);
+    let counted = matches!(
+        limit_support().processes.by,
+        Enforcer::CgroupV1 | Enforcer::CgroupV2
+    );
     let (mut ran, mut slowest) = (0, (Duration::ZERO, String::new()));
     let cells = all().filter(|cell| cell.holder.name() == holder && cell.is_possible());
     for cell in cells.filter(|cell| hoppers || cell.kind != "hopper") {
@@ -133,7 +160,10 @@ fn chamber() {
             panic!("{} left nothing; is the search blind?", cell.name());
         }
     }
-    println!("\n{ran} {holder} cells are as promised; the slowest, {}, took {:?}", slowest.1, slowest.0);
+    println!(
+        "\n{ran} {holder} cells are as promised; the slowest, {}, took {:?}",
+        slowest.1, slowest.0
+    );
 }
 
 /// How long it took until nothing was left, or what was.
@@ -188,13 +218,18 @@ fn kill_program(leader: i32, cell: Cell) {
 
 fn child_of(parent: i32) -> i32 {
     let all = processes();
-    all.into_iter().find(|(pid, (above, _))| *above == parent && *pid != parent).unwrap().0
+    all.into_iter()
+        .find(|(pid, (above, _))| *above == parent && *pid != parent)
+        .unwrap()
+        .0
 }
 
 /// Everybody but the first process, this one, and the host.
 pub(crate) fn others(host: i32) -> BTreeMap<i32, String> {
     let own = i32::try_from(std::process::id()).unwrap();
-    let all = processes().into_iter().filter(|(pid, _)| ![1, own, host].contains(pid));
+    let all = processes()
+        .into_iter()
+        .filter(|(pid, _)| ![1, own, host].contains(pid));
     all.map(|(pid, (_, name))| (pid, name)).collect()
 }
 
@@ -243,13 +278,26 @@ impl Host {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (stdin, stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        Self { process, stdin, stdout: BufReader::new(stdout) }
+        let (stdin, stdout) = (
+            process.stdin.take().unwrap(),
+            process.stdout.take().unwrap(),
+        );
+        Self {
+            process,
+            stdin,
+            stdout: BufReader::new(stdout),
+        }
     }
 
     /// Gives the number of the child's leader.
     fn until_ready(&mut self) -> i32 {
-        self.until("ready").split_once(' ').unwrap().1.trim().parse().unwrap()
+        self.until("ready")
+            .split_once(' ')
+            .unwrap()
+            .1
+            .trim()
+            .parse()
+            .unwrap()
     }
 
     fn tell(&mut self, word: &str) {
@@ -260,7 +308,10 @@ impl Host {
         let mut line = String::new();
         while !line.starts_with(word) {
             line.clear();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the host ended before it was {word}");
+            assert!(
+                self.stdout.read_line(&mut line).unwrap() > 0,
+                "the host ended before it was {word}"
+            );
         }
         line
     }

@@ -9,9 +9,16 @@ pub(crate) struct Python {
 impl Python {
     pub(crate) fn find() -> Self {
         let ask = "import sys; print(sys.executable); print(sys.base_prefix)";
-        let told = std::process::Command::new("python3").args(["-c", ask]).output().unwrap().stdout;
+        let told = std::process::Command::new("python3")
+            .args(["-c", ask])
+            .output()
+            .unwrap()
+            .stdout;
         let told = String::from_utf8(told).unwrap();
         let (program, prefix) = told.trim().split_once('\n').unwrap();
-        Self { program: program.to_owned(), prefix: prefix.to_owned() }
+        Self {
+            program: program.to_owned(),
+            prefix: prefix.to_owned(),
+        }
     }
 }

@@ -22,7 +22,12 @@ const TREE: &str = "setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & exe
 #[test]
 fn the_next_host_ends_what_a_killed_one_left() {
     let cap = Cap::new(CAP);
-    chamber::enter(cap.as_ref(), "trees::records::sweeps", &[(SWEEPS, "1")], "all is swept");
+    chamber::enter(
+        cap.as_ref(),
+        "trees::records::sweeps",
+        &[(SWEEPS, "1")],
+        "all is swept",
+    );
 }
 
 #[test]
@@ -32,7 +37,11 @@ fn sweeps() {
         return;
     }
     assert!(std::process::id() < 10, "this is not a PID namespace");
-    for containment in [Containment::Namespace, Containment::Reaper, Containment::Group] {
+    for containment in [
+        Containment::Namespace,
+        Containment::Reaper,
+        Containment::Group,
+    ] {
         a_killed_host(containment, Known::AsItIs);
     }
     a_killed_host(Containment::Group, Known::ByItsFolderAlone);
@@ -56,18 +65,31 @@ fn a_killed_host(containment: Containment, known: Known) {
     if known == Known::ByItsFolderAlone {
         for cgroup in &cgroups {
             let above = cgroup.parent().unwrap().join("cgroup.procs");
-            for pid in fs::read_to_string(cgroup.join("cgroup.procs")).unwrap().lines() {
+            for pid in fs::read_to_string(cgroup.join("cgroup.procs"))
+                .unwrap()
+                .lines()
+            {
                 fs::write(&above, pid).unwrap();
             }
         }
     }
     host.kill();
     if containment == Containment::Group {
-        assert!(!others(0).is_empty(), "the daemon is gone before it is swept");
+        assert!(
+            !others(0).is_empty(),
+            "the daemon is gone before it is swept"
+        );
     }
     let swept = sweep(&host.records()).unwrap();
-    assert_eq!((swept.trees, &swept.unfinished, &swept.refused), (1, &vec![], &vec![]), "{containment}");
-    assert!(containment != Containment::Group || swept.processes > 0, "{swept:?}");
+    assert_eq!(
+        (swept.trees, &swept.unfinished, &swept.refused),
+        (1, &vec![], &vec![]),
+        "{containment}"
+    );
+    assert!(
+        containment != Containment::Group || swept.processes > 0,
+        "{swept:?}"
+    );
     assert_eq!(swept.folders, 1 + cgroups.len(), "{swept:?}");
     until_alone();
     host.assert_empty();
@@ -93,14 +115,31 @@ fn a_number_that_is_used_again() {
     let mut host = Host::start(Containment::Group);
     let record = host.record();
     let others_line = |name: &str| {
-        record.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {record}"))
+        record
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{name} in {record}"))
     };
     // An orphan: what descends from a sweep's own process is spared anyway.
-    let told = Command::new("/bin/sh").args(["-c", "sleep 600 >/dev/null 2>&1 & echo $!"]).output().unwrap();
-    let stranger: u32 = String::from_utf8(told.stdout).unwrap().trim().parse().unwrap();
+    let told = Command::new("/bin/sh")
+        .args(["-c", "sleep 600 >/dev/null 2>&1 & echo $!"])
+        .output()
+        .unwrap();
+    let stranger: u32 = String::from_utf8(told.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     let stat = fs::read_to_string(format!("/proc/{stranger}/stat")).unwrap();
-    let started: u64 =
-        stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(19).unwrap().parse().unwrap();
+    let started: u64 = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_ascii_whitespace()
+        .nth(19)
+        .unwrap()
+        .parse()
+        .unwrap();
     let records = private_folder();
     let write = |started: u64| {
         let (boot, namespace) = (others_line("boot "), others_line("namespace "));
@@ -116,7 +155,10 @@ fn a_number_that_is_used_again() {
     write(started - 1);
     let swept = sweep(records.path()).unwrap();
     assert_eq!((swept.trees, swept.processes), (1, 0), "{swept:?}");
-    assert!(others(0).contains_key(&stranger.cast_signed()), "a stranger was killed");
+    assert!(
+        others(0).contains_key(&stranger.cast_signed()),
+        "a stranger was killed"
+    );
     write(started);
     let swept = sweep(records.path()).unwrap();
     assert_eq!((swept.trees, swept.processes), (1, 1), "{swept:?}");
@@ -137,12 +179,19 @@ fn until_alone() {
 
 fn private_folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    fs::set_permissions(
+        folder.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o700),
+    )
+    .unwrap();
     folder
 }
 
 fn cgroups(record: &str) -> Vec<PathBuf> {
-    record.lines().filter_map(|line| line.strip_prefix("cgroup ").map(PathBuf::from)).collect()
+    record
+        .lines()
+        .filter_map(|line| line.strip_prefix("cgroup ").map(PathBuf::from))
+        .collect()
 }
 
 /// A host in a process of its own that has one child.
@@ -155,7 +204,12 @@ impl Host {
     fn start(containment: Containment) -> Self {
         let folder = private_folder();
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--ignored", "--nocapture", "trees::records::recording_host"])
+            .args([
+                "--exact",
+                "--ignored",
+                "--nocapture",
+                "trees::records::recording_host",
+            ])
             .env(HOST, containment.name())
             .env(FOLDER, folder.path())
             .env_remove(SWEEPS)
@@ -167,7 +221,10 @@ impl Host {
         let mut line = String::new();
         while line != "ready\n" {
             line.clear();
-            assert!(stdout.read_line(&mut line).unwrap() > 0, "the host ended before it was ready");
+            assert!(
+                stdout.read_line(&mut line).unwrap() > 0,
+                "the host ended before it was ready"
+            );
         }
         Self { process, folder }
     }
@@ -194,16 +251,28 @@ impl Host {
 
     fn assert_empty(&self) {
         let count = |folder: &Path| fs::read_dir(folder).unwrap().count();
-        assert_eq!((count(&self.records()), count(&self.private_root())), (0, 0));
+        assert_eq!(
+            (count(&self.records()), count(&self.private_root())),
+            (0, 0)
+        );
     }
 }
 
 #[tokio::test]
 #[ignore = "a part of the test above, which runs it in a process of its own"]
 async fn recording_host() {
-    let (Ok(containment), Some(folder)) = (std::env::var(HOST), std::env::var_os(FOLDER)) else { return };
-    let all = [Containment::Namespace, Containment::Reaper, Containment::Group];
-    let containment = all.into_iter().find(|one| one.name() == containment).unwrap();
+    let (Ok(containment), Some(folder)) = (std::env::var(HOST), std::env::var_os(FOLDER)) else {
+        return;
+    };
+    let all = [
+        Containment::Namespace,
+        Containment::Reaper,
+        Containment::Group,
+    ];
+    let containment = all
+        .into_iter()
+        .find(|one| one.name() == containment)
+        .unwrap();
     trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
     let folder = PathBuf::from(folder);
     fs::create_dir(folder.join("private")).unwrap();

@@ -14,7 +14,12 @@ fn a_host_without_a_process_to_spare_says_so() {
     let Some(cap) = Cap::new(50) else {
         return skipped("no cgroup for processes");
     };
-    chamber::enter(Some(&cap), "trees::shortage::host_that_is_short", &[(SHORT, "1")], "said so");
+    chamber::enter(
+        Some(&cap),
+        "trees::shortage::host_that_is_short",
+        &[(SHORT, "1")],
+        "said so",
+    );
 }
 
 #[tokio::test]
@@ -25,7 +30,11 @@ async fn host_that_is_short() {
     }
     assert!(std::process::id() < 10, "this is not a PID namespace");
     trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
-    for containment in [Containment::Namespace, Containment::Reaper, Containment::Group] {
+    for containment in [
+        Containment::Namespace,
+        Containment::Reaper,
+        Containment::Group,
+    ] {
         let (mut children, mut refused) = (Vec::new(), 0);
         // The cap is met at every point of a start: at the first fork, or at a later one.
         while refused < 20 {

@@ -7,7 +7,9 @@ use super::mode::Mode;
 /// The id by which an answer names its request, if this line is an answer.
 pub(crate) fn answers(mode: Mode, line: &Value) -> Option<&Value> {
     match mode {
-        Mode::StreamJson => line.pointer("/response/request_id").filter(|_| is(line, "control_response")),
+        Mode::StreamJson => line
+            .pointer("/response/request_id")
+            .filter(|_| is(line, "control_response")),
         Mode::AppServer | Mode::Acp => line.get("id").filter(|_| line.get("method").is_none()),
         Mode::OneShot | Mode::Query => None,
     }
@@ -16,7 +18,9 @@ pub(crate) fn answers(mode: Mode, line: &Value) -> Option<&Value> {
 /// The id of a request that wants an answer.
 pub(crate) fn asks(mode: Mode, line: &Value) -> Option<&Value> {
     match mode {
-        Mode::StreamJson => line.get("request_id").filter(|_| is(line, "control_request")),
+        Mode::StreamJson => line
+            .get("request_id")
+            .filter(|_| is(line, "control_request")),
         Mode::AppServer | Mode::Acp => line.get("id").filter(|_| line.get("method").is_some()),
         Mode::OneShot | Mode::Query => None,
     }
@@ -54,7 +58,9 @@ pub(crate) fn alike(recorded: &Value, live: &Value) -> bool {
         ["session/set_mode", "session/set_config_option"],
         ["session/set_model", "session/set_config_option"],
     ];
-    let (Some(recorded_method), Some(live_method)) = (method(recorded), method(live)) else { return false };
+    let (Some(recorded_method), Some(live_method)) = (method(recorded), method(live)) else {
+        return false;
+    };
     let pair = [recorded_method, live_method];
     let swapped = [live_method, recorded_method];
     WAYS.iter().any(|way| *way == pair || *way == swapped) && same_session(recorded, live)
@@ -62,7 +68,12 @@ pub(crate) fn alike(recorded: &Value, live: &Value) -> bool {
 
 /// Whether the line ends a turn before its time.
 pub(crate) fn stops(mode: Mode, line: &Value) -> bool {
-    ["control_request/interrupt", "session/cancel", "turn/interrupt"].contains(&kind(mode, line).as_str())
+    [
+        "control_request/interrupt",
+        "session/cancel",
+        "turn/interrupt",
+    ]
+    .contains(&kind(mode, line).as_str())
 }
 
 /// Whether the line asks for what has no place in a dialogue: it may come at any time.
@@ -102,7 +113,11 @@ pub(crate) fn kind(mode: Mode, line: &Value) -> String {
 /// What the CLI says to a request that its recording has no answer to.
 pub(crate) fn improvised(mode: Mode, live: &Value, count: usize) -> Vec<Value> {
     let Some(id) = asks(mode, live) else {
-        return if prompts(mode, live) { vec![empty_result()] } else { Vec::new() };
+        return if prompts(mode, live) {
+            vec![empty_result()]
+        } else {
+            Vec::new()
+        };
     };
     if mode == Mode::StreamJson {
         let response = match kind(mode, live).as_str() {
@@ -114,19 +129,30 @@ pub(crate) fn improvised(mode: Mode, live: &Value, count: usize) -> Vec<Value> {
         let response = json!({"subtype": "success", "request_id": id, "response": response});
         return vec![json!({"type": "control_response", "response": response})];
     }
-    let session =
-        params(live, "threadId").or_else(|| params(live, "sessionId")).cloned().unwrap_or(Value::Null);
+    let session = params(live, "threadId")
+        .or_else(|| params(live, "sessionId"))
+        .cloned()
+        .unwrap_or(Value::Null);
     let turn = |status: &str| json!({"id": format!("improvised-turn-{count}"), "status": status, "items": [], "error": null});
     let mut after = Vec::new();
     let result = match (mode, method(live).unwrap_or_default()) {
-        (Mode::AppServer, "initialize") => json!({"userAgent": "fake/0.0.0", "codexHome": "/nonexistent"}),
+        (Mode::AppServer, "initialize") => {
+            json!({"userAgent": "fake/0.0.0", "codexHome": "/nonexistent"})
+        }
         (Mode::AppServer, "thread/start" | "thread/resume") => {
-            let id = if session.is_null() { json!(format!("improvised-thread-{count}")) } else { session };
+            let id = if session.is_null() {
+                json!(format!("improvised-thread-{count}"))
+            } else {
+                session
+            };
             json!({"thread": {"id": id, "turns": []}, "model": "fake-model", "cwd": "/", "approvalPolicy": "on-request"})
         }
         (Mode::AppServer, "turn/start") => {
             let note = |method: &str, status| json!({"method": method, "params": {"threadId": session, "turn": turn(status)}});
-            after = vec![note("turn/started", "inProgress"), note("turn/completed", "completed")];
+            after = vec![
+                note("turn/started", "inProgress"),
+                note("turn/completed", "completed"),
+            ];
             json!({"turn": turn("inProgress")})
         }
         (Mode::AppServer, "turn/steer") => json!({"turnId": params(live, "expectedTurnId")}),
@@ -145,7 +171,9 @@ pub(crate) fn improvised(mode: Mode, live: &Value, count: usize) -> Vec<Value> {
             return vec![answer(mode, id, "error", &error)];
         }
     };
-    std::iter::once(answer(mode, id, "result", &result)).chain(after).collect()
+    std::iter::once(answer(mode, id, "result", &result))
+        .chain(after)
+        .collect()
 }
 
 fn answer(mode: Mode, id: &Value, member: &str, value: &Value) -> Value {
@@ -174,8 +202,10 @@ fn params<'a>(line: &'a Value, name: &str) -> Option<&'a Value> {
 
 /// Whether both lines name the same session, where both name one.
 fn same_session(recorded: &Value, live: &Value) -> bool {
-    ["sessionId", "threadId"].iter().all(|name| match (params(recorded, name), params(live, name)) {
-        (Some(recorded), Some(live)) => recorded == live,
-        _ => true,
+    ["sessionId", "threadId"].iter().all(|name| {
+        match (params(recorded, name), params(live, name)) {
+            (Some(recorded), Some(live)) => recorded == live,
+            _ => true,
+        }
     })
 }

@@ -65,8 +65,9 @@ impl Library {
         for name in Recording::small_of_folder(folder, LARGEST)? {
             // Reading takes time, and a CLI starts often: what is known already is not read again.
             let said = Recording::said(folder, &name);
-            let useful =
-                |(words, shows): &(&str, Shows)| said.contains(words) && library.turn(*shows).is_none();
+            let useful = |(words, shows): &(&str, Shows)| {
+                said.contains(words) && library.turn(*shows).is_none()
+            };
             if !DIRECTIVES.iter().any(useful) {
                 continue;
             }
@@ -76,12 +77,17 @@ impl Library {
                 library.add(mode, &recording.steps);
             } else if mode == Mode::StreamJson && of == Mode::OneShot {
                 let prompt = serde_json::json!({"type": "user", "text": recording.argv.last()});
-                let steps = std::iter::once(Step::In(prompt)).chain(recording.steps).collect::<Vec<_>>();
+                let steps = std::iter::once(Step::In(prompt))
+                    .chain(recording.steps)
+                    .collect::<Vec<_>>();
                 library.add(mode, &steps);
             }
         }
         if library.turn(Shows::Text).is_none() {
-            return Err(format!("no turn with a text is recorded in {}", folder.display()));
+            return Err(format!(
+                "no turn with a text is recorded in {}",
+                folder.display()
+            ));
         }
         Ok(library)
     }
@@ -94,8 +100,15 @@ impl Library {
     /// What was answered to a request of this kind, or how one was refused.
     pub(crate) fn answer(&self, mode: Mode, live: &Value, refused: bool) -> Option<&Value> {
         let kind = dialect::kind(mode, live);
-        let known = if refused { &self.refusals } else { &self.answers };
-        known.iter().find(|(asked, _)| dialect::kind(mode, asked) == kind).map(|(_, answer)| answer)
+        let known = if refused {
+            &self.refusals
+        } else {
+            &self.answers
+        };
+        known
+            .iter()
+            .find(|(asked, _)| dialect::kind(mode, asked) == kind)
+            .map(|(_, answer)| answer)
     }
 
     fn add(&mut self, mode: Mode, steps: &[Step]) {
@@ -109,7 +122,9 @@ impl Library {
                 Step::In(line) if open.is_none() => self.request(mode, line, &steps[at..]),
                 Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => {}
             }
-            let Some((prompt, taken)) = &mut open else { continue };
+            let Some((prompt, taken)) = &mut open else {
+                continue;
+            };
             taken.push(step.clone());
             let Step::Out(line) = step else { continue };
             if dialect::ends_turn(mode, &line.json, dialect::asks(mode, prompt)) {
@@ -121,14 +136,20 @@ impl Library {
     }
 
     fn request(&mut self, mode: Mode, line: &Value, after: &[Step]) {
-        let Some(asked) = dialect::asks(mode, line) else { return };
+        let Some(asked) = dialect::asks(mode, line) else {
+            return;
+        };
         let answer = after.iter().find_map(|step| match step {
-            Step::Out(Line { json, .. }) if dialect::answers(mode, json) == Some(asked) => Some(json.clone()),
+            Step::Out(Line { json, .. }) if dialect::answers(mode, json) == Some(asked) => {
+                Some(json.clone())
+            }
             Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => None,
         });
-        let well =
-            |answer: &Value| answer.get("error").is_none() && answer.pointer("/response/error").is_none();
-        self.answers.extend(answer.filter(well).map(|answer| (line.clone(), answer)));
+        let well = |answer: &Value| {
+            answer.get("error").is_none() && answer.pointer("/response/error").is_none()
+        };
+        self.answers
+            .extend(answer.filter(well).map(|answer| (line.clone(), answer)));
     }
 }
 
@@ -163,7 +184,11 @@ impl Turn {
             () if asked == 0 && inputs.is_empty() && text.contains("FAKE:text") => Shows::Text,
             () => return None,
         };
-        Some(Self { shows, prompt, steps })
+        Some(Self {
+            shows,
+            prompt,
+            steps,
+        })
     }
 
     /// The command that the recorded prompt asked for.
@@ -190,12 +215,17 @@ pub(crate) fn approves(answer: &Value) -> bool {
     let option = at("/result/outcome/optionId").unwrap_or_default();
     at("/response/response/behavior") == Some("allow")
         || at("/result/decision").is_some_and(|decision| decision.starts_with("accept"))
-        || ["allow", "once", "always", "proceed", "approved"].iter().any(|word| option.starts_with(word))
+        || ["allow", "once", "always", "proceed", "approved"]
+            .iter()
+            .any(|word| option.starts_with(word))
 }
 
 fn requests(mode: Mode, steps: &[Step]) -> impl Iterator<Item = (usize, &Value)> {
-    steps.iter().enumerate().filter_map(move |(at, step)| match step {
-        Step::Out(line) => dialect::asks(mode, &line.json).map(|_| (at, &line.json)),
-        Step::In(_) | Step::Signal | Step::Closed => None,
-    })
+    steps
+        .iter()
+        .enumerate()
+        .filter_map(move |(at, step)| match step {
+            Step::Out(line) => dialect::asks(mode, &line.json).map(|_| (at, &line.json)),
+            Step::In(_) | Step::Signal | Step::Closed => None,
+        })
 }

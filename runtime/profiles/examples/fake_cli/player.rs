@@ -59,9 +59,13 @@ impl Player {
                 steps.insert(0, Step::In(json!({"type": "user"})));
             }
         }
-        let cwd = std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned();
+        let cwd = std::env::current_dir()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let mut in_place_of = vec![(RECORDED_CWD.to_owned(), cwd)];
-        if let (Some(live), Some(recorded)) = (option(words, &["--session-id"]), own_id(&recording)) {
+        if let (Some(live), Some(recorded)) = (option(words, &["--session-id"]), own_id(&recording))
+        {
             in_place_of.push((recorded, live.to_owned()));
         }
         Self {
@@ -94,7 +98,11 @@ impl Player {
                 Step::Closed => self.at += 1,
                 Step::In(recorded) => {
                     let stop = dialect::stops(self.mode, &recorded);
-                    let want = if stop { "stop".to_owned() } else { dialect::kind(self.mode, &recorded) };
+                    let want = if stop {
+                        "stop".to_owned()
+                    } else {
+                        dialect::kind(self.mode, &recorded)
+                    };
                     self.report.tell(&json!({"want": want}));
                     match self.next() {
                         Event::Line(live) => self.take(&recorded, &live),
@@ -164,17 +172,20 @@ impl Player {
             return self.improvise(live);
         }
         let stops = dialect::stops(self.mode, live);
-        let later = |same: &dyn Fn(&Value) -> bool| {
-            let mut inputs =
-                self.steps.iter().enumerate().skip(self.at).filter_map(|(at, step)| match step {
-                    Step::In(recorded) => Some((at, recorded)),
-                    Step::Out(_) | Step::Signal | Step::Closed => None,
+        let later =
+            |same: &dyn Fn(&Value) -> bool| {
+                let mut inputs = self.steps.iter().enumerate().skip(self.at).filter_map(
+                    |(at, step)| match step {
+                        Step::In(recorded) => Some((at, recorded)),
+                        Step::Out(_) | Step::Signal | Step::Closed => None,
+                    },
+                );
+                // A stop is of the turn that runs, not of a later one.
+                let found = inputs.find(|(_, input)| {
+                    same(input) || (stops && dialect::prompts(self.mode, input))
                 });
-            // A stop is of the turn that runs, not of a later one.
-            let found =
-                inputs.find(|(_, input)| same(input) || (stops && dialect::prompts(self.mode, input)));
-            found.filter(|(_, input)| same(input)).map(|(at, _)| at)
-        };
+                found.filter(|(_, input)| same(input)).map(|(at, _)| at)
+            };
         let found = later(&|recorded| dialect::same(self.mode, recorded, live))
             .or_else(|| later(&|recorded| dialect::alike(recorded, live)));
         let prompts = dialect::prompts(self.mode, live);
@@ -186,7 +197,9 @@ impl Player {
                         self.print(&line);
                     }
                 }
-                let Step::In(recorded) = self.steps[place].clone() else { return };
+                let Step::In(recorded) = self.steps[place].clone() else {
+                    return;
+                };
                 self.at = place + 1;
                 self.matched(&recorded, live);
             }
@@ -200,13 +213,16 @@ impl Player {
     }
 
     fn matched(&mut self, recorded: &Value, live: &Value) {
-        if let (Some(recorded), Some(live)) =
-            (dialect::asks(self.mode, recorded), dialect::asks(self.mode, live))
-        {
+        if let (Some(recorded), Some(live)) = (
+            dialect::asks(self.mode, recorded),
+            dialect::asks(self.mode, live),
+        ) {
             self.ids.insert(recorded.to_string(), live.clone());
         }
         if dialect::prompts(self.mode, recorded) && self.turn.is_none() {
-            let id = dialect::asks(self.mode, recorded).cloned().unwrap_or(Value::Null);
+            let id = dialect::asks(self.mode, recorded)
+                .cloned()
+                .unwrap_or(Value::Null);
             self.turn = Some((id, live.clone()));
         }
     }
@@ -220,20 +236,28 @@ impl Player {
 
     /// Ends a turn that would not have ended.
     fn stop_turn(&mut self) {
-        let Some((_, prompt)) = self.turn.take() else { return };
+        let Some((_, prompt)) = self.turn.take() else {
+            return;
+        };
         let line = match self.mode {
             Mode::StreamJson => {
-                let reason =
-                    if self.recording.exit == Exit::Never { "aborted_streaming" } else { "aborted_tools" };
+                let reason = if self.recording.exit == Exit::Never {
+                    "aborted_streaming"
+                } else {
+                    "aborted_tools"
+                };
                 json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
                     "terminal_reason": reason, "errors": ["stopped"]})
             }
             Mode::AppServer => {
                 let thread = prompt.pointer("/params/threadId");
-                let turn = json!({"id": "stopped", "status": "interrupted", "items": [], "error": null});
+                let turn =
+                    json!({"id": "stopped", "status": "interrupted", "items": [], "error": null});
                 json!({"method": "turn/completed", "params": {"threadId": thread, "turn": turn}})
             }
-            _ => json!({"jsonrpc": "2.0", "id": prompt.get("id"), "result": {"stopReason": "cancelled"}}),
+            _ => {
+                json!({"jsonrpc": "2.0", "id": prompt.get("id"), "result": {"stopReason": "cancelled"}})
+            }
         };
         say(&line.to_string());
     }
@@ -241,9 +265,14 @@ impl Player {
     fn print(&mut self, line: &Line) {
         let mut json = line.json.clone();
         if let Some(recorded) = dialect::answers(self.mode, &line.json) {
-            let ends = self.turn.as_ref().is_some_and(|(asked, _)| asked == recorded);
+            let ends = self
+                .turn
+                .as_ref()
+                .is_some_and(|(asked, _)| asked == recorded);
             // An answer to what this peer did not ask is not given.
-            let Some(live) = self.ids.get(&recorded.to_string()).cloned() else { return };
+            let Some(live) = self.ids.get(&recorded.to_string()).cloned() else {
+                return;
+            };
             dialect::set_answered(self.mode, &mut json, live);
             say(&self.translated(&json.to_string()));
             if ends && (self.mode != Mode::AppServer || json.get("error").is_some()) {
@@ -259,7 +288,11 @@ impl Player {
     }
 
     fn translated(&self, text: &str) -> String {
-        self.in_place_of.iter().fold(text.to_owned(), |text, (recorded, live)| text.replace(recorded, live))
+        self.in_place_of
+            .iter()
+            .fold(text.to_owned(), |text, (recorded, live)| {
+                text.replace(recorded, live)
+            })
     }
 
     fn next(&mut self) -> Event {
@@ -278,12 +311,18 @@ impl Player {
         self.tell_stderr();
         match self.recording.exit {
             Exit::Code(code) => code,
-            Exit::Signal { after_eof: false, number } => {
+            Exit::Signal {
+                after_eof: false,
+                number,
+            } => {
                 let number = self.signalled.unwrap_or(number);
                 drop(emulate_default_handler(number));
                 128 + number
             }
-            Exit::Signal { after_eof: true, .. } | Exit::Never => {
+            Exit::Signal {
+                after_eof: true, ..
+            }
+            | Exit::Never => {
                 self.report.tell(&json!({"want": "stop"}));
                 while self.signalled != Some(SIGTERM) {
                     match self.events.recv() {
@@ -314,7 +353,10 @@ impl Player {
 /// Writes a line whole; a peer that no longer reads does not get it.
 pub(crate) fn say(text: &str) {
     let mut out = stdout().lock();
-    drop(out.write_all(format!("{text}\n").as_bytes()).and_then(|()| out.flush()));
+    drop(
+        out.write_all(format!("{text}\n").as_bytes())
+            .and_then(|()| out.flush()),
+    );
 }
 
 /// The session id that the recorded CLI gave itself or was given.
@@ -323,7 +365,11 @@ fn own_id(recording: &Recording) -> Option<String> {
     given.or_else(|| {
         recording.outputs().find_map(|line| {
             let paths = ["/session_id", "/sessionId", "/sessionID"];
-            paths.iter().find_map(|path| line.str(path)).filter(|id| !id.is_empty()).map(str::to_owned)
+            paths
+                .iter()
+                .find_map(|path| line.str(path))
+                .filter(|id| !id.is_empty())
+                .map(str::to_owned)
         })
     })
 }

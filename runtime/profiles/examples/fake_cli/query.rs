@@ -24,10 +24,16 @@ pub(crate) fn of_folder(folder: &Path, words: &[String]) -> i32 {
         return told(&found);
     }
     if words == ["--version"] {
-        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         let (_, version) = name.rsplit_once('-').unwrap_or_default();
-        let version =
-            if version.starts_with(|first: char| first.is_ascii_digit()) { version } else { "0.0.0" };
+        let version = if version.starts_with(|first: char| first.is_ascii_digit()) {
+            version
+        } else {
+            "0.0.0"
+        };
         say(version);
     }
     0

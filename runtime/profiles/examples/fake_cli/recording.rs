@@ -69,7 +69,10 @@ pub(crate) enum Exit {
 impl Line {
     pub(crate) fn new(text: &str) -> Self {
         let text = restored(text);
-        let json = serde_json::from_str(&text).ok().filter(Value::is_object).unwrap_or(Value::Null);
+        let json = serde_json::from_str(&text)
+            .ok()
+            .filter(Value::is_object)
+            .unwrap_or(Value::Null);
         Self { text, json }
     }
 
@@ -94,13 +97,17 @@ impl Recording {
 
     /// Every recording in a folder, by name.
     pub(crate) fn of_folder(folder: &Path) -> Result<Vec<Self>, String> {
-        names(folder)?.iter().map(|name| Self::read(folder, name)).collect()
+        names(folder)?
+            .iter()
+            .map(|name| Self::read(folder, name))
+            .collect()
     }
 
     /// The scenarios of a folder whose output is not larger than this.
     pub(crate) fn small_of_folder(folder: &Path, most: u64) -> Result<Vec<String>, String> {
         let small = |name: &String| {
-            let size = fs::metadata(folder.join(format!("{name}.out.jsonl"))).map_or(0, |file| file.len());
+            let size =
+                fs::metadata(folder.join(format!("{name}.out.jsonl"))).map_or(0, |file| file.len());
             size <= most
         };
         Ok(names(folder)?.into_iter().filter(small).collect())
@@ -108,14 +115,17 @@ impl Recording {
 
     /// All that the recorder said to the CLI of a scenario, unread.
     pub(crate) fn said(folder: &Path, name: &str) -> String {
-        let text = |end: &str| fs::read_to_string(folder.join(format!("{name}.{end}"))).unwrap_or_default();
+        let text = |end: &str| {
+            fs::read_to_string(folder.join(format!("{name}.{end}"))).unwrap_or_default()
+        };
         text("cmd.txt") + &text("in.jsonl")
     }
 
     /// The first recording in a folder whose command line is wanted and which ended well.
     pub(crate) fn first(folder: &Path, wanted: impl Fn(&[String]) -> bool) -> Option<Self> {
         let well = |name: &String| {
-            let command = fs::read_to_string(folder.join(format!("{name}.cmd.txt"))).unwrap_or_default();
+            let command =
+                fs::read_to_string(folder.join(format!("{name}.cmd.txt"))).unwrap_or_default();
             field(&command, "exit: ") == "0"
                 && shell_words::split(field(&command, "cmd: ")).is_ok_and(|argv| wanted(&argv))
         };
@@ -126,9 +136,13 @@ impl Recording {
     /// A dialogue of a folder in which a session to resume was not there.
     pub(crate) fn refused(folder: &Path) -> Option<Self> {
         let small = Self::small_of_folder(folder, 4096).ok()?.into_iter();
-        small.filter_map(|name| Self::read(folder, &name).ok()).find(|recording| {
-            recording.resumes().is_some() && recording.is_dialogue() && recording.exit == Exit::Code(1)
-        })
+        small
+            .filter_map(|name| Self::read(folder, &name).ok())
+            .find(|recording| {
+                recording.resumes().is_some()
+                    && recording.is_dialogue()
+                    && recording.exit == Exit::Code(1)
+            })
     }
 
     /// What stands for the session that a peer begins where the one to resume is unknown: the same command line
@@ -138,11 +152,15 @@ impl Recording {
         let begin = &fresh[..fresh.len().saturating_sub(1)];
         Self::first(&self.folder, |argv| argv == fresh)
             .or_else(|| {
-                Self::first(&self.folder, |argv| argv.starts_with(begin) && argv.len() == fresh.len())
+                Self::first(&self.folder, |argv| {
+                    argv.starts_with(begin) && argv.len() == fresh.len()
+                })
             })
             .or_else(|| {
                 let plain = |argv: &[String]| argv.last().is_some_and(|word| word == "FAKE:text");
-                Self::first(&self.folder, |argv| argv.get(..2) == fresh.get(..2) && plain(argv))
+                Self::first(&self.folder, |argv| {
+                    argv.get(..2) == fresh.get(..2) && plain(argv)
+                })
             })
     }
 
@@ -153,9 +171,10 @@ impl Recording {
             fs::read_to_string(&path).map_err(|error| format!("read {}: {error}", path.display()))
         };
         let command = told(file("cmd.txt"))?;
-        let argv =
-            shell_words::split(field(&command, "cmd: ")).map_err(|error| format!("{name}: {error}"))?;
-        let exit = Exit::read(field(&command, "exit: ")).ok_or_else(|| format!("{name}: how did it end?"))?;
+        let argv = shell_words::split(field(&command, "cmd: "))
+            .map_err(|error| format!("{name}: {error}"))?;
+        let exit = Exit::read(field(&command, "exit: "))
+            .ok_or_else(|| format!("{name}: how did it end?"))?;
         let out = fs::read_to_string(file("out.jsonl")).unwrap_or_default();
         let lines: Vec<&str> = out.lines().filter(|line| !line.trim().is_empty()).collect();
         let steps = match fs::read_to_string(file("trace.jsonl")) {
@@ -166,7 +185,9 @@ impl Recording {
         Ok(Self {
             folder: folder.to_owned(),
             name: name.to_owned(),
-            ends_itself: signalled || field(&command, "note: ").contains("EOFError") || !has_input(&steps),
+            ends_itself: signalled
+                || field(&command, "note: ").contains("EOFError")
+                || !has_input(&steps),
             argv,
             exit,
             steps,
@@ -176,7 +197,10 @@ impl Recording {
 
     /// The name of the folder.
     pub(crate) fn cli(&self) -> &str {
-        self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+        self.folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default()
     }
 
     /// The lines that the CLI printed.
@@ -202,21 +226,33 @@ impl Recording {
         let by_option = self.option(&["--resume", "--session"]);
         let by_word = || {
             let at = self.argv.iter().position(|word| word == "resume")?;
-            let mut words = self.argv[at + 1..].iter().filter(|word| !word.starts_with('-'));
+            let mut words = self.argv[at + 1..]
+                .iter()
+                .filter(|word| !word.starts_with('-'));
             let id = words.next()?;
             // The last word is the prompt.
-            (words.next().is_some() && !self.argv.iter().any(|word| word == "--last")).then_some(id.as_str())
+            (words.next().is_some() && !self.argv.iter().any(|word| word == "--last"))
+                .then_some(id.as_str())
         };
-        by_option.or_else(by_word).filter(|id| !["latest", "last"].contains(id))
+        by_option
+            .or_else(by_word)
+            .filter(|id| !["latest", "last"].contains(id))
     }
 
     /// The command line without the resumed session: what a session begun afresh is like.
     pub(crate) fn fresh_argv(&self) -> Vec<String> {
-        let Some(id) = self.resumes() else { return self.argv.clone() };
+        let Some(id) = self.resumes() else {
+            return self.argv.clone();
+        };
         let mut fresh = Vec::new();
         for word in &self.argv {
-            let names_it = word == id || word.strip_suffix(id).is_some_and(|rest| rest.ends_with('='));
-            if !names_it && !["--resume", "--session", "resume", "--fork-session"].contains(&word.as_str()) {
+            let names_it = word == id
+                || word
+                    .strip_suffix(id)
+                    .is_some_and(|rest| rest.ends_with('='));
+            if !names_it
+                && !["--resume", "--session", "resume", "--fork-session"].contains(&word.as_str())
+            {
                 fresh.push(word.clone());
             }
         }
@@ -232,7 +268,10 @@ impl Exit {
         let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
         let number: i32 = number.parse().ok()?;
         Some(match number {
-            ..0 => Self::Signal { number: -number, after_eof: rest.contains("still alive") },
+            ..0 => Self::Signal {
+                number: -number,
+                after_eof: rest.contains("still alive"),
+            },
             _ => Self::Code(number),
         })
     }
@@ -243,19 +282,33 @@ pub(crate) fn option<'a>(argv: &'a [String], names: &[&str]) -> Option<&'a str> 
     argv.iter().enumerate().find_map(|(at, word)| {
         names.iter().find_map(|name| {
             let rest = word.strip_prefix(name)?;
-            if rest.is_empty() { argv.get(at + 1).map(String::as_str) } else { rest.strip_prefix('=') }
+            if rest.is_empty() {
+                argv.get(at + 1).map(String::as_str)
+            } else {
+                rest.strip_prefix('=')
+            }
         })
     })
 }
 
 /// A line of `NAME.cmd.txt`.
 fn field<'a>(command: &'a str, key: &str) -> &'a str {
-    command.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default()
+    command
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap_or_default()
 }
 
 /// The scenarios of a folder, by name.
 fn names(folder: &Path) -> Result<Vec<String>, String> {
-    let scenario = |path: PathBuf| Some(path.file_name()?.to_str()?.strip_suffix(".cmd.txt")?.to_owned());
+    let scenario = |path: PathBuf| {
+        Some(
+            path.file_name()?
+                .to_str()?
+                .strip_suffix(".cmd.txt")?
+                .to_owned(),
+        )
+    };
     Ok(entries(folder)?.into_iter().filter_map(scenario).collect())
 }
 
@@ -275,8 +328,14 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// The steps of a trace. Its outputs were parsed and written again; `lines` has them as they were.
 fn steps_of(trace: &str, lines: &[&str]) -> Vec<Step> {
-    let entries: Vec<Value> = trace.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let outputs = entries.iter().filter(|entry| entry.get("out").is_some()).count();
+    let entries: Vec<Value> = trace
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let outputs = entries
+        .iter()
+        .filter(|entry| entry.get("out").is_some())
+        .count();
     let mut exact = (outputs == lines.len()).then(|| lines.iter());
     let mut steps = Vec::new();
     for entry in &entries {
@@ -303,7 +362,10 @@ fn steps_of(trace: &str, lines: &[&str]) -> Vec<Step> {
 /// A line of stdout, unless the recorder wrote it in place of what it left out.
 fn output(text: &str) -> Option<Step> {
     let line = Line::new(text);
-    line.json.get("_recorder").is_none().then_some(Step::Out(line))
+    line.json
+        .get("_recorder")
+        .is_none()
+        .then_some(Step::Out(line))
 }
 
 /// A line with what the recorder cut out of it made up again: as many bytes as there were.
@@ -313,7 +375,12 @@ fn restored(text: &str) -> String {
         let end = text.find(END)?;
         let begin = text[..end].rfind("<<<")?;
         let cut: usize = text[begin + 3..end].parse().ok()?;
-        Some(format!("{}{}{}", &text[..begin], "x".repeat(cut), &text[end + END.len()..]))
+        Some(format!(
+            "{}{}{}",
+            &text[..begin],
+            "x".repeat(cut),
+            &text[end + END.len()..]
+        ))
     };
     found().unwrap_or_else(|| text.to_owned())
 }

@@ -58,7 +58,11 @@ fn take(live: &Value, session: &str, runs: &mut bool) {
         "prompt" if *runs => respond(live, command, Err("Agent is already processing.")),
         "prompt" => {
             respond(live, command, Ok(None));
-            *runs = begin(live.get("message").and_then(Value::as_str).unwrap_or_default());
+            *runs = begin(
+                live.get("message")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default(),
+            );
         }
         "abort" => {
             if std::mem::take(runs) {
@@ -69,7 +73,11 @@ fn take(live: &Value, session: &str, runs: &mut bool) {
         "steer" => respond(live, command, Ok(None)),
         "get_session_stats" => {
             let context = json!({"tokens": 15, "contextWindow": 1000, "percent": 1.5});
-            respond(live, command, Ok(Some(json!({"sessionId": session, "contextUsage": context}))));
+            respond(
+                live,
+                command,
+                Ok(Some(json!({"sessionId": session, "contextUsage": context}))),
+            );
         }
         _ => respond(live, command, Err("Unknown command")),
     }

@@ -82,10 +82,19 @@ impl Server {
             mode => mode,
         };
         let given = option(words, &["--session-id"]).or_else(|| option(words, &["--resume"]));
-        let own = given
-            .map_or_else(|| format!("00000000-0000-4000-8000-{:012}", std::process::id()), str::to_owned);
+        let own = given.map_or_else(
+            || format!("00000000-0000-4000-8000-{:012}", std::process::id()),
+            str::to_owned,
+        );
         let library = Library::of(folder, mode)?;
-        Ok(Self { mode, library, sessions: HashMap::new(), begun: HashSet::new(), own, count: 0 })
+        Ok(Self {
+            mode,
+            library,
+            sessions: HashMap::new(),
+            begun: HashSet::new(),
+            own,
+            count: 0,
+        })
     }
 
     /// Serves until stdin ends.
@@ -106,7 +115,10 @@ impl Server {
     fn take(&mut self, live: Value) {
         if let Some(id) = dialect::answers(self.mode, &live) {
             let asked = |session: &&mut Session| {
-                session.playing.as_ref().is_some_and(|turn| turn.asked.as_ref() == Some(id))
+                session
+                    .playing
+                    .as_ref()
+                    .is_some_and(|turn| turn.asked.as_ref() == Some(id))
             };
             let session = self.sessions.values_mut().find(asked);
             if let Some(turn) = session.and_then(|session| session.playing.as_mut()) {
@@ -116,7 +128,11 @@ impl Server {
             self.stop(&live);
         } else if dialect::prompts(self.mode, &live) {
             let session = self.session_of(&live);
-            self.sessions.entry(session).or_default().waiting.push_back(live);
+            self.sessions
+                .entry(session)
+                .or_default()
+                .waiting
+                .push_back(live);
         } else {
             self.answer(&live);
         }
@@ -128,11 +144,15 @@ impl Server {
         for (id, session) in &mut self.sessions {
             loop {
                 if session.playing.is_none() {
-                    let Some(prompt) = session.waiting.pop_front() else { break };
+                    let Some(prompt) = session.waiting.pop_front() else {
+                        break;
+                    };
                     self.count += 1;
                     session.playing = begin(&self.library, prompt, id, self.count);
                 }
-                let Some(turn) = &mut session.playing else { break };
+                let Some(turn) = &mut session.playing else {
+                    break;
+                };
                 if turn.play(self.mode) {
                     session.playing = None;
                 } else {
@@ -147,7 +167,11 @@ impl Server {
         for line in dialect::improvised(self.mode, live, self.count) {
             say(&line.to_string());
         }
-        let Some(turn) = self.sessions.get_mut(&session).and_then(|session| session.playing.as_mut()) else {
+        let Some(turn) = self
+            .sessions
+            .get_mut(&session)
+            .and_then(|session| session.playing.as_mut())
+        else {
             return;
         };
         if turn.asked.take().is_some() {
@@ -161,8 +185,9 @@ impl Server {
     /// A request that begins no turn.
     fn answer(&mut self, live: &Value) {
         self.count += 1;
-        let given =
-            ["/params/threadId", "/params/sessionId"].iter().find_map(|place| live.pointer(place)?.as_str());
+        let given = ["/params/threadId", "/params/sessionId"]
+            .iter()
+            .find_map(|place| live.pointer(place)?.as_str());
         let resumes = ["session/load", "session/resume", "thread/resume"]
             .contains(&dialect::kind(self.mode, live).as_str());
         // A session that this process did not begin is one that no one knows.
@@ -178,11 +203,17 @@ impl Server {
             return;
         };
         dialect::set_answered(self.mode, &mut answer, id.clone());
-        let given =
-            ["/params/threadId", "/params/sessionId"].iter().find_map(|place| live.pointer(place).cloned());
-        let fresh = given.unwrap_or_else(|| json!(format!("served-{}-{}", std::process::id(), self.count)));
+        let given = ["/params/threadId", "/params/sessionId"]
+            .iter()
+            .find_map(|place| live.pointer(place).cloned());
+        let fresh =
+            given.unwrap_or_else(|| json!(format!("served-{}-{}", std::process::id(), self.count)));
         self.begun.extend(fresh.as_str().map(str::to_owned));
-        for place in ["/result/thread/id", "/result/thread/sessionId", "/result/sessionId"] {
+        for place in [
+            "/result/thread/id",
+            "/result/thread/sessionId",
+            "/result/sessionId",
+        ] {
             if let Some(place) = answer.pointer_mut(place) {
                 *place = fresh.clone();
             }
@@ -191,16 +222,24 @@ impl Server {
     }
 
     fn session_of(&self, live: &Value) -> String {
-        let named =
-            ["/params/threadId", "/params/sessionId"].iter().find_map(|place| live.pointer(place)?.as_str());
+        let named = ["/params/threadId", "/params/sessionId"]
+            .iter()
+            .find_map(|place| live.pointer(place)?.as_str());
         named.unwrap_or(&self.own).to_owned()
     }
 }
 
 fn begin(library: &Library, prompt: Value, session: &str, number: usize) -> Option<Playing> {
     let text = prompt.to_string();
-    let shows = [("FAKE:slow", Shows::Slow), ("FAKE:bash:", Shows::Allowed), ("FAKE:err", Shows::Error)];
-    let shows = shows.iter().find(|(word, _)| text.contains(word)).map_or(Shows::Text, |(_, shows)| *shows);
+    let shows = [
+        ("FAKE:slow", Shows::Slow),
+        ("FAKE:bash:", Shows::Allowed),
+        ("FAKE:err", Shows::Error),
+    ];
+    let shows = shows
+        .iter()
+        .find(|(word, _)| text.contains(word))
+        .map_or(Shows::Text, |(_, shows)| *shows);
     let turn = library.turn(shows).or_else(|| library.turn(Shows::Text))?;
     let command = turn.command().zip(command_in(&text));
     Some(Playing {
@@ -221,39 +260,62 @@ fn answered(mode: Mode, library: &Library, turn: &mut Playing, answer: &Value) {
     turn.asked = None;
     turn.at += 1;
     if approves(answer) {
-        let path = turn.command.as_ref().and_then(|(_, live)| live.strip_prefix("touch ").map(str::to_owned));
+        let path = turn
+            .command
+            .as_ref()
+            .and_then(|(_, live)| live.strip_prefix("touch ").map(str::to_owned));
         if let Some(path) = path {
             drop(std::fs::write(path.trim(), ""));
         }
         return;
     }
-    let denied = library.turn(Shows::Denied).filter(|_| turn.shows == Shows::Allowed);
+    let denied = library
+        .turn(Shows::Denied)
+        .filter(|_| turn.shows == Shows::Allowed);
     let (Some(denied), Some((_, request))) = (denied, request_of(mode, turn)) else {
         turn.cut_short(mode);
         return;
     };
-    let Some((at, recorded)) = denied.request(mode) else { return };
+    let Some((at, recorded)) = denied.request(mode) else {
+        return;
+    };
     // The call that was asked about goes on under the name that it has.
     let mut other = names(denied, &turn.session, turn.number);
-    for place in ["/params/itemId", "/params/turnId", "/params/toolCall/toolCallId", "/request/tool_use_id"] {
-        let now = request.pointer(place).and_then(|name| turn.names.get(name.as_str()?)).cloned();
+    for place in [
+        "/params/itemId",
+        "/params/turnId",
+        "/params/toolCall/toolCallId",
+        "/request/tool_use_id",
+    ] {
+        let now = request
+            .pointer(place)
+            .and_then(|name| turn.names.get(name.as_str()?))
+            .cloned();
         if let (Some(old), Some(now)) = (recorded.pointer(place).and_then(Value::as_str), now) {
             other.insert(old.to_owned(), now);
         }
     }
-    turn.command = denied.command().zip(turn.command.take().map(|(_, live)| live));
+    turn.command = denied
+        .command()
+        .zip(turn.command.take().map(|(_, live)| live));
     turn.names = other;
     // The answer of the peer stands between the request and what follows.
-    let answer_at = denied.steps[at..].iter().position(|step| matches!(step, Step::In(_))).unwrap_or(0);
+    let answer_at = denied.steps[at..]
+        .iter()
+        .position(|step| matches!(step, Step::In(_)))
+        .unwrap_or(0);
     turn.steps = denied.steps[at + answer_at + 1..].to_vec();
     turn.at = 0;
 }
 
 fn request_of(mode: Mode, turn: &Playing) -> Option<(usize, Value)> {
-    turn.steps.iter().enumerate().find_map(|(at, step)| match step {
-        Step::Out(line) => dialect::asks(mode, &line.json).map(|_| (at, line.json.clone())),
-        Step::In(_) | Step::Signal | Step::Closed => None,
-    })
+    turn.steps
+        .iter()
+        .enumerate()
+        .find_map(|(at, step)| match step {
+            Step::Out(line) => dialect::asks(mode, &line.json).map(|_| (at, line.json.clone())),
+            Step::In(_) | Step::Signal | Step::Closed => None,
+        })
 }
 
 impl Playing {
@@ -283,14 +345,17 @@ impl Playing {
             return;
         }
         let words: Vec<String> = std::env::args().skip(1).collect();
-        if let (Some(recorded), Some(live)) =
-            (line.get_mut("permissionMode"), option(&words, &["--permission-mode"]))
-        {
+        if let (Some(recorded), Some(live)) = (
+            line.get_mut("permissionMode"),
+            option(&words, &["--permission-mode"]),
+        ) {
             *recorded = live.into();
         }
         let answer = dialect::answers(mode, &line).is_some();
         if answer {
-            let Some(live) = dialect::asks(mode, &self.prompt).cloned().filter(|_| mode != Mode::StreamJson)
+            let Some(live) = dialect::asks(mode, &self.prompt)
+                .cloned()
+                .filter(|_| mode != Mode::StreamJson)
             else {
                 return;
             };
@@ -307,7 +372,11 @@ impl Playing {
                 Mode::StreamJson => json!(format!("asked-{}", self.number)),
                 _ => json!(self.number),
             };
-            let member = if mode == Mode::StreamJson { "request_id" } else { "id" };
+            let member = if mode == Mode::StreamJson {
+                "request_id"
+            } else {
+                "id"
+            };
             line[member] = id.clone();
             self.asked = Some(id);
         }
@@ -349,9 +418,10 @@ impl Playing {
                 Value::String(text)
             }
             Value::Array(items) => items.into_iter().map(|item| self.renamed(item)).collect(),
-            Value::Object(members) => {
-                members.into_iter().map(|(name, value)| (name, self.renamed(value))).collect()
-            }
+            Value::Object(members) => members
+                .into_iter()
+                .map(|(name, value)| (name, self.renamed(value)))
+                .collect(),
             Value::Null | Value::Bool(_) | Value::Number(_) => line,
         }
     }
@@ -367,8 +437,9 @@ fn names(turn: &Turn, session: &str, number: usize) -> HashMap<String, Value> {
             });
         }
     }
-    let of_prompt =
-        ["/params/threadId", "/params/sessionId"].iter().find_map(|place| turn.prompt.pointer(place));
+    let of_prompt = ["/params/threadId", "/params/sessionId"]
+        .iter()
+        .find_map(|place| turn.prompt.pointer(place));
     let of_lines = turn.steps.iter().find_map(|step| match step {
         Step::Out(line) => line.json.get("session_id"),
         Step::In(_) | Step::Signal | Step::Closed => None,

@@ -49,16 +49,23 @@ impl Prepared {
             return;
         }
         let Some(folder) = folder else {
-            return self.warnings.push("skills are left out: the agent's home is not known".to_owned());
+            return self
+                .warnings
+                .push("skills are left out: the agent's home is not known".to_owned());
         };
         match skills::install(&skills, folder) {
             Ok(installed) => {
                 for name in installed.skipped() {
-                    self.warnings.push(format!("skill {name}: the agent has another one of that name"));
+                    self.warnings.push(format!(
+                        "skill {name}: the agent has another one of that name"
+                    ));
                 }
                 self.kept.push(Box::new(installed));
             }
-            Err(error) => self.warnings.push(format!("skills are left out: {}: {error}", folder.display())),
+            Err(error) => self.warnings.push(format!(
+                "skills are left out: {}: {error}",
+                folder.display()
+            )),
         }
     }
 }
@@ -147,7 +154,11 @@ pub(crate) trait Kind: Send + Sync + 'static {
 
 /// The value of a variable for the agent of a session: the session's, else this process's. An empty one is none.
 pub(crate) fn variable(options: &Options, name: &str) -> Option<String> {
-    let given = options.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let given = options
+        .env
+        .get(name)
+        .cloned()
+        .or_else(|| std::env::var(name).ok());
     given.filter(|value| !value.is_empty())
 }
 

@@ -20,7 +20,10 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn new(watched: FailuresAsText) -> Self {
-        Self { watched, ..Self::default() }
+        Self {
+            watched,
+            ..Self::default()
+        }
     }
 
     /// The model has failed, says the agent.
@@ -44,8 +47,14 @@ impl Answer {
     }
 
     /// The turn ends well, says the agent: what was held back is reported, unless it is the failure that it looks like.
-    pub(crate) fn end(&mut self, answer: &Value, has_usage: bool) -> Result<Option<Output>, String> {
-        let Some(held) = self.held.take() else { return Ok(None) };
+    pub(crate) fn end(
+        &mut self,
+        answer: &Value,
+        has_usage: bool,
+    ) -> Result<Option<Output>, String> {
+        let Some(held) = self.held.take() else {
+            return Ok(None);
+        };
         let is_failure = match self.watched {
             FailuresAsText::Never => false,
             FailuresAsText::Prefixed => !has_usage,
@@ -53,7 +62,11 @@ impl Answer {
                 self.failed || answer.get("usage").is_none_or(Value::is_null)
             }
         };
-        if is_failure { Err(failure_text(&held.content)) } else { Ok(Some(held)) }
+        if is_failure {
+            Err(failure_text(&held.content))
+        } else {
+            Ok(Some(held))
+        }
     }
 
     fn looks_like_failure(&self, text: &str) -> bool {
@@ -61,7 +74,9 @@ impl Answer {
             FailuresAsText::Never => false,
             FailuresAsText::Prefixed => text.starts_with("Error: "),
             FailuresAsText::RawJson => self.failed || error_of(text).is_some(),
-            FailuresAsText::Status => text.starts_with("HTTP ") || text.starts_with("API call failed after "),
+            FailuresAsText::Status => {
+                text.starts_with("HTTP ") || text.starts_with("API call failed after ")
+            }
         }
     }
 }
@@ -73,7 +88,9 @@ fn error_of(text: &str) -> Option<Value> {
         return None;
     }
     let mut json: Value = serde_json::from_str(text).ok()?;
-    json.get_mut("error").map(Value::take).filter(|error| !error.is_null())
+    json.get_mut("error")
+        .map(Value::take)
+        .filter(|error| !error.is_null())
 }
 
 /// What a person reads of a failure.
@@ -81,8 +98,14 @@ fn failure_text(text: &str) -> String {
     let text = text.trim();
     let text = text.strip_prefix("Error: ").unwrap_or(text);
     let message = error_of(text).and_then(|error| {
-        let message = error.get("message").or(Some(&error)).and_then(Value::as_str)?;
-        let kind = error.get("type").and_then(Value::as_str).map(|kind| format!(" ({kind})"));
+        let message = error
+            .get("message")
+            .or(Some(&error))
+            .and_then(Value::as_str)?;
+        let kind = error
+            .get("type")
+            .and_then(Value::as_str)
+            .map(|kind| format!(" ({kind})"));
         Some(format!("{message}{}", kind.unwrap_or_default()))
     });
     message.unwrap_or_else(|| text.to_owned())
@@ -98,7 +121,10 @@ mod tests {
         let mut answer = Answer::new(watched);
         let mut told = String::new();
         for piece in pieces {
-            answer.say(Output::text(*piece)).into_iter().for_each(|output| told.push_str(&output.content));
+            answer
+                .say(Output::text(*piece))
+                .into_iter()
+                .for_each(|output| told.push_str(&output.content));
         }
         (told, answer)
     }
@@ -107,18 +133,27 @@ mod tests {
     fn an_error_that_is_all_and_used_no_tokens_is_a_failure() {
         let (told, mut answer) = said(FailuresAsText::Prefixed, &["Error: 400 fake error 400"]);
         assert_eq!(told, "");
-        assert_eq!(answer.end(&json!({}), false), Err("400 fake error 400".to_owned()));
+        assert_eq!(
+            answer.end(&json!({}), false),
+            Err("400 fake error 400".to_owned())
+        );
     }
 
     #[test]
     fn text_that_looks_like_an_error_is_text_where_a_model_wrote_it() {
         let (_, mut answer) = said(FailuresAsText::Prefixed, &["Error: handling in Rust"]);
-        assert_eq!(answer.end(&json!({}), true).unwrap().unwrap().content, "Error: handling in Rust");
+        assert_eq!(
+            answer.end(&json!({}), true).unwrap().unwrap().content,
+            "Error: handling in Rust"
+        );
         let (told, mut answer) = said(FailuresAsText::Prefixed, &["Error: ", "handling"]);
         assert_eq!(told, "Error: handling");
         assert_eq!(answer.end(&json!({}), false), Ok(None));
         let (told, mut answer) = said(FailuresAsText::Never, &["Error: 400"]);
-        assert_eq!((told.as_str(), answer.end(&json!({}), false)), ("Error: 400", Ok(None)));
+        assert_eq!(
+            (told.as_str(), answer.end(&json!({}), false)),
+            ("Error: 400", Ok(None))
+        );
         let (_, mut answer) = said(FailuresAsText::Prefixed, &["Error: 1"]);
         assert_eq!(answer.goes_on().unwrap().content, "Error: 1");
         assert_eq!(answer.end(&json!({}), false), Ok(None));
@@ -126,8 +161,7 @@ mod tests {
 
     #[test]
     fn raw_json_is_a_failure_where_the_usage_is_null() {
-        let text =
-            "{\"error\": {\"message\": \"fake error 400\", \"type\": \"server_error\", \"code\": null}}\n\n";
+        let text = "{\"error\": {\"message\": \"fake error 400\", \"type\": \"server_error\", \"code\": null}}\n\n";
         let (told, mut answer) = said(FailuresAsText::RawJson, &[text]);
         assert_eq!(told, "");
         assert_eq!(
@@ -140,6 +174,9 @@ mod tests {
         let mut answer = Answer::new(FailuresAsText::RawJson);
         answer.system_error();
         assert!(answer.say(Output::text("stream disconnected")).is_empty());
-        assert_eq!(answer.end(&usage, true), Err("stream disconnected".to_owned()));
+        assert_eq!(
+            answer.end(&usage, true),
+            Err("stream disconnected".to_owned())
+        );
     }
 }

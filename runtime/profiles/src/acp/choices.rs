@@ -47,9 +47,15 @@ impl Choice {
     /// The id of a value that is asked for: an id, a name, or the last part of an id that is a URL.
     fn find<'v>(values: &'v [Named], asked: &str) -> Option<&'v str> {
         let ids = || values.iter().map(|(id, _)| id.as_str());
-        let last =
-            |id: &&str| id.rsplit(['#', '/']).next().is_some_and(|last| last.eq_ignore_ascii_case(asked));
-        let named = |(_, name): &&Named| name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(asked));
+        let last = |id: &&str| {
+            id.rsplit(['#', '/'])
+                .next()
+                .is_some_and(|last| last.eq_ignore_ascii_case(asked))
+        };
+        let named = |(_, name): &&Named| {
+            name.as_deref()
+                .is_some_and(|name| name.eq_ignore_ascii_case(asked))
+        };
         ids()
             .find(|id| *id == asked)
             .or_else(|| ids().find(|id| id.eq_ignore_ascii_case(asked)))
@@ -59,13 +65,27 @@ impl Choice {
 
     /// The ids, for an error.
     pub(crate) fn listed(&self) -> String {
-        let ids: Vec<&str> = self.values.iter().take(40).map(|(id, _)| id.as_str()).collect();
+        let ids: Vec<&str> = self
+            .values
+            .iter()
+            .take(40)
+            .map(|(id, _)| id.as_str())
+            .collect();
         ids.join(", ")
     }
 
     fn read_list(&mut self, state: &Value, values: &str, id: &str, current: &str) {
-        let read = |one: &Value| Some((text(one, id)?.to_owned(), text(one, "name").map(str::to_owned)));
-        let values: Vec<_> = list(state, values).iter().take(MOST).filter_map(read).collect();
+        let read = |one: &Value| {
+            Some((
+                text(one, id)?.to_owned(),
+                text(one, "name").map(str::to_owned),
+            ))
+        };
+        let values: Vec<_> = list(state, values)
+            .iter()
+            .take(MOST)
+            .filter_map(read)
+            .collect();
         if !values.is_empty() {
             self.values = values;
             self.option = None;
@@ -76,12 +96,19 @@ impl Choice {
     }
 
     fn read_option(&mut self, option: &Value, id: &str) {
-        let read = |one: &Value| Some((text(one, "value")?.to_owned(), text(one, "name").map(str::to_owned)));
+        let read = |one: &Value| {
+            Some((
+                text(one, "value")?.to_owned(),
+                text(one, "name").map(str::to_owned),
+            ))
+        };
         // Options may stand in groups, which hold options of their own.
-        let flat = list(option, "options").iter().flat_map(|one| match list(one, "options") {
-            [] => std::slice::from_ref(one),
-            group => group,
-        });
+        let flat = list(option, "options")
+            .iter()
+            .flat_map(|one| match list(one, "options") {
+                [] => std::slice::from_ref(one),
+                group => group,
+            });
         let values: Vec<_> = flat.take(MOST).filter_map(read).collect();
         if self.values.is_empty() || self.option.is_some() {
             self.option = Some(id.to_owned());
@@ -95,7 +122,13 @@ impl Choice {
     }
 
     /// The request for a value that is asked for; nothing where there is none of that name.
-    fn choose(&self, session: &str, asked: &str, method: &'static str, member: &str) -> Option<Choosing> {
+    fn choose(
+        &self,
+        session: &str,
+        asked: &str,
+        method: &'static str,
+        member: &str,
+    ) -> Option<Choosing> {
         if let Some(id) = Self::find(&self.values, asked) {
             return Some(self.choose_id(session, id, method, member));
         }
@@ -106,29 +139,39 @@ impl Choice {
     fn choose_id(&self, session: &str, id: &str, method: &'static str, member: &str) -> Choosing {
         match &self.option {
             Some(option) => by_option(session, option, id),
-            None => {
-                Choosing { method, params: json!({ "sessionId": session, member: id }), id: id.to_owned() }
-            }
+            None => Choosing {
+                method,
+                params: json!({ "sessionId": session, member: id }),
+                id: id.to_owned(),
+            },
         }
     }
 }
 
 fn by_option(session: &str, option: &str, id: &str) -> Choosing {
     let params = json!({ "sessionId": session, "configId": option, "value": id });
-    Choosing { method: "session/set_config_option", params, id: id.to_owned() }
+    Choosing {
+        method: "session/set_config_option",
+        params,
+        id: id.to_owned(),
+    }
 }
 
 impl Choices {
     /// Reads the answer to `session/new` or `session/load`, or an update of the options.
     pub(crate) fn read(&mut self, answer: &Value) {
         if let Some(modes) = answer.get("modes") {
-            self.mode.read_list(modes, "availableModes", "id", "currentModeId");
+            self.mode
+                .read_list(modes, "availableModes", "id", "currentModeId");
         }
         if let Some(models) = answer.get("models") {
-            self.model.read_list(models, "availableModels", "modelId", "currentModelId");
+            self.model
+                .read_list(models, "availableModels", "modelId", "currentModelId");
         }
         for option in list(answer, "configOptions").iter().take(64) {
-            let Some(id) = text(option, "id") else { continue };
+            let Some(id) = text(option, "id") else {
+                continue;
+            };
             match text(option, "category").unwrap_or(id) {
                 "mode" => self.mode.read_option(option, id),
                 "model" => self.model.read_option(option, id),
@@ -140,7 +183,8 @@ impl Choices {
 
     /// The request for a mode; nothing where the agent has none of that name.
     pub(crate) fn choose_mode(&self, session: &str, asked: &str) -> Option<Choosing> {
-        self.mode.choose(session, asked, "session/set_mode", "modeId")
+        self.mode
+            .choose(session, asked, "session/set_mode", "modeId")
     }
 
     /// The request for a model. A model that the agent does not list may still be one.
@@ -156,7 +200,11 @@ impl Choices {
     /// Whether the model in force is one of a provider that the user has configured: a gateway of the agent's own needs a
     /// login.
     pub(crate) fn has_configured_provider(&self) -> bool {
-        let provider = self.model.current.as_deref().and_then(|model| model.split_once('/'));
+        let provider = self
+            .model
+            .current
+            .as_deref()
+            .and_then(|model| model.split_once('/'));
         provider.is_some_and(|(provider, _)| !GATEWAYS.contains(&provider))
     }
 
@@ -171,11 +219,19 @@ impl Choices {
         let list = |choice: &Choice| (!choice.values.is_empty()).then(|| choice.values.clone());
         SessionInfo {
             mode: self.mode.current.clone(),
-            modes: list(&self.mode)
-                .map(|modes| modes.into_iter().map(|(id, name)| Mode { id, name }).collect()),
+            modes: list(&self.mode).map(|modes| {
+                modes
+                    .into_iter()
+                    .map(|(id, name)| Mode { id, name })
+                    .collect()
+            }),
             model: self.model.current.clone(),
-            models: list(&self.model)
-                .map(|models| models.into_iter().map(|(id, label)| Model { id, label }).collect()),
+            models: list(&self.model).map(|models| {
+                models
+                    .into_iter()
+                    .map(|(id, label)| Model { id, label })
+                    .collect()
+            }),
             reasoning_effort: self.effort.current.clone(),
             ..SessionInfo::default()
         }
@@ -184,9 +240,24 @@ impl Choices {
 
 /// Whether the agent asks no one in a mode of this name, or runs what it likes.
 pub(crate) fn is_dangerous_mode(id: &str) -> bool {
-    let id: String = id.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-    let words = ["yolo", "bypass", "fullaccess", "autopilot", "danger", "allowall", "unrestricted"];
-    words.iter().chain(&["skippermission", "autoapprove", "never"]).any(|word| id.contains(word))
+    let id: String = id
+        .to_ascii_lowercase()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
+    let words = [
+        "yolo",
+        "bypass",
+        "fullaccess",
+        "autopilot",
+        "danger",
+        "allowall",
+        "unrestricted",
+    ];
+    words
+        .iter()
+        .chain(&["skippermission", "autoapprove", "never"])
+        .any(|word| id.contains(word))
 }
 
 #[cfg(test)]
@@ -206,13 +277,19 @@ mod tests {
         let mode = choices.choose_mode("s", "plan").unwrap();
         assert_eq!(
             (mode.method, mode.params),
-            ("session/set_mode", json!({"sessionId": "s", "modeId": "https://x/modes#plan"}))
+            (
+                "session/set_mode",
+                json!({"sessionId": "s", "modeId": "https://x/modes#plan"})
+            )
         );
         assert_eq!(choices.choose_mode("s", "none"), None);
         let model = choices.choose_model("s", "c").unwrap();
         assert_eq!(
             (model.method, model.params),
-            ("session/set_config_option", json!({"sessionId": "s", "configId": "m", "value": "a/c"}))
+            (
+                "session/set_config_option",
+                json!({"sessionId": "s", "configId": "m", "value": "a/c"})
+            )
         );
         assert_eq!(choices.choose_effort("s", "high"), None);
         assert_eq!(choices.info().modes.unwrap().len(), 1);
@@ -228,10 +305,26 @@ mod tests {
             ],
         }));
         for (asked, method, params) in [
-            ("a[high]", "session/set_model", json!({"sessionId": "s", "modelId": "a[high]"})),
-            ("a", "session/set_config_option", json!({"sessionId": "s", "configId": "model", "value": "a"})),
-            ("A", "session/set_config_option", json!({"sessionId": "s", "configId": "model", "value": "a"})),
-            ("c", "session/set_model", json!({"sessionId": "s", "modelId": "c"})),
+            (
+                "a[high]",
+                "session/set_model",
+                json!({"sessionId": "s", "modelId": "a[high]"}),
+            ),
+            (
+                "a",
+                "session/set_config_option",
+                json!({"sessionId": "s", "configId": "model", "value": "a"}),
+            ),
+            (
+                "A",
+                "session/set_config_option",
+                json!({"sessionId": "s", "configId": "model", "value": "a"}),
+            ),
+            (
+                "c",
+                "session/set_model",
+                json!({"sessionId": "s", "modelId": "c"}),
+            ),
         ] {
             let model = choices.choose_model("s", asked).unwrap();
             assert_eq!((model.method, model.params), (method, params), "{asked}");
@@ -264,7 +357,15 @@ mod tests {
         ] {
             assert!(is_dangerous_mode(id), "{id}");
         }
-        for id in ["default", "plan", "autoEdit", "acceptEdits", "read-only", "code", "dontAsk"] {
+        for id in [
+            "default",
+            "plan",
+            "autoEdit",
+            "acceptEdits",
+            "read-only",
+            "code",
+            "dontAsk",
+        ] {
             assert!(!is_dangerous_mode(id), "{id}");
         }
     }

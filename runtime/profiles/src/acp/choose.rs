@@ -17,8 +17,14 @@ pub(crate) async fn choose_mode(
 ) -> Result<(), Error> {
     let Some(choosing) = reader.choices.choose_mode(&acp_session.id, mode) else {
         let modes = reader.choices.mode.listed();
-        let modes = if modes.is_empty() { "none".to_owned() } else { modes };
-        return Err(Error::other(format!("the agent has no mode {mode:?}; there are: {modes}")));
+        let modes = if modes.is_empty() {
+            "none".to_owned()
+        } else {
+            modes
+        };
+        return Err(Error::other(format!(
+            "the agent has no mode {mode:?}; there are: {modes}"
+        )));
     };
     let asks_no_one = is_dangerous_mode(&choosing.id)
         || acp_session.link.initialized.quirks.never_asks_in_auto && choosing.id == "auto";
@@ -45,7 +51,10 @@ pub(crate) async fn choose_model(
     model: &str,
 ) -> Result<(), Error> {
     let Some(choosing) = reader.choices.choose_model(&acp_session.id, model) else {
-        return Err(Error::new(Category::ModelNotFound, "the agent lets no model be chosen"));
+        return Err(Error::new(
+            Category::ModelNotFound,
+            "the agent lets no model be chosen",
+        ));
     };
     if reader.choices.model.current.as_deref() != Some(&choosing.id) {
         call_choice(acp, acp_session, &choosing).await?;
@@ -60,8 +69,16 @@ pub(crate) async fn call_choice(
     choosing: &Choosing,
 ) -> Result<(), Error> {
     let deadline = acp.common().deadlines.start;
-    let answer = acp_session.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
+    let answer = acp_session
+        .link
+        .peer
+        .call::<_, Value>(choosing.method, &choosing.params, deadline)
+        .await;
     answer.map(drop).map_err(|error| {
-        error.error(&format!("{} did not take {:?}", acp_session.link.initialized.called(), choosing.id))
+        error.error(&format!(
+            "{} did not take {:?}",
+            acp_session.link.initialized.called(),
+            choosing.id
+        ))
     })
 }

@@ -31,7 +31,11 @@ pub(crate) struct Note {
 impl Note {
     /// As an event.
     pub(crate) fn log(self) -> Log {
-        Log { stream: Some(LogStream::Meta), content: self.text, ..Log::default() }
+        Log {
+            stream: Some(LogStream::Meta),
+            content: self.text,
+            ..Log::default()
+        }
     }
 
     /// Whether it is known to be true: an agent that has told no commands yet may have one of that name.
@@ -47,16 +51,28 @@ impl Note {
 
 /// Reads an input. A command of the agent's own wins over a skill of its name.
 pub(crate) fn detect<'i>(input: &'i str, skills: &Roster, reader: &Reader) -> DetectedCommand<'i> {
-    let unchanged = |is_command| DetectedCommand { text: Cow::Borrowed(input), is_command, note: None };
-    let word = input.strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-    let Some(word) = word else { return unchanged(false) };
+    let unchanged = |is_command| DetectedCommand {
+        text: Cow::Borrowed(input),
+        is_command,
+        note: None,
+    };
+    let word = input
+        .strip_prefix('/')
+        .and_then(|rest| rest.split_whitespace().next());
+    let Some(word) = word else {
+        return unchanged(false);
+    };
     if reader.has_command(word) {
         return unchanged(true);
     }
     let inline = skills.resolve(input);
     let is_resolved = matches!(inline.text, Cow::Owned(_));
     let may_be_command = !reader.knows_commands() && trunkline_sdk::skill::called(input).is_some();
-    let note = |text| Note { name: word.to_owned(), text, is_skill: skills.has(word) };
+    let note = |text| Note {
+        name: word.to_owned(),
+        text,
+        is_skill: skills.has(word),
+    };
     DetectedCommand {
         text: inline.text,
         is_command: !is_resolved && may_be_command,
@@ -72,9 +88,18 @@ mod tests {
 
     fn reader(commands: &[&str]) -> Reader {
         let mut reader = Reader::default();
-        let commands: Vec<Value> = commands.iter().map(|name| json!({ "name": name })).collect();
-        let update = json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands });
-        reader.update(&update, super::super::translate::When::Now, &|_| None, &mut Vec::new());
+        let commands: Vec<Value> = commands
+            .iter()
+            .map(|name| json!({ "name": name }))
+            .collect();
+        let update =
+            json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands });
+        reader.update(
+            &update,
+            super::super::translate::When::Now,
+            &|_| None,
+            &mut Vec::new(),
+        );
         reader
     }
 
@@ -85,7 +110,10 @@ mod tests {
             std::fs::create_dir(folder.path().join(name)).unwrap();
             std::fs::write(folder.path().join(name).join("SKILL.md"), "Look.").unwrap();
         }
-        let paths = [json!([folder.path().join("review"), folder.path().join("plan")])];
+        let paths = [json!([
+            folder.path().join("review"),
+            folder.path().join("plan")
+        ])];
         let skills = Roster::of(&paths, &mut Vec::new());
         let told = reader(&["plan", "MCP:files"]);
         // Input, whether it is put in, whether it is a command, whether something is reported at once.
@@ -102,7 +130,9 @@ mod tests {
             let detected = detect(input, &skills, &told);
             assert_eq!(detected.text != input, is_put_in, "{input:?}");
             assert_eq!(detected.is_command, is_command, "{input:?}");
-            let is_due = detected.note.is_some_and(|note| note.is_due(&told) && note.holds(&told));
+            let is_due = detected
+                .note
+                .is_some_and(|note| note.is_due(&told) && note.holds(&told));
             assert_eq!(is_due, is_told, "{input:?}");
         }
     }
@@ -123,6 +153,9 @@ mod tests {
         assert_eq!((call.is_command, call.note), (true, None));
         std::fs::remove_file(folder.path().join("SKILL.md")).unwrap();
         let call = detect("/review now", &skills, &silent);
-        assert!(call.note.unwrap().is_due(&silent), "it is a skill, and cannot be read");
+        assert!(
+            call.note.unwrap().is_due(&silent),
+            "it is a skill, and cannot be read"
+        );
     }
 }

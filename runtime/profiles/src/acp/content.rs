@@ -28,10 +28,14 @@ impl Content {
         let mut content = Self::default();
         for one in list(tool_call, "content") {
             match text(one, "type") {
-                Some("content") => content.say(one.get("content").map(block).as_deref().unwrap_or_default()),
+                Some("content") => {
+                    content.say(one.get("content").map(block).as_deref().unwrap_or_default())
+                }
                 Some("diff") if content.diffs.len() < MOST_DIFFS => content.diffs.extend(diff(one)),
                 Some("terminal") if content.terminals.len() < MOST_DIFFS => {
-                    content.terminals.extend(text(one, "terminalId").map(str::to_owned));
+                    content
+                        .terminals
+                        .extend(text(one, "terminalId").map(str::to_owned));
                 }
                 _ => {}
             }
@@ -56,7 +60,9 @@ impl Content {
 
 /// The content blocks of a tool call.
 pub(crate) fn blocks(tool_call: &Value) -> impl Iterator<Item = &Value> {
-    let contents = list(tool_call, "content").iter().filter(|one| text(one, "type") == Some("content"));
+    let contents = list(tool_call, "content")
+        .iter()
+        .filter(|one| text(one, "type") == Some("content"));
     contents.filter_map(|one| one.get("content"))
 }
 
@@ -67,14 +73,25 @@ pub(crate) fn block(block: &Value) -> String {
         Some("text") => text(block, "text").unwrap_or_default().to_owned(),
         Some("resource_link") => {
             let uri = text(block, "uri").unwrap_or_default();
-            format!("[{}]({uri})", text(block, "title").or_else(|| text(block, "name")).unwrap_or(uri))
+            format!(
+                "[{}]({uri})",
+                text(block, "title")
+                    .or_else(|| text(block, "name"))
+                    .unwrap_or(uri)
+            )
         }
         Some("resource") => {
             let resource = block.get("resource").unwrap_or(&nothing);
-            text(resource, "text").or_else(|| text(resource, "uri")).unwrap_or_default().to_owned()
+            text(resource, "text")
+                .or_else(|| text(resource, "uri"))
+                .unwrap_or_default()
+                .to_owned()
         }
         Some(kind @ ("image" | "audio")) => {
-            format!("[{kind}: {}]", text(block, "mimeType").unwrap_or("of unknown type"))
+            format!(
+                "[{kind}: {}]",
+                text(block, "mimeType").unwrap_or("of unknown type")
+            )
         }
         _ => String::new(),
     }

@@ -68,7 +68,11 @@ enum State {
     /// It is being opened.
     Opening(AbortOnDropHandle<Result<Open, Error>>),
     /// It is open, and something listens between turns.
-    Open { acp_session: Arc<AcpSession>, kept: Vec<Box<dyn std::any::Any + Send + Sync>>, idle: IdleListener },
+    Open {
+        acp_session: Arc<AcpSession>,
+        kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
+        idle: IdleListener,
+    },
     /// Its agent has ended, or did not start: the next turn opens it.
     Closed,
 }
@@ -128,7 +132,9 @@ impl Conversation {
 
     /// The open session; opened if it is not.
     async fn opened(&mut self) -> Result<Opened, Error> {
-        if let State::Open { acp_session, idle, .. } = &self.state
+        if let State::Open {
+            acp_session, idle, ..
+        } = &self.state
             && acp_session.is_lost()
         {
             idle.stop();
@@ -142,24 +148,43 @@ impl Conversation {
             State::Opening(task) => {
                 let opened = task.await;
                 self.state = State::Closed;
-                let opened = opened.map_err(|_| Error::other("opening the session was given up"))??;
-                let Open { acp_session, reader, preface, kept, skills } = opened;
+                let opened =
+                    opened.map_err(|_| Error::other("opening the session was given up"))??;
+                let Open {
+                    acp_session,
+                    reader,
+                    preface,
+                    kept,
+                    skills,
+                } = opened;
                 (self.skills, self.has_waited) = (skills, false);
                 self.native = Some(acp_session.id.clone());
                 self.preface = preface.or(self.preface.take());
-                Ok(Opened { acp_session, reader, kept })
+                Ok(Opened {
+                    acp_session,
+                    reader,
+                    kept,
+                })
             }
             State::Open { idle, .. } => {
                 let reader = idle.end().await;
                 match std::mem::replace(&mut self.state, State::Closed) {
-                    State::Open { acp_session, kept, .. } => {
+                    State::Open {
+                        acp_session, kept, ..
+                    } => {
                         let reader = reader.unwrap_or_else(|| {
                             Reader::new(acp_session.link.initialized.quirks)
                                 .with_skills(self.skills.commands())
                         });
-                        Ok(Opened { acp_session, reader, kept })
+                        Ok(Opened {
+                            acp_session,
+                            reader,
+                            kept,
+                        })
                     }
-                    State::Opening(_) | State::Closed => Err(Error::other("the session is not open")),
+                    State::Opening(_) | State::Closed => {
+                        Err(Error::other("the session is not open"))
+                    }
                 }
             }
             State::Closed => Err(Error::other("the session is not open")),
@@ -168,14 +193,22 @@ impl Conversation {
 
     /// Lets the session be, until its next turn.
     fn rest(&mut self, opened: Opened, is_mute: bool) {
-        let Opened { acp_session, reader, kept } = opened;
+        let Opened {
+            acp_session,
+            reader,
+            kept,
+        } = opened;
         if acp_session.is_lost() {
             self.state = State::Closed;
             self.unfinished = None;
             return;
         }
         let idle = IdleListener::begin(self.session.clone(), acp_session.clone(), reader, is_mute);
-        self.state = State::Open { acp_session, kept, idle };
+        self.state = State::Open {
+            acp_session,
+            kept,
+            idle,
+        };
     }
 
     /// Serves a turn.
@@ -184,13 +217,26 @@ impl Conversation {
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
         let mut opened = self.opened_for(&turn).await?;
-        let mut went =
-            self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input.clone()).await;
+        let mut went = self
+            .prompt(
+                &turn,
+                &opened.acp_session.clone(),
+                &mut opened.reader,
+                input.clone(),
+            )
+            .await;
         if went.is_unknown {
             // An agent loses a session whose own child process has died, and knows it again once it has loaded it.
             drop(opened);
             opened = self.opened_for(&turn).await?;
-            went = self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input).await;
+            went = self
+                .prompt(
+                    &turn,
+                    &opened.acp_session.clone(),
+                    &mut opened.reader,
+                    input,
+                )
+                .await;
         }
         let (native, title) = (opened.acp_session.id.clone(), opened.reader.title.clone());
         self.rest(opened, went.is_mute);
@@ -200,7 +246,9 @@ impl Conversation {
         params.display_id = title.or(params.display_id);
         end.session_params = params.to_json();
         end.native_session_id = Some(native);
-        self.report.finish(turn, end, self.options.model.as_deref()).await;
+        self.report
+            .finish(turn, end, self.options.model.as_deref())
+            .await;
         Ok(())
     }
 
@@ -215,8 +263,13 @@ impl Conversation {
 
     /// Waits for the end of an earlier turn that was cancelled.
     async fn finish_earlier(&mut self, turn: &Turn, acp_session: &AcpSession) -> Result<(), Error> {
-        let Some(prompt) = self.unfinished.take() else { return Ok(()) };
-        let earlier = Earlier { until: Instant::now() + UNFINISHED, failure: None };
+        let Some(prompt) = self.unfinished.take() else {
+            return Ok(());
+        };
+        let earlier = Earlier {
+            until: Instant::now() + UNFINISHED,
+            failure: None,
+        };
         let engine = Engine::new(earlier, Watch::new(Deadlines::default()));
         let engine = engine.begin(|_, out| out.send(Command::Alive));
         let mut line = SessionLine::after(acp_session, prompt);
@@ -263,23 +316,36 @@ impl Conversation {
         reader: &mut Reader,
         mut input: Input,
     ) -> Went {
-        let failed = |error: Error| Went { end: Err(error), is_mute: false, is_unknown: false };
+        let failed = |error: Error| Went {
+            end: Err(error),
+            is_mute: false,
+            is_unknown: false,
+        };
         if let Err(error) = self.finish_earlier(turn, acp_session).await {
             return failed(error);
         }
         reader.begin();
         acp_session.begin();
-        let first_word = self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait));
-        let may_call = self.skills.has_any() && trunkline_sdk::skill::called(&input.content).is_some();
+        let first_word = self
+            .acp
+            .first_word(&self.options)
+            .map(|wait| (Instant::now() + wait, wait));
+        let may_call =
+            self.skills.has_any() && trunkline_sdk::skill::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
-        let (mut running, mut out) =
-            (Running::new(acp_session, reader, first_word, self.has_answered), Out::default());
+        let (mut running, mut out) = (
+            Running::new(acp_session, reader, first_word, self.has_answered),
+            Out::default(),
+        );
         let mut line = SessionLine::new(acp_session);
         let commands = waits.then(|| Instant::now() + COMMANDS);
         Self::catch_up(&mut running, &mut line, turn, commands, &mut out).await;
-        let DetectedCommand { text, is_command, mut note } =
-            detect(&input.content, &self.skills, running.reader);
+        let DetectedCommand {
+            text,
+            is_command,
+            mut note,
+        } = detect(&input.content, &self.skills, running.reader);
         input.content = text.into_owned();
         if let Some(note) = note.take_if(|note| note.is_due(running.reader)) {
             out.emit(note.log());
@@ -288,8 +354,15 @@ impl Conversation {
         // What stands before a command hides it from the agent.
         let preface = self.preface.as_deref().filter(|_| !is_command);
         let (initialized, directories) = (&acp_session.link.initialized, &acp_session.directories);
-        let blocks =
-            prompt::blocks(&self.options, turn.session(), input, preface, initialized, directories).await;
+        let blocks = prompt::blocks(
+            &self.options,
+            turn.session(),
+            input,
+            preface,
+            initialized,
+            directories,
+        )
+        .await;
         Self::catch_up(&mut running, &mut line, turn, None, &mut out).await;
         if !turn.is_stopped() && !running.is_cut {
             if !is_command {
@@ -298,7 +371,8 @@ impl Conversation {
             running.is_prompted = true;
             out.send(Command::Prompt(json!(blocks)));
         }
-        let engine = Engine::new(running, Watch::new(self.options.deadlines)).begin(|_, begin| *begin = out);
+        let engine =
+            Engine::new(running, Watch::new(self.options.deadlines)).begin(|_, begin| *begin = out);
         let (mut running, finish) = run(engine, &mut line, turn, &mut self.report).await;
         self.unfinished = line.prompt.take();
         drop(line);
@@ -314,11 +388,17 @@ impl Conversation {
         if let Some(note) = note.filter(|note| !is_mute && note.holds(running.reader)) {
             out.emit(note.log());
         }
-        let why = finish.why.map(|why| running.explained(why, &acp_session.link.peer.stderr()));
+        let why = finish
+            .why
+            .map(|why| running.explained(why, &acp_session.link.peer.stderr()));
         let end = running.end(initialized, why, self.acp.login_hint().as_deref(), &mut out);
         acp_session.decline(running.requests);
         let end = emit(out, turn, &mut self.report).await.and(end);
-        Went { end, is_mute, is_unknown }
+        Went {
+            end,
+            is_mute,
+            is_unknown,
+        }
     }
 
     /// Changes the mode, the model or the effort.
@@ -332,9 +412,16 @@ impl Conversation {
         changed
     }
 
-    async fn change(&mut self, opened: &mut Opened, update: SessionUpdate) -> Result<SessionInfo, Error> {
+    async fn change(
+        &mut self,
+        opened: &mut Opened,
+        update: SessionUpdate,
+    ) -> Result<SessionInfo, Error> {
         let (acp_session, reader) = (&opened.acp_session, &mut opened.reader);
-        let mode = update.mode.or(update.permission_mode).filter(|mode| !mode.is_empty());
+        let mode = update
+            .mode
+            .or(update.permission_mode)
+            .filter(|mode| !mode.is_empty());
         if let Some(mode) = mode {
             let mode = self.acp.kind().mode(&mode);
             choose::choose_mode(&self.acp, acp_session, reader, &mode).await?;
@@ -353,13 +440,25 @@ impl Conversation {
             reader.choices.effort.current = Some(choosing.id);
             self.options.reasoning_effort = Some(effort);
         }
-        let SessionInfo { mode, model, reasoning_effort, .. } = reader.choices.info();
-        Ok(SessionInfo { mode, model, reasoning_effort, ..SessionInfo::default() })
+        let SessionInfo {
+            mode,
+            model,
+            reasoning_effort,
+            ..
+        } = reader.choices.info();
+        Ok(SessionInfo {
+            mode,
+            model,
+            reasoning_effort,
+            ..SessionInfo::default()
+        })
     }
 
     /// Ends the session with its agent.
     pub(crate) async fn close(self) {
-        let State::Open { acp_session, .. } = &self.state else { return };
+        let State::Open { acp_session, .. } = &self.state else {
+            return;
+        };
         if acp_session.inbox.is_taken() {
             return;
         }
@@ -369,7 +468,11 @@ impl Conversation {
         if acp_session.link.initialized.closes {
             let params = json!({ "sessionId": acp_session.id });
             // The session is over whether the agent answers or not.
-            let _ = acp_session.link.peer.call::<_, Value>("session/close", &params, Some(WRITE)).await;
+            let _ = acp_session
+                .link
+                .peer
+                .call::<_, Value>("session/close", &params, Some(WRITE))
+                .await;
         }
     }
 }

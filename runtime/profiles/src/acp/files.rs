@@ -63,29 +63,44 @@ impl Directories {
     fn split<'p>(&'p self, path: &'p Path) -> Result<(&'p Path, PathBuf), (i64, String)> {
         let shown = || path.to_string_lossy().chars().take(300).collect::<String>();
         if !path.is_absolute() {
-            return Err((BAD_PARAMETERS, format!("{}: an absolute path is needed", shown())));
+            return Err((
+                BAD_PARAMETERS,
+                format!("{}: an absolute path is needed", shown()),
+            ));
         }
-        if path.components().any(|part| matches!(part, Component::ParentDir)) {
-            return Err((BAD_PARAMETERS, format!("{}: a path with `..` is refused", shown())));
+        if path
+            .components()
+            .any(|part| matches!(part, Component::ParentDir))
+        {
+            return Err((
+                BAD_PARAMETERS,
+                format!("{}: a path with `..` is refused", shown()),
+            ));
         }
         // The directory may itself be reached by a link; what is asked for beneath it may not.
         let beneath = |Directory { named, real }: &'p Directory| {
-            let rest = path.strip_prefix(named).or_else(|_| path.strip_prefix(real)).ok()?;
+            let rest = path
+                .strip_prefix(named)
+                .or_else(|_| path.strip_prefix(real))
+                .ok()?;
             Some((real.as_path(), rest.to_owned()))
         };
-        self.0.iter().filter_map(beneath).find(|(_, rest)| rest.components().next().is_some()).ok_or_else(
-            || {
+        self.0
+            .iter()
+            .filter_map(beneath)
+            .find(|(_, rest)| rest.components().next().is_some())
+            .ok_or_else(|| {
                 let outside = format!("{}: outside the session's directories, so refused", shown());
                 (BAD_PARAMETERS, outside)
-            },
-        )
+            })
     }
 
     /// Answers `fs/read_text_file`.
     pub(crate) fn read(&self, params: &Value) -> Answer {
         let path = path(params)?;
         let bytes = self.contents(path, Links::Any)?;
-        let contents = String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: not UTF-8 text")))?;
+        let contents =
+            String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: not UTF-8 text")))?;
         let contents = lines(&contents, count(params, "line"), count(params, "limit"));
         Ok(json!({ "content": contents }))
     }
@@ -103,23 +118,34 @@ impl Directories {
         let root = open_root(root)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(
-            open_beneath(root.as_fd(), &rest, flags, Mode::empty()).map_err(|errno| refused(path, errno))?,
+            open_beneath(root.as_fd(), &rest, flags, Mode::empty())
+                .map_err(|errno| refused(path, errno))?,
         );
-        let metadata = file.metadata().map_err(|error| (FAILED, format!("{path}: {error}")))?;
+        let metadata = file
+            .metadata()
+            .map_err(|error| (FAILED, format!("{path}: {error}")))?;
         if !metadata.is_file() {
             return Err((BAD_PARAMETERS, format!("{path}: not a regular file")));
         }
         if links == Links::One && metadata.nlink() != 1 {
-            return Err((BAD_PARAMETERS, format!("{path}: it has other names, so refused")));
+            return Err((
+                BAD_PARAMETERS,
+                format!("{path}: it has other names, so refused"),
+            ));
         }
         if metadata.len() > LARGEST {
             return Err((
                 FAILED,
-                format!("{path}: {} bytes are more than the {LARGEST} that are read", metadata.len()),
+                format!(
+                    "{path}: {} bytes are more than the {LARGEST} that are read",
+                    metadata.len()
+                ),
             ));
         }
         let mut bytes = Vec::new();
-        file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| (FAILED, format!("{path}: {error}")))?;
+        file.take(LARGEST)
+            .read_to_end(&mut bytes)
+            .map_err(|error| (FAILED, format!("{path}: {error}")))?;
         Ok(bytes)
     }
 
@@ -132,7 +158,10 @@ impl Directories {
         if contents.len() as u64 > LARGEST {
             return Err((
                 FAILED,
-                format!("{path}: {} bytes are more than the {LARGEST} that are written", contents.len()),
+                format!(
+                    "{path}: {} bytes are more than the {LARGEST} that are written",
+                    contents.len()
+                ),
             ));
         }
         let (root, rest) = self.split(Path::new(path))?;
@@ -141,8 +170,9 @@ impl Directories {
         // Without blocking: a FIFO without a reader would wait for one. Not cut by the open: it may be no regular file.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mode = Mode::from_raw_mode(0o666);
-        let mut file =
-            File::from(open_beneath(root.as_fd(), &rest, flags, mode).map_err(|errno| refused(path, errno))?);
+        let mut file = File::from(
+            open_beneath(root.as_fd(), &rest, flags, mode).map_err(|errno| refused(path, errno))?,
+        );
         let failed = |error: std::io::Error| (FAILED, format!("{path}: {error}"));
         if !file.metadata().map_err(failed)?.is_file() {
             return Err((BAD_PARAMETERS, format!("{path}: not a regular file")));
@@ -166,10 +196,17 @@ impl Directories {
         if !real.is_dir() {
             return Err((BAD_PARAMETERS, format!("cwd {asked}: not a directory")));
         }
-        if self.0.iter().any(|directory| real.starts_with(&directory.real)) {
+        if self
+            .0
+            .iter()
+            .any(|directory| real.starts_with(&directory.real))
+        {
             return Ok(Some(real));
         }
-        Err((BAD_PARAMETERS, format!("cwd {asked}: outside the session's directories, so refused")))
+        Err((
+            BAD_PARAMETERS,
+            format!("cwd {asked}: outside the session's directories, so refused"),
+        ))
     }
 }
 
@@ -186,24 +223,37 @@ fn open_root(root: &Path) -> Result<OwnedFd, (i64, String)> {
 fn refused(path: &str, errno: Errno) -> (i64, String) {
     match errno {
         Errno::NOENT => (NOT_FOUND, format!("{path}: not found")),
-        Errno::LOOP => (BAD_PARAMETERS, format!("{path}: through a symbolic link, so refused")),
+        Errno::LOOP => (
+            BAD_PARAMETERS,
+            format!("{path}: through a symbolic link, so refused"),
+        ),
         errno => (FAILED, format!("{path}: {errno}")),
     }
 }
 
 /// Opens a file beneath a directory, one name after the other, and follows no link.
-fn open_beneath(root: BorrowedFd<'_>, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+fn open_beneath(
+    root: BorrowedFd<'_>,
+    rest: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
     let (folder, name) = walk(root, rest)?;
     let at = folder.as_ref().map_or(root, AsFd::as_fd);
     rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
 }
 
 /// The directory that holds a path's last name; nothing where it is the root.
-fn walk<'p>(root: BorrowedFd<'_>, rest: &'p Path) -> Result<(Option<OwnedFd>, &'p std::ffi::OsStr), Errno> {
+fn walk<'p>(
+    root: BorrowedFd<'_>,
+    rest: &'p Path,
+) -> Result<(Option<OwnedFd>, &'p std::ffi::OsStr), Errno> {
     let name = rest.file_name().ok_or(Errno::INVAL)?;
     let mut at: Option<OwnedFd> = None;
     for part in rest.parent().unwrap_or(Path::new("")).components() {
-        let Component::Normal(part) = part else { return Err(Errno::INVAL) };
+        let Component::Normal(part) = part else {
+            return Err(Errno::INVAL);
+        };
         let here = at.as_ref().map_or(root, AsFd::as_fd);
         at = Some(open_directory(here, part)?);
     }
@@ -220,14 +270,17 @@ fn open_directory(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> Result<OwnedFd,
 }
 
 fn is_link(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> bool {
-    rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink)
+    rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink
+    })
 }
 
 fn make_directories(root: BorrowedFd<'_>, rest: &Path) -> Result<(), Errno> {
     let mut at: Option<OwnedFd> = None;
     for part in rest.parent().unwrap_or(Path::new("")).components() {
-        let Component::Normal(part) = part else { return Err(Errno::INVAL) };
+        let Component::Normal(part) = part else {
+            return Err(Errno::INVAL);
+        };
         let here = at.as_ref().map_or(root, AsFd::as_fd);
         match rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -244,8 +297,14 @@ fn lines(contents: &str, line: Option<u64>, limit: Option<u64>) -> String {
         return contents.to_owned();
     }
     let skipped = usize::try_from(line.unwrap_or(1).saturating_sub(1)).unwrap_or(usize::MAX);
-    let taken = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    contents.split_inclusive('\n').skip(skipped).take(taken).collect()
+    let taken = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    contents
+        .split_inclusive('\n')
+        .skip(skipped)
+        .take(taken)
+        .collect()
 }
 
 #[cfg(test)]
@@ -271,7 +330,9 @@ mod tests {
     fn files_are_read_whole_or_by_lines() {
         let (_folder, directories, root) = ground();
         let read = |params: &Value| {
-            directories.read(params).map(|answer| answer["content"].as_str().unwrap().to_owned())
+            directories
+                .read(params)
+                .map(|answer| answer["content"].as_str().unwrap().to_owned())
         };
         let mut params = of(&root, "sub/a.txt");
         assert_eq!(read(&params).unwrap(), "one\ntwo\nthree\n");
@@ -293,17 +354,33 @@ mod tests {
         symlink(root.join("../secret"), root.join("link")).unwrap();
         symlink(root.join(".."), root.join("out")).unwrap();
         symlink("a.txt", root.join("sub/inner")).unwrap();
-        for path in
-            ["../secret", "sub/../../secret", "link", "out/secret", "sub/inner", "/etc/passwd", "", "."]
-        {
+        for path in [
+            "../secret",
+            "sub/../../secret",
+            "link",
+            "out/secret",
+            "sub/inner",
+            "/etc/passwd",
+            "",
+            ".",
+        ] {
             let mut params = of(&root, path);
             assert!(directories.read(&params).is_err(), "{path:?} was read");
             params["content"] = json!("overwritten");
             assert!(directories.write(&params).is_err(), "{path:?} was written");
         }
-        assert!(directories.read(&json!({"path": "sub/a.txt"})).is_err(), "a relative path");
-        assert_eq!(std::fs::read_to_string(root.join("../secret")).unwrap(), "secret");
-        assert_eq!(std::fs::read_to_string(root.join("sub/a.txt")).unwrap(), "one\ntwo\nthree\n");
+        assert!(
+            directories.read(&json!({"path": "sub/a.txt"})).is_err(),
+            "a relative path"
+        );
+        assert_eq!(
+            std::fs::read_to_string(root.join("../secret")).unwrap(),
+            "secret"
+        );
+        assert_eq!(
+            std::fs::read_to_string(root.join("sub/a.txt")).unwrap(),
+            "one\ntwo\nthree\n"
+        );
     }
 
     #[test]
@@ -313,8 +390,19 @@ mod tests {
         assert_eq!(file("sub/a.txt").unwrap(), b"one\ntwo\nthree\n");
         std::fs::hard_link(root.join("../secret"), root.join("hard")).unwrap();
         symlink("sub/a.txt", root.join("soft")).unwrap();
-        std::fs::File::create(root.join("large")).unwrap().set_len(LARGEST + 1).unwrap();
-        for path in ["hard", "soft", "large", "sub", "none", "../secret", "/etc/passwd"] {
+        std::fs::File::create(root.join("large"))
+            .unwrap()
+            .set_len(LARGEST + 1)
+            .unwrap();
+        for path in [
+            "hard",
+            "soft",
+            "large",
+            "sub",
+            "none",
+            "../secret",
+            "/etc/passwd",
+        ] {
             assert!(file(path).is_err(), "{path}");
         }
     }
@@ -327,8 +415,14 @@ mod tests {
         directories.write(&params).unwrap();
         params["content"] = json!("short");
         directories.write(&params).unwrap();
-        assert_eq!(std::fs::read_to_string(root.join("new/deep/b.txt")).unwrap(), "short");
-        assert!(directories.write(&of(&root, "c.txt")).is_err(), "no content");
+        assert_eq!(
+            std::fs::read_to_string(root.join("new/deep/b.txt")).unwrap(),
+            "short"
+        );
+        assert!(
+            directories.write(&of(&root, "c.txt")).is_err(),
+            "no content"
+        );
         assert!(!root.join("c.txt").exists());
     }
 
@@ -349,11 +443,18 @@ mod tests {
     fn programs_run_within_the_directories() {
         let (_folder, directories, root) = ground();
         assert_eq!(directories.directory(None).unwrap(), Some(root.clone()));
-        assert_eq!(directories.directory(root.join("sub").to_str()).unwrap(), Some(root.join("sub")));
+        assert_eq!(
+            directories.directory(root.join("sub").to_str()).unwrap(),
+            Some(root.join("sub"))
+        );
         symlink("/", root.join("slash")).unwrap();
-        for outside in
-            ["/", "/etc", root.join("slash").to_str().unwrap(), root.join("..").to_str().unwrap(), "none"]
-        {
+        for outside in [
+            "/",
+            "/etc",
+            root.join("slash").to_str().unwrap(),
+            root.join("..").to_str().unwrap(),
+            "none",
+        ] {
             assert!(directories.directory(Some(outside)).is_err(), "{outside}");
         }
     }

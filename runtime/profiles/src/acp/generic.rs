@@ -37,9 +37,9 @@ impl TryFrom<Keys> for Settings {
 
     fn try_from(keys: Keys) -> Result<Self, Self::Error> {
         match keys.command.is_empty() {
-            true => {
-                Err("`command` is missing: the program of an agent that speaks the Agent Client Protocol")
-            }
+            true => Err(
+                "`command` is missing: the program of an agent that speaks the Agent Client Protocol",
+            ),
             false => Ok(Self(keys)),
         }
     }
@@ -89,7 +89,12 @@ impl Kind for Settings {
         self.0.common()
     }
 
-    fn prepare(&self, options: &Options, _: Option<Version>, _: &Shared) -> Result<Prepared, Error> {
+    fn prepare(
+        &self,
+        options: &Options,
+        _: Option<Version>,
+        _: &Shared,
+    ) -> Result<Prepared, Error> {
         let mut prepared = Prepared::new(options.launch(), options);
         prepared.skills = Roster::of(&options.skills, &mut prepared.warnings);
         Ok(prepared)

@@ -20,7 +20,11 @@ pub(crate) enum Item {
     /// The parameters of a `session/update`.
     Update(Box<RawValue>),
     /// A request that is to be answered.
-    Request { id: Id, method: String, params: Box<RawValue> },
+    Request {
+        id: Id,
+        method: String,
+        params: Box<RawValue>,
+    },
 }
 
 /// What a reader finds.

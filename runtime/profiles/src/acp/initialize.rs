@@ -85,10 +85,21 @@ impl Quirks {
         let name = name.to_ascii_lowercase();
         let base = Self::default();
         // No one knows when an unknown agent is done repeating.
-        let unknown = Self { repeats_late: true, ..base };
+        let unknown = Self {
+            repeats_late: true,
+            ..base
+        };
         match name.as_str() {
-            "gemini-cli" => Self { repeats_late: true, names_tools_in_ids: true, hides_cuts: true, ..base },
-            "@mistralai/mistral-vibe" => Self { running_usage: true, ..unknown },
+            "gemini-cli" => Self {
+                repeats_late: true,
+                names_tools_in_ids: true,
+                hides_cuts: true,
+                ..base
+            },
+            "@mistralai/mistral-vibe" => Self {
+                running_usage: true,
+                ..unknown
+            },
             "hermes-agent" => Self {
                 running_usage: true,
                 failures_as_text: FailuresAsText::Status,
@@ -96,15 +107,30 @@ impl Quirks {
                 asks_by_ids_of_their_own: true,
                 ..unknown
             },
-            "kimi code cli" => Self { never_asks_in_auto: true, fails_in_silence: true, ..unknown },
-            "copilot" => Self { running_usage: true, failures_as_text: FailuresAsText::Prefixed, ..base },
-            "kilo" | "opencode" => {
-                Self { names_tools_in_titles: true, hides_cuts: true, restarts: true, ..base }
-            }
-            "@agentclientprotocol/codex-acp" => Self { failures_as_text: FailuresAsText::RawJson, ..base },
-            "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => {
-                Self { appends_system_prompt: true, ..base }
-            }
+            "kimi code cli" => Self {
+                never_asks_in_auto: true,
+                fails_in_silence: true,
+                ..unknown
+            },
+            "copilot" => Self {
+                running_usage: true,
+                failures_as_text: FailuresAsText::Prefixed,
+                ..base
+            },
+            "kilo" | "opencode" => Self {
+                names_tools_in_titles: true,
+                hides_cuts: true,
+                restarts: true,
+                ..base
+            },
+            "@agentclientprotocol/codex-acp" => Self {
+                failures_as_text: FailuresAsText::RawJson,
+                ..base
+            },
+            "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => Self {
+                appends_system_prompt: true,
+                ..base
+            },
             _ => unknown,
         }
     }
@@ -116,7 +142,10 @@ impl InitializeResponse {
     /// # Errors
     /// `protocol` where the agent speaks another version.
     pub(crate) fn of(answer: &Value) -> Result<Self, Error> {
-        let version = answer.get("protocolVersion").and_then(Value::as_u64).unwrap_or(VERSION);
+        let version = answer
+            .get("protocolVersion")
+            .and_then(Value::as_u64)
+            .unwrap_or(VERSION);
         if version != VERSION {
             return Err(Error::new(
                 Category::Protocol,
@@ -127,12 +156,22 @@ impl InitializeResponse {
         }
         let nothing = Value::Null;
         let can = answer.get("agentCapabilities").unwrap_or(&nothing);
-        let [prompt, session, mcp] = ["promptCapabilities", "sessionCapabilities", "mcpCapabilities"]
-            .map(|group| can.get(group).unwrap_or(&nothing));
+        let [prompt, session, mcp] = [
+            "promptCapabilities",
+            "sessionCapabilities",
+            "mcpCapabilities",
+        ]
+        .map(|group| can.get(group).unwrap_or(&nothing));
         let info = answer.get("agentInfo").unwrap_or(&nothing);
         let name = text(info, "name").map(str::to_owned);
         Ok(Self {
-            quirks: name.as_deref().map_or(Quirks { repeats_late: true, ..Quirks::default() }, Quirks::of),
+            quirks: name.as_deref().map_or(
+                Quirks {
+                    repeats_late: true,
+                    ..Quirks::default()
+                },
+                Quirks::of,
+            ),
             name,
             loads: has(can, "loadSession"),
             resumes: has(session, "resume"),
@@ -142,8 +181,15 @@ impl InitializeResponse {
             takes_system_prompt: has(session, "systemPrompt"),
             images: has(prompt, "image"),
             resources: has(prompt, "embeddedContext"),
-            mcp: AcpTransports { http: has(mcp, "http"), sse: has(mcp, "sse") },
-            logins: list(answer, "authMethods").iter().take(64).filter_map(Login::of).collect(),
+            mcp: AcpTransports {
+                http: has(mcp, "http"),
+                sse: has(mcp, "sse"),
+            },
+            logins: list(answer, "authMethods")
+                .iter()
+                .take(64)
+                .filter_map(Login::of)
+                .collect(),
         })
     }
 
@@ -154,20 +200,31 @@ impl InitializeResponse {
 
     /// The login that needs nothing but variables which are set.
     pub(crate) fn login_by_variables(&self, is_set: impl Fn(&str) -> bool) -> Option<&Login> {
-        self.logins
-            .iter()
-            .find(|login| !login.variables.is_empty() && login.variables.iter().any(|name| is_set(name)))
+        self.logins.iter().find(|login| {
+            !login.variables.is_empty() && login.variables.iter().any(|name| is_set(name))
+        })
     }
 
     /// What to do without credentials: the variables and logins that the agent names.
     pub(crate) fn login_hint(&self) -> String {
-        let variables: Vec<&str> =
-            self.logins.iter().flat_map(|login| &login.variables).map(String::as_str).collect();
-        let names: Vec<&str> = self.logins.iter().map(|login| login.name.as_str()).collect();
+        let variables: Vec<&str> = self
+            .logins
+            .iter()
+            .flat_map(|login| &login.variables)
+            .map(String::as_str)
+            .collect();
+        let names: Vec<&str> = self
+            .logins
+            .iter()
+            .map(|login| login.name.as_str())
+            .collect();
         match (variables.is_empty(), names.is_empty()) {
             (true, true) => "log in with the agent's own program".to_owned(),
             (true, false) => format!("log in with the agent's own program ({})", names.join("; ")),
-            (false, _) => format!("set {}, or log in with the agent's own program", variables.join(" or ")),
+            (false, _) => format!(
+                "set {}, or log in with the agent's own program",
+                variables.join(" or ")
+            ),
         }
     }
 }
@@ -175,7 +232,9 @@ impl InitializeResponse {
 impl Login {
     fn of(method: &Value) -> Option<Self> {
         let id = text(method, "id")?;
-        let told = list(method, "vars").iter().filter_map(|one| text(one, "name").or_else(|| one.as_str()));
+        let told = list(method, "vars")
+            .iter()
+            .filter_map(|one| text(one, "name").or_else(|| one.as_str()));
         let mut variables: Vec<String> = told.take(16).map(str::to_owned).collect();
         variables.extend(text(method, "varName").map(str::to_owned));
         if variables.is_empty() {
@@ -190,8 +249,16 @@ impl Login {
             };
             variables.extend(known.iter().map(|name| (*name).to_owned()));
         }
-        let name = text(method, "name").unwrap_or(id).chars().take(120).collect();
-        Some(Self { id: id.to_owned(), name, variables })
+        let name = text(method, "name")
+            .unwrap_or(id)
+            .chars()
+            .take(120)
+            .collect();
+        Some(Self {
+            id: id.to_owned(),
+            name,
+            variables,
+        })
     }
 }
 
@@ -216,19 +283,37 @@ mod tests {
         }))
         .unwrap();
         assert!(
-            initialized.loads && initialized.lists && !initialized.resumes && initialized.adds_directories
+            initialized.loads
+                && initialized.lists
+                && !initialized.resumes
+                && initialized.adds_directories
         );
-        assert!(initialized.images && !initialized.resources && initialized.mcp.http && !initialized.mcp.sse);
+        assert!(
+            initialized.images
+                && !initialized.resources
+                && initialized.mcp.http
+                && !initialized.mcp.sse
+        );
         assert!(initialized.quirks.running_usage);
         assert_eq!(initialized.logins.len(), 1);
-        assert_eq!(initialized.login_by_variables(|name| name == "A_KEY").unwrap().id, "a");
+        assert_eq!(
+            initialized
+                .login_by_variables(|name| name == "A_KEY")
+                .unwrap()
+                .id,
+            "a"
+        );
         assert_eq!(initialized.login_by_variables(|_| false), None);
         assert!(initialized.login_hint().contains("A_KEY"));
     }
 
     #[test]
     fn an_answer_of_any_shape_is_read_and_another_version_is_an_error() {
-        for answer in [json!(null), json!([]), json!({"agentCapabilities": 3, "authMethods": {}})] {
+        for answer in [
+            json!(null),
+            json!([]),
+            json!({"agentCapabilities": 3, "authMethods": {}}),
+        ] {
             assert!(!InitializeResponse::of(&answer).unwrap().loads);
         }
         let error = InitializeResponse::of(&json!({"protocolVersion": 2})).unwrap_err();

@@ -95,7 +95,10 @@ enum Done {
 impl Drop for SessionLine<'_> {
     fn drop(&mut self) {
         for id in self.starting.values() {
-            self.session.link.peer.answer_now::<()>(id, Err((-32603, "the turn is over".to_owned())));
+            self.session
+                .link
+                .peer
+                .answer_now::<()>(id, Err((-32603, "the turn is over".to_owned())));
         }
     }
 }
@@ -201,11 +204,21 @@ impl Pipe for SessionLine<'_> {
     }
 
     async fn send(&mut self, command: Command) -> Result<(), InputClosed> {
-        let AcpSession { link, id: session, directories, terminals, launch, .. } = self.session;
+        let AcpSession {
+            link,
+            id: session,
+            directories,
+            terminals,
+            launch,
+            ..
+        } = self.session;
         let peer = &link.peer;
         match command {
             Command::Prompt(blocks) => {
-                let (peer, params) = (peer.clone(), json!({ "sessionId": session, "prompt": blocks }));
+                let (peer, params) = (
+                    peer.clone(),
+                    json!({ "sessionId": session, "prompt": blocks }),
+                );
                 let call = async move { peer.call("session/prompt", &params, None).await };
                 self.prompt = Some(Box::pin(call));
             }
@@ -213,13 +226,18 @@ impl Pipe for SessionLine<'_> {
             Command::Cancel if self.session.inbox.is_taken() => {}
             Command::Cancel => link.cancel(session).await,
             Command::Run(id, ..) if self.starting.len() >= MOST_REQUESTS => {
-                peer.answer_now::<()>(&id, Err((-32603, "too many programs are being started".to_owned())));
+                peer.answer_now::<()>(
+                    &id,
+                    Err((-32603, "too many programs are being started".to_owned())),
+                );
             }
             Command::Run(id, order, cwd) => {
                 self.starting.insert(id.text().to_owned(), id.clone());
                 self.work.push(Box::pin(async move {
                     // An agent that has ended needs no answer.
-                    let _ = peer.answer(&id, terminals.create(&order, cwd, launch).await).await;
+                    let _ = peer
+                        .answer(&id, terminals.create(&order, cwd, launch).await)
+                        .await;
                     Done::Ran(id)
                 }));
             }
@@ -237,11 +255,19 @@ impl Pipe for SessionLine<'_> {
                 let directories = directories.clone();
                 let read = move || path.to_str().map(|path| directories.file(path));
                 let read = tokio::task::spawn_blocking(read).await;
-                let content = read.ok().flatten().and_then(Result::ok).filter(|read| read.len() <= LARGEST);
+                let content = read
+                    .ok()
+                    .flatten()
+                    .and_then(Result::ok)
+                    .filter(|read| read.len() <= LARGEST);
                 self.first.push_back(Message::Read(content));
             }
             Command::Alive => self.work.push(Box::pin(async move {
-                if link.give_up_if_mute().await { Done::Mute } else { Done::Nothing }
+                if link.give_up_if_mute().await {
+                    Done::Mute
+                } else {
+                    Done::Nothing
+                }
             })),
         }
         Ok(())

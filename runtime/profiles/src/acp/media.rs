@@ -79,9 +79,15 @@ impl Media {
             "resource_link" if most > 0 => {
                 let path = path(text(block, "uri")?)?;
                 let mime = mime(block);
-                let name = path.file_name().and_then(|name| label(&name.to_string_lossy()));
+                let name = path
+                    .file_name()
+                    .and_then(|name| label(&name.to_string_lossy()));
                 let name = name.unwrap_or_else(|| format!("file.{}", extension(&mime)));
-                Some(Self { name, mime, source: Source::Path(path) })
+                Some(Self {
+                    name,
+                    mime,
+                    source: Source::Path(path),
+                })
             }
             _ => None,
         }
@@ -92,9 +98,16 @@ impl Media {
         if data.is_empty() || data.len() / 4 * 3 > most.saturating_add(3) {
             return None;
         }
-        let bytes = STANDARD.decode(data).ok().filter(|bytes| !bytes.is_empty() && bytes.len() <= most)?;
+        let bytes = STANDARD
+            .decode(data)
+            .ok()
+            .filter(|bytes| !bytes.is_empty() && bytes.len() <= most)?;
         let mime = mime(of);
-        Some(Self { name: format!("{kind}.{}", extension(&mime)), mime, source: Source::Bytes(bytes) })
+        Some(Self {
+            name: format!("{kind}.{}", extension(&mime)),
+            mime,
+            source: Source::Bytes(bytes),
+        })
     }
 }
 
@@ -116,8 +129,14 @@ fn mime(of: &Value) -> String {
         !part.is_empty() && part.len() <= 100 && part.bytes().all(plain)
     };
     let told = text(of, "mimeType").map(|told| told.split(';').next().unwrap_or_default().trim());
-    let told = told.filter(|told| told.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub)));
-    told.map_or_else(|| "application/octet-stream".to_owned(), str::to_ascii_lowercase)
+    let told = told.filter(|told| {
+        told.split_once('/')
+            .is_some_and(|(kind, sub)| token(kind) && token(sub))
+    });
+    told.map_or_else(
+        || "application/octet-stream".to_owned(),
+        str::to_ascii_lowercase,
+    )
 }
 
 /// What a file of a type is called by its end.
@@ -149,7 +168,13 @@ fn extension(mime: &str) -> &'static str {
 
 /// A name that is nothing but a name.
 fn label(name: &str) -> Option<String> {
-    let plain = |char: char| if char.is_alphanumeric() || "._- ".contains(char) { char } else { '_' };
+    let plain = |char: char| {
+        if char.is_alphanumeric() || "._- ".contains(char) {
+            char
+        } else {
+            '_'
+        }
+    };
     let name: String = name.chars().take(100).map(plain).collect();
     let name = name.trim_matches(|char| char == '.' || char == ' ');
     (!name.is_empty()).then(|| name.to_owned())
@@ -157,7 +182,9 @@ fn label(name: &str) -> Option<String> {
 
 /// The path that a `file:` URI of this machine names.
 fn path(uri: &str) -> Option<PathBuf> {
-    let uri = Url::parse(uri).ok().filter(|url| uri.len() <= LONGEST_URI && url.scheme() == "file")?;
+    let uri = Url::parse(uri)
+        .ok()
+        .filter(|url| uri.len() <= LONGEST_URI && url.scheme() == "file")?;
     let path = uri.to_file_path().ok()?;
     path.to_str().filter(|path| !path.contains('\0'))?;
     Some(path)
@@ -184,23 +211,47 @@ mod tests {
         for (block, name, mime) in [
             (image("image/png", "YWJj"), "image.png", "image/png"),
             (image("IMAGE/JPEG; q=1", "YWJj"), "image.jpg", "image/jpeg"),
-            (image("image/../../x", "YWJj"), "image.bin", "application/octet-stream"),
-            (image("../../etc/passwd", "YWJj"), "image.bin", "application/octet-stream"),
-            (image("a\n/b", "YWJj"), "image.bin", "application/octet-stream"),
-            (image(&format!("image/{}", "x".repeat(101)), "YWJj"), "image.bin", "application/octet-stream"),
+            (
+                image("image/../../x", "YWJj"),
+                "image.bin",
+                "application/octet-stream",
+            ),
+            (
+                image("../../etc/passwd", "YWJj"),
+                "image.bin",
+                "application/octet-stream",
+            ),
+            (
+                image("a\n/b", "YWJj"),
+                "image.bin",
+                "application/octet-stream",
+            ),
+            (
+                image(&format!("image/{}", "x".repeat(101)), "YWJj"),
+                "image.bin",
+                "application/octet-stream",
+            ),
             (
                 json!({ "type": "image", "mimeType": 7, "data": "YWJj" }),
                 "image.bin",
                 "application/octet-stream",
             ),
-            (json!({ "type": "audio", "mimeType": "audio/wav", "data": "YWJj" }), "audio.wav", "audio/wav"),
+            (
+                json!({ "type": "audio", "mimeType": "audio/wav", "data": "YWJj" }),
+                "audio.wav",
+                "audio/wav",
+            ),
             (
                 json!({ "type": "resource", "resource": { "uri": "file:///etc/passwd", "mimeType": "application/pdf", "blob": "YWJj" } }),
                 "file.pdf",
                 "application/pdf",
             ),
         ] {
-            assert_eq!(read(&block), Some((name.to_owned(), mime.to_owned(), bytes())), "{block}");
+            assert_eq!(
+                read(&block),
+                Some((name.to_owned(), mime.to_owned(), bytes())),
+                "{block}"
+            );
         }
     }
 
@@ -220,7 +271,12 @@ mod tests {
             json!(null),
             json!([image("image/png", "YWJj")]),
         ] {
-            assert_eq!(read(&block), None, "{}", block.to_string().chars().take(80).collect::<String>());
+            assert_eq!(
+                read(&block),
+                None,
+                "{}",
+                block.to_string().chars().take(80).collect::<String>()
+            );
         }
     }
 
@@ -236,12 +292,23 @@ mod tests {
             ("file:///w/%2e%2e/x", "/x", "x"),
         ] {
             let (is, _, source) = link(uri).unwrap();
-            assert_eq!((is.as_str(), source), (name, Source::Path(named.into())), "{uri}");
+            assert_eq!(
+                (is.as_str(), source),
+                (name, Source::Path(named.into())),
+                "{uri}"
+            );
         }
         let long = format!("file:///{}", "a".repeat(LONGEST_URI));
-        for uri in
-            ["", "/w/a", "a.txt", "http://h/w/a", "file://host/w/a", "file:///%00", "file:///%ff", &long]
-        {
+        for uri in [
+            "",
+            "/w/a",
+            "a.txt",
+            "http://h/w/a",
+            "file://host/w/a",
+            "file:///%00",
+            "file:///%ff",
+            &long,
+        ] {
             assert_eq!(link(uri), None, "{uri}");
         }
     }
@@ -258,7 +325,10 @@ mod tests {
         allowance.bytes = MOST_BYTES - 2;
         assert_eq!(allowance.take(&image("image/png", "YWJj")), None);
         assert!(allowance.take(&image("image/png", "YWI=")).is_some());
-        assert_eq!(allowance.take(&json!({ "type": "resource_link", "uri": "file:///w/a" })), None);
+        assert_eq!(
+            allowance.take(&json!({ "type": "resource_link", "uri": "file:///w/a" })),
+            None
+        );
         allowance.spend(usize::MAX);
         assert_eq!(allowance.take(&image("image/png", "YWJj")), None);
     }

@@ -72,11 +72,18 @@ impl Opening {
     /// # Errors
     /// Why the agent did not start or did not take it.
     pub(crate) async fn open(mut self) -> Result<Open, Error> {
-        let Prepared { launch, preface, kept, mut warnings, has_servers, skills } =
-            self.acp.prepare(&self.options).await?;
+        let Prepared {
+            launch,
+            preface,
+            kept,
+            mut warnings,
+            has_servers,
+            skills,
+        } = self.acp.prepare(&self.options).await?;
         // A list of skills alone takes the place of nothing.
         self.options.replaces_system_prompt &= self.options.system_prompt.is_some();
-        self.options.system_prompt = skills.after(self.options.system_prompt.as_deref(), &mut warnings);
+        self.options.system_prompt =
+            skills.after(self.options.system_prompt.as_deref(), &mut warnings);
         let mut preface = skills.after(preface.as_deref(), &mut Vec::new());
         for warning in warnings {
             self.warn(Category::Other, warning).await;
@@ -87,14 +94,19 @@ impl Opening {
         let link = self.acp.link(&launch).await?;
         let mut inbox = Arc::new(Inbox::default());
         let mut reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
-        if preface.is_some() && (link.initialized.appends_by_meta() || link.initialized.takes_system_prompt) {
+        if preface.is_some()
+            && (link.initialized.appends_by_meta() || link.initialized.takes_system_prompt)
+        {
             preface = None;
         }
         let (id, answer, is_fresh) = match &self.native {
             Some(native) => match self.resume(&link, native, &inbox, &mut reader).await {
                 Ok(answer) => {
                     if self.resumed {
-                        self.tell(SessionInfo { context: Some(Context::Kept), ..SessionInfo::default() });
+                        self.tell(SessionInfo {
+                            context: Some(Context::Kept),
+                            ..SessionInfo::default()
+                        });
                     }
                     (native.clone(), answer, false)
                 }
@@ -103,7 +115,11 @@ impl Opening {
                     // What is sent of the other is not this session's.
                     inbox = Arc::new(Inbox::default());
                     reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
-                    resume::lost(&self.session, format!("session {native} cannot be resumed ({why})")).await;
+                    resume::lost(
+                        &self.session,
+                        format!("session {native} cannot be resumed ({why})"),
+                    )
+                    .await;
                     let (id, answer) = self.new_session(&link, &inbox).await?;
                     (id, answer, true)
                 }
@@ -121,14 +137,30 @@ impl Opening {
         }
         reader.choices.read(&answer);
         let directories = Directories::new(directories(&self.options));
-        let acp_session =
-            AcpSession::new(link, id.clone(), inbox, directories, launch, self.acp.facts().permissions);
+        let acp_session = AcpSession::new(
+            link,
+            id.clone(),
+            inbox,
+            directories,
+            launch,
+            self.acp.facts().permissions,
+        );
         let acp_session = Arc::new(acp_session);
         self.choose(&acp_session, &mut reader).await?;
         let native_session_id = Some(id);
         let commands = skills.commands().map(|_| reader.commands());
-        self.tell(SessionInfo { native_session_id, commands, ..reader.choices.info() });
-        Ok(Open { acp_session, reader, preface, kept, skills })
+        self.tell(SessionInfo {
+            native_session_id,
+            commands,
+            ..reader.choices.info()
+        });
+        Ok(Open {
+            acp_session,
+            reader,
+            preface,
+            kept,
+            skills,
+        })
     }
 
     fn tell(&self, info: SessionInfo) {
@@ -136,7 +168,9 @@ impl Opening {
     }
 
     async fn warn(&self, category: Category, message: String) {
-        self.session.emit(crate::agent::failure::warning(category, message)).await;
+        self.session
+            .emit(crate::agent::failure::warning(category, message))
+            .await;
     }
 
     /// The MCP servers that the agent reaches; what is wrong with the others is reported.
@@ -147,7 +181,11 @@ impl Opening {
         }
         let (written, warnings) = mcp::acp_servers(&servers, initialized.mcp);
         for warning in warnings {
-            self.warn(Category::Other, format!("{warning}; the session goes on without it")).await;
+            self.warn(
+                Category::Other,
+                format!("{warning}; the session goes on without it"),
+            )
+            .await;
         }
         written
     }
@@ -160,7 +198,11 @@ impl Opening {
         if let Some(prompt) = &self.options.system_prompt {
             let replaces = self.options.replaces_system_prompt;
             if initialized.appends_by_meta() {
-                let prompt = if replaces { json!(prompt) } else { json!({ "append": prompt }) };
+                let prompt = if replaces {
+                    json!(prompt)
+                } else {
+                    json!({ "append": prompt })
+                };
                 request["_meta"] = json!({ "systemPrompt": prompt });
             } else if initialized.takes_system_prompt {
                 let mode = if replaces { "override" } else { "append" };
@@ -171,10 +213,17 @@ impl Opening {
         request
     }
 
-    async fn new_session(&self, link: &Arc<Link>, inbox: &Arc<Inbox>) -> Result<(String, Value), Error> {
+    async fn new_session(
+        &self,
+        link: &Arc<Link>,
+        inbox: &Arc<Inbox>,
+    ) -> Result<(String, Value), Error> {
         let _early = link.opening();
         let servers = self.servers(&link.initialized).await;
-        let request = self.extended(&link.initialized, request::new_session(&cwd(&self.options), &servers));
+        let request = self.extended(
+            &link.initialized,
+            request::new_session(&cwd(&self.options), &servers),
+        );
         let what = format!("{} did not open a session", link.initialized.called());
         let mut answer = self.call(link, "session/new", &request).await;
         if let Err(CallError::Rpc(error)) = &answer
@@ -191,21 +240,39 @@ impl Opening {
                 }
                 Ok((id.to_owned(), answer))
             }
-            None => Err(Error::new(Category::Protocol, format!("{what}: its answer has no `sessionId`"))),
+            None => Err(Error::new(
+                Category::Protocol,
+                format!("{what}: its answer has no `sessionId`"),
+            )),
         }
     }
 
     /// Logs in by a method that takes its key from a variable which is set. Whether it did.
     async fn authenticate(&self, link: &Link) -> Result<bool, Error> {
         let is_set = |name: &str| {
-            let given = self.options.env.get(name).is_some_and(|value| !value.is_empty());
+            let given = self
+                .options
+                .env
+                .get(name)
+                .is_some_and(|value| !value.is_empty());
             given || std::env::var_os(name).is_some_and(|value| !value.is_empty())
         };
-        let Some(login) = link.initialized.login_by_variables(is_set) else { return Ok(false) };
+        let Some(login) = link.initialized.login_by_variables(is_set) else {
+            return Ok(false);
+        };
         let request = request::authenticate(&login.id);
-        let answer = link.peer.call::<_, Value>("authenticate", &request, self.deadline()).await;
-        let what = format!("{} did not log in by {:?}", link.initialized.called(), login.id);
-        answer.map(|_| true).map_err(|error| self.failure(&error, &what, &link.initialized))
+        let answer = link
+            .peer
+            .call::<_, Value>("authenticate", &request, self.deadline())
+            .await;
+        let what = format!(
+            "{} did not log in by {:?}",
+            link.initialized.called(),
+            login.id
+        );
+        answer
+            .map(|_| true)
+            .map_err(|error| self.failure(&error, &what, &link.initialized))
     }
 
     /// Goes on with a session that there was.
@@ -222,11 +289,16 @@ impl Opening {
         } else if initialized.resumes {
             "session/resume"
         } else {
-            return Err(NotResumed::Unknown(format!("{} cannot resume sessions", initialized.called())));
+            return Err(NotResumed::Unknown(format!(
+                "{} cannot resume sessions",
+                initialized.called()
+            )));
         };
         let servers = self.servers(initialized).await;
-        let request =
-            self.extended(initialized, request::earlier_session(native, &cwd(&self.options), &servers));
+        let request = self.extended(
+            initialized,
+            request::earlier_session(native, &cwd(&self.options), &servers),
+        );
         while let Some(wait) = self.acp.kind().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }
@@ -267,13 +339,19 @@ impl Opening {
         let answer = answer.map_err(|error| match &error {
             CallError::Rpc(rpc) if rpc.code != -32000 => {
                 let details = rpc.data.as_ref().and_then(|data| text(data, "details"));
-                let why = details
-                    .map_or_else(|| error.to_string(), |details| format!("{}: {details}", rpc.message));
+                let why = details.map_or_else(
+                    || error.to_string(),
+                    |details| format!("{}: {details}", rpc.message),
+                );
                 NotResumed::Unknown(crate::agent::failure::message(&why))
             }
             _ => NotResumed::Failed(self.failure(&error, &what, initialized)),
         })?;
-        let quiet = if initialized.quirks.repeats_late { QUIET } else { QUIET_AT_ONCE };
+        let quiet = if initialized.quirks.repeats_late {
+            QUIET
+        } else {
+            QUIET_AT_ONCE
+        };
         let until = Instant::now() + REPETITION;
         while let Ok(Ok(arrival)) = timeout_at(until, timeout(quiet, inbox.next())).await {
             self.repeated(arrival, link, reader).await;
@@ -296,9 +374,16 @@ impl Opening {
                 return link.peer.answer_now::<()>(&id, early);
             }
         };
-        let Ok(params) = serde_json::from_str::<Value>(params.get()) else { return };
+        let Ok(params) = serde_json::from_str::<Value>(params.get()) else {
+            return;
+        };
         let mut told = Vec::new();
-        reader.update(params.get("update").unwrap_or(&Value::Null), When::Before, &|_| None, &mut told);
+        reader.update(
+            params.get("update").unwrap_or(&Value::Null),
+            When::Before,
+            &|_| None,
+            &mut told,
+        );
         for told in told {
             match told {
                 UpdateEvent::Info(info) => self.tell(*info),
@@ -317,7 +402,11 @@ impl Opening {
 
     /// Sets the mode, the model and the effort that the session asks for.
     async fn choose(&self, acp_session: &AcpSession, reader: &mut Reader) -> Result<(), Error> {
-        let asked = self.options.mode.as_deref().or(self.options.permission_mode.as_deref());
+        let asked = self
+            .options
+            .mode
+            .as_deref()
+            .or(self.options.permission_mode.as_deref());
         let mode = asked.unwrap_or(self.acp.facts().mode);
         if !mode.is_empty() {
             choose_mode(&self.acp, acp_session, reader, &self.acp.kind().mode(mode)).await?;
@@ -326,7 +415,11 @@ impl Opening {
             && !self.acp.facts().starts_with_model
             && let Err(error) = choose_model(&self.acp, acp_session, reader, model).await
         {
-            self.warn(Category::ModelNotFound, format!("{error}; the agent's own model is used")).await;
+            self.warn(
+                Category::ModelNotFound,
+                format!("{error}; the agent's own model is used"),
+            )
+            .await;
         }
         if let Some(effort) = &self.options.reasoning_effort
             && let Some(choosing) = reader.choices.choose_effort(&acp_session.id, effort)
@@ -358,7 +451,11 @@ impl Opening {
 pub(crate) fn cwd(options: &Options) -> PathBuf {
     let own = || std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned());
     let named = options.cwd.clone().unwrap_or_else(own);
-    if named.is_absolute() { named } else { own().join(named) }
+    if named.is_absolute() {
+        named
+    } else {
+        own().join(named)
+    }
 }
 
 /// The directories that the session may touch.

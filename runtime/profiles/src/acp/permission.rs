@@ -51,9 +51,17 @@ pub(crate) fn offered(params: &Value) -> Vec<Offered> {
             _ => return None,
         };
         let id = text(option, "optionId")?;
-        Some(Offered { id: id.to_owned(), name: cut(text(option, "name").unwrap_or(id)), kind })
+        Some(Offered {
+            id: id.to_owned(),
+            name: cut(text(option, "name").unwrap_or(id)),
+            kind,
+        })
     };
-    list(params, "options").iter().take(MOST_OPTIONS).filter_map(read).collect()
+    list(params, "options")
+        .iter()
+        .take(MOST_OPTIONS)
+        .filter_map(read)
+        .collect()
 }
 
 /// What the host is asked. `tool` is the tool's name as far as it is known.
@@ -88,17 +96,32 @@ pub(crate) fn request(
     if !content.diffs.is_empty() {
         permission = permission.diffs(content.diffs);
     }
-    offered
-        .iter()
-        .fold(permission, |permission, option| permission.option(&option.id, &option.name, option.kind))
+    offered.iter().fold(permission, |permission, option| {
+        permission.option(&option.id, &option.name, option.kind)
+    })
 }
 
 /// What the tool acts on: its command, its path, its address.
 fn resource<'v>(tool_call: &'v Value, input: &'v Value) -> Option<&'v str> {
-    ["command", "cmd", "file_path", "filePath", "filepath", "path", "url", "uri", "query", "pattern"]
-        .iter()
-        .find_map(|name| text(input, name))
-        .or_else(|| list(tool_call, "locations").iter().find_map(|location| text(location, "path")))
+    [
+        "command",
+        "cmd",
+        "file_path",
+        "filePath",
+        "filepath",
+        "path",
+        "url",
+        "uri",
+        "query",
+        "pattern",
+    ]
+    .iter()
+    .find_map(|name| text(input, name))
+    .or_else(|| {
+        list(tool_call, "locations")
+            .iter()
+            .find_map(|location| text(location, "path"))
+    })
 }
 
 /// What the host has decided.
@@ -115,7 +138,10 @@ impl<'a> Word<'a> {
         Self {
             approved: decision.is_approved(),
             option: decision.option_id.as_deref(),
-            ends: matches!(decision.reason, Some(StopReason::Stopped | StopReason::Shutdown)),
+            ends: matches!(
+                decision.reason,
+                Some(StopReason::Stopped | StopReason::Shutdown)
+            ),
         }
     }
 }
@@ -132,23 +158,41 @@ pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
         .and_then(|id| offered.iter().find(|option| option.id == id))
         .filter(|option| option.kind.allows() == word.approved);
     let reject = || of_kind(OptionKind::RejectOnce).or_else(|| of_kind(OptionKind::RejectAlways));
-    let by_default = || if word.approved { of_kind(OptionKind::AllowOnce) } else { reject() };
+    let by_default = || {
+        if word.approved {
+            of_kind(OptionKind::AllowOnce)
+        } else {
+            reject()
+        }
+    };
     // An approval that no option can express is not an approval.
     let denied = || reject().filter(|_| word.approved);
     chosen
         .or_else(by_default)
         .or_else(denied)
-        .map_or(Outcome::Cancelled, |option| Outcome::Selected(option.id.clone()))
+        .map_or(Outcome::Cancelled, |option| {
+            Outcome::Selected(option.id.clone())
+        })
 }
 
 /// The option of a policy: once, never forever.
 pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> Outcome {
-    let wanted = if allowed { OptionKind::AllowOnce } else { OptionKind::RejectOnce };
+    let wanted = if allowed {
+        OptionKind::AllowOnce
+    } else {
+        OptionKind::RejectOnce
+    };
     let option = offered
         .iter()
         .find(|option| option.kind == wanted)
-        .or_else(|| offered.iter().find(|option| option.kind.allows() == allowed));
-    option.map_or(Outcome::Cancelled, |option| Outcome::Selected(option.id.clone()))
+        .or_else(|| {
+            offered
+                .iter()
+                .find(|option| option.kind.allows() == allowed)
+        });
+    option.map_or(Outcome::Cancelled, |option| {
+        Outcome::Selected(option.id.clone())
+    })
 }
 
 /// Whether an outcome lets the tool run.
@@ -165,13 +209,22 @@ mod tests {
     use super::*;
 
     fn options(kinds: &[(&str, &str)]) -> Vec<Offered> {
-        let options: Vec<Value> =
-            kinds.iter().map(|(id, kind)| json!({ "optionId": id, "name": id, "kind": kind })).collect();
+        let options: Vec<Value> = kinds
+            .iter()
+            .map(|(id, kind)| json!({ "optionId": id, "name": id, "kind": kind }))
+            .collect();
         offered(&json!({ "options": options }))
     }
 
     fn chosen(approved: bool, option: Option<&str>, offered: &[Offered]) -> Outcome {
-        outcome(Word { approved, option, ends: false }, offered)
+        outcome(
+            Word {
+                approved,
+                option,
+                ends: false,
+            },
+            offered,
+        )
     }
 
     fn selected(id: &str) -> Outcome {
@@ -186,16 +239,39 @@ mod tests {
             ("cancel", "reject_once"),
         ]);
         assert_eq!(chosen(true, None, &gemini), selected("proceed_once"));
-        assert_eq!(chosen(true, Some("proceed_always"), &gemini), selected("proceed_always"));
+        assert_eq!(
+            chosen(true, Some("proceed_always"), &gemini),
+            selected("proceed_always")
+        );
         assert_eq!(chosen(false, None, &gemini), selected("cancel"));
-        assert_eq!(chosen(false, Some("proceed_once"), &gemini), selected("cancel"));
-        assert_eq!(chosen(true, Some("cancel"), &gemini), selected("proceed_once"));
-        assert_eq!(outcome(Word { approved: true, option: None, ends: true }, &gemini), Outcome::Cancelled);
+        assert_eq!(
+            chosen(false, Some("proceed_once"), &gemini),
+            selected("cancel")
+        );
+        assert_eq!(
+            chosen(true, Some("cancel"), &gemini),
+            selected("proceed_once")
+        );
+        assert_eq!(
+            outcome(
+                Word {
+                    approved: true,
+                    option: None,
+                    ends: true
+                },
+                &gemini
+            ),
+            Outcome::Cancelled
+        );
     }
 
     #[test]
     fn a_denial_never_allows_and_once_is_never_for_ever() {
-        let allows = options(&[("a", "allow_once"), ("b", "allow_always"), ("c", "of_unknown_kind")]);
+        let allows = options(&[
+            ("a", "allow_once"),
+            ("b", "allow_always"),
+            ("c", "of_unknown_kind"),
+        ]);
         assert_eq!(allows.len(), 2);
         assert_eq!(chosen(false, None, &allows), Outcome::Cancelled);
         assert_eq!(chosen(false, Some("a"), &allows), Outcome::Cancelled);
@@ -209,17 +285,26 @@ mod tests {
 
     #[test]
     fn a_policy_chooses_once_where_it_can() {
-        let both = options(&[("b", "allow_always"), ("a", "allow_once"), ("r", "reject_once")]);
+        let both = options(&[
+            ("b", "allow_always"),
+            ("a", "allow_once"),
+            ("r", "reject_once"),
+        ]);
         assert_eq!(by_policy(true, &both), selected("a"));
         assert_eq!(by_policy(false, &both), selected("r"));
-        assert_eq!(by_policy(false, &options(&[("a", "allow_once")])), Outcome::Cancelled);
+        assert_eq!(
+            by_policy(false, &options(&[("a", "allow_once")])),
+            Outcome::Cancelled
+        );
     }
 
     #[test]
     fn any_shape_is_asked_about() {
-        for params in
-            [json!(null), json!({"options": {}}), json!({"options": [1, {"kind": []}], "toolCall": "x"})]
-        {
+        for params in [
+            json!(null),
+            json!({"options": {}}),
+            json!({"options": [1, {"kind": []}], "toolCall": "x"}),
+        ] {
             let options = offered(&params);
             assert!(options.is_empty());
             drop(request(&params, "tool", None, &options));

@@ -104,7 +104,9 @@ impl Router {
         if routes.sessions.len() >= MOST_SESSIONS {
             routes.sessions.retain(|_, inbox| inbox.strong_count() > 0);
         }
-        let other = routes.sessions.insert(session.to_owned(), Arc::downgrade(inbox));
+        let other = routes
+            .sessions
+            .insert(session.to_owned(), Arc::downgrade(inbox));
         let early = std::mem::take(&mut routes.early);
         for (id, item) in early {
             if id == session {
@@ -115,13 +117,16 @@ impl Router {
                 routes.early.push_back((id, item));
             }
         }
-        other.and_then(|other| other.upgrade()).filter(|other| !Arc::ptr_eq(other, inbox))
+        other
+            .and_then(|other| other.upgrade())
+            .filter(|other| !Arc::ptr_eq(other, inbox))
     }
 
     fn early(&self, session: String, item: Item) {
         let mut routes = self.lock();
         let bytes = size(&item);
-        let has_room = routes.early.len() < MOST_EARLY && routes.early_bytes + bytes <= MOST_EARLY_BYTES;
+        let has_room =
+            routes.early.len() < MOST_EARLY && routes.early_bytes + bytes <= MOST_EARLY_BYTES;
         if routes.opening > 0 && has_room {
             routes.early_bytes += bytes;
             routes.early.push_back((session, item));
@@ -153,7 +158,10 @@ impl Handler for Router {
 
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue) {
         if !REQUESTS.contains(&method) {
-            let unknown = format!("method not found: {}", method.chars().take(100).collect::<String>());
+            let unknown = format!(
+                "method not found: {}",
+                method.chars().take(100).collect::<String>()
+            );
             return peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, unknown)));
         }
         let inbox = serde_json::from_str::<Addressed>(params.get())
@@ -162,9 +170,16 @@ impl Handler for Router {
         let Some(inbox) = inbox else {
             return peer.answer_now::<()>(&id, Err((-32602, "no such session".to_owned())));
         };
-        let item = Item::Request { id, method: method.to_owned(), params: params.to_owned() };
+        let item = Item::Request {
+            id,
+            method: method.to_owned(),
+            params: params.to_owned(),
+        };
         if let Err(Item::Request { id, .. }) = inbox.put(item) {
-            peer.answer_now::<()>(&id, Err((-32603, "too much of this session is unread".to_owned())));
+            peer.answer_now::<()>(
+                &id,
+                Err((-32603, "too much of this session is unread".to_owned())),
+            );
         }
     }
 
@@ -191,14 +206,24 @@ impl Link {
         let agent = Agent::start(launch, Stdin::Owned).await?;
         let router = Arc::new(Router::default());
         let peer = Peer::new(agent, JsonRpcVersion::V2, router.clone());
-        let answer = peer.call::<_, Value>("initialize", &request::initialize(client_files), deadline).await;
+        let answer = peer
+            .call::<_, Value>("initialize", &request::initialize(client_files), deadline)
+            .await;
         let answer = answer.map_err(|error| match error {
-            CallError::Late(wait) => deadlines::late(&format!("({name}) did not start within"), wait),
+            CallError::Late(wait) => {
+                deadlines::late(&format!("({name}) did not start within"), wait)
+            }
             error => error.error(&format!("{name} did not start")),
         });
-        let initialized =
-            answer.and_then(|answer| InitializeResponse::of(&answer)).inspect_err(|_| peer.abandon())?;
-        Ok(Arc::new(Self { peer, initialized, client_files, router }))
+        let initialized = answer
+            .and_then(|answer| InitializeResponse::of(&answer))
+            .inspect_err(|_| peer.abandon())?;
+        Ok(Arc::new(Self {
+            peer,
+            initialized,
+            client_files,
+            router,
+        }))
     }
 
     /// Gives a session what the agent sends of it, from now on; and no other. Which one got it before.
@@ -215,7 +240,10 @@ impl Link {
 
     /// Gives the agent up, for all its sessions, where it answers nothing any more. Whether it did.
     pub(crate) async fn give_up_if_mute(&self) -> bool {
-        let answer = self.peer.call::<_, Value>(ALIVE, &json!({}), Some(ALIVE_WITHIN)).await;
+        let answer = self
+            .peer
+            .call::<_, Value>(ALIVE, &json!({}), Some(ALIVE_WITHIN))
+            .await;
         let is_mute = matches!(answer, Err(CallError::Late(_)));
         if is_mute {
             self.peer.abandon();
@@ -290,7 +318,11 @@ impl Pool {
 /// Whether no one uses or starts the process of a place.
 fn is_idle(slot: &Slot) -> bool {
     Arc::strong_count(slot) == 1
-        && slot.try_lock().is_ok_and(|place| place.as_ref().is_none_or(|link| Arc::strong_count(link) == 1))
+        && slot.try_lock().is_ok_and(|place| {
+            place
+                .as_ref()
+                .is_none_or(|link| Arc::strong_count(link) == 1)
+        })
 }
 
 /// The failure of a session's use of its agent, by the answer to a call.

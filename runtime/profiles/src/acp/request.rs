@@ -35,16 +35,19 @@ pub(crate) fn earlier_session(id: &str, cwd: &Path, mcp_servers: &[Value]) -> Va
 /// `session/list`: the page behind `cursor`.
 pub(crate) fn list_sessions(cwd: Option<&str>, cursor: Option<&str>) -> Value {
     let given = [("cwd", cwd), ("cursor", cursor)];
-    given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect()
+    given
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), json!(value?))))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use agent_client_protocol_schema::ProtocolVersion;
     use agent_client_protocol_schema::v1::{
-        AuthenticateRequest, ClientCapabilities, FileSystemCapabilities, Implementation, InitializeRequest,
-        ListSessionsRequest, LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest,
-        ResumeSessionRequest,
+        AuthenticateRequest, ClientCapabilities, FileSystemCapabilities, Implementation,
+        InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer, McpServerStdio,
+        NewSessionRequest, ResumeSessionRequest,
     };
     use serde::Serialize;
     use serde::de::DeserializeOwned;
@@ -66,7 +69,12 @@ mod tests {
         match (ours, official) {
             (Value::Object(ours), Value::Object(official)) => {
                 for (name, value) in ours {
-                    assert_within(value, official.get(name).unwrap_or_else(|| panic!("unknown: {name}")));
+                    assert_within(
+                        value,
+                        official
+                            .get(name)
+                            .unwrap_or_else(|| panic!("unknown: {name}")),
+                    );
                 }
             }
             (ours, official) => assert_eq!(ours, official),
@@ -74,16 +82,21 @@ mod tests {
     }
 
     fn servers() -> (Vec<Value>, Vec<McpServer>) {
-        let stdio = McpServer::Stdio(McpServerStdio::new("notes", "/bin/notes").args(vec!["-q".to_owned()]));
+        let stdio = McpServer::Stdio(
+            McpServerStdio::new("notes", "/bin/notes").args(vec!["-q".to_owned()]),
+        );
         (vec![json!(stdio)], vec![stdio])
     }
 
     #[test]
     fn each_request_is_what_the_official_types_make() {
-        let info = Implementation::new("trunkline", env!("CARGO_PKG_VERSION")).title("Trunkline".to_owned());
+        let info = Implementation::new("trunkline", env!("CARGO_PKG_VERSION"))
+            .title("Trunkline".to_owned());
         for files in [false, true] {
             let capabilities = ClientCapabilities::new()
-                .fs(FileSystemCapabilities::new().read_text_file(files).write_text_file(files))
+                .fs(FileSystemCapabilities::new()
+                    .read_text_file(files)
+                    .write_text_file(files))
                 .terminal(true);
             let official = InitializeRequest::new(ProtocolVersion::V1)
                 .client_capabilities(capabilities)
@@ -91,17 +104,31 @@ mod tests {
             same(&initialize(files), &official);
         }
 
-        same(&authenticate("api-key"), &AuthenticateRequest::new("api-key"));
+        same(
+            &authenticate("api-key"),
+            &AuthenticateRequest::new("api-key"),
+        );
 
         let (ours, official) = servers();
         let cwd = Path::new("/work space");
-        same(&new_session(cwd, &ours), &NewSessionRequest::new(cwd).mcp_servers(official.clone()));
+        same(
+            &new_session(cwd, &ours),
+            &NewSessionRequest::new(cwd).mcp_servers(official.clone()),
+        );
         let earlier = earlier_session("s-1", cwd, &ours);
-        same(&earlier, &LoadSessionRequest::new("s-1", cwd).mcp_servers(official.clone()));
-        same(&earlier, &ResumeSessionRequest::new("s-1", cwd).mcp_servers(official));
+        same(
+            &earlier,
+            &LoadSessionRequest::new("s-1", cwd).mcp_servers(official.clone()),
+        );
+        same(
+            &earlier,
+            &ResumeSessionRequest::new("s-1", cwd).mcp_servers(official),
+        );
 
         same(&list_sessions(None, None), &ListSessionsRequest::new());
-        let page = ListSessionsRequest::new().cwd(Path::new("/w").to_owned()).cursor("2".to_owned());
+        let page = ListSessionsRequest::new()
+            .cwd(Path::new("/w").to_owned())
+            .cursor("2".to_owned());
         same(&list_sessions(Some("/w"), Some("2")), &page);
     }
 }

@@ -27,7 +27,11 @@ pub(crate) struct Requests<'s> {
 /// What is asked for.
 enum What {
     /// `session/request_permission`.
-    Tool { call: Option<ToolCallId>, offered: Vec<Offered>, is_run: bool },
+    Tool {
+        call: Option<ToolCallId>,
+        offered: Vec<Offered>,
+        is_run: bool,
+    },
     /// `terminal/create`, in this directory.
     Terminal(Box<Order>, Option<PathBuf>),
 }
@@ -44,7 +48,11 @@ pub(crate) struct Settled {
 
 impl<'s> Requests<'s> {
     pub(crate) fn new(permissions: Permissions, allowed_runs: &'s AtomicUsize) -> Self {
-        Self { permissions, allowed_runs, open: HashMap::new() }
+        Self {
+            permissions,
+            allowed_runs,
+            open: HashMap::new(),
+        }
     }
 
     /// Takes a request. How it has ended, where no person is asked.
@@ -58,7 +66,9 @@ impl<'s> Requests<'s> {
     ) -> Option<Settled> {
         let (what, permission) = match request {
             Request::Tool(mut params) => {
-                let asked = params.get("toolCall").and_then(|tool_call| reader.asked(tool_call, told));
+                let asked = params
+                    .get("toolCall")
+                    .and_then(|tool_call| reader.asked(tool_call, told));
                 let (call, tool) = match asked {
                     Some(asked) => {
                         params["toolCall"] = asked.tool_call;
@@ -67,9 +77,17 @@ impl<'s> Requests<'s> {
                     None => (None, "tool".to_owned()),
                 };
                 let offered = permission::offered(&params);
-                let is_run = params.pointer("/toolCall/kind").and_then(Value::as_str) == Some("execute");
+                let is_run =
+                    params.pointer("/toolCall/kind").and_then(Value::as_str) == Some("execute");
                 let permission = permission::request(&params, &tool, call.clone(), &offered);
-                (What::Tool { call, offered, is_run }, permission)
+                (
+                    What::Tool {
+                        call,
+                        offered,
+                        is_run,
+                    },
+                    permission,
+                )
             }
             Request::Terminal(order, cwd) => {
                 let permission = run(&order, cwd.as_ref());
@@ -86,7 +104,10 @@ impl<'s> Requests<'s> {
             (Permissions::DangerousAllow, _) => true,
             // The host has allowed a tool call that runs programs: one run for each such word.
             (Permissions::Ask, What::Terminal(..))
-                if self.allowed_runs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() =>
+                if self
+                    .allowed_runs
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+                    .is_ok() =>
             {
                 true
             }
@@ -98,7 +119,11 @@ impl<'s> Requests<'s> {
             }
         };
         Some(match what {
-            What::Tool { call, offered, is_run } => {
+            What::Tool {
+                call,
+                offered,
+                is_run,
+            } => {
                 let outcome = permission::by_policy(is_allowed, &offered);
                 self.settle_tool(id, &outcome, call, &offered, is_run, out)
             }
@@ -112,13 +137,22 @@ impl<'s> Requests<'s> {
             return Settled::default();
         };
         let settled = match what {
-            What::Tool { call, offered, is_run } => {
+            What::Tool {
+                call,
+                offered,
+                is_run,
+            } => {
                 let outcome = permission::outcome(Word::of(decision), &offered);
                 self.settle_tool(id, &outcome, call, &offered, is_run, out)
             }
-            What::Terminal(order, cwd) => settle_terminal(id, decision.is_approved(), order, cwd, out),
+            What::Terminal(order, cwd) => {
+                settle_terminal(id, decision.is_approved(), order, cwd, out)
+            }
         };
-        Settled { ends_turn: decision.end_turn && settled.was_denied, ..settled }
+        Settled {
+            ends_turn: decision.end_turn && settled.was_denied,
+            ..settled
+        }
     }
 
     fn settle_tool(
@@ -135,12 +169,18 @@ impl<'s> Requests<'s> {
             self.allowed_runs.fetch_add(1, Ordering::Relaxed);
         }
         out.send(Command::Answer(id, Ok(outcome.to_json())));
-        Settled { denied: call.filter(|_| !is_allowed), was_denied: !is_allowed, ends_turn: false }
+        Settled {
+            denied: call.filter(|_| !is_allowed),
+            was_denied: !is_allowed,
+            ends_turn: false,
+        }
     }
 
     /// The answers to what was not decided.
     pub(crate) fn declined(&mut self) -> impl Iterator<Item = (Id, Answer)> + '_ {
-        self.open.drain().map(|(_, (id, what))| (id, what.declined()))
+        self.open
+            .drain()
+            .map(|(_, (id, what))| (id, what.declined()))
     }
 }
 
@@ -163,15 +203,23 @@ fn settle_terminal(
     out.send(if is_allowed {
         Command::Run(id, order, cwd)
     } else {
-        Command::Answer(id, Err((-32603, "the permission to run it was denied".to_owned())))
+        Command::Answer(
+            id,
+            Err((-32603, "the permission to run it was denied".to_owned())),
+        )
     });
-    Settled { was_denied: !is_allowed, ..Settled::default() }
+    Settled {
+        was_denied: !is_allowed,
+        ..Settled::default()
+    }
 }
 
 /// What a person is asked about a program.
 fn run(order: &Order, cwd: Option<&PathBuf>) -> Permission {
     let line = order.line();
-    let place = cwd.map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
+    let place = cwd
+        .map(|cwd| format!(" in {}", cwd.display()))
+        .unwrap_or_default();
     let input = json!({ "command": order.command, "args": order.args, "cwd": cwd });
     let request = Permission::new("terminal", format!("Run `{line}`{place}"), line);
     match super::read::json(&input) {

@@ -42,7 +42,11 @@ impl Restarts {
         if self.in_a_row > MOST {
             return Piece::TooMuch;
         }
-        let is_next = |at: usize| self.said.get(at..).is_some_and(|rest| rest.starts_with(text));
+        let is_next = |at: usize| {
+            self.said
+                .get(at..)
+                .is_some_and(|rest| rest.starts_with(text))
+        };
         if !self.said.is_empty() && !text.is_empty() {
             for at in [self.again, 0] {
                 if is_next(at) {
@@ -85,7 +89,15 @@ mod tests {
     #[test]
     fn messages_without_work_between_them_are_answers_that_broke_off() {
         let mut restarts = Restarts::default();
-        let said = [("1", "a "), ("1", "b"), ("2", "a "), ("3", "c"), ("4", "a "), ("5", "a "), ("5", "b")];
+        let said = [
+            ("1", "a "),
+            ("1", "b"),
+            ("2", "a "),
+            ("3", "c"),
+            ("4", "a "),
+            ("5", "a "),
+            ("5", "b"),
+        ];
         assert_eq!(pieces(&mut restarts, &said), "nnnnn!!");
         assert_eq!(restarts.in_a_row(), 4);
         let mut restarts = Restarts::default();
@@ -99,17 +111,34 @@ mod tests {
     #[test]
     fn what_the_same_message_repeats_is_not_new() {
         let mut restarts = Restarts::default();
-        let said =
-            [("1", "a "), ("1", "b "), ("1", "a "), ("1", "b "), ("1", "a "), ("1", "a "), ("1", "b ")];
+        let said = [
+            ("1", "a "),
+            ("1", "b "),
+            ("1", "a "),
+            ("1", "b "),
+            ("1", "a "),
+            ("1", "a "),
+            ("1", "b "),
+        ];
         assert_eq!(pieces(&mut restarts, &said), "nnaaaaa");
-        assert_eq!(pieces(&mut restarts, &[("1", "c"), ("1", "a "), ("1", "b c"), ("1", "d")]), "naan");
+        assert_eq!(
+            pieces(
+                &mut restarts,
+                &[("1", "c"), ("1", "a "), ("1", "b c"), ("1", "d")]
+            ),
+            "naan"
+        );
     }
 
     #[test]
     fn messages_without_a_name_are_one_and_long_ones_are_new_where_they_go_on() {
         let mut restarts = Restarts::default();
         for number in 0..100 {
-            assert_eq!(restarts.said(None, &number.to_string().repeat(1000)), Piece::New, "{number}");
+            assert_eq!(
+                restarts.said(None, &number.to_string().repeat(1000)),
+                Piece::New,
+                "{number}"
+            );
         }
         assert_eq!(restarts.said(None, ""), Piece::New);
         assert!(restarts.said.len() <= LONGEST);

@@ -87,15 +87,19 @@ impl AcpSession {
             let many = format!("{MOST_REQUESTS} requests of this session are unanswered");
             return self.link.peer.answer_now::<()>(&id, Err((-32603, many)));
         }
-        let (peer, directories, terminals) =
-            (self.link.peer.clone(), self.directories.clone(), self.terminals.clone());
+        let (peer, directories, terminals) = (
+            self.link.peer.clone(),
+            self.directories.clone(),
+            self.terminals.clone(),
+        );
         let client_files = self.link.client_files;
         tasks.spawn(async move {
             let answer = match method.as_str() {
                 // Some agents call what was not offered.
-                "fs/read_text_file" | "fs/write_text_file" if !client_files => {
-                    Err((METHOD_NOT_FOUND, "no files are offered: use your own tools".to_owned()))
-                }
+                "fs/read_text_file" | "fs/write_text_file" if !client_files => Err((
+                    METHOD_NOT_FOUND,
+                    "no files are offered: use your own tools".to_owned(),
+                )),
                 "fs/read_text_file" => blocking(move || directories.read(&params)).await,
                 "fs/write_text_file" => blocking(move || directories.write(&params)).await,
                 "terminal/output" => terminals.output(&params),
@@ -122,7 +126,9 @@ impl AcpSession {
     }
 }
 
-async fn blocking(work: impl FnOnce() -> super::files::Answer + Send + 'static) -> super::files::Answer {
+async fn blocking(
+    work: impl FnOnce() -> super::files::Answer + Send + 'static,
+) -> super::files::Answer {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err((-32603, "the request failed".to_owned())))
 }

@@ -49,12 +49,16 @@ impl InstructionsFolder {
 impl Shared {
     /// A file that holds this prompt.
     pub(crate) fn prompt(&self, prompt: &str) -> io::Result<Arc<PromptFile>> {
-        one(&self.prompts, &prompt.to_owned(), || PromptFile::new(prompt))
+        one(&self.prompts, &prompt.to_owned(), || {
+            PromptFile::new(prompt)
+        })
     }
 
     /// A folder with these instructions.
     pub(crate) fn instructions(&self, instructions: &str) -> io::Result<Arc<InstructionsFolder>> {
-        one(&self.folders, &instructions.to_owned(), || InstructionsFolder::new(instructions))
+        one(&self.folders, &instructions.to_owned(), || {
+            InstructionsFolder::new(instructions)
+        })
     }
 
     /// A private file with this configuration of MCP servers.
@@ -76,7 +80,11 @@ fn one<K: PartialEq + Clone, V>(
 ) -> io::Result<Arc<V>> {
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|(_, value)| value.strong_count() > 0);
-    if let Some(value) = known.iter().find(|(one, _)| one == key).and_then(|(_, value)| value.upgrade()) {
+    if let Some(value) = known
+        .iter()
+        .find(|(one, _)| one == key)
+        .and_then(|(_, value)| value.upgrade())
+    {
         return Ok(value);
     }
     let value = Arc::new(make()?);
@@ -91,7 +99,10 @@ mod tests {
     #[test]
     fn the_same_is_given_once_and_removed_with_the_last_use() {
         let shared = Shared::default();
-        let (one, two) = (shared.prompt("Be brief.").unwrap(), shared.prompt("Be brief.").unwrap());
+        let (one, two) = (
+            shared.prompt("Be brief.").unwrap(),
+            shared.prompt("Be brief.").unwrap(),
+        );
         assert_eq!(one.path(), two.path());
         assert_ne!(shared.prompt("Be long.").unwrap().path(), one.path());
         let path = one.path().to_owned();
@@ -99,6 +110,9 @@ mod tests {
         assert!(!path.exists());
         let folder = shared.instructions("Be brief.").unwrap();
         let file = std::fs::read_to_string(folder.path().join(INSTRUCTIONS)).unwrap();
-        assert!(file.starts_with("---\napplyTo:") && file.ends_with("---\nBe brief."), "{file}");
+        assert!(
+            file.starts_with("---\napplyTo:") && file.ends_with("---\nBe brief."),
+            "{file}"
+        );
     }
 }

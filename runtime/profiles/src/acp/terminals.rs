@@ -44,18 +44,25 @@ pub(crate) struct Order {
 impl Order {
     /// Reads `terminal/create`.
     pub(crate) fn of(params: &Value) -> Result<Self, (i64, String)> {
-        let command =
-            text(params, "command").ok_or_else(|| (BAD_PARAMETERS, "`command` is missing".to_owned()))?;
+        let command = text(params, "command")
+            .ok_or_else(|| (BAD_PARAMETERS, "`command` is missing".to_owned()))?;
         let variable = |one: &Value| {
             Some((
                 text(one, "name")?.into(),
-                one.get("value").and_then(Value::as_str).unwrap_or_default().into(),
+                one.get("value")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .into(),
             ))
         };
         let keeps = count(params, "outputByteLimit").and_then(|limit| usize::try_from(limit).ok());
         Ok(Self {
             command: command.to_owned(),
-            args: list(params, "args").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            args: list(params, "args")
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
             env: list(params, "env").iter().filter_map(variable).collect(),
             cwd: text(params, "cwd").map(str::to_owned),
             keeps: keeps.unwrap_or(MOST_OUTPUT).min(MOST_OUTPUT),
@@ -95,7 +102,12 @@ struct Output {
 impl Output {
     fn say(&mut self, said: &[u8]) {
         self.bytes.extend(said);
-        if let Some(surplus) = self.bytes.len().checked_sub(self.keeps).filter(|surplus| *surplus > 0) {
+        if let Some(surplus) = self
+            .bytes
+            .len()
+            .checked_sub(self.keeps)
+            .filter(|surplus| *surplus > 0)
+        {
             self.bytes.drain(..surplus);
             self.is_cut = true;
         }
@@ -105,7 +117,11 @@ impl Output {
     fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let begins = |byte: &u8| !(0x80..0xc0).contains(byte);
-        let from = if self.is_cut { bytes.iter().take(4).position(begins).unwrap_or(0) } else { 0 };
+        let from = if self.is_cut {
+            bytes.iter().take(4).position(begins).unwrap_or(0)
+        } else {
+            0
+        };
         String::from_utf8_lossy(&bytes[from..]).into_owned()
     }
 }
@@ -130,7 +146,12 @@ impl Terminals {
     }
 
     /// Runs a program, with the environment of the agent.
-    pub(crate) async fn create(&self, order: &Order, cwd: Option<PathBuf>, agent: &Launch) -> Answer {
+    pub(crate) async fn create(
+        &self,
+        order: &Order,
+        cwd: Option<PathBuf>,
+        agent: &Launch,
+    ) -> Answer {
         if self.lock().len() >= MOST {
             return Err((FAILED, format!("{MOST} terminals are open: release one")));
         }
@@ -147,8 +168,15 @@ impl Terminals {
         let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
         let (ended, exit) = watch::channel(None);
         let kill = CancellationToken::new();
-        let output = Mutex::new(Output { keeps: order.keeps, ..Output::default() });
-        let terminal = Arc::new(Terminal { output, exit, kill: kill.clone() });
+        let output = Mutex::new(Output {
+            keeps: order.keeps,
+            ..Output::default()
+        });
+        let terminal = Arc::new(Terminal {
+            output,
+            exit,
+            kill: kill.clone(),
+        });
         let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
         let id = format!("terminal-{number}");
         self.lock().insert(id.clone(), terminal.clone());
@@ -217,7 +245,8 @@ impl Terminals {
     /// Ends a terminal's program, and forgets it.
     pub(crate) fn release(&self, params: &Value) -> Answer {
         self.terminal(params)?.kill.cancel();
-        self.lock().remove(text(params, "terminalId").unwrap_or_default());
+        self.lock()
+            .remove(text(params, "terminalId").unwrap_or_default());
         Ok(json!({}))
     }
 
@@ -239,7 +268,11 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, terminal: &Terminal) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(bytes @ 1..) = pipe.read(&mut buffer).await {
-        terminal.output.lock().unwrap_or_else(PoisonError::into_inner).say(&buffer[..bytes]);
+        terminal
+            .output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .say(&buffer[..bytes]);
     }
 }
 
@@ -254,7 +287,10 @@ mod tests {
     async fn run(terminals: &Terminals, script: &str, keeps: u64) -> Value {
         let params = json!({"command": "sh", "args": ["-c", script], "outputByteLimit": keeps, "env": [{"name": "WHO", "value": "me"}, 3]});
         let order = Order::of(&params).unwrap();
-        let answer = terminals.create(&order, None, &Launch::new("agent")).await.unwrap();
+        let answer = terminals
+            .create(&order, None, &Launch::new("agent"))
+            .await
+            .unwrap();
         json!({ "terminalId": answer["terminalId"] })
     }
 
@@ -262,10 +298,16 @@ mod tests {
     async fn a_program_runs_and_its_output_is_cut_where_characters_begin() {
         let terminals = Terminals::default();
         let id = run(&terminals, "echo $WHO; printf 'üüüü'; exit 3", 5).await;
-        assert_eq!(terminals.wait(&id).await.unwrap(), json!({"exitCode": 3, "signal": null}));
+        assert_eq!(
+            terminals.wait(&id).await.unwrap(),
+            json!({"exitCode": 3, "signal": null})
+        );
         let output = terminals.output(&id).unwrap();
         assert_eq!(output["exitStatus"]["exitCode"], 3);
-        assert_eq!((&output["output"], &output["truncated"]), (&json!("üü"), &json!(true)));
+        assert_eq!(
+            (&output["output"], &output["truncated"]),
+            (&json!("üü"), &json!(true))
+        );
         terminals.release(&id).unwrap();
         assert!(terminals.output(&id).is_err());
     }
@@ -273,7 +315,12 @@ mod tests {
     #[tokio::test]
     async fn a_kill_ends_the_tree_and_keeps_the_output() {
         let terminals = Terminals::default();
-        let id = run(&terminals, "echo ready; trap '' TERM; sleep 60 & wait; sleep 60", 1000).await;
+        let id = run(
+            &terminals,
+            "echo ready; trap '' TERM; sleep 60 & wait; sleep 60",
+            1000,
+        )
+        .await;
         while terminals.output(&id).unwrap()["output"] != "ready\n" {
             tokio::task::yield_now().await;
         }
@@ -281,13 +328,18 @@ mod tests {
         terminals.kill(&id).unwrap();
         let exit = terminals.wait(&id).await.unwrap();
         assert!(exit["signal"].is_string(), "{exit}");
-        assert_eq!(terminals.shown(id["terminalId"].as_str().unwrap()).unwrap(), "ready\n");
+        assert_eq!(
+            terminals.shown(id["terminalId"].as_str().unwrap()).unwrap(),
+            "ready\n"
+        );
     }
 
     #[tokio::test]
     async fn what_cannot_run_is_told() {
         let order = Order::of(&json!({"command": "no-such-program"})).unwrap();
-        let answer = Terminals::default().create(&order, None, &Launch::new("agent")).await;
+        let answer = Terminals::default()
+            .create(&order, None, &Launch::new("agent"))
+            .await;
         assert!(answer.unwrap_err().1.contains("no-such-program"));
         assert!(Order::of(&json!({"command": 7})).is_err());
     }

@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
-    AdapterBody, Command, ContextUsage, Message, MessageId, Output, Plan, Progress, SessionInfo, Thinking,
+    AdapterBody, Command, ContextUsage, Message, MessageId, Output, Plan, Progress, SessionInfo,
+    Thinking,
 };
 use trunkline_sdk::{PlanEntry, PlanStatus, preview};
 
@@ -77,12 +78,18 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(quirks: Quirks) -> Self {
-        Self { quirks, ..Self::default() }
+        Self {
+            quirks,
+            ..Self::default()
+        }
     }
 
     /// With skills that are commands of the session.
     pub(crate) fn with_skills(self, skills: Option<Vec<Command>>) -> Self {
-        Self { skills: skills.unwrap_or_default(), ..self }
+        Self {
+            skills: skills.unwrap_or_default(),
+            ..self
+        }
     }
 
     /// Whether the agent has told commands of its own.
@@ -97,7 +104,10 @@ impl Reader {
 
     /// The agent's commands, and the skills whose names it has not taken.
     pub(crate) fn commands(&self) -> Vec<Command> {
-        let skills = self.skills.iter().filter(|skill| !self.has_command(&skill.name));
+        let skills = self
+            .skills
+            .iter()
+            .filter(|skill| !self.has_command(&skill.name));
         self.commands.iter().chain(skills).cloned().collect()
     }
 
@@ -144,10 +154,22 @@ impl Reader {
                 self.watch(update, &content, when, out);
                 if self.quirks.failures_as_text == FailuresAsText::Prefixed && is_remark(&content) {
                     let message = content.trim_start_matches("Info: ").to_owned();
-                    out.push(UpdateEvent::Event(Progress { message, history, ..Progress::default() }.into()));
+                    out.push(UpdateEvent::Event(
+                        Progress {
+                            message,
+                            history,
+                            ..Progress::default()
+                        }
+                        .into(),
+                    ));
                 } else if !content.is_empty() {
                     let message_id = message_id(update);
-                    let output = Output { content, message_id, history, ..Output::default() };
+                    let output = Output {
+                        content,
+                        message_id,
+                        history,
+                        ..Output::default()
+                    };
                     let content = update.get("content").filter(|_| when == When::Now);
                     out.push(match content.and_then(|content| self.files.take(content)) {
                         Some(media) => UpdateEvent::File(Box::new(media), Some(output)),
@@ -161,7 +183,13 @@ impl Reader {
                 if !content.is_empty() {
                     let message_id = message_id(update);
                     out.push(UpdateEvent::Event(
-                        Thinking { content, message_id, history, ..Thinking::default() }.into(),
+                        Thinking {
+                            content,
+                            message_id,
+                            history,
+                            ..Thinking::default()
+                        }
+                        .into(),
                     ));
                 }
             }
@@ -170,7 +198,13 @@ impl Reader {
                 let content = said(update);
                 if !content.is_empty() {
                     let (role, message_id) = ("user".to_owned(), message_id(update));
-                    let message = Message { role, content, message_id, history, ..Message::default() };
+                    let message = Message {
+                        role,
+                        content,
+                        message_id,
+                        history,
+                        ..Message::default()
+                    };
                     out.push(UpdateEvent::Event(message.into()));
                 }
             }
@@ -179,9 +213,19 @@ impl Reader {
                 self.tool_files(update, when, out);
             }
             "plan" => {
-                let entries =
-                    list(update, "entries").iter().take(MOST_ENTRIES).filter_map(plan_entry).collect();
-                out.push(UpdateEvent::Event(Plan { entries, history, ..Plan::default() }.into()));
+                let entries = list(update, "entries")
+                    .iter()
+                    .take(MOST_ENTRIES)
+                    .filter_map(plan_entry)
+                    .collect();
+                out.push(UpdateEvent::Event(
+                    Plan {
+                        entries,
+                        history,
+                        ..Plan::default()
+                    }
+                    .into(),
+                ));
             }
             "available_commands_update" => {
                 let commands = list(update, "availableCommands").iter().take(MOST_COMMANDS);
@@ -190,13 +234,19 @@ impl Reader {
                 if commands != self.commands {
                     self.commands = commands;
                     let commands = Some(self.commands());
-                    out.push(info(SessionInfo { commands, ..SessionInfo::default() }));
+                    out.push(info(SessionInfo {
+                        commands,
+                        ..SessionInfo::default()
+                    }));
                 }
             }
             "current_mode_update" => {
                 if let Some(mode) = text(update, "currentModeId") {
                     self.choices.mode.current = Some(mode.to_owned());
-                    out.push(info(SessionInfo { mode: Some(mode.to_owned()), ..SessionInfo::default() }));
+                    out.push(info(SessionInfo {
+                        mode: Some(mode.to_owned()),
+                        ..SessionInfo::default()
+                    }));
                 }
             }
             "config_option_update" => {
@@ -208,12 +258,19 @@ impl Reader {
             }
             "usage_update" => self.usage(update, when, out),
             "session_info_update" => {
-                let title = text(update, "title").filter(|title| !title.trim().is_empty()).map(preview::text);
+                let title = text(update, "title")
+                    .filter(|title| !title.trim().is_empty())
+                    .map(preview::text);
                 if title.is_some() && title != self.title {
                     self.title.clone_from(&title);
-                    out.push(info(SessionInfo { display_id: title, ..SessionInfo::default() }));
+                    out.push(info(SessionInfo {
+                        display_id: title,
+                        ..SessionInfo::default()
+                    }));
                 }
-                let status = update.pointer("/_meta/codex/threadStatus/type").and_then(Value::as_str);
+                let status = update
+                    .pointer("/_meta/codex/threadStatus/type")
+                    .and_then(Value::as_str);
                 if status == Some("systemError") && when == When::Now {
                     out.push(UpdateEvent::SystemError);
                 }
@@ -225,13 +282,21 @@ impl Reader {
     fn usage(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
         let nothing = Value::Null;
         let cost = update.get("cost").unwrap_or(&nothing);
-        let is_usd = text(cost, "currency").is_none_or(|currency| currency.eq_ignore_ascii_case("usd"));
-        if let Some(cost) = cost.get("amount").and_then(Value::as_f64).filter(|_| is_usd) {
+        let is_usd =
+            text(cost, "currency").is_none_or(|currency| currency.eq_ignore_ascii_case("usd"));
+        if let Some(cost) = cost
+            .get("amount")
+            .and_then(Value::as_f64)
+            .filter(|_| is_usd)
+        {
             self.totals.spent(cost);
         }
         let (used_tokens, total_tokens) = (count(update, "used"), count(update, "size"));
         // Zero of a full session is what some say when they do not know.
-        let usage = ContextUsage { used_tokens, total_tokens };
+        let usage = ContextUsage {
+            used_tokens,
+            total_tokens,
+        };
         if when == When::Now
             && used_tokens.is_some_and(|used| used > 0)
             && self.context.as_ref() != Some(&usage)
@@ -272,7 +337,11 @@ fn plan_entry(entry: &Value) -> Option<PlanEntry> {
         _ => None,
     };
     let priority = text(entry, "priority").map(str::to_owned);
-    Some(PlanEntry { content: text(entry, "content")?.to_owned(), status, priority })
+    Some(PlanEntry {
+        content: text(entry, "content")?.to_owned(),
+        status,
+        priority,
+    })
 }
 
 fn command(command: &Value) -> Option<Command> {
@@ -281,7 +350,10 @@ fn command(command: &Value) -> Option<Command> {
     Some(Command {
         name: cut(name),
         description: text(command, "description").map(cut),
-        hint: command.get("input").and_then(|input| text(input, "hint")).map(cut),
+        hint: command
+            .get("input")
+            .and_then(|input| text(input, "hint"))
+            .map(cut),
         text: Some(format!("/{}", cut(name))),
     })
 }

@@ -39,17 +39,31 @@ fn read(usage: &Value) -> Option<Tokens> {
 /// Counts all that was read, cached or not, and all that was written, thought or said: agents disagree on what their
 /// counts leave out, and the total tells.
 fn whole(tokens: Tokens) -> Tokens {
-    let (Some(input), Some(output)) = (tokens.input, tokens.output) else { return tokens };
-    let cached = tokens.cache_read.unwrap_or(0).saturating_add(tokens.cache_write.unwrap_or(0));
+    let (Some(input), Some(output)) = (tokens.input, tokens.output) else {
+        return tokens;
+    };
+    let cached = tokens
+        .cache_read
+        .unwrap_or(0)
+        .saturating_add(tokens.cache_write.unwrap_or(0));
     let with_cache = input.saturating_add(cached);
     let with_thought = output.saturating_add(tokens.reasoning.unwrap_or(0));
-    let candidates =
-        [(input, output), (with_cache, output), (input, with_thought), (with_cache, with_thought)];
-    let adds_up = |(input, output): &&(u64, u64)| tokens.total == Some(input.saturating_add(*output));
+    let candidates = [
+        (input, output),
+        (with_cache, output),
+        (input, with_thought),
+        (with_cache, with_thought),
+    ];
+    let adds_up =
+        |(input, output): &&(u64, u64)| tokens.total == Some(input.saturating_add(*output));
     let fits = candidates.iter().find(adds_up).copied();
     // A cache cannot give more than was read.
     let (input, output) = fits.unwrap_or((if cached > input { with_cache } else { input }, output));
-    Tokens { input: Some(input), output: Some(output), ..tokens }
+    Tokens {
+        input: Some(input),
+        output: Some(output),
+        ..tokens
+    }
 }
 
 impl Totals {
@@ -67,15 +81,23 @@ impl Totals {
 
     /// Nothing was spent before: the session is new.
     pub(crate) fn fresh(&mut self) {
-        *self = Self { cost: Some(0.0), cost_before: Some(0.0), ..Self::default() };
+        *self = Self {
+            cost: Some(0.0),
+            cost_before: Some(0.0),
+            ..Self::default()
+        };
     }
 
     /// Whether the usage says that no answer of the model was whole, where earlier ones were. An agent that counts over
     /// the session leaves it out then.
     pub(crate) fn is_nothing(&mut self, usage: Option<&Usage>, is_running: bool) -> bool {
-        let Some(usage) = usage else { return self.counts && is_running };
+        let Some(usage) = usage else {
+            return self.counts && is_running;
+        };
         self.counts |= usage.output_tokens.is_some_and(|tokens| tokens > 0);
-        self.counts && usage.output_tokens == Some(0) && usage.input_tokens.is_none_or(|tokens| tokens == 0)
+        self.counts
+            && usage.output_tokens == Some(0)
+            && usage.input_tokens.is_none_or(|tokens| tokens == 0)
     }
 
     /// What a turn has used, by the answer to its prompt.
@@ -95,21 +117,33 @@ impl Totals {
         if tokens.is_none() && cost_usd.is_none() {
             return None;
         }
-        let models: BTreeMap<String, ModelUsage> =
-            list(quota, "model_usage").iter().take(MOST_MODELS).filter_map(model_usage).collect();
+        let models: BTreeMap<String, ModelUsage> = list(quota, "model_usage")
+            .iter()
+            .take(MOST_MODELS)
+            .filter_map(model_usage)
+            .collect();
         let model = match models.len() {
             1 => models.keys().next().cloned(),
             _ => None,
         };
         let models = (!models.is_empty()).then_some(models);
-        let rest = Usage { cost_usd, model, models, scope: Some(UsageScope::Turn), ..Usage::default() };
+        let rest = Usage {
+            cost_usd,
+            model,
+            models,
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        };
         Some(whole(tokens.unwrap_or_default()).usage(rest))
     }
 }
 
 fn model_usage(usage: &Value) -> Option<(String, ModelUsage)> {
     let tokens = usage.get("token_count").and_then(read)?;
-    Some((text(usage, "model")?.to_owned(), whole(tokens).model_usage(ModelUsage::default())))
+    Some((
+        text(usage, "model")?.to_owned(),
+        whole(tokens).model_usage(ModelUsage::default()),
+    ))
 }
 
 #[cfg(test)]
@@ -120,7 +154,11 @@ mod tests {
 
     #[test]
     fn nothing_counted_is_told_from_a_provider_that_never_counts() {
-        let usage = |input, output| Usage { input_tokens: input, output_tokens: output, ..Usage::default() };
+        let usage = |input, output| Usage {
+            input_tokens: input,
+            output_tokens: output,
+            ..Usage::default()
+        };
         let mut totals = Totals::default();
         assert!(!totals.is_nothing(Some(&usage(Some(0), Some(0))), false));
         assert!(!totals.is_nothing(Some(&usage(Some(200), Some(34))), false));
@@ -133,7 +171,12 @@ mod tests {
     }
 
     fn counts(usage: &Usage) -> [Option<u64>; 4] {
-        [usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cache_read_tokens]
+        [
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.total_tokens,
+            usage.cache_read_tokens,
+        ]
     }
 
     #[test]
@@ -152,8 +195,14 @@ mod tests {
                 json!({"inputTokens": 1200, "outputTokens": 34, "totalTokens": 1234, "thoughtTokens": 5, "cachedReadTokens": 1000}),
             ),
         ] {
-            let usage = Totals::default().of_turn(&json!({ "usage": usage }), false).unwrap();
-            assert_eq!(counts(&usage), [Some(1200), Some(34), Some(1234), Some(1000)], "{what}");
+            let usage = Totals::default()
+                .of_turn(&json!({ "usage": usage }), false)
+                .unwrap();
+            assert_eq!(
+                counts(&usage),
+                [Some(1200), Some(34), Some(1234), Some(1000)],
+                "{what}"
+            );
         }
     }
 
@@ -161,9 +210,18 @@ mod tests {
     fn a_running_total_becomes_the_turn() {
         let mut totals = Totals::default();
         let answer = |input: u64, output: u64| json!({"usage": {"inputTokens": input, "outputTokens": output, "totalTokens": input + output}});
-        assert_eq!(counts(&totals.of_turn(&answer(1200, 34), true).unwrap())[..2], [Some(1200), Some(34)]);
-        assert_eq!(counts(&totals.of_turn(&answer(3600, 102), true).unwrap())[..2], [Some(2400), Some(68)]);
-        assert_eq!(counts(&totals.of_turn(&answer(10, 1), true).unwrap())[..2], [Some(10), Some(1)]);
+        assert_eq!(
+            counts(&totals.of_turn(&answer(1200, 34), true).unwrap())[..2],
+            [Some(1200), Some(34)]
+        );
+        assert_eq!(
+            counts(&totals.of_turn(&answer(3600, 102), true).unwrap())[..2],
+            [Some(2400), Some(68)]
+        );
+        assert_eq!(
+            counts(&totals.of_turn(&answer(10, 1), true).unwrap())[..2],
+            [Some(10), Some(1)]
+        );
     }
 
     #[test]
@@ -172,7 +230,11 @@ mod tests {
         totals.fresh();
         totals.begin();
         totals.spent(0.25);
-        let cost = |totals: &mut Totals| totals.of_turn(&json!({}), false).and_then(|usage| usage.cost_usd);
+        let cost = |totals: &mut Totals| {
+            totals
+                .of_turn(&json!({}), false)
+                .and_then(|usage| usage.cost_usd)
+        };
         assert_eq!(cost(&mut totals), Some(0.25));
         totals.begin();
         assert_eq!(cost(&mut totals), None);
@@ -191,13 +253,19 @@ mod tests {
             "model_usage": [{"model": "m", "token_count": {"input_tokens": 2400, "output_tokens": 68}}, 3],
         }}});
         let usage = Totals::default().of_turn(&answer, false).unwrap();
-        assert_eq!((usage.input_tokens, usage.model.as_deref()), (Some(2400), Some("m")));
-        for answer in
-            [json!(null), json!({"usage": []}), json!({"usage": {"inputTokens": "7"}, "_meta": {"quota": 1}})]
-        {
+        assert_eq!(
+            (usage.input_tokens, usage.model.as_deref()),
+            (Some(2400), Some("m"))
+        );
+        for answer in [
+            json!(null),
+            json!({"usage": []}),
+            json!({"usage": {"inputTokens": "7"}, "_meta": {"quota": 1}}),
+        ] {
             assert_eq!(Totals::default().of_turn(&answer, true), None);
         }
-        let odd = json!({"usage": {"inputTokens": 1e30, "outputTokens": u64::MAX, "totalTokens": -3}});
+        let odd =
+            json!({"usage": {"inputTokens": 1e30, "outputTokens": u64::MAX, "totalTokens": -3}});
         assert!(Totals::default().of_turn(&odd, true).is_some());
     }
 }

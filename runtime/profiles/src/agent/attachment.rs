@@ -63,9 +63,16 @@ pub(crate) enum Native {
 
 /// Reads a file as this agent takes it. What cannot be read so goes by its path: the agent says what is wrong with it.
 pub(crate) fn read(file: &FileInput, native: Native) -> Attachment {
-    let (by_path, path) = (|bytes| Attachment::Path(path_text(file, bytes)), Path::new(&file.file_path));
-    let Ok((bytes, length)) = contents(path, native) else { return by_path(None) };
-    let Some(bytes) = bytes else { return by_path(Some(length)) };
+    let (by_path, path) = (
+        |bytes| Attachment::Path(path_text(file, bytes)),
+        Path::new(&file.file_path),
+    );
+    let Ok((bytes, length)) = contents(path, native) else {
+        return by_path(None);
+    };
+    let Some(bytes) = bytes else {
+        return by_path(Some(length));
+    };
     if let Some(mime) = image_type(&bytes) {
         return Attachment::Image(Image {
             mime,
@@ -77,53 +84,80 @@ pub(crate) fn read(file: &FileInput, native: Native) -> Attachment {
         return by_path(Some(length));
     }
     match String::from_utf8(bytes) {
-        Ok(text) => {
-            Attachment::Text(TextFile { text, mime: mime(file).to_owned(), path: file.file_path.clone() })
-        }
+        Ok(text) => Attachment::Text(TextFile {
+            text,
+            mime: mime(file).to_owned(),
+            path: file.file_path.clone(),
+        }),
         Err(_) => by_path(Some(length)),
     }
 }
 
 /// [`read`] for each file, in order, on the pool for blocking work.
 pub(crate) async fn read_all(files: Vec<FileInput>, native: Native) -> Vec<Attachment> {
-    let paths: Vec<_> = files.iter().map(|file| Attachment::Path(path_text(file, None))).collect();
+    let paths: Vec<_> = files
+        .iter()
+        .map(|file| Attachment::Path(path_text(file, None)))
+        .collect();
     let read_each = move || files.iter().map(|file| read(file, native)).collect();
-    tokio::task::spawn_blocking(read_each).await.unwrap_or(paths)
+    tokio::task::spawn_blocking(read_each)
+        .await
+        .unwrap_or(paths)
 }
 
 /// The line that stands for a file (census row F05).
 pub(crate) fn path_text(file: &FileInput, bytes: Option<u64>) -> String {
     let path = &file.file_path;
     let name = file.file_name.as_deref().filter(|name| !name.is_empty());
-    let base =
-        || Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let base = || {
+        Path::new(path)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
     let name = name.map_or_else(base, str::to_owned);
-    let name: String = name.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
-    let size = bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
-    format!("[File uploaded: {name} ({}{size})] Path: {path}", mime(file))
+    let name: String = name
+        .chars()
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
+    let size = bytes
+        .map(|bytes| format!(", {bytes} bytes"))
+        .unwrap_or_default();
+    format!(
+        "[File uploaded: {name} ({}{size})] Path: {path}",
+        mime(file)
+    )
 }
 
 /// The input's text with a line for each file that goes by its path.
 pub(crate) fn with_paths(text: &str, attachments: &[Attachment]) -> String {
-    let paths = attachments.iter().filter_map(|attachment| match attachment {
-        Attachment::Path(line) => Some(line.as_str()),
-        Attachment::Image(_) | Attachment::Text(_) => None,
-    });
+    let paths = attachments
+        .iter()
+        .filter_map(|attachment| match attachment {
+            Attachment::Path(line) => Some(line.as_str()),
+            Attachment::Image(_) | Attachment::Text(_) => None,
+        });
     let parts: Vec<_> = paths.chain((!text.is_empty()).then_some(text)).collect();
     parts.join("\n")
 }
 
 /// An input's text for an agent that knows of no files: each is a line.
 pub(crate) async fn told(content: String, files: Vec<FileInput>) -> String {
-    if files.is_empty() { content } else { with_paths(&content, &read_all(files, Native::Nothing).await) }
+    if files.is_empty() {
+        content
+    } else {
+        with_paths(&content, &read_all(files, Native::Nothing).await)
+    }
 }
 
 /// The images among them.
 pub(crate) fn images(attachments: &[Attachment]) -> impl Iterator<Item = &Image> {
-    attachments.iter().filter_map(|attachment| match attachment {
-        Attachment::Image(image) => Some(image),
-        Attachment::Text(_) | Attachment::Path(_) => None,
-    })
+    attachments
+        .iter()
+        .filter_map(|attachment| match attachment {
+            Attachment::Image(image) => Some(image),
+            Attachment::Text(_) | Attachment::Path(_) => None,
+        })
 }
 
 impl Image {
@@ -161,15 +195,24 @@ pub(crate) fn uri(path: &str) -> String {
 }
 
 fn mime(file: &FileInput) -> &str {
-    let plain = |mime: &&str| !mime.is_empty() && mime.len() <= 200 && !mime.contains(char::is_control);
-    file.file_mime_type.as_deref().filter(plain).unwrap_or("application/octet-stream")
+    let plain =
+        |mime: &&str| !mime.is_empty() && mime.len() <= 200 && !mime.contains(char::is_control);
+    file.file_mime_type
+        .as_deref()
+        .filter(plain)
+        .unwrap_or("application/octet-stream")
 }
 
 /// The bytes of a regular file that is not a symbolic link, unless they are too many or no one wants them; and how many.
 fn contents(path: &Path, native: Native) -> io::Result<(Option<Vec<u8>>, u64)> {
     // Without blocking: a FIFO without a writer would wait for one.
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
+        .bits()
+        .cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("not a regular file"));
@@ -190,7 +233,21 @@ fn image_type(bytes: &[u8]) -> Option<&'static str> {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
         _ => None,
     }
 }

@@ -53,8 +53,11 @@ const VERTEX: &[&str] = &[
     "GOOGLE_CLOUD_PROJECT",
 ];
 
-const FOUNDRY: &[&str] =
-    &["ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_RESOURCE"];
+const FOUNDRY: &[&str] = &[
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "ANTHROPIC_FOUNDRY_BASE_URL",
+    "ANTHROPIC_FOUNDRY_RESOURCE",
+];
 
 const ALL: &[Credentials] = &[
     Credentials {
@@ -77,7 +80,11 @@ const ALL: &[Credentials] = &[
         variables: &[("CODEX_ACCESS_TOKEN", &[])],
         partial: &[
             (CODEX_API_KEY, &["OPENAI_BASE_URL"], "by `codex exec`"),
-            ("OPENAI_API_KEY", &["OPENAI_BASE_URL"], "where a model provider of its configuration names it"),
+            (
+                "OPENAI_API_KEY",
+                &["OPENAI_BASE_URL"],
+                "where a model provider of its configuration names it",
+            ),
         ],
         file: LoginFile::at("CODEX_HOME", ".codex", "auth.json"),
         login: "`codex login`",
@@ -90,7 +97,10 @@ const ALL: &[Credentials] = &[
             ("GH_TOKEN", &[]),
             ("GITHUB_TOKEN", &[]),
             ("COPILOT_PROVIDER_API_KEY", &[]),
-            ("COPILOT_PROVIDER_BASE_URL", &["COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_TYPE"]),
+            (
+                "COPILOT_PROVIDER_BASE_URL",
+                &["COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_TYPE"],
+            ),
         ],
         partial: &[],
         file: LoginFile {
@@ -107,7 +117,11 @@ const ALL: &[Credentials] = &[
             ("GOOGLE_API_KEY", &[]),
             (
                 "GOOGLE_GENAI_USE_VERTEXAI",
-                &["GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_PROJECT"],
+                &[
+                    "GOOGLE_APPLICATION_CREDENTIALS",
+                    "GOOGLE_CLOUD_LOCATION",
+                    "GOOGLE_CLOUD_PROJECT",
+                ],
             ),
             ("GOOGLE_GENAI_USE_GCA", &["GOOGLE_CLOUD_PROJECT"]),
         ],
@@ -167,23 +181,39 @@ pub(crate) const CODEX_API_KEY: &str = "CODEX_API_KEY";
 
 /// What a profile accepts; nothing for one that needs no credentials of ours.
 pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
-    ALL.iter().find(|credentials| credentials.profile == profile)
+    ALL.iter()
+        .find(|credentials| credentials.profile == profile)
 }
 
 impl LoginFile {
     const fn at(variable: &'static str, folder: &'static str, file: &'static str) -> Self {
-        Self { variable, folder, file, evidence: Evidence::Login }
+        Self {
+            variable,
+            folder,
+            file,
+            evidence: Evidence::Login,
+        }
     }
 
     /// Where it is, where `value` reads the variables of the agent's environment.
     fn path(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-        let set = |name: &str| value(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
-        let named = if self.variable.is_empty() { None } else { set(self.variable) };
+        let set = |name: &str| {
+            value(name)
+                .filter(|path| path.starts_with('/'))
+                .map(PathBuf::from)
+        };
+        let named = if self.variable.is_empty() {
+            None
+        } else {
+            set(self.variable)
+        };
         let shared = || {
             let rest = self.folder.strip_prefix(".local/share/")?;
             Some(set("XDG_DATA_HOME")?.join(rest))
         };
-        let folder = named.or_else(shared).or_else(|| Some(set("HOME")?.join(self.folder)))?;
+        let folder = named
+            .or_else(shared)
+            .or_else(|| Some(set("HOME")?.join(self.folder)))?;
         Some(folder.join(self.file))
     }
 }
@@ -217,16 +247,22 @@ impl Credentials {
 
     /// The variables that may pass on as credentials: those each of which is enough, then the others.
     pub(crate) fn all_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.variables().chain(self.partial.iter().map(|(name, ..)| *name))
+        self.variables()
+            .chain(self.partial.iter().map(|(name, ..)| *name))
     }
 
     /// Which variables pass on: those that are set, and what each of them needs.
     pub(crate) fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
         let all = self.variables.iter().copied();
-        let all = all.chain(self.partial.iter().map(|(name, needed, _)| (*name, *needed)));
+        let all = all.chain(
+            self.partial
+                .iter()
+                .map(|(name, needed, _)| (*name, *needed)),
+        );
         let set = all.filter(|(name, _)| is_set(name));
-        let mut passed: Vec<_> =
-            set.flat_map(|(name, needed)| std::iter::once(name).chain(needed.iter().copied())).collect();
+        let mut passed: Vec<_> = set
+            .flat_map(|(name, needed)| std::iter::once(name).chain(needed.iter().copied()))
+            .collect();
         passed.retain(|name| is_set(name));
         passed.sort_unstable();
         passed.dedup();
@@ -236,15 +272,23 @@ impl Credentials {
     /// Where credentials come from, the source that the agent prefers first: `NAME from the environment`, the file of a
     /// login. Never a value.
     pub(crate) fn sources(&self, value: impl Fn(&str) -> Option<String>) -> Vec<String> {
-        let variables = self.found(&value).into_iter().map(|name| format!("{name} from the environment"));
+        let variables = self
+            .found(&value)
+            .into_iter()
+            .map(|name| format!("{name} from the environment"));
         let file = self.file(&value).filter(|file| file.is_file());
-        variables.chain(file.map(|file| home_relative(&file, &value))).collect()
+        variables
+            .chain(file.map(|file| home_relative(&file, &value)))
+            .collect()
     }
 
     /// What to do where the agent has no credentials, or wrong ones.
     pub(crate) fn hint(&self, value: impl Fn(&str) -> Option<String>) -> String {
         let names: Vec<_> = self.variables().collect();
-        let file = self.file.path(&value).map(|file| home_relative(&file, &value));
+        let file = self
+            .file
+            .path(&value)
+            .map(|file| home_relative(&file, &value));
         let place = match (self.file.evidence, file) {
             (Evidence::Login, Some(file)) => format!(", which keeps its login in {file}"),
             (Evidence::None, Some(file)) => {
@@ -252,9 +296,16 @@ impl Credentials {
             }
             (_, None) => String::new(),
         };
-        let partial = self.partial.iter().map(|(name, _, when)| format!("; {name} is taken only {when}"));
+        let partial = self
+            .partial
+            .iter()
+            .map(|(name, _, when)| format!("; {name} is taken only {when}"));
         let partial: String = partial.collect();
-        format!("set {}, or log in with {}{place}{partial}", any_of(&names), self.login)
+        format!(
+            "set {}, or log in with {}{place}{partial}",
+            any_of(&names),
+            self.login
+        )
     }
 
     /// What to say where none are found.
@@ -292,8 +343,12 @@ mod tests {
         );
         assert!(claude.found(|_| Some(" ".to_owned())).is_empty());
         let missing = claude.missing(|name| (name == "HOME").then(|| "/h".to_owned()));
-        for part in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "/login", "~/.claude/.credentials.json"]
-        {
+        for part in [
+            "ANTHROPIC_API_KEY",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "/login",
+            "~/.claude/.credentials.json",
+        ] {
             assert!(missing.contains(part), "{missing}");
         }
         assert_eq!(of("generic-cli"), None);
@@ -303,16 +358,43 @@ mod tests {
     fn the_file_of_a_login_is_where_the_agent_keeps_it() {
         let set = |variables: &'static [(&str, &str)]| {
             move |name: &str| {
-                variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
+                variables
+                    .iter()
+                    .find(|(set, _)| *set == name)
+                    .map(|(_, value)| (*value).to_owned())
             }
         };
         for (profile, variables, file) in [
-            ("claude-code", &[("HOME", "/h")][..], Some("/h/.claude/.credentials.json")),
-            ("claude-code", &[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c")][..], Some("/c/.credentials.json")),
-            ("codex", &[("HOME", "/h"), ("CODEX_HOME", "/x")][..], Some("/x/auth.json")),
-            ("codex", &[("HOME", "/h"), ("CODEX_HOME", "relative")][..], Some("/h/.codex/auth.json")),
-            ("opencode", &[("HOME", "/h")][..], Some("/h/.local/share/opencode/auth.json")),
-            ("kilo-code", &[("HOME", "/h"), ("XDG_DATA_HOME", "/d")][..], Some("/d/kilo/auth.json")),
+            (
+                "claude-code",
+                &[("HOME", "/h")][..],
+                Some("/h/.claude/.credentials.json"),
+            ),
+            (
+                "claude-code",
+                &[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c")][..],
+                Some("/c/.credentials.json"),
+            ),
+            (
+                "codex",
+                &[("HOME", "/h"), ("CODEX_HOME", "/x")][..],
+                Some("/x/auth.json"),
+            ),
+            (
+                "codex",
+                &[("HOME", "/h"), ("CODEX_HOME", "relative")][..],
+                Some("/h/.codex/auth.json"),
+            ),
+            (
+                "opencode",
+                &[("HOME", "/h")][..],
+                Some("/h/.local/share/opencode/auth.json"),
+            ),
+            (
+                "kilo-code",
+                &[("HOME", "/h"), ("XDG_DATA_HOME", "/d")][..],
+                Some("/d/kilo/auth.json"),
+            ),
             (
                 "gemini-cli",
                 &[("HOME", "/h"), ("XDG_DATA_HOME", "/d")][..],
@@ -322,19 +404,37 @@ mod tests {
             ("pi", &[][..], None),
         ] {
             let found = of(profile).unwrap().file(set(variables));
-            assert_eq!(found.as_deref(), file.map(std::path::Path::new), "{profile}");
+            assert_eq!(
+                found.as_deref(),
+                file.map(std::path::Path::new),
+                "{profile}"
+            );
         }
     }
 
     #[test]
     fn what_is_set_passes_with_what_it_needs_and_no_more() {
-        let passed = |profile: &str, set: &[&str]| of(profile).unwrap().passed(|name| set.contains(&name));
-        let aws = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "HOME"];
+        let passed =
+            |profile: &str, set: &[&str]| of(profile).unwrap().passed(|name| set.contains(&name));
+        let aws = [
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "OPENAI_API_KEY",
+            "HOME",
+        ];
         assert_eq!(passed("claude-code", &aws), [""; 0]);
         let bedrock = [&aws[..], &["CLAUDE_CODE_USE_BEDROCK"]].concat();
-        let needed = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "CLAUDE_CODE_USE_BEDROCK"];
+        let needed = [
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "CLAUDE_CODE_USE_BEDROCK",
+        ];
         assert_eq!(passed("claude-code", &bedrock), needed);
-        let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"];
+        let keys = [
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "ANTHROPIC_BASE_URL",
+        ];
         assert_eq!(passed("claude-code", &keys), keys);
         assert_eq!(passed("claude-code", &["ANTHROPIC_BASE_URL"]), [""; 0]);
         assert_eq!(passed("codex", &keys), [""; 0]);
@@ -382,8 +482,14 @@ mod tests {
             assert!(!credentials.variables.is_empty(), "{credentials:?}");
             assert!(credentials.login.starts_with('`'));
             let hint = credentials.hint(|name| (name == "HOME").then(|| "/h".to_owned()));
-            assert!(hint.contains(credentials.login) && hint.contains("~/."), "{hint}");
-            assert!(credentials.all_variables().all(|name| hint.contains(name)), "{hint}");
+            assert!(
+                hint.contains(credentials.login) && hint.contains("~/."),
+                "{hint}"
+            );
+            assert!(
+                credentials.all_variables().all(|name| hint.contains(name)),
+                "{hint}"
+            );
         }
     }
 }

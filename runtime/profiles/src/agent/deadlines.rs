@@ -70,7 +70,10 @@ pub(crate) struct Watch {
 impl Watch {
     /// Begins now.
     pub(crate) fn new(deadlines: Deadlines) -> Self {
-        Self { starting: false, ..Self::starting_at(deadlines, Instant::now()) }
+        Self {
+            starting: false,
+            ..Self::starting_at(deadlines, Instant::now())
+        }
     }
 
     /// Begins now, with the agent's start: its deadline holds until something is heard.
@@ -117,7 +120,8 @@ impl Watch {
 
     /// When [`Watch::passed`] has something to say.
     pub(crate) fn next(&self) -> Instant {
-        self.due().map_or(self.working, |(at, ..)| self.working.min(at))
+        self.due()
+            .map_or(self.working, |(at, ..)| self.working.min(at))
     }
 
     /// What has become due by now.
@@ -139,11 +143,26 @@ impl Watch {
         if self.paused.is_some() {
             return None;
         }
-        let silence = self.deadlines.silence.map(|wait| (self.silent_since + wait, wait, "said nothing for"));
-        let turn = self.deadlines.turn.map(|wait| (self.began + wait, wait, "did not end its turn within"));
+        let silence = self
+            .deadlines
+            .silence
+            .map(|wait| (self.silent_since + wait, wait, "said nothing for"));
+        let turn = self
+            .deadlines
+            .turn
+            .map(|wait| (self.began + wait, wait, "did not end its turn within"));
         let start = self.deadlines.start.filter(|_| self.starting);
-        let start = start.map(|wait| (self.began + wait, wait, "gave no sign of life after its start for"));
-        [start, silence, turn].into_iter().flatten().min_by_key(|(at, ..)| *at)
+        let start = start.map(|wait| {
+            (
+                self.began + wait,
+                wait,
+                "gave no sign of life after its start for",
+            )
+        });
+        [start, silence, turn]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(at, ..)| *at)
     }
 }
 

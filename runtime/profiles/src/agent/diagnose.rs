@@ -17,13 +17,18 @@ const DEADLINE: Duration = Duration::from_secs(15);
 
 /// The checks of a profile by its configuration. Nothing is changed, and nothing but the program itself is asked.
 pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
-    let launch = Launch::new(&common.command).args(&common.args).envs(&common.env);
+    let launch = Launch::new(&common.command)
+        .args(&common.args)
+        .envs(&common.env);
     let mut checks = vec![];
     checks.extend(work_dir(&common.work_dir));
     let is_installed = match version::probe(&launch).await {
         Ok(version) => {
             let name = launch.name().to_string_lossy();
-            checks.push(Check::info("agent.installed", format!("{name} {version} is installed")));
+            checks.push(Check::info(
+                "agent.installed",
+                format!("{name} {version} is installed"),
+            ));
             true
         }
         Err(error) if error.failure().category == Some(Category::NotInstalled) => {
@@ -36,14 +41,30 @@ pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
             true
         }
     };
-    let Some(accepted) = credentials::of(profile) else { return checks };
-    let value = |name: &str| common.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let Some(accepted) = credentials::of(profile) else {
+        return checks;
+    };
+    let value = |name: &str| {
+        common
+            .env
+            .get(name)
+            .cloned()
+            .or_else(|| std::env::var(name).ok())
+    };
     let sources = accepted.sources(value);
     let is_found = !sources.is_empty();
     checks.extend(used(profile, "agent.credentials", &sources));
     if is_installed && let Some(arguments) = accepted.check() {
         let missing = accepted.missing(value);
-        checks.push(own_check(launch.args(arguments.iter().copied()), accepted, is_found, missing).await);
+        checks.push(
+            own_check(
+                launch.args(arguments.iter().copied()),
+                accepted,
+                is_found,
+                missing,
+            )
+            .await,
+        );
     } else if !is_found {
         checks.push(Check::warn("agent.credentials", accepted.missing(value)));
     }
@@ -69,32 +90,56 @@ fn work_dir(work_dir: &str) -> Option<Check> {
 pub(crate) fn used(profile: &str, code: &str, sources: &[String]) -> Option<Check> {
     let (used, others) = sources.split_first()?;
     let check = if profile == "claude-code" && used.starts_with(ANTHROPIC_API_KEY) {
-        Check::warn(code, format!("{used}, which pays for what is used, even where there is a subscription"))
-            .hint("unset it to use the subscription")
+        Check::warn(
+            code,
+            format!("{used}, which pays for what is used, even where there is a subscription"),
+        )
+        .hint("unset it to use the subscription")
     } else {
         Check::info(code, used)
     };
-    Some(if others.is_empty() { check } else { check.detail(format!("not used: {}", others.join(", "))) })
+    Some(if others.is_empty() {
+        check
+    } else {
+        check.detail(format!("not used: {}", others.join(", ")))
+    })
 }
 
 /// The agent's own word. What it prints stays untold: it names accounts.
-async fn own_check(launch: Launch, accepted: &Credentials, is_found: bool, missing: String) -> Check {
+async fn own_check(
+    launch: Launch,
+    accepted: &Credentials,
+    is_found: bool,
+    missing: String,
+) -> Check {
     let command: Vec<_> = std::iter::once(launch.name())
-        .chain(accepted.check().unwrap_or_default().iter().map(|argument| argument.as_ref()))
+        .chain(
+            accepted
+                .check()
+                .unwrap_or_default()
+                .iter()
+                .map(|argument| argument.as_ref()),
+        )
         .map(|word| word.to_string_lossy())
         .collect();
     let command = command.join(" ");
     match version::hear(launch, DEADLINE).await {
-        Ok(said) if said.is_late => {
-            Check::warn("agent.login", format!("`{command}` was not done within {} s", DEADLINE.as_secs()))
-        }
+        Ok(said) if said.is_late => Check::warn(
+            "agent.login",
+            format!("`{command}` was not done within {} s", DEADLINE.as_secs()),
+        ),
         Ok(said) if said.end.exit.success() => {
             Check::info("agent.login", format!("`{command}` says: logged in"))
         }
         // Codex, for one, takes no key of the environment while its own provider is used.
-        Ok(_) if is_found => Check::warn("agent.login", format!("`{command}` knows of no login of its own"))
-            .hint("log in with it, unless its model's provider is configured to take what is set"),
-        Ok(_) => Check::warn("agent.login", format!("`{command}` says: not logged in")).hint(missing),
+        Ok(_) if is_found => Check::warn(
+            "agent.login",
+            format!("`{command}` knows of no login of its own"),
+        )
+        .hint("log in with it, unless its model's provider is configured to take what is set"),
+        Ok(_) => {
+            Check::warn("agent.login", format!("`{command}` says: not logged in")).hint(missing)
+        }
         Err(error) => Check::warn("agent.login", error.to_string()),
     }
 }
@@ -110,9 +155,17 @@ mod tests {
 
     /// A profile whose program is a shell with this script, and nothing of this process's environment that matters.
     fn common(script: &str, env: &[(&str, &str)]) -> Common {
-        let unset =
-            ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_HOME"];
-        let unset = unset.into_iter().map(|name| (name, "")).chain([("HOME", "/no/such/home")]);
+        let unset = [
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "CODEX_API_KEY",
+            "CODEX_ACCESS_TOKEN",
+            "CODEX_HOME",
+        ];
+        let unset = unset
+            .into_iter()
+            .map(|name| (name, ""))
+            .chain([("HOME", "/no/such/home")]);
         let env: BTreeMap<_, _> = unset
             .chain(env.iter().copied())
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -121,7 +174,11 @@ mod tests {
             args: vec!["-c".into(), script.into(), "agent".into()],
             env,
             tool_loop: ToolLoopAction::Off,
-            deadlines: Deadlines { start: None, silence: None, turn: None },
+            deadlines: Deadlines {
+                start: None,
+                silence: None,
+                turn: None,
+            },
             ..Common::for_test("sh")
         }
     }
@@ -129,15 +186,23 @@ mod tests {
     async fn told(profile: &str, common: &Common) -> Vec<(String, String)> {
         let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
         let checks = serde_json::to_value(checks(profile, common).await).unwrap();
-        checks.as_array().unwrap().iter().map(|check| (text(check, "code"), text(check, "level"))).collect()
+        checks
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|check| (text(check, "code"), text(check, "level")))
+            .collect()
     }
 
     fn pairs(told: &[(String, String)]) -> Vec<(&str, &str)> {
-        told.iter().map(|(code, level)| (code.as_str(), level.as_str())).collect()
+        told.iter()
+            .map(|(code, level)| (code.as_str(), level.as_str()))
+            .collect()
     }
 
     const WORKS: &str = "case $1 in --version) echo 1.2.3;; *) exit 0;; esac";
-    const LOGGED_OUT: &str = "case $1 in --version) echo 1.2.3;; *) echo secret@example; exit 1;; esac";
+    const LOGGED_OUT: &str =
+        "case $1 in --version) echo 1.2.3;; *) echo secret@example; exit 1;; esac";
 
     #[tokio::test]
     async fn each_finding_has_its_code_and_level() {
@@ -145,44 +210,84 @@ mod tests {
             (
                 "codex",
                 common(WORKS, &[("CODEX_ACCESS_TOKEN", "k")]),
-                &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "info")][..],
+                &[
+                    ("agent.installed", "info"),
+                    ("agent.credentials", "info"),
+                    ("agent.login", "info"),
+                ][..],
             ),
-            ("codex", common(WORKS, &[]), &[("agent.installed", "info"), ("agent.login", "info")][..]),
-            ("codex", common(LOGGED_OUT, &[]), &[("agent.installed", "info"), ("agent.login", "warn")][..]),
+            (
+                "codex",
+                common(WORKS, &[]),
+                &[("agent.installed", "info"), ("agent.login", "info")][..],
+            ),
+            (
+                "codex",
+                common(LOGGED_OUT, &[]),
+                &[("agent.installed", "info"), ("agent.login", "warn")][..],
+            ),
             (
                 "codex",
                 common(LOGGED_OUT, &[("CODEX_ACCESS_TOKEN", "k")]),
-                &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "warn")][..],
+                &[
+                    ("agent.installed", "info"),
+                    ("agent.credentials", "info"),
+                    ("agent.login", "warn"),
+                ][..],
             ),
             (
                 "claude-code",
                 common(WORKS, &[("ANTHROPIC_API_KEY", "k")]),
-                &[("agent.installed", "info"), ("agent.credentials", "warn"), ("agent.login", "info")][..],
+                &[
+                    ("agent.installed", "info"),
+                    ("agent.credentials", "warn"),
+                    ("agent.login", "info"),
+                ][..],
             ),
             (
                 "codex",
                 common("exit 3", &[("CODEX_ACCESS_TOKEN", "k")]),
-                &[("agent.version", "warn"), ("agent.credentials", "info"), ("agent.login", "warn")][..],
+                &[
+                    ("agent.version", "warn"),
+                    ("agent.credentials", "info"),
+                    ("agent.login", "warn"),
+                ][..],
             ),
-            ("generic-cli", common(WORKS, &[]), &[("agent.installed", "info")][..]),
+            (
+                "generic-cli",
+                common(WORKS, &[]),
+                &[("agent.installed", "info")][..],
+            ),
             (
                 "codex",
-                Common { command: "no-such-agent".into(), ..common("", &[]) },
+                Common {
+                    command: "no-such-agent".into(),
+                    ..common("", &[])
+                },
                 &[("agent.installed", "error"), ("agent.credentials", "warn")][..],
             ),
             (
                 "generic-cli",
-                Common { work_dir: "/no/such/dir".into(), ..common(WORKS, &[]) },
+                Common {
+                    work_dir: "/no/such/dir".into(),
+                    ..common(WORKS, &[])
+                },
                 &[("agent.work_dir", "error"), ("agent.installed", "info")][..],
             ),
             (
                 "generic-cli",
-                Common { work_dir: "/".into(), ..common(WORKS, &[]) },
+                Common {
+                    work_dir: "/".into(),
+                    ..common(WORKS, &[])
+                },
                 &[("agent.work_dir", "info"), ("agent.installed", "info")][..],
             ),
             (
                 "generic-cli",
-                Common { work_dir: "here".into(), ..common(WORKS, &[]) },
+                Common {
+                    work_dir: "here".into(),
+                    ..common(WORKS, &[])
+                },
                 &[("agent.work_dir", "warn"), ("agent.installed", "info")][..],
             ),
         ] {
@@ -208,6 +313,9 @@ mod tests {
         std::fs::write(home.path().join("auth.json"), "{}").unwrap();
         let common = common(WORKS, &[("CODEX_HOME", home.path().to_str().unwrap())]);
         let checks = json!(checks("codex", &common).await);
-        assert!(checks[1]["message"].as_str().unwrap().contains("auth.json"), "{checks}");
+        assert!(
+            checks[1]["message"].as_str().unwrap().contains("auth.json"),
+            "{checks}"
+        );
     }
 }

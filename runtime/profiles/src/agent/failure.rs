@@ -73,7 +73,12 @@ pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>)
 /// A failure of a part, after which the turn or session goes on.
 pub(crate) fn warning(category: Category, message: impl Into<String>) -> ErrorEvent {
     let (category, fatal) = (Some(category), Some(false));
-    ErrorEvent { category, message: message.into(), fatal, ..ErrorEvent::default() }
+    ErrorEvent {
+        category,
+        message: message.into(),
+        fatal,
+        ..ErrorEvent::default()
+    }
 }
 
 /// What a person reads of it: no escapes, no secrets, not too much.
@@ -82,7 +87,11 @@ pub(crate) fn message(text: &str) -> String {
     let text = text.trim();
     let text = trunkline_redact::text(start(text, LONGEST_MESSAGE * 2));
     let cut = start(&text, LONGEST_MESSAGE - '…'.len_utf8());
-    if text.len() <= LONGEST_MESSAGE { text.into_owned() } else { format!("{cut}…") }
+    if text.len() <= LONGEST_MESSAGE {
+        text.into_owned()
+    } else {
+        format!("{cut}…")
+    }
 }
 
 /// At most so many bytes of the text, whole characters.

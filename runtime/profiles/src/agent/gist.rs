@@ -31,7 +31,8 @@ impl Gist {
             AdapterBody::ToolStart(_) => self.is_over = true,
             AdapterBody::ToolEnd(end) if end.is_error != Some(true) => {
                 let paths = end.diffs.iter().flatten().map(|diff| diff.path.clone());
-                self.files.extend(paths.take(MOST_FILES.saturating_sub(self.files.len())));
+                self.files
+                    .extend(paths.take(MOST_FILES.saturating_sub(self.files.len())));
             }
             _ => {}
         }
@@ -49,7 +50,12 @@ impl Gist {
 
     /// Fills in what the agent itself does not say of the turn.
     pub(super) fn fill(self, end: &mut TurnComplete) {
-        let Self { message, is_cut, files, .. } = self;
+        let Self {
+            message,
+            is_cut,
+            files,
+            ..
+        } = self;
         if end.summary.is_none() {
             end.summary = Some(preview::text(&message)).filter(|text| !text.is_empty());
         }
@@ -99,8 +105,15 @@ mod tests {
 
     fn wrote(path: &str, is_error: bool) -> [AdapterBody; 2] {
         let id = ToolCallId::new(path).unwrap();
-        let diff = Diff { path: path.to_owned(), ..Diff::default() };
-        let end = ToolEnd { diffs: Some(vec![diff]), is_error: Some(is_error), ..ToolEnd::new(id.clone()) };
+        let diff = Diff {
+            path: path.to_owned(),
+            ..Diff::default()
+        };
+        let end = ToolEnd {
+            diffs: Some(vec![diff]),
+            is_error: Some(is_error),
+            ..ToolEnd::new(id.clone())
+        };
         [ToolStart::new(id, "Write").into(), end.into()]
     }
 
@@ -108,12 +121,23 @@ mod tests {
     fn the_summary_is_the_last_message_and_artifacts_are_the_files() {
         let [start, end] = wrote("/b", false);
         let [again, failed] = wrote("/a", true);
-        let told =
-            end_of(&[said("I begin."), start, end, again, failed, said(" \n"), said("All "), said("done.")]);
+        let told = end_of(&[
+            said("I begin."),
+            start,
+            end,
+            again,
+            failed,
+            said(" \n"),
+            said("All "),
+            said("done."),
+        ]);
         assert_eq!(told.summary.as_deref(), Some("All done."));
         assert_eq!(told.artifacts.unwrap().get(), r#"[{"path":"/b"}]"#);
         let [start, end] = wrote("/b", false);
-        assert_eq!(end_of(&[said("First."), start, end]).summary.as_deref(), Some("First."));
+        assert_eq!(
+            end_of(&[said("First."), start, end]).summary.as_deref(),
+            Some("First.")
+        );
         let nothing = end_of(&[Output::on(Channel::Stderr, "noise").into()]);
         assert_eq!((nothing.summary, nothing.artifacts), (None, None));
     }
@@ -121,7 +145,10 @@ mod tests {
     #[test]
     fn an_answer_in_json_names_its_artifacts() {
         for (answer, artifacts) in [
-            (r#" {"artifacts": ["a.md", {"name": "b"}], "ok": true}"#, Some(r#"["a.md",{"name":"b"}]"#)),
+            (
+                r#" {"artifacts": ["a.md", {"name": "b"}], "ok": true}"#,
+                Some(r#"["a.md",{"name":"b"}]"#),
+            ),
             (r#"{"artifacts": "a.md"}"#, None),
             (r#"{"artifacts": ["a.md"]"#, None),
             (r#"["artifacts"]"#, None),
@@ -137,7 +164,10 @@ mod tests {
         assert_eq!(end.summary.unwrap().chars().count(), 200);
         let mut gist = Gist::default();
         gist.saw(&said("x"));
-        let mut own = TurnComplete { summary: Some("own".to_owned()), ..TurnComplete::default() };
+        let mut own = TurnComplete {
+            summary: Some("own".to_owned()),
+            ..TurnComplete::default()
+        };
         gist.fill(&mut own);
         assert_eq!(own.summary.as_deref(), Some("own"));
     }

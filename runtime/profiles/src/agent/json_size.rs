@@ -33,7 +33,9 @@ pub(crate) fn is_crowded(json: &[u8]) -> bool {
 fn behind_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr2(b'"', b'\\', rest) {
         let is_end = rest[at] == b'"';
-        rest = rest.get(if is_end { at + 1 } else { at + 2 }..).unwrap_or_default();
+        rest = rest
+            .get(if is_end { at + 1 } else { at + 2 }..)
+            .unwrap_or_default();
         if is_end {
             return rest;
         }
@@ -47,8 +49,9 @@ mod tests {
 
     #[test]
     fn values_are_counted_and_text_is_not() {
-        let check =
-            |json: String, crowded| assert_eq!(is_crowded(json.as_bytes()), crowded, "{}", &json[..40]);
+        let check = |json: String, crowded| {
+            assert_eq!(is_crowded(json.as_bytes()), crowded, "{}", &json[..40])
+        };
         check(format!("[{}0]", "0,".repeat(MOST + 1)), true);
         check(format!("[{}0]", "{},".repeat(MOST)), true);
         check("[".repeat(3 * MOST), true);

@@ -66,7 +66,11 @@ impl Launch {
         mut self,
         variables: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
-        self.env.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self.env.extend(
+            variables
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        );
         self
     }
 
@@ -100,7 +104,9 @@ impl Launch {
 
     /// The program's name without its folder.
     pub(crate) fn name(&self) -> &OsStr {
-        std::path::Path::new(&self.program).file_name().unwrap_or(&self.program)
+        std::path::Path::new(&self.program)
+            .file_name()
+            .unwrap_or(&self.program)
     }
 }
 
@@ -122,8 +128,10 @@ mod tests {
 
     #[test]
     fn a_value_is_never_an_option_of_its_own() {
-        let launch =
-            Launch::new("x").option("-m", Some("p/m")).option("-m", Some("--auto")).option("-m", Some(""));
+        let launch = Launch::new("x")
+            .option("-m", Some("p/m"))
+            .option("-m", Some("--auto"))
+            .option("-m", Some(""));
         assert_eq!(launch.option("-m", None).args, ["-m", "p/m", "-m=--auto"]);
     }
 }

@@ -36,7 +36,14 @@ pub(crate) struct Lines<R> {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(reader: R, max: usize) -> Self {
-        Self { reader, buffer: BytesMut::new(), searched: 0, skipped: None, max, ended: false }
+        Self {
+            reader,
+            buffer: BytesMut::new(),
+            searched: 0,
+            skipped: None,
+            max,
+            ended: false,
+        }
     }
 
     /// The next line; nothing after the end.
@@ -152,9 +159,18 @@ mod tests {
     async fn a_long_line_costs_itself_only() {
         let mut input = vec![b'x'; 3 * CHUNK];
         input.extend_from_slice(b"\nnext\n");
-        assert_eq!(all(&input, 100).await, [Line::TooLong(3 * CHUNK as u64), whole("next")]);
-        assert_eq!(all(b"12345\n123456\n", 5).await, [whole("12345"), Line::TooLong(6)]);
-        assert_eq!(all(&vec![b'x'; 200_000], 100).await, [Line::TooLong(200_000)]);
+        assert_eq!(
+            all(&input, 100).await,
+            [Line::TooLong(3 * CHUNK as u64), whole("next")]
+        );
+        assert_eq!(
+            all(b"12345\n123456\n", 5).await,
+            [whole("12345"), Line::TooLong(6)]
+        );
+        assert_eq!(
+            all(&vec![b'x'; 200_000], 100).await,
+            [Line::TooLong(200_000)]
+        );
     }
 
     #[tokio::test]
@@ -163,6 +179,9 @@ mod tests {
         input.extend(b"0,".repeat(1 << 20));
         input.extend_from_slice(b"0]\nnext\n");
         let length = input.len() as u64 - 6;
-        assert_eq!(all(&input, usize::MAX).await, [Line::TooLong(length), whole("next")]);
+        assert_eq!(
+            all(&input, usize::MAX).await,
+            [Line::TooLong(length), whole("next")]
+        );
     }
 }

@@ -9,7 +9,9 @@ mod secret;
 use std::collections::BTreeMap;
 
 pub(crate) use self::codex::{codex_config, codex_overrides};
-pub(crate) use self::config::{AcpTransports, acp_servers, claude_config, opencode_config, private_file};
+pub(crate) use self::config::{
+    AcpTransports, acp_servers, claude_config, opencode_config, private_file,
+};
 pub(crate) use self::copilot::copilot_config;
 pub(crate) use self::parse::parse;
 pub(crate) use self::secret::Secret;

@@ -23,8 +23,11 @@ impl Model {
 }
 
 /// Short names that people use, and what Anthropic calls those models.
-const SHORT: [(&str, &str); 3] =
-    [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
+const SHORT: [(&str, &str); 3] = [
+    ("opus", "claude-opus-5-5"),
+    ("sonnet", "claude-sonnet-5-5"),
+    ("haiku", "claude-haiku-5-5"),
+];
 
 /// Beginnings of a model's name that tell who made it.
 const MAKERS: &[(&str, &str)] = &[
@@ -102,14 +105,28 @@ const VARIABLES: &[Variables] = &[
 /// The names of the variables that choose the model of a profile's agent.
 pub(crate) fn variables(profile: &str) -> impl Iterator<Item = &'static str> + use<> {
     let known = VARIABLES.iter().find(|known| known.profile == profile);
-    known.into_iter().flat_map(|known| std::iter::once(known.model).chain(known.provider))
+    known
+        .into_iter()
+        .flat_map(|known| std::iter::once(known.model).chain(known.provider))
 }
 
 /// The configured model, else that of the variables that the profile reads, by `value`. Empty: the agent chooses.
-pub(crate) fn configured(model: &str, program: &str, value: impl Fn(&str) -> Option<String>) -> String {
-    let known = VARIABLES.iter().find(|known| known.program == program && known.reader == Reader::Profile);
-    let Some(known) = known.filter(|_| model.is_empty()) else { return model.to_owned() };
-    let set = |name| value(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+pub(crate) fn configured(
+    model: &str,
+    program: &str,
+    value: impl Fn(&str) -> Option<String>,
+) -> String {
+    let known = VARIABLES
+        .iter()
+        .find(|known| known.program == program && known.reader == Reader::Profile);
+    let Some(known) = known.filter(|_| model.is_empty()) else {
+        return model.to_owned();
+    };
+    let set = |name| {
+        value(name)
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+    };
     match (set(known.model), known.provider.and_then(set)) {
         (Some(model), Some(provider)) if !model.starts_with(&format!("{provider}/")) => {
             format!("{provider}/{model}")
@@ -129,15 +146,21 @@ pub(crate) fn resolve(name: &str, aliases: &BTreeMap<String, String>) -> String 
 pub(crate) fn split(name: &str, configured: Option<&str>) -> Model {
     let configured = configured.filter(|provider| !provider.is_empty());
     let mut model = match name.split_once('/') {
-        Some((provider, id)) if !provider.is_empty() && !id.is_empty() => {
-            Model { provider: Some(provider.to_owned()), id: id.to_owned() }
-        }
+        Some((provider, id)) if !provider.is_empty() && !id.is_empty() => Model {
+            provider: Some(provider.to_owned()),
+            id: id.to_owned(),
+        },
         _ => {
             let provider = configured.or_else(|| maker(name)).map(str::to_owned);
-            Model { provider, id: name.to_owned() }
+            Model {
+                provider,
+                id: name.to_owned(),
+            }
         }
     };
-    let short = SHORT.iter().find(|(short, _)| short.eq_ignore_ascii_case(model.id.trim()));
+    let short = SHORT
+        .iter()
+        .find(|(short, _)| short.eq_ignore_ascii_case(model.id.trim()));
     if let (Some("anthropic"), Some((_, id))) = (model.provider.as_deref(), short) {
         (*id).clone_into(&mut model.id);
     }
@@ -146,7 +169,10 @@ pub(crate) fn split(name: &str, configured: Option<&str>) -> Model {
 
 /// Who makes the models whose names begin so.
 pub(crate) fn maker(model: &str) -> Option<&'static str> {
-    MAKERS.iter().find(|(beginning, _)| model.starts_with(beginning)).map(|(_, maker)| *maker)
+    MAKERS
+        .iter()
+        .find(|(beginning, _)| model.starts_with(beginning))
+        .map(|(_, maker)| *maker)
 }
 
 #[cfg(test)]
@@ -156,21 +182,60 @@ mod tests {
     #[test]
     fn a_variable_chooses_the_model_where_the_configuration_names_none() {
         for (program, model, set, chosen) in [
-            ("codex", "", &[("CODEX_DEFAULT_MODEL", "gpt-5.5")][..], "gpt-5.5"),
-            ("codex", "gpt-5", &[("CODEX_DEFAULT_MODEL", "gpt-5.5")], "gpt-5"),
-            ("codex", "", &[("CODEX_DEFAULT_MODEL", " "), ("KILO_MODEL", "m")], ""),
+            (
+                "codex",
+                "",
+                &[("CODEX_DEFAULT_MODEL", "gpt-5.5")][..],
+                "gpt-5.5",
+            ),
+            (
+                "codex",
+                "gpt-5",
+                &[("CODEX_DEFAULT_MODEL", "gpt-5.5")],
+                "gpt-5",
+            ),
+            (
+                "codex",
+                "",
+                &[("CODEX_DEFAULT_MODEL", " "), ("KILO_MODEL", "m")],
+                "",
+            ),
             // Claude reads its own.
             ("claude", "", &[("ANTHROPIC_MODEL", "opus")], ""),
-            ("kilo", "", &[("KILO_MODEL", "x/m"), ("KILO_PROVIDER", "openrouter")], "openrouter/x/m"),
-            ("kilo", "", &[("KILO_MODEL", "openrouter/m"), ("KILO_PROVIDER", "openrouter")], "openrouter/m"),
+            (
+                "kilo",
+                "",
+                &[("KILO_MODEL", "x/m"), ("KILO_PROVIDER", "openrouter")],
+                "openrouter/x/m",
+            ),
+            (
+                "kilo",
+                "",
+                &[
+                    ("KILO_MODEL", "openrouter/m"),
+                    ("KILO_PROVIDER", "openrouter"),
+                ],
+                "openrouter/m",
+            ),
             ("kilo", "", &[("KILO_MODEL", "m")], "m"),
             ("kilo", "", &[("KILO_PROVIDER", "openrouter")], ""),
-            ("kilo", "a/b", &[("KILO_MODEL", "m"), ("KILO_PROVIDER", "openrouter")], "a/b"),
+            (
+                "kilo",
+                "a/b",
+                &[("KILO_MODEL", "m"), ("KILO_PROVIDER", "openrouter")],
+                "a/b",
+            ),
         ] {
             let value = |name: &str| {
-                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+                set.iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| (*value).to_owned())
             };
-            assert_eq!(configured(model, program, value), chosen, "{program} {model} {set:?}");
+            assert_eq!(
+                configured(model, program, value),
+                chosen,
+                "{program} {model} {set:?}"
+            );
         }
     }
 
@@ -180,7 +245,12 @@ mod tests {
             ("fast".to_owned(), "gpt-5.4-mini".to_owned()),
             ("opus".to_owned(), "mine".to_owned()),
         ]);
-        for (name, meant) in [("fast", "gpt-5.4-mini"), (" opus ", "mine"), ("sonnet", "sonnet"), ("", "")] {
+        for (name, meant) in [
+            ("fast", "gpt-5.4-mini"),
+            (" opus ", "mine"),
+            ("sonnet", "sonnet"),
+            ("", ""),
+        ] {
             assert_eq!(resolve(name, &aliases), meant);
         }
         for (name, provider, meant) in [
@@ -189,7 +259,11 @@ mod tests {
             ("anthropic/haiku", None, "anthropic/claude-haiku-5-5"),
             ("sonnet", Some("openai"), "openai/sonnet"),
             ("unheard/of", Some("anthropic"), "unheard/of"),
-            ("no-such-model", Some("anthropic"), "anthropic/no-such-model"),
+            (
+                "no-such-model",
+                Some("anthropic"),
+                "anthropic/no-such-model",
+            ),
         ] {
             assert_eq!(split(name, provider).full(), meant, "{name} {provider:?}");
         }
@@ -198,11 +272,36 @@ mod tests {
     #[test]
     fn the_first_slash_parts_provider_and_model() {
         for (name, configured, provider, id) in [
-            ("openrouter/anthropic/claude-x", None, Some("openrouter"), "anthropic/claude-x"),
-            ("anthropic/claude-sonnet-4", Some("kilo"), Some("anthropic"), "claude-sonnet-4"),
-            ("claude-sonnet-4", Some("kilo"), Some("kilo"), "claude-sonnet-4"),
-            ("claude-sonnet-4", Some(""), Some("anthropic"), "claude-sonnet-4"),
-            ("claude-sonnet-4", None, Some("anthropic"), "claude-sonnet-4"),
+            (
+                "openrouter/anthropic/claude-x",
+                None,
+                Some("openrouter"),
+                "anthropic/claude-x",
+            ),
+            (
+                "anthropic/claude-sonnet-4",
+                Some("kilo"),
+                Some("anthropic"),
+                "claude-sonnet-4",
+            ),
+            (
+                "claude-sonnet-4",
+                Some("kilo"),
+                Some("kilo"),
+                "claude-sonnet-4",
+            ),
+            (
+                "claude-sonnet-4",
+                Some(""),
+                Some("anthropic"),
+                "claude-sonnet-4",
+            ),
+            (
+                "claude-sonnet-4",
+                None,
+                Some("anthropic"),
+                "claude-sonnet-4",
+            ),
             ("gpt-5.5", None, Some("openai"), "gpt-5.5"),
             ("gemini-3-flash", None, Some("google"), "gemini-3-flash"),
             ("sonnet", None, None, "sonnet"),
@@ -211,7 +310,11 @@ mod tests {
             ("", None, None, ""),
         ] {
             let model = split(name, configured);
-            assert_eq!((model.provider.as_deref(), model.id.as_str()), (provider, id), "{name}");
+            assert_eq!(
+                (model.provider.as_deref(), model.id.as_str()),
+                (provider, id),
+                "{name}"
+            );
         }
         assert_eq!(split("a/b/c", None).full(), "a/b/c");
         assert_eq!(split("sonnet", None).full(), "sonnet");

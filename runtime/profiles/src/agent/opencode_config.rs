@@ -27,7 +27,10 @@ pub(crate) fn content(
     prompt: Option<&PromptFile>,
     temperature: Option<(&str, f64)>,
 ) -> Result<Option<String>, String> {
-    let Configured { members: mut config, permission } = read(configured)?;
+    let Configured {
+        members: mut config,
+        permission,
+    } = read(configured)?;
     let mut added = Map::new();
     if !servers.is_empty()
         && let Value::Object(servers) = mcp::opencode_config(servers)
@@ -35,13 +38,22 @@ pub(crate) fn content(
         added.extend(servers);
     }
     if let Some(skills) = skills {
-        added.insert("skills".to_owned(), json!({"paths": [skills.skills().to_string_lossy()]}));
+        added.insert(
+            "skills".to_owned(),
+            json!({"paths": [skills.skills().to_string_lossy()]}),
+        );
     }
     if let Some(prompt) = prompt {
-        added.insert("instructions".to_owned(), json!([prompt.path().to_string_lossy()]));
+        added.insert(
+            "instructions".to_owned(),
+            json!([prompt.path().to_string_lossy()]),
+        );
     }
     if let Some((mode, temperature)) = temperature {
-        added.insert("agent".to_owned(), json!({ mode: { "temperature": temperature } }));
+        added.insert(
+            "agent".to_owned(),
+            json!({ mode: { "temperature": temperature } }),
+        );
     }
     added.values_mut().for_each(mark);
     merge(&mut config, added);
@@ -76,21 +88,32 @@ pub(crate) fn read(configured: Option<&str>) -> Result<Configured, String> {
     struct Own {
         permission: Option<Box<RawValue>>,
     }
-    let configured = configured.filter(|text| !text.trim().is_empty()).unwrap_or("{}");
+    let configured = configured
+        .filter(|text| !text.trim().is_empty())
+        .unwrap_or("{}");
     let why = || {
         "the configuration in its variable is not a JSON object: MCP servers, skills and system prompt are left out"
             .to_owned()
     };
-    let Ok(Value::Object(mut members)) = serde_json::from_str(configured) else { return Err(why()) };
+    let Ok(Value::Object(mut members)) = serde_json::from_str(configured) else {
+        return Err(why());
+    };
     let own: Own = serde_json::from_str(configured).map_err(|_| why())?;
     members.remove("permission");
-    Ok(Configured { members, permission: own.permission })
+    Ok(Configured {
+        members,
+        permission: own.permission,
+    })
 }
 
 /// Rules for all agents stand over those that an agent of the CLI's own has: its `plan` edits nothing but plans, and would
 /// ask instead.
 fn keep_the_plan(config: &mut Map<String, Value>) {
-    if config.get("agent").and_then(|agents| agents.get("plan")?.get("permission")).is_none() {
+    if config
+        .get("agent")
+        .and_then(|agents| agents.get("plan")?.get("permission"))
+        .is_none()
+    {
         let edit = json!({"*": "deny", "*opencode/plans/*.md": "allow"});
         let plan = json!({"agent": {"plan": {"permission": {"edit": edit}}}});
         merge(config, plan.as_object().cloned().unwrap_or_default());
@@ -104,7 +127,9 @@ const MARK: char = '\u{fdd0}';
 /// Marks what is to be taken word for word.
 fn mark(value: &mut Value) {
     match value {
-        Value::String(text) if text.contains('{') => *text = text.replace('{', MARK.encode_utf8(&mut [0; 4])),
+        Value::String(text) if text.contains('{') => {
+            *text = text.replace('{', MARK.encode_utf8(&mut [0; 4]))
+        }
         Value::Array(elements) => elements.iter_mut().for_each(mark),
         Value::Object(members) => members.values_mut().for_each(mark),
         _ => {}
@@ -136,9 +161,18 @@ mod tests {
         let prompt = PromptFile::new("Be brief.").unwrap();
         let (servers, _) = mcp::parse(&[json!({"files": {"command": "x"}})]);
         let configured =
-            json!({"model": "m", "instructions": ["mine.md"], "mcp": {"own": {"type": "local"}}}).to_string();
-        let content =
-            content(Some(&configured), None, &servers, Some(&folder), Some(&prompt), None).unwrap().unwrap();
+            json!({"model": "m", "instructions": ["mine.md"], "mcp": {"own": {"type": "local"}}})
+                .to_string();
+        let content = content(
+            Some(&configured),
+            None,
+            &servers,
+            Some(&folder),
+            Some(&prompt),
+            None,
+        )
+        .unwrap()
+        .unwrap();
         let content: Value = serde_json::from_str(&content).unwrap();
         assert_eq!(content["model"], "m");
         assert_eq!(content["instructions"], json!(["mine.md", prompt.path()]));
@@ -151,23 +185,44 @@ mod tests {
     #[test]
     fn a_temperature_is_that_of_its_mode() {
         let own = r#"{"agent":{"build":{"model":"m"}}}"#;
-        let content = content(Some(own), None, &[], None, None, Some(("build", 0.2))).unwrap().unwrap();
+        let content = content(Some(own), None, &[], None, None, Some(("build", 0.2)))
+            .unwrap()
+            .unwrap();
         let content: Value = serde_json::from_str(&content).unwrap();
-        assert_eq!(content["agent"], json!({"build": {"model": "m", "temperature": 0.2}}));
+        assert_eq!(
+            content["agent"],
+            json!({"build": {"model": "m", "temperature": 0.2}})
+        );
     }
 
     #[test]
     fn what_is_added_is_taken_word_for_word() {
-        let server =
-            json!({"files": {"command": "x", "args": ["{env:HOME}"], "env": {"A": "{file:/etc/passwd}"}}});
+        let server = json!({"files": {"command": "x", "args": ["{env:HOME}"], "env": {"A": "{file:/etc/passwd}"}}});
         let (servers, _) = mcp::parse(&[server]);
-        let content =
-            content(Some(r#"{"theme":"{env:THEME}"}"#), None, &servers, None, None, None).unwrap().unwrap();
+        let content = content(
+            Some(r#"{"theme":"{env:THEME}"}"#),
+            None,
+            &servers,
+            None,
+            None,
+            None,
+        )
+        .unwrap()
+        .unwrap();
         assert!(content.contains("{env:THEME}"), "{content}");
-        assert!(!content.contains("{env:HOME}") && !content.contains("{file:"), "{content}");
+        assert!(
+            !content.contains("{env:HOME}") && !content.contains("{file:"),
+            "{content}"
+        );
         let content: Value = serde_json::from_str(&content).unwrap();
-        assert_eq!(content["mcp"]["files"]["command"], json!(["x", "{env:HOME}"]));
-        assert_eq!(content["mcp"]["files"]["environment"]["A"], "{file:/etc/passwd}");
+        assert_eq!(
+            content["mcp"]["files"]["command"],
+            json!(["x", "{env:HOME}"])
+        );
+        assert_eq!(
+            content["mcp"]["files"]["environment"]["A"],
+            "{file:/etc/passwd}"
+        );
     }
 
     #[test]
@@ -181,26 +236,52 @@ mod tests {
         let prompt = PromptFile::new("Be brief.").unwrap();
         content(Some("no JSON"), None, &[], None, Some(&prompt), None).unwrap_err();
         content(Some("[]"), None, &[], None, Some(&prompt), None).unwrap_err();
-        assert!(content(None, None, &[], None, Some(&prompt), None).unwrap().is_some());
+        assert!(
+            content(None, None, &[], None, Some(&prompt), None)
+                .unwrap()
+                .is_some()
+        );
     }
 
     #[test]
     fn what_the_configuration_allows_stands_word_for_word_and_the_rest_asks() {
-        let content =
-            |configured: &str| content(Some(configured), Some(Unallowed::Asked), &[], None, None, None);
-        let own = r#"{"theme":"dark","permission":{"edit":{"z*":"allow","a*":"deny"},"bash":"allow"}}"#;
+        let content = |configured: &str| {
+            content(
+                Some(configured),
+                Some(Unallowed::Asked),
+                &[],
+                None,
+                None,
+                None,
+            )
+        };
+        let own =
+            r#"{"theme":"dark","permission":{"edit":{"z*":"allow","a*":"deny"},"bash":"allow"}}"#;
         let text = content(own).unwrap().unwrap();
         let end = r#","edit":{"z*":"allow","a*":"deny"},"bash":"allow"}"#;
-        assert!(text.starts_with(r#"{"permission":{"*":"ask","#) && text.contains(end), "{text}");
+        assert!(
+            text.starts_with(r#"{"permission":{"*":"ask","#) && text.contains(end),
+            "{text}"
+        );
         let json: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&json["theme"], &json["permission"]["webfetch"]), (&json!("dark"), &json!("ask")));
+        assert_eq!(
+            (&json["theme"], &json["permission"]["webfetch"]),
+            (&json!("dark"), &json!("ask"))
+        );
         assert_eq!(json["agent"]["plan"]["permission"]["edit"]["*"], "deny");
         // An operator's word on everything, and on the plan, is the last one.
         for own in [r#""allow""#, r#"{"bash":"ask","*":"allow"}"#] {
-            let text = content(&format!(r#"{{"permission":{own}}}"#)).unwrap().unwrap();
-            assert!(text.starts_with(&format!(r#"{{"permission":{own},"#)), "{text}");
+            let text = content(&format!(r#"{{"permission":{own}}}"#))
+                .unwrap()
+                .unwrap();
+            assert!(
+                text.starts_with(&format!(r#"{{"permission":{own},"#)),
+                "{text}"
+            );
         }
-        let text = content(r#"{"agent":{"plan":{"permission":{"edit":"allow"}}}}"#).unwrap().unwrap();
+        let text = content(r#"{"agent":{"plan":{"permission":{"edit":"allow"}}}}"#)
+            .unwrap()
+            .unwrap();
         let json: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["agent"]["plan"]["permission"]["edit"], "allow");
         content("// no JSON\n{}").unwrap_err();

@@ -66,7 +66,10 @@ impl Options {
             return Err(Error::refused(text));
         }
         let secrets = secrets::hold(&start)?;
-        Ok(Self { _secrets: secrets, ..Self::merged(common, start) })
+        Ok(Self {
+            _secrets: secrets,
+            ..Self::merged(common, start)
+        })
     }
 
     /// What the configuration says alone.
@@ -77,19 +80,30 @@ impl Options {
     fn merged(common: &Common, start: SessionStart) -> Self {
         let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let asked = |asked: Option<String>, configured: &str| {
-            asked.filter(|text| !text.is_empty()).or_else(|| filled(configured))
+            asked
+                .filter(|text| !text.is_empty())
+                .or_else(|| filled(configured))
         };
         let mut env = common.env.clone();
         let is_configured = |name: &str| common.env.contains_key(name);
-        env.extend(variables::environment(&common.variables_prefix, &start, is_configured));
+        env.extend(variables::environment(
+            &common.variables_prefix,
+            &start,
+            is_configured,
+        ));
         let variables = template::variables(&start);
         env.extend(start.env.unwrap_or_default());
-        let model =
-            asked(start.model, &common.model).map(|name| model::resolve(&name, &common.model_aliases));
+        let model = asked(start.model, &common.model)
+            .map(|name| model::resolve(&name, &common.model_aliases));
         let session = |json: Option<Json>| json.and_then(|json| json.to::<Value>().ok());
         Self {
             command: common.command.clone(),
-            args: common.args.iter().cloned().chain(start.extra_args.unwrap_or_default()).collect(),
+            args: common
+                .args
+                .iter()
+                .cloned()
+                .chain(start.extra_args.unwrap_or_default())
+                .collect(),
             cwd: asked(start.cwd, &common.work_dir).map(PathBuf::from),
             add_dirs: start.add_dirs.unwrap_or_default(),
             env,
@@ -105,7 +119,12 @@ impl Options {
             max_turns: start.max_turns,
             max_cost_usd: start.max_cost_usd,
             temperature: start.temperature,
-            mcp_servers: common.mcp_servers.clone().into_iter().chain(session(start.mcp_servers)).collect(),
+            mcp_servers: common
+                .mcp_servers
+                .clone()
+                .into_iter()
+                .chain(session(start.mcp_servers))
+                .collect(),
             skills: common
                 .skills
                 .iter()
@@ -132,8 +151,13 @@ impl Options {
 
     /// What goes on with the conversation that the agent calls so: its id, where it works, and what else was kept of it.
     pub(crate) fn session_params(&self, native: &str) -> SessionParams {
-        let cwd = self.work_dir().and_then(|cwd| cwd.into_os_string().into_string().ok());
-        let kept = self.resumed.as_ref().filter(|kept| kept.native_session_id == native);
+        let cwd = self
+            .work_dir()
+            .and_then(|cwd| cwd.into_os_string().into_string().ok());
+        let kept = self
+            .resumed
+            .as_ref()
+            .filter(|kept| kept.native_session_id == native);
         let kept = kept.cloned().unwrap_or_else(|| SessionParams::new(native));
         SessionParams { cwd, ..kept }
     }
@@ -150,6 +174,9 @@ impl Options {
     /// How the agent is started: its program, the arguments of configuration and session, its directory and
     /// environment. The profile adds its own arguments.
     pub(crate) fn launch(&self) -> Launch {
-        Launch::new(&self.command).args(&self.args).envs(&self.env).cwd(self.cwd.clone())
+        Launch::new(&self.command)
+            .args(&self.args)
+            .envs(&self.env)
+            .cwd(self.cwd.clone())
     }
 }

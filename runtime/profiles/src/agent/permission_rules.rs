@@ -17,12 +17,28 @@ pub(crate) enum Unallowed {
 }
 
 /// Tools that only look, at what the agent works on.
-const LOOKING: [&str; 8] = ["glob", "grep", "list", "lsp", "question", "skill", "todoread", "todowrite"];
+const LOOKING: [&str; 8] = [
+    "glob",
+    "grep",
+    "list",
+    "lsp",
+    "question",
+    "skill",
+    "todoread",
+    "todowrite",
+];
 
 /// Tools that act. The rule for all would do, but for a file of the user that names one of them: the last rule wins, and the
 /// order is that in which they are first named.
-const ACTING: [&str; 7] =
-    ["bash", "codesearch", "doom_loop", "edit", "external_directory", "webfetch", "websearch"];
+const ACTING: [&str; 7] = [
+    "bash",
+    "codesearch",
+    "doom_loop",
+    "edit",
+    "external_directory",
+    "webfetch",
+    "websearch",
+];
 
 impl Unallowed {
     /// The rules as JSON: ours, and after them the configuration's own. Where that has a rule for all, it stands alone.
@@ -32,10 +48,15 @@ impl Unallowed {
             Some((_, Ok(Members(own)))) if own.iter().all(|(tool, _)| tool != "*") => own,
             Some((text, _)) => return text.to_owned(),
         };
-        let ours = self.ours().into_iter().filter(|(tool, _)| own.iter().all(|(named, _)| named != tool));
+        let ours = self
+            .ours()
+            .into_iter()
+            .filter(|(tool, _)| own.iter().all(|(named, _)| named != tool));
         let rules = ours.map(|(tool, rule)| format!("{}:{rule}", Value::from(tool)));
-        let rules =
-            rules.chain(own.iter().map(|(tool, rule)| format!("{}:{rule}", Value::from(tool.as_str()))));
+        let rules = rules.chain(
+            own.iter()
+                .map(|(tool, rule)| format!("{}:{rule}", Value::from(tool.as_str()))),
+        );
         format!("{{{}}}", rules.collect::<Vec<_>>().join(","))
     }
 
@@ -44,7 +65,8 @@ impl Unallowed {
             Self::Asked => "ask",
             Self::Denied => "deny",
         };
-        let secrets = json!({"*": "allow", "*.env": word, "*.env.*": word, "*.env.example": "allow"});
+        let secrets =
+            json!({"*": "allow", "*.env": word, "*.env.*": word, "*.env.example": "allow"});
         let mut rules = vec![("*", Value::from(word)), ("read", secrets)];
         rules.extend(ACTING.map(|tool| (tool, Value::from(word))));
         rules.extend(LOOKING.map(|tool| (tool, Value::from("allow"))));
@@ -90,10 +112,20 @@ mod tests {
                 "what is not named comes first: {text}"
             );
             let rules: Value = serde_json::from_str(&text).unwrap();
-            for tool in ["*", "edit", "bash", "webfetch", "websearch", "external_directory"] {
+            for tool in [
+                "*",
+                "edit",
+                "bash",
+                "webfetch",
+                "websearch",
+                "external_directory",
+            ] {
                 assert_eq!(rules[tool], word, "{tool}");
             }
-            assert_eq!((&rules["read"]["*.env"], &rules["read"]["*"]), (&json!(word), &json!("allow")));
+            assert_eq!(
+                (&rules["read"]["*.env"], &rules["read"]["*"]),
+                (&json!(word), &json!("allow"))
+            );
         }
     }
 }

@@ -100,8 +100,15 @@ impl Ended {
     /// The end of a program called `agent`, for tests of what reads it.
     #[cfg(test)]
     pub(crate) fn of(code: i32, stderr: &str) -> Self {
-        let exit = Exit { code: Some(code), signal: None };
-        Self { exit, stderr: stderr.to_owned(), name: "agent".to_owned() }
+        let exit = Exit {
+            code: Some(code),
+            signal: None,
+        };
+        Self {
+            exit,
+            stderr: stderr.to_owned(),
+            name: "agent".to_owned(),
+        }
     }
 
     /// The failure of a turn that this end has cut short. The category is read from what stderr says last, else, and
@@ -129,10 +136,14 @@ impl Agent {
     /// `not_installed` where there is no such program, else why it did not start.
     pub(crate) async fn start(launch: &Launch, stdin: Stdin) -> Result<Self, Error> {
         let name = launch.name().to_string_lossy().into_owned();
-        let mut child = spawn(launch.spec()).await.map_err(|error| not_started(&error))?;
+        let mut child = spawn(launch.spec())
+            .await
+            .map_err(|error| not_started(&error))?;
         let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
         let (Some(stdout), Some(stderr), Some(pipe)) = (stdout, stderr, child.take_stdin()) else {
-            return Err(Error::other(format!("{name} was started without its pipes")));
+            return Err(Error::other(format!(
+                "{name} was started without its pipes"
+            )));
         };
         let tail = StderrTail::new(STDERR_KEPT);
         let mut drain = StderrDrain::new(stderr, tail.clone());
@@ -148,7 +159,16 @@ impl Agent {
             }
         };
         let lines = Lines::new(stdout, launch.max_line);
-        Ok(Self { child, lines, input, stderr: tail, drain, _writer: writer, name, last_call: None })
+        Ok(Self {
+            child,
+            lines,
+            input,
+            stderr: tail,
+            drain,
+            _writer: writer,
+            name,
+            last_call: None,
+        })
     }
 
     /// Its stdin, while it is open.
@@ -181,7 +201,11 @@ impl Agent {
         loop {
             if let Some(until) = self.last_call {
                 // What holds the pipe now is not part of the tree any more.
-                return timeout_at(until, self.lines.next()).await.ok().and_then(Result::ok).flatten();
+                return timeout_at(until, self.lines.next())
+                    .await
+                    .ok()
+                    .and_then(Result::ok)
+                    .flatten();
             }
             tokio::select! {
                 biased;
@@ -271,7 +295,10 @@ pub(crate) fn explained(error: Error, stderr: &str) -> Error {
 /// The last lines of a stderr, without escapes.
 fn last_lines(stderr: &str) -> String {
     let said = trunkline_sdk::preview::without_escapes(stderr);
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
 }
 
@@ -304,7 +331,9 @@ mod tests {
     async fn text(agent: &mut Agent) -> Vec<String> {
         let mut got = Vec::new();
         while let Some(line) = agent.next().await {
-            let Line::Whole(line) = line else { panic!("{line:?}") };
+            let Line::Whole(line) = line else {
+                panic!("{line:?}")
+            };
             got.push(String::from_utf8(line.to_vec()).unwrap());
         }
         got
@@ -312,7 +341,9 @@ mod tests {
 
     #[tokio::test]
     async fn lines_go_in_and_out_and_the_end_says_how_it_was() {
-        let mut agent = Agent::start(&shell("cat; echo bye >&2; exit 3"), Stdin::Owned).await.unwrap();
+        let mut agent = Agent::start(&shell("cat; echo bye >&2; exit 3"), Stdin::Owned)
+            .await
+            .unwrap();
         agent.input().unwrap().line("one").await.unwrap();
         assert_eq!(agent.next().await, Some(Line::Whole("one".into())));
         agent.close_input();
@@ -321,19 +352,26 @@ mod tests {
         assert_eq!((ended.exit.code, ended.stderr.as_str()), (Some(3), "bye\n"));
         let error = ended.error();
         assert_eq!(error.failure().category, Some(Category::ProcessExit));
-        assert_eq!(error.failure().message.as_deref(), Some("sh ended: exit status 3; it said: bye"));
+        assert_eq!(
+            error.failure().message.as_deref(),
+            Some("sh ended: exit status 3; it said: bye")
+        );
     }
 
     #[tokio::test]
     async fn without_an_input_the_agent_reads_the_end_at_once() {
-        let mut agent = Agent::start(&shell("cat; echo done"), Stdin::Null).await.unwrap();
+        let mut agent = Agent::start(&shell("cat; echo done"), Stdin::Null)
+            .await
+            .unwrap();
         assert!(agent.input().is_err());
         assert_eq!(text(&mut agent).await, ["done"]);
     }
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_not_installed() {
-        let error = Agent::start(&Launch::new("no-such-agent"), Stdin::Null).await.unwrap_err();
+        let error = Agent::start(&Launch::new("no-such-agent"), Stdin::Null)
+            .await
+            .unwrap_err();
         assert_eq!(error.failure().category, Some(Category::NotInstalled));
         assert!(
             error.to_string().contains("no-such-agent") && error.to_string().contains("install it"),

@@ -10,7 +10,10 @@ pub(crate) fn text<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
 
 /// The elements of a list at a member.
 pub(crate) fn list<'v>(value: &'v Value, member: &str) -> &'v [Value] {
-    value.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value
+        .get(member)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// The count at a member.
@@ -20,13 +23,25 @@ pub(crate) fn count(value: &Value, member: &str) -> Option<u64> {
 
 /// A number as a count; a fraction is cut.
 pub(crate) fn whole(number: &Value) -> Option<u64> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative ones are filtered")]
-    number.as_u64().or_else(|| number.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "negative ones are filtered"
+    )]
+    number.as_u64().or_else(|| {
+        number
+            .as_f64()
+            .filter(|count| *count >= 0.0)
+            .map(|count| count as u64)
+    })
 }
 
 /// Whether a member says that something is there: `true`, or an object.
 pub(crate) fn has(value: &Value, member: &str) -> bool {
-    matches!(value.get(member), Some(Value::Bool(true) | Value::Object(_)))
+    matches!(
+        value.get(member),
+        Some(Value::Bool(true) | Value::Object(_))
+    )
 }
 
 /// Whether a value is nothing, or has nothing in it.
@@ -42,5 +57,9 @@ pub(crate) fn says_nothing(value: &Value) -> bool {
 
 /// As the protocol's own JSON, unless it says nothing.
 pub(crate) fn json(value: &Value) -> Option<Json> {
-    if says_nothing(value) { None } else { Json::of(value).ok() }
+    if says_nothing(value) {
+        None
+    } else {
+        Json::of(value).ok()
+    }
 }

@@ -37,7 +37,12 @@ struct Context {
 
 impl Report {
     pub(crate) fn new(action: ToolLoopAction) -> Self {
-        Self { action, tools: ToolLoop::default(), gist: Gist::default(), context: Context::default() }
+        Self {
+            action,
+            tools: ToolLoop::default(),
+            gist: Gist::default(),
+            context: Context::default(),
+        }
     }
 
     /// Forgets what an earlier turn has said.
@@ -50,14 +55,22 @@ impl Report {
     ///
     /// # Errors
     /// `tool_loop` when the agent turns in circles, and such a turn must end.
-    pub(crate) async fn emit(&mut self, turn: &Turn, event: impl Into<AdapterBody>) -> Result<(), Error> {
+    pub(crate) async fn emit(
+        &mut self,
+        turn: &Turn,
+        event: impl Into<AdapterBody>,
+    ) -> Result<(), Error> {
         let event = event.into();
         self.gist.saw(&event);
         match event {
             AdapterBody::ToolStart(start) => self.tool_start(turn, *start).await,
             AdapterBody::ContextUsage(usage) => {
                 self.context.held = Some(usage);
-                if self.context.sent.is_none_or(|sent| sent.elapsed() >= CONTEXT) {
+                if self
+                    .context
+                    .sent
+                    .is_none_or(|sent| sent.elapsed() >= CONTEXT)
+                {
                     self.flush(turn).await;
                 }
                 Ok(())
@@ -95,24 +108,31 @@ impl Report {
     }
 
     async fn tool_start(&mut self, turn: &Turn, mut start: ToolStart) -> Result<(), Error> {
-        let input = start.input.as_ref().and_then(|input| input.to::<Value>().ok());
+        let input = start
+            .input
+            .as_ref()
+            .and_then(|input| input.to::<Value>().ok());
         if start.title.is_none() {
             start.title = preview::tool_call(&start.tool, input.as_ref());
         }
         let verdict = match self.action {
             ToolLoopAction::Off => Verdict::Fine,
-            ToolLoopAction::Warn | ToolLoopAction::End => {
-                self.tools.saw(&start.tool, input.as_ref().unwrap_or(&Value::Null))
-            }
+            ToolLoopAction::Warn | ToolLoopAction::End => self
+                .tools
+                .saw(&start.tool, input.as_ref().unwrap_or(&Value::Null)),
         };
         turn.emit(start).await;
         match verdict {
             Verdict::Fine => {}
             Verdict::Block(reason) if self.action == ToolLoopAction::End => {
-                return Err(Error::new(Category::ToolLoop, format!("tool-loop: {reason}")));
+                return Err(Error::new(
+                    Category::ToolLoop,
+                    format!("tool-loop: {reason}"),
+                ));
             }
             Verdict::Warn(reason) | Verdict::Block(reason) => {
-                turn.error(Category::ToolLoop, format!("tool-loop: {reason}")).await;
+                turn.error(Category::ToolLoop, format!("tool-loop: {reason}"))
+                    .await;
             }
         }
         Ok(())
@@ -121,7 +141,11 @@ impl Report {
 
 /// What tokens cost by list prices, marked as an estimate; nothing where the agent says it, or the model has no price.
 fn price(usage: &mut Usage, model: Option<&str>) {
-    let has_cost = usage.models.iter().flatten().any(|(_, part)| part.cost_usd.is_some());
+    let has_cost = usage
+        .models
+        .iter()
+        .flatten()
+        .any(|(_, part)| part.cost_usd.is_some());
     if usage.cost_usd.is_some() || has_cost {
         return;
     }
@@ -132,8 +156,9 @@ fn price(usage: &mut Usage, model: Option<&str>) {
             model.and_then(|model| prices.cost(model, Tokens::of(usage).priced()))
         }
         Some(models) => {
-            let of_each =
-                models.iter().map(|(model, part)| prices.cost(model, Tokens::of_model(part).priced()));
+            let of_each = models
+                .iter()
+                .map(|(model, part)| prices.cost(model, Tokens::of_model(part).priced()));
             // One without a price leaves the whole unknown.
             of_each.sum()
         }
@@ -152,7 +177,10 @@ mod tests {
     use super::*;
 
     fn context(used: u64) -> ContextUsage {
-        ContextUsage { used_tokens: Some(used), total_tokens: Some(1000) }
+        ContextUsage {
+            used_tokens: Some(used),
+            total_tokens: Some(1000),
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -167,10 +195,13 @@ mod tests {
             Ok(())
         }));
         let turn = host.open().send("go").await;
-        let used = turn.messages.iter().filter_map(|message| match &message.body {
-            AdapterBody::ContextUsage(usage) => usage.used_tokens,
-            _ => None,
-        });
+        let used = turn
+            .messages
+            .iter()
+            .filter_map(|message| match &message.body {
+                AdapterBody::ContextUsage(usage) => usage.used_tokens,
+                _ => None,
+            });
         assert_eq!(used.collect::<Vec<_>>(), [0, 30, 60, 90, 99]);
     }
 
@@ -179,12 +210,34 @@ mod tests {
         let host = Host::start(adapter(|turn: Turn, input: Input| async move {
             let mut report = Report::new(ToolLoopAction::Off);
             let id = trunkline_sdk::ToolCallId::new("c1").unwrap();
-            let diff = Diff { path: "/b".to_owned(), ..Diff::default() };
-            report.emit(&turn, ToolStart::new(id.clone(), "Write")).await?;
-            report.emit(&turn, ToolEnd { diffs: Some(vec![diff]), ..ToolEnd::new(id) }).await?;
+            let diff = Diff {
+                path: "/b".to_owned(),
+                ..Diff::default()
+            };
+            report
+                .emit(&turn, ToolStart::new(id.clone(), "Write"))
+                .await?;
+            report
+                .emit(
+                    &turn,
+                    ToolEnd {
+                        diffs: Some(vec![diff]),
+                        ..ToolEnd::new(id)
+                    },
+                )
+                .await?;
             report.emit(&turn, Output::text("All done.")).await?;
             let summary = (input.content == "own").then(|| "its own".to_owned());
-            report.finish(turn, TurnComplete { summary, ..TurnComplete::default() }, None).await;
+            report
+                .finish(
+                    turn,
+                    TurnComplete {
+                        summary,
+                        ..TurnComplete::default()
+                    },
+                    None,
+                )
+                .await;
             Ok(())
         }));
         let session = host.open();
@@ -197,19 +250,38 @@ mod tests {
 
     #[test]
     fn tokens_have_a_cost_where_the_agent_names_none() {
-        let tokens = || Usage { input_tokens: Some(1_000_000), output_tokens: Some(0), ..Usage::default() };
+        let tokens = || Usage {
+            input_tokens: Some(1_000_000),
+            output_tokens: Some(0),
+            ..Usage::default()
+        };
         let priced = |mut usage: Usage, model: Option<&str>| {
             price(&mut usage, model);
             (usage.cost_usd, usage.estimated)
         };
         assert_eq!(priced(tokens(), Some("gpt-5")), (Some(1.25), Some(true)));
         assert_eq!(
-            priced(Usage { model: Some("gpt-5".into()), ..tokens() }, Some("x")),
+            priced(
+                Usage {
+                    model: Some("gpt-5".into()),
+                    ..tokens()
+                },
+                Some("x")
+            ),
             (Some(1.25), Some(true))
         );
         assert_eq!(priced(tokens(), Some("no-such-model")), (None, None));
         assert_eq!(priced(tokens(), None), (None, None));
-        assert_eq!(priced(Usage { cost_usd: Some(0.5), ..tokens() }, Some("gpt-5")), (Some(0.5), None));
+        assert_eq!(
+            priced(
+                Usage {
+                    cost_usd: Some(0.5),
+                    ..tokens()
+                },
+                Some("gpt-5")
+            ),
+            (Some(0.5), None)
+        );
         let part = || trunkline_sdk::protocol::ModelUsage {
             input_tokens: Some(1_000_000),
             output_tokens: Some(0),
@@ -219,7 +291,13 @@ mod tests {
             models: Some(names.map(|name| (name.to_owned(), part())).into()),
             ..Usage::default()
         };
-        assert_eq!(priced(models(["gpt-5", "gpt-5.1"]), None), (Some(2.5), Some(true)));
-        assert_eq!(priced(models(["gpt-5", "no-such-model"]), None), (None, None));
+        assert_eq!(
+            priced(models(["gpt-5", "gpt-5.1"]), None),
+            (Some(2.5), Some(true))
+        );
+        assert_eq!(
+            priced(models(["gpt-5", "no-such-model"]), None),
+            (None, None)
+        );
     }
 }

@@ -24,10 +24,16 @@ pub(crate) async fn settle(
     match goes_on(&resume, options, is_id) {
         Ok(params) => {
             let native_session_id = Some(params.native_session_id.clone());
-            options.resume = Some(Resume { native_session_id, ..resume });
+            options.resume = Some(Resume {
+                native_session_id,
+                ..resume
+            });
             let known = options.resumed.replace(params.clone());
             if let (None, Some(display_id)) = (known, params.display_id.clone()) {
-                session.info(SessionInfo { display_id: Some(display_id), ..SessionInfo::default() });
+                session.info(SessionInfo {
+                    display_id: Some(display_id),
+                    ..SessionInfo::default()
+                });
             }
             Some(params)
         }
@@ -41,9 +47,14 @@ pub(crate) async fn settle(
 
 /// Tells that the agent remembers nothing of the conversation that was to go on, and why.
 pub(crate) async fn lost(session: &Session, why: impl Display + Send) {
-    session.info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+    session.info(SessionInfo {
+        context: Some(Context::Lost),
+        ..SessionInfo::default()
+    });
     let lost = format!("{why}; the conversation begins anew");
-    session.emit(failure::warning(Category::SessionNotFound, lost)).await;
+    session
+        .emit(failure::warning(Category::SessionNotFound, lost))
+        .await;
 }
 
 /// The conversation to go on with, or why there is none. A session without a directory of its own works where it was.
@@ -59,7 +70,9 @@ fn goes_on(
     }
     match (&options.cwd, params.cwd.as_deref().map(Path::new)) {
         (Some(is), _) => params.check_cwd(is).map_err(|error| error.to_string())?,
-        (None, Some(was)) if was.is_absolute() && was.is_dir() => options.cwd = Some(was.to_owned()),
+        (None, Some(was)) if was.is_absolute() && was.is_dir() => {
+            options.cwd = Some(was.to_owned())
+        }
         (None, _) => {}
     }
     Ok(params)
@@ -74,13 +87,25 @@ mod tests {
     use crate::agent::settings::Common;
 
     /// What goes on, and where, in a session of this directory.
-    fn settled(params: &Value, cwd: Option<&Path>) -> (Result<SessionParams, String>, Option<String>) {
+    fn settled(
+        params: &Value,
+        cwd: Option<&Path>,
+    ) -> (Result<SessionParams, String>, Option<String>) {
         let cwd = cwd.map(|cwd| cwd.to_str().unwrap().to_owned());
-        let start = SessionStart { cwd, ..SessionStart::default() };
+        let start = SessionStart {
+            cwd,
+            ..SessionStart::default()
+        };
         let mut options = Options::of(&Common::for_test("agent"), start).unwrap();
-        let resume = Resume { params: Json::of(params).ok(), ..Resume::default() };
+        let resume = Resume {
+            params: Json::of(params).ok(),
+            ..Resume::default()
+        };
         let goes_on = goes_on(&resume, &mut options, |id| id != "strange");
-        (goes_on, options.cwd.map(|cwd| cwd.to_str().unwrap().to_owned()))
+        (
+            goes_on,
+            options.cwd.map(|cwd| cwd.to_str().unwrap().to_owned()),
+        )
     }
 
     #[test]
@@ -90,12 +115,22 @@ mod tests {
         std::fs::create_dir(&place).unwrap();
         std::os::unix::fs::symlink(&place, &link).unwrap();
         let kept = |was: &Path| json!({ "native_session_id": "a", "cwd": was });
-        assert_eq!(settled(&kept(&place), Some(&link)).0.unwrap().native_session_id, "a");
+        assert_eq!(
+            settled(&kept(&place), Some(&link))
+                .0
+                .unwrap()
+                .native_session_id,
+            "a"
+        );
         let why = settled(&kept(&place), Some(folder.path())).0.unwrap_err();
         assert!(why.contains(place.to_str().unwrap()), "{why}");
         let (goes_on, cwd) = settled(&kept(&place), None);
         assert!(goes_on.is_ok());
-        assert_eq!(cwd.as_deref(), place.to_str(), "without one of its own it goes on where it was");
+        assert_eq!(
+            cwd.as_deref(),
+            place.to_str(),
+            "without one of its own it goes on where it was"
+        );
         let (goes_on, cwd) = settled(&kept(&folder.path().join("gone")), None);
         assert_eq!((goes_on.is_ok(), cwd), (true, None));
     }

@@ -85,7 +85,9 @@ pub(crate) struct Peer {
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peer").field("ended", &self.ended.get()).finish_non_exhaustive()
+        f.debug_struct("Peer")
+            .field("ended", &self.ended.get())
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,7 +103,11 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Peer {
     /// Takes over an agent that was started with its stdin owned, and reads it until its end.
-    pub(crate) fn new(mut agent: Agent, version: JsonRpcVersion, handler: Arc<dyn Handler>) -> Arc<Self> {
+    pub(crate) fn new(
+        mut agent: Agent,
+        version: JsonRpcVersion,
+        handler: Arc<dyn Handler>,
+    ) -> Arc<Self> {
         let peer = Arc::new(Self {
             version,
             input: Mutex::new(agent.take_input()),
@@ -120,7 +126,9 @@ impl Peer {
                     () = abandoned.cancelled() => break true,
                     line = agent.next() => line,
                 };
-                let Some(peer) = weak.upgrade() else { break true };
+                let Some(peer) = weak.upgrade() else {
+                    break true;
+                };
                 match line {
                     Some(Line::Whole(line)) => peer.take(&line, handler.as_ref()),
                     Some(Line::TooLong(bytes)) => {
@@ -198,10 +206,13 @@ impl Peer {
             }
         };
         let answer = match deadline {
-            Some(deadline) => timeout(deadline, work).await.unwrap_or(Err(CallError::Late(deadline)))?,
+            Some(deadline) => timeout(deadline, work)
+                .await
+                .unwrap_or(Err(CallError::Late(deadline)))?,
             None => work.await?,
         };
-        serde_json::from_str(answer.get()).map_err(|error| CallError::Shape(format!("{method}: {error}")))
+        serde_json::from_str(answer.get())
+            .map_err(|error| CallError::Shape(format!("{method}: {error}")))
     }
 
     /// Notifies.
@@ -272,7 +283,13 @@ impl Peer {
         let shape = |error: serde_json::Error| CallError::Shape(format!("{method}: {error}"));
         let params = to_raw_value(params).map_err(shape)?;
         let jsonrpc = (self.version == JsonRpcVersion::V2).then_some("2.0");
-        serde_json::to_vec(&Message { jsonrpc, id, method, params }).map_err(shape)
+        serde_json::to_vec(&Message {
+            jsonrpc,
+            id,
+            method,
+            params,
+        })
+        .map_err(shape)
     }
 
     async fn send(&self, line: Vec<u8>) -> Result<(), InputClosed> {
@@ -314,7 +331,11 @@ impl Peer {
             (Some(method), Some(id)) => handler.asked(self, Id(id.to_owned()), &method, params),
             (Some(method), None) => handler.notified(&method, params),
             (None, Some(id)) => {
-                let call = id.get().parse().ok().and_then(|id: u64| locked(&self.calls).remove(&id));
+                let call = id
+                    .get()
+                    .parse()
+                    .ok()
+                    .and_then(|id: u64| locked(&self.calls).remove(&id));
                 let Some(call) = call else {
                     handler.noise("an answer that nothing waits for was left out");
                     return;

@@ -57,7 +57,9 @@ impl<'de> Deserialize<'de> for Wait {
 
 impl Serialize for Wait {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = self.0.map_or_else(String::new, |wait| humantime::format_duration(wait).to_string());
+        let text = self.0.map_or_else(String::new, |wait| {
+            humantime::format_duration(wait).to_string()
+        });
         serializer.serialize_str(&text)
     }
 }
@@ -102,7 +104,10 @@ impl Common {
     /// The defaults of a profile that runs this program.
     #[cfg(test)]
     pub(crate) fn for_test(command: &str) -> Self {
-        Self { command: command.to_owned(), ..Self::default() }
+        Self {
+            command: command.to_owned(),
+            ..Self::default()
+        }
     }
 }
 
@@ -209,7 +214,10 @@ macro_rules! settings {
     };
 }
 
-#[allow(unused_imports, reason = "the first profile that wraps an agent uses it")]
+#[allow(
+    unused_imports,
+    reason = "the first profile that wraps an agent uses it"
+)]
 pub(crate) use settings;
 
 #[cfg(test)]
@@ -232,15 +240,28 @@ mod tests {
     #[test]
     fn defaults_hold_and_unknown_keys_are_errors() {
         let sample = read("{}").unwrap();
-        assert_eq!((sample.common().command.as_str(), sample.own), ("sample", 7));
-        assert_eq!(read(r#"{"command":""}"#).unwrap().common().command, "sample");
+        assert_eq!(
+            (sample.common().command.as_str(), sample.own),
+            ("sample", 7)
+        );
+        assert_eq!(
+            read(r#"{"command":""}"#).unwrap().common().command,
+            "sample"
+        );
         let error = read(r#"{"comand":"x"}"#).err().unwrap();
-        assert!(error.to_string().contains("unknown field `comand`"), "{error}");
+        assert!(
+            error.to_string().contains("unknown field `comand`"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_variable_of_the_profile_chooses_the_model() {
-        let model = |text: &str| crate::kilo_code::family(serde_json::from_str(text).unwrap()).common.model;
+        let model = |text: &str| {
+            crate::kilo_code::family(serde_json::from_str(text).unwrap())
+                .common
+                .model
+        };
         let env = r#""env":{"KILO_MODEL":"m","KILO_PROVIDER":"openrouter"}"#;
         assert_eq!(model(&format!("{{{env}}}")), "openrouter/m");
         assert_eq!(model(&format!(r#"{{{env},"model":"a/b"}}"#)), "a/b");
@@ -248,7 +269,8 @@ mod tests {
 
     #[test]
     fn waits_are_text_or_seconds_and_nothing_is_no_limit() {
-        let turn = |text: &str| read(&format!(r#"{{"turn_timeout":{text}}}"#)).map(|s| s.turn_timeout.0);
+        let turn =
+            |text: &str| read(&format!(r#"{{"turn_timeout":{text}}}"#)).map(|s| s.turn_timeout.0);
         assert_eq!(turn("\"1m 30s\"").unwrap(), Some(Duration::from_secs(90)));
         assert_eq!(turn("1.5").unwrap(), Some(Duration::from_millis(1500)));
         for none in ["\"\"", "\"0\"", "\"0s\"", "0"] {

@@ -29,14 +29,27 @@ impl Skill {
     pub(crate) fn new(path: impl AsRef<Path>, name: Option<&str>) -> Result<Self, String> {
         let path = path.as_ref();
         let shown = path.display();
-        if !path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
-            return Err(format!("skill {shown}: an absolute path without `..` is needed"));
+        if !path.is_absolute()
+            || path
+                .components()
+                .any(|part| part == std::path::Component::ParentDir)
+        {
+            return Err(format!(
+                "skill {shown}: an absolute path without `..` is needed"
+            ));
         }
         let is_document = path.file_name().is_some_and(|name| name == FILE);
-        let folder = if is_document { path.parent().unwrap_or(path) } else { path };
+        let folder = if is_document {
+            path.parent().unwrap_or(path)
+        } else {
+            path
+        };
         let name = match name {
             Some(name) => name.to_owned(),
-            None => folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            None => folder
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
         };
         if !skill::is_name(&name) {
             return Err(format!(
@@ -45,9 +58,15 @@ impl Skill {
             ));
         }
         if !folder.join(FILE).is_file() {
-            return Err(format!("skill {name}: there is no {FILE} in {}", folder.display()));
+            return Err(format!(
+                "skill {name}: there is no {FILE} in {}",
+                folder.display()
+            ));
         }
-        Ok(Self { name, folder: folder.to_owned() })
+        Ok(Self {
+            name,
+            folder: folder.to_owned(),
+        })
     }
 
     /// Its name.
@@ -94,9 +113,14 @@ fn entries<'v>(skills: &'v Value) -> Vec<Entry<'v>> {
         Value::Object(members) if !members.contains_key("path") => {
             let named = |(name, value): (&'v String, &'v Value)| {
                 let path = value.as_str().or_else(|| value.get("path")?.as_str());
-                let missing =
-                    || format!("skill {:?}: its path is missing", trunkline_sdk::preview::cut(name, 64));
-                path.map(|path| (path, Some(name.as_str()))).ok_or_else(missing)
+                let missing = || {
+                    format!(
+                        "skill {:?}: its path is missing",
+                        trunkline_sdk::preview::cut(name, 64)
+                    )
+                };
+                path.map(|path| (path, Some(name.as_str())))
+                    .ok_or_else(missing)
             };
             members.iter().map(named).collect()
         }
@@ -110,9 +134,10 @@ fn entry(value: &Value) -> Entry<'_> {
     }
     match value.get("path").and_then(Value::as_str) {
         Some(path) => Ok((path, value.get("name").and_then(Value::as_str))),
-        None => {
-            Err("a skill is a path, or an object with `path` and perhaps `name`: one is neither".to_owned())
-        }
+        None => Err(
+            "a skill is a path, or an object with `path` and perhaps `name`: one is neither"
+                .to_owned(),
+        ),
     }
 }
 

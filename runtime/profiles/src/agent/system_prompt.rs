@@ -36,7 +36,10 @@ impl Carrier {
     pub(crate) fn arguments(&self, text_option: &str, file_option: &str) -> [String; 2] {
         match self {
             Self::Argument(text) => [text_option.to_owned(), text.clone()],
-            Self::File(file) => [file_option.to_owned(), file.path().to_string_lossy().into_owned()],
+            Self::File(file) => [
+                file_option.to_owned(),
+                file.path().to_string_lossy().into_owned(),
+            ],
         }
     }
 }
@@ -48,7 +51,10 @@ pub(crate) struct PromptFile(NamedTempFile);
 impl PromptFile {
     /// Writes it to the private folder for temporary files.
     pub(crate) fn new(prompt: &str) -> io::Result<Self> {
-        let mut file = tempfile::Builder::new().prefix("system-prompt-").suffix(".md").tempfile()?;
+        let mut file = tempfile::Builder::new()
+            .prefix("system-prompt-")
+            .suffix(".md")
+            .tempfile()?;
         file.write_all(prompt.as_bytes())?;
         file.flush()?;
         Ok(Self(file))
@@ -62,7 +68,11 @@ impl PromptFile {
 
 /// The last resort: the system prompt before the session's first input.
 pub(crate) fn before(prompt: &str, input: &str) -> String {
-    if input.is_empty() { prompt.to_owned() } else { format!("{prompt}\n\n{input}") }
+    if input.is_empty() {
+        prompt.to_owned()
+    } else {
+        format!("{prompt}\n\n{input}")
+    }
 }
 
 #[cfg(test)]
@@ -74,15 +84,24 @@ mod tests {
     #[test]
     fn a_short_prompt_is_an_argument_and_a_long_one_a_private_file() {
         let carrier = Carrier::of("Be brief.\n").unwrap();
-        assert_eq!(carrier.arguments("--text", "--file"), ["--text", "Be brief.\n"]);
-        assert!(matches!(Carrier::of(&"x".repeat(LONGEST_ARGUMENT)), Ok(Carrier::Argument(_))));
+        assert_eq!(
+            carrier.arguments("--text", "--file"),
+            ["--text", "Be brief.\n"]
+        );
+        assert!(matches!(
+            Carrier::of(&"x".repeat(LONGEST_ARGUMENT)),
+            Ok(Carrier::Argument(_))
+        ));
 
         let long = format!("{}\n", "ü".repeat(LONGEST_ARGUMENT));
         let carrier = Carrier::of(&long).unwrap();
         let [option, path] = carrier.arguments("--text", "--file");
         assert_eq!(option, "--file");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), long);
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         drop(carrier);
         assert!(!Path::new(&path).exists());
     }

@@ -66,12 +66,27 @@ impl Tokens {
 
     /// Those that a price is for.
     pub(crate) fn priced(self) -> trunkline_prices::Tokens {
-        let Self { input, output, cache_read, cache_write, .. } = self;
-        trunkline_prices::Tokens { input, output, cache_read, cache_write }
+        let Self {
+            input,
+            output,
+            cache_read,
+            cache_write,
+            ..
+        } = self;
+        trunkline_prices::Tokens {
+            input,
+            output,
+            cache_read,
+            cache_write,
+        }
     }
 
     /// Joins two counts of each kind.
-    pub(crate) fn with(self, other: Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
+    pub(crate) fn with(
+        self,
+        other: Self,
+        join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>,
+    ) -> Self {
         Self {
             input: join(self.input, other.input),
             output: join(self.output, other.output),
@@ -92,18 +107,29 @@ impl Tokens {
 
     /// What these totals have grown by. One that went down has begun anew.
     pub(crate) fn since(self, before: Self) -> Self {
-        self.with(before, |now, then| now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now)))
+        self.with(before, |now, then| {
+            now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now))
+        })
     }
 
     /// Counts what was read from a cache or put into it as input, where the input leaves it out.
     pub(crate) fn caches_read(self) -> Self {
-        let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
-        Self { input: self.input.map(|input| input.saturating_add(cached)), ..self }
+        let cached = self
+            .cache_read
+            .unwrap_or(0)
+            .saturating_add(self.cache_write.unwrap_or(0));
+        Self {
+            input: self.input.map(|input| input.saturating_add(cached)),
+            ..self
+        }
     }
 
     /// Tells the total as well.
     pub(crate) fn totalled(self) -> Self {
-        let total = self.input.zip(self.output).map(|(input, output)| input.saturating_add(output));
+        let total = self
+            .input
+            .zip(self.output)
+            .map(|(input, output)| input.saturating_add(output));
         Self { total, ..self }
     }
 }

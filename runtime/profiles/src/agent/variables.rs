@@ -46,16 +46,26 @@ pub(crate) fn environment(
     if prefix == GALYARDER {
         for (name, sources) in ELEVEN {
             let wanted: Vec<String> = sources.iter().copied().map(shouted).collect();
-            let Some(value) = wanted.iter().find_map(|source| known.get(source)) else { continue };
+            let Some(value) = wanted.iter().find_map(|source| known.get(source)) else {
+                continue;
+            };
             let full = format!("{prefix}{name}");
             if *name == API_KEY && configured(&full) {
                 continue;
             }
-            let value = if *name == "LINKED_ISSUE_IDS" { comma_list(value) } else { value.clone() };
+            let value = if *name == "LINKED_ISSUE_IDS" {
+                comma_list(value)
+            } else {
+                value.clone()
+            };
             environment.insert(full, value);
         }
     } else {
-        environment.extend(known.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)));
+        environment.extend(
+            known
+                .into_iter()
+                .map(|(name, value)| (format!("{prefix}{name}"), value)),
+        );
     }
     environment
 }
@@ -63,8 +73,14 @@ pub(crate) fn environment(
 /// The variables by their shouted names, with the ids of the start where no variable gives them.
 fn known(start: &SessionStart) -> BTreeMap<String, String> {
     let ids = template::ids(start).map(|(name, id)| (shouted(name), id));
-    let variables = start.variables.iter().flatten().map(|(name, value)| (shouted(name), value.clone()));
-    ids.chain(variables).filter(|(name, value)| is_name(name) && is_value(value)).collect()
+    let variables = start
+        .variables
+        .iter()
+        .flatten()
+        .map(|(name, value)| (shouted(name), value.clone()));
+    ids.chain(variables)
+        .filter(|(name, value)| is_name(name) && is_value(value))
+        .collect()
 }
 
 /// `taskId`, `task-id` and `task.id` as `TASK_ID`.
@@ -77,7 +93,11 @@ fn shouted(name: &str) -> String {
         if begins {
             shouted.push('_');
         }
-        shouted.push(if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' });
+        shouted.push(if char.is_ascii_alphanumeric() {
+            char.to_ascii_uppercase()
+        } else {
+            '_'
+        });
         before = Some(char);
     }
     shouted
@@ -95,7 +115,9 @@ fn is_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|char: char| char.is_ascii_digit())
         && name.len() <= 256
-        && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+        && name
+            .chars()
+            .all(|char| char.is_ascii_alphanumeric() || char == '_')
         && name.chars().any(|char| char.is_ascii_alphanumeric())
 }
 
@@ -108,9 +130,14 @@ mod tests {
     use super::*;
 
     fn start(variables: &[(&str, &str)]) -> SessionStart {
-        let variables =
-            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        SessionStart { variables: Some(variables), ..SessionStart::default() }
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        SessionStart {
+            variables: Some(variables),
+            ..SessionStart::default()
+        }
     }
 
     fn lines(prefix: &str, start: &SessionStart) -> Vec<String> {
@@ -156,21 +183,36 @@ mod tests {
 
     #[test]
     fn second_sources_stand_in() {
-        let other = start(&[("issueId", "i"), ("commentId", "c"), ("linkedIssueIds", "x,y")]);
-        let expected =
-            ["GALYARDER_LINKED_ISSUE_IDS=x,y", "GALYARDER_TASK_ID=i", "GALYARDER_WAKE_COMMENT_ID=c"];
+        let other = start(&[
+            ("issueId", "i"),
+            ("commentId", "c"),
+            ("linkedIssueIds", "x,y"),
+        ]);
+        let expected = [
+            "GALYARDER_LINKED_ISSUE_IDS=x,y",
+            "GALYARDER_TASK_ID=i",
+            "GALYARDER_WAKE_COMMENT_ID=c",
+        ];
         assert_eq!(lines(GALYARDER, &other), expected);
         let both = start(&[("issueId", "i"), ("taskId", "t")]);
         assert_eq!(lines(GALYARDER, &both), ["GALYARDER_TASK_ID=t"]);
-        let ids =
-            SessionStart { task_id: Some("T".into()), run_id: Some("R".into()), ..start(&[("runId", "v")]) };
-        assert_eq!(lines(GALYARDER, &ids), ["GALYARDER_RUN_ID=v", "GALYARDER_TASK_ID=T"]);
+        let ids = SessionStart {
+            task_id: Some("T".into()),
+            run_id: Some("R".into()),
+            ..start(&[("runId", "v")])
+        };
+        assert_eq!(
+            lines(GALYARDER, &ids),
+            ["GALYARDER_RUN_ID=v", "GALYARDER_TASK_ID=T"]
+        );
     }
 
     #[test]
     fn a_configured_key_stands() {
         let token = start(&[("authToken", "run"), ("runId", "r")]);
-        let names: Vec<_> = environment(GALYARDER, &token, |_| true).into_keys().collect();
+        let names: Vec<_> = environment(GALYARDER, &token, |_| true)
+            .into_keys()
+            .collect();
         assert_eq!(names, ["GALYARDER_RUN_ID"]);
     }
 
@@ -185,7 +227,10 @@ mod tests {
             ("bad", "a\0b"),
             ("empty", ""),
         ]);
-        assert_eq!(lines("HUB_", &variables), ["HUB_HTTPPORT2=p", "HUB_TASK_ID=t", "HUB_USER_NAME=u"]);
+        assert_eq!(
+            lines("HUB_", &variables),
+            ["HUB_HTTPPORT2=p", "HUB_TASK_ID=t", "HUB_USER_NAME=u"]
+        );
         for prefix in ["", " ", "A=B", "1X", "_", "é"] {
             assert_eq!(lines(prefix, &variables), [""; 0], "{prefix:?}");
         }

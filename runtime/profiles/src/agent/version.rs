@@ -17,7 +17,8 @@ impl Version {
     /// `GitHub Copilot CLI 1.0.102.`. What follows the third number, such as `-beta.1`, is not compared.
     pub(crate) fn parse(output: &str) -> Option<Self> {
         let output = trunkline_sdk::preview::without_escapes(output);
-        let is_apart = |char: char| !(char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '+' | '_'));
+        let is_apart =
+            |char: char| !(char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '+' | '_'));
         output.split(is_apart).take(256).find_map(Self::of_word)
     }
 
@@ -25,12 +26,24 @@ impl Version {
         let word = word.strip_prefix(['v', 'V']).unwrap_or(word);
         let (major, rest) = word.split_once('.')?;
         let (minor, rest) = rest.split_once('.').unwrap_or((rest, ""));
-        let digits =
-            |text: &str| text.len() - text.trim_start_matches(|char: char| char.is_ascii_digit()).len();
+        let digits = |text: &str| {
+            text.len()
+                - text
+                    .trim_start_matches(|char: char| char.is_ascii_digit())
+                    .len()
+        };
         let patch = &rest[..digits(rest)];
         let minor_digits = &minor[..digits(minor)];
-        let patch = if patch.is_empty() || minor_digits != minor { "0" } else { patch };
-        Some(Self(major.parse().ok()?, minor_digits.parse().ok()?, patch.parse().ok()?))
+        let patch = if patch.is_empty() || minor_digits != minor {
+            "0"
+        } else {
+            patch
+        };
+        Some(Self(
+            major.parse().ok()?,
+            minor_digits.parse().ok()?,
+            patch.parse().ok()?,
+        ))
     }
 }
 
@@ -53,18 +66,28 @@ pub(crate) struct Since {
 impl Since {
     /// The first version that has it, where not all have it.
     pub(crate) fn of(self, what: &str) -> Option<Version> {
-        self.first.iter().find(|(name, _)| *name == what).map(|(_, since)| *since)
+        self.first
+            .iter()
+            .find(|(name, _)| *name == what)
+            .map(|(_, since)| *since)
     }
 
     pub(crate) fn has(self, what: &str, version: Option<Version>) -> bool {
-        self.of(what).zip(version).is_none_or(|(since, version)| since <= version)
+        self.of(what)
+            .zip(version)
+            .is_none_or(|(since, version)| since <= version)
     }
 
     /// Fails where the version does not have what `wanted` cannot be done without.
     ///
     /// # Errors
     /// Says which version is needed, and how to get it.
-    pub(crate) fn need(self, what: &str, wanted: &str, version: Option<Version>) -> Result<(), Error> {
+    pub(crate) fn need(
+        self,
+        what: &str,
+        wanted: &str,
+        version: Option<Version>,
+    ) -> Result<(), Error> {
         match self.of(what).zip(version) {
             Some((since, version)) if version < since => Err(Error::new(
                 Category::Other,
@@ -115,12 +138,19 @@ mod tests {
         assert!(Version(2, 1, 197) < Version(2, 1, 329));
         assert!(Version(0, 9, 0) < Version(0, 169, 0));
         assert!(Version(1, 0, 0) > Version(0, 999, 999));
-        assert_eq!(Version::parse(&Version(1, 2, 3).to_string()), Some(Version(1, 2, 3)));
+        assert_eq!(
+            Version::parse(&Version(1, 2, 3).to_string()),
+            Some(Version(1, 2, 3))
+        );
     }
 
     #[test]
     fn what_is_missing_is_told_with_the_version_that_has_it() {
-        let since = Since { agent: "agent", update: "get agent", first: &[("--new", Version(1, 2, 3))] };
+        let since = Since {
+            agent: "agent",
+            update: "get agent",
+            first: &[("--new", Version(1, 2, 3))],
+        };
         for (what, version, has) in [
             ("--new", Some(Version(1, 2, 2)), false),
             ("--new", Some(Version(1, 2, 3)), true),
@@ -128,10 +158,17 @@ mod tests {
             ("--old", Some(Version(0, 0, 1)), true),
         ] {
             assert_eq!(since.has(what, version), has, "{what} {version:?}");
-            assert_eq!(since.need(what, "it", version).is_ok(), has, "{what} {version:?}");
+            assert_eq!(
+                since.need(what, "it", version).is_ok(),
+                has,
+                "{what} {version:?}"
+            );
         }
         assert_eq!(
-            since.need("--new", "`x`", Some(Version(1, 0, 0))).unwrap_err().to_string(),
+            since
+                .need("--new", "`x`", Some(Version(1, 0, 0)))
+                .unwrap_err()
+                .to_string(),
             "agent 1.0.0 is too old for `x`: version 1.2.3 or a newer one is needed; update it with `get agent`"
         );
     }

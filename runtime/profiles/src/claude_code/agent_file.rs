@@ -34,7 +34,11 @@ pub(crate) struct AgentFile {
 impl AgentFile {
     /// Its name.
     pub(super) fn name(&self) -> &str {
-        if self.name.is_empty() { NAME } else { &self.name }
+        if self.name.is_empty() {
+            NAME
+        } else {
+            &self.name
+        }
     }
 }
 
@@ -63,7 +67,11 @@ pub(super) fn compose(
     line("name", name);
     line(
         "description",
-        if agent.description.is_empty() { "Works for the host." } else { &agent.description },
+        if agent.description.is_empty() {
+            "Works for the host."
+        } else {
+            &agent.description
+        },
     );
     if let Some(model) = &options.model {
         line("model", model);
@@ -71,7 +79,9 @@ pub(super) fn compose(
     if let Some(tools) = command_line::built_in(options.allowed_tools.as_deref()) {
         line("tools", &tools.join(", "));
     }
-    let denied = command_line::denied(settings, options).collect::<Vec<_>>().join(", ");
+    let denied = command_line::denied(settings, options)
+        .collect::<Vec<_>>()
+        .join(", ");
     if !denied.is_empty() {
         line("disallowedTools", &denied);
     }
@@ -98,13 +108,19 @@ mod tests {
 
     use super::*;
 
-    fn text(configured: serde_json::Value, start: SessionStart) -> (Result<String, Error>, Vec<String>) {
+    fn text(
+        configured: serde_json::Value,
+        start: SessionStart,
+    ) -> (Result<String, Error>, Vec<String>) {
         let settings: ClaudeCode = serde_json::from_value(configured).unwrap();
         let options = Options::of(&settings.common(), start).unwrap();
         let mut warnings = Vec::new();
         let fill = |text: &str| template::fill(text, "", "s1", &options.variables);
         let agent = settings.agent.clone().unwrap();
-        (compose(&agent, &settings, &options, fill, &mut warnings), warnings)
+        (
+            compose(&agent, &settings, &options, fill, &mut warnings),
+            warnings,
+        )
     }
 
     #[test]
@@ -146,15 +162,24 @@ mod tests {
 
     #[test]
     fn a_mode_that_asks_for_nothing_is_only_in_it_where_it_is_configured() {
-        let plain = text(json!({"agent": {}}), SessionStart::default()).0.unwrap();
+        let plain = text(json!({"agent": {}}), SessionStart::default())
+            .0
+            .unwrap();
         assert!(
             plain.starts_with("---\nname: \"trunkline\"\n") && !plain.contains("permissionMode"),
             "{plain}"
         );
-        let start =
-            SessionStart { permission_mode: Some("bypassPermissions".into()), ..SessionStart::default() };
+        let start = SessionStart {
+            permission_mode: Some("bypassPermissions".into()),
+            ..SessionStart::default()
+        };
         assert!(text(json!({"agent": {}}), start).0.is_err());
-        let plan = text(json!({"agent": {}, "permission_mode": "plan"}), SessionStart::default()).0.unwrap();
+        let plan = text(
+            json!({"agent": {}, "permission_mode": "plan"}),
+            SessionStart::default(),
+        )
+        .0
+        .unwrap();
         assert!(plan.contains("permissionMode: \"plan\""), "{plan}");
     }
 
@@ -163,9 +188,17 @@ mod tests {
         let long = json!({"agent": {"persona": "x".repeat(30_000)}});
         let (text_of, warnings) = text(long, SessionStart::default());
         assert!(text_of.unwrap().chars().count() < 20_200);
-        assert!(warnings.len() == 1 && warnings[0].contains("`persona`"), "{warnings:?}");
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("`persona`"),
+            "{warnings:?}"
+        );
         for name in ["../x", "a/b", "-x"] {
-            assert!(text(json!({"agent": {"name": name}}), SessionStart::default()).0.is_err(), "{name}");
+            assert!(
+                text(json!({"agent": {"name": name}}), SessionStart::default())
+                    .0
+                    .is_err(),
+                "{name}"
+            );
         }
     }
 }

@@ -63,10 +63,17 @@ impl Answer {
     pub(super) fn whole(&mut self, id: Option<&str>, kind: Kind, whole: &str) -> String {
         let streams = self.id.is_some() && self.id.as_deref() == id;
         let streamed = self.of(kind);
-        let pieces = if streams { streamed.blocks.pop_front() } else { None };
+        let pieces = if streams {
+            streamed.blocks.pop_front()
+        } else {
+            None
+        };
         match pieces {
             Some(pieces) => {
-                let rest = whole.strip_prefix(pieces.as_str()).unwrap_or_default().to_owned();
+                let rest = whole
+                    .strip_prefix(pieces.as_str())
+                    .unwrap_or_default()
+                    .to_owned();
                 streamed.fresh(&rest)
             }
             None => streamed.fresh(whole),
@@ -113,7 +120,9 @@ impl Answer {
 impl Streamed {
     /// What of a text was not said before by an attempt that was given up.
     fn fresh(&mut self, text: &str) -> String {
-        let Some(at) = self.repeated else { return text.to_owned() };
+        let Some(at) = self.repeated else {
+            return text.to_owned();
+        };
         let expected = &self.abandoned[at..];
         if expected.starts_with(text) {
             self.repeated = Some(at + text.len());
@@ -137,7 +146,10 @@ mod tests {
     fn said(answer: &mut Answer, id: &str, pieces: &[&str]) -> String {
         answer.begin(Some(id));
         answer.block(Some(Kind::Text));
-        pieces.iter().map(|piece| answer.piece(Kind::Text, piece)).collect()
+        pieces
+            .iter()
+            .map(|piece| answer.piece(Kind::Text, piece))
+            .collect()
     }
 
     #[test]
@@ -145,10 +157,21 @@ mod tests {
         let mut answer = Answer::default();
         assert_eq!(said(&mut answer, "m", &["a", "b"]), "ab");
         assert_eq!(answer.whole(Some("m"), Kind::Text, "ab"), "");
-        assert_eq!(answer.whole(Some("other"), Kind::Text, "ab"), "ab", "another message");
-        assert_eq!(answer.whole(Some("m"), Kind::Text, "second block"), "second block");
+        assert_eq!(
+            answer.whole(Some("other"), Kind::Text, "ab"),
+            "ab",
+            "another message"
+        );
+        assert_eq!(
+            answer.whole(Some("m"), Kind::Text, "second block"),
+            "second block"
+        );
         assert_eq!(said(&mut answer, "n", &["begin"]), "begin");
-        assert_eq!(answer.whole(Some("n"), Kind::Text, "beginning"), "ning", "what no piece had");
+        assert_eq!(
+            answer.whole(Some("n"), Kind::Text, "beginning"),
+            "ning",
+            "what no piece had"
+        );
         assert_eq!(answer.whole(None, Kind::Text, "no id"), "no id");
         let mut unstreamed = Answer::default();
         assert_eq!(unstreamed.whole(Some("m"), Kind::Text, "whole"), "whole");
@@ -169,15 +192,27 @@ mod tests {
     #[test]
     fn an_answer_that_begins_again_is_told_once() {
         let mut answer = Answer::default();
-        assert_eq!(said(&mut answer, "m1", &["partial ", "text "]), "partial text ");
+        assert_eq!(
+            said(&mut answer, "m1", &["partial ", "text "]),
+            "partial text "
+        );
         answer.abandon(0);
         assert_eq!(said(&mut answer, "m2", &["part"]), "");
         answer.abandon(0);
-        assert_eq!(said(&mut answer, "m3", &["partial text", " and more", "!"]), "and more!");
+        assert_eq!(
+            said(&mut answer, "m3", &["partial text", " and more", "!"]),
+            "and more!"
+        );
         answer.abandon(0);
-        assert_eq!(said(&mut answer, "m4", &["partial text and", " other"]), "\n\npartial text and other");
+        assert_eq!(
+            said(&mut answer, "m4", &["partial text and", " other"]),
+            "\n\npartial text and other"
+        );
         answer.abandon(0);
-        assert_eq!(answer.whole(Some("m5"), Kind::Text, "partial text and other"), "");
+        assert_eq!(
+            answer.whole(Some("m5"), Kind::Text, "partial text and other"),
+            ""
+        );
     }
 
     #[test]

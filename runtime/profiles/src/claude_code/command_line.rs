@@ -55,8 +55,12 @@ const TODO: &str = "TodoWrite";
 const EFFORT: &str = "CLAUDE_CODE_EFFORT_LEVEL";
 
 /// Variables by which it takes itself for a child of another Claude.
-const HIDDEN: &[&str] =
-    &["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID"];
+const HIDDEN: &[&str] = &[
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_CODE_SESSION_ID",
+];
 
 /// Options that not every version has, by the program itself: some are not in its `--help`.
 const SINCE: Since = Since {
@@ -91,7 +95,14 @@ pub(super) fn launch(
     without_bypass(settings, &options.args)?;
     let mut launch = options
         .launch()
-        .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
+        .args([
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+        ])
         .args(["--permission-prompt-tool", "stdio"]);
     if SINCE.has("--include-partial-messages", version) {
         launch = launch.arg("--include-partial-messages");
@@ -101,7 +112,13 @@ pub(super) fn launch(
         Begin::Resume(id) => launch.option("--resume", Some(id)),
     };
     launch = launch
-        .option("--model", options.model.as_deref().filter(|model| !model.starts_with('-')))
+        .option(
+            "--model",
+            options
+                .model
+                .as_deref()
+                .filter(|model| !model.starts_with('-')),
+        )
         .option("--fallback-model", Some(&settings.fallback_model));
     launch = match permission_mode(settings, options)? {
         Mode::Dangerous => launch.arg("--dangerously-skip-permissions"),
@@ -139,9 +156,21 @@ pub(super) fn launch(
         SINCE.need("--tools", "`allowed_tools`", version)?;
         launch = launch.arg("--tools").arg(tools.join(","));
     }
-    launch = listed(launch, "--allowedTools", settings.allowed_tools.iter().map(OsStr::new));
-    launch = listed(launch, "--disallowedTools", denied(settings, options).map(OsStr::new));
-    let folders = settings.add_dirs.iter().chain(&options.add_dirs).map(OsStr::new);
+    launch = listed(
+        launch,
+        "--allowedTools",
+        settings.allowed_tools.iter().map(OsStr::new),
+    );
+    launch = listed(
+        launch,
+        "--disallowedTools",
+        denied(settings, options).map(OsStr::new),
+    );
+    let folders = settings
+        .add_dirs
+        .iter()
+        .chain(&options.add_dirs)
+        .map(OsStr::new);
     let folders = folders.chain(files.folder.map(Path::as_os_str));
     launch = listed(launch, "--add-dir", folders);
     Ok(environment(launch, settings, options, is_set))
@@ -164,19 +193,24 @@ fn environment(
     {
         launch = launch.env(EFFORT, effort);
     }
-    HIDDEN.iter().fold(launch, |launch, name| launch.without(name))
+    HIDDEN
+        .iter()
+        .fold(launch, |launch, name| launch.without(name))
 }
 
 /// The reasoning effort that is asked for, else the configured one.
 pub(super) fn effort<'a>(settings: &'a ClaudeCode, options: &'a Options) -> Option<&'a str> {
     let asked = options.reasoning_effort.as_deref();
-    asked.or(Some(settings.reasoning_effort.as_str())).filter(|effort| !effort.is_empty())
+    asked
+        .or(Some(settings.reasoning_effort.as_str()))
+        .filter(|effort| !effort.is_empty())
 }
 
 /// A list-valued option and its values; none that would be read as an option.
 fn listed<'v>(launch: Launch, name: &str, values: impl Iterator<Item = &'v OsStr>) -> Launch {
-    let mut values =
-        values.filter(|value| !value.is_empty() && !value.as_encoded_bytes().starts_with(b"-")).peekable();
+    let mut values = values
+        .filter(|value| !value.is_empty() && !value.as_encoded_bytes().starts_with(b"-"))
+        .peekable();
     if values.peek().is_none() {
         return launch;
     }
@@ -184,12 +218,20 @@ fn listed<'v>(launch: Launch, name: &str, values: impl Iterator<Item = &'v OsStr
 }
 
 fn least(configured: u64, asked: Option<u64>) -> Option<u64> {
-    [Some(configured), asked].into_iter().flatten().filter(|turns| *turns > 0).min()
+    [Some(configured), asked]
+        .into_iter()
+        .flatten()
+        .filter(|turns| *turns > 0)
+        .min()
 }
 
 fn budget(settings: &ClaudeCode, options: &Options) -> Option<f64> {
-    let amounts = [Some(settings.max_budget_usd), options.max_cost_usd].into_iter().flatten();
-    amounts.filter(|amount| *amount > 0.0 && amount.is_finite()).min_by(f64::total_cmp)
+    let amounts = [Some(settings.max_budget_usd), options.max_cost_usd]
+        .into_iter()
+        .flatten();
+    amounts
+        .filter(|amount| *amount > 0.0 && amount.is_finite())
+        .min_by(f64::total_cmp)
 }
 
 fn system_prompt(
@@ -198,7 +240,8 @@ fn system_prompt(
     prompt: &Carrier,
     version: Option<Version>,
 ) -> Result<[String; 2], Error> {
-    let replaces = options.replaces_system_prompt || settings.system_prompt_mode == PromptMode::Replace;
+    let replaces =
+        options.replaces_system_prompt || settings.system_prompt_mode == PromptMode::Replace;
     let (text, file) = if replaces {
         ("--system-prompt", "--system-prompt-file")
     } else {
@@ -221,10 +264,21 @@ pub(super) enum Mode<'a> {
 
 /// The mode of a session: its `permission_mode`, its `mode`, or the configured one. A session cannot ask for the mode
 /// that asks for nothing; [ext.7].
-pub(super) fn permission_mode<'a>(settings: &'a ClaudeCode, options: &'a Options) -> Result<Mode<'a>, Error> {
-    match options.permission_mode.as_deref().or(options.mode.as_deref()) {
+pub(super) fn permission_mode<'a>(
+    settings: &'a ClaudeCode,
+    options: &'a Options,
+) -> Result<Mode<'a>, Error> {
+    match options
+        .permission_mode
+        .as_deref()
+        .or(options.mode.as_deref())
+    {
         None if settings.is_dangerous() => Ok(Mode::Dangerous),
-        None => settings.permission_mode().map(|mode| known_mode(mode, settings)).transpose().map(Mode::Of),
+        None => settings
+            .permission_mode()
+            .map(|mode| known_mode(mode, settings))
+            .transpose()
+            .map(Mode::Of),
         Some(asked) => match known_mode(asked, settings)? {
             "bypassPermissions" => Ok(Mode::Dangerous),
             mode => Ok(Mode::Of(Some(mode))),
@@ -256,8 +310,9 @@ pub(super) fn known_mode(mode: &str, settings: &ClaudeCode) -> Result<&'static s
 
 /// Arguments of configuration and session do not bring in what `dangerous` is for.
 fn without_bypass(settings: &ClaudeCode, args: &[String]) -> Result<(), Error> {
-    let is_bypass =
-        |arg: &String| arg.contains("dangerously-skip-permissions") || arg.contains("bypassPermissions");
+    let is_bypass = |arg: &String| {
+        arg.contains("dangerously-skip-permissions") || arg.contains("bypassPermissions")
+    };
     match args.iter().any(is_bypass) && !settings.is_dangerous() {
         true => Err(Error::refused(
             "an argument skips permissions; that must be configured: `\"dangerous\": true` in `claude_code`",
@@ -267,23 +322,37 @@ fn without_bypass(settings: &ClaudeCode, args: &[String]) -> Result<(), Error> {
 }
 
 /// Tools that never run: the configuration's, the session's, and those that would leave the domains that a session names.
-pub(super) fn denied<'a>(settings: &'a ClaudeCode, options: &'a Options) -> impl Iterator<Item = &'a str> {
-    let listed = || settings.disallowed_tools.iter().chain(options.denied_tools.iter().flatten());
+pub(super) fn denied<'a>(
+    settings: &'a ClaudeCode,
+    options: &'a Options,
+) -> impl Iterator<Item = &'a str> {
+    let listed = || {
+        settings
+            .disallowed_tools
+            .iter()
+            .chain(options.denied_tools.iter().flatten())
+    };
     let more = [
         (TODO, settings.deny_todo_write),
         ("WebFetch", options.allowed_domains.is_some()),
         ("WebSearch", options.allowed_domains.is_some()),
     ];
-    let more =
-        more.into_iter().filter(move |(tool, is_denied)| *is_denied && listed().all(|name| name != tool));
-    listed().map(String::as_str).chain(more.map(|(tool, _)| tool))
+    let more = more
+        .into_iter()
+        .filter(move |(tool, is_denied)| *is_denied && listed().all(|name| name != tool));
+    listed()
+        .map(String::as_str)
+        .chain(more.map(|(tool, _)| tool))
 }
 
 /// The names of a session's `allowed_tools`, without their patterns: what may be used at all.
 pub(super) fn built_in(allowed: Option<&[String]>) -> Option<Vec<&str>> {
-    let names = allowed?.iter().map(|tool| tool.split('(').next().unwrap_or_default().trim());
-    let mut names: Vec<_> =
-        names.filter(|name| !name.is_empty() && !name.starts_with('-') && !name.contains(',')).collect();
+    let names = allowed?
+        .iter()
+        .map(|tool| tool.split('(').next().unwrap_or_default().trim());
+    let mut names: Vec<_> = names
+        .filter(|name| !name.is_empty() && !name.starts_with('-') && !name.contains(','))
+        .collect();
     names.dedup();
     Some(names)
 }

@@ -76,7 +76,8 @@ impl ClaudeCode {
 
     /// The configured permission mode, unless it is the dangerous one.
     pub(crate) fn permission_mode(&self) -> Option<&str> {
-        Some(self.permission_mode.as_str()).filter(|mode| !mode.is_empty() && *mode != DANGEROUS_MODE)
+        Some(self.permission_mode.as_str())
+            .filter(|mode| !mode.is_empty() && *mode != DANGEROUS_MODE)
     }
 }
 

@@ -33,8 +33,10 @@ pub(super) struct Ask {
 impl Ask {
     /// Reads a `can_use_tool` request.
     pub(super) fn of(request_id: &str, request: &Value) -> Self {
-        let mut suggestions: Vec<_> =
-            list(request, "permission_suggestions").iter().filter_map(for_session).collect();
+        let mut suggestions: Vec<_> = list(request, "permission_suggestions")
+            .iter()
+            .filter_map(for_session)
+            .collect();
         // What a rule says comes first: "always" without more means that.
         suggestions.sort_by_key(|suggestion| text(suggestion, "type") != Some("addRules"));
         suggestions.truncate(MOST_ALWAYS);
@@ -61,7 +63,11 @@ impl Ask {
 
     /// What the user is asked.
     pub(super) fn of_user(&self) -> turn::Ask {
-        if self.is_question() { self.question().into() } else { self.permission().into() }
+        if self.is_question() {
+            self.question().into()
+        } else {
+            self.permission().into()
+        }
     }
 
     /// What a person is asked.
@@ -91,21 +97,40 @@ impl Ask {
         if let Some(headline) = headline {
             permission = permission.title(headline);
         }
-        if let Some(call) = self.tool_use_id.as_ref().and_then(|id| ToolCallId::new(id).ok()) {
+        if let Some(call) = self
+            .tool_use_id
+            .as_ref()
+            .and_then(|id| ToolCallId::new(id).ok())
+        {
             permission = permission.tool_call(call);
         }
         if let Some(parent) = self.parent.as_ref().and_then(|id| ToolCallId::new(id).ok()) {
             permission = permission.parent(parent);
         }
         let diffs = super::diff::proposed(&self.tool, &self.input);
-        if diffs.is_empty() { permission } else { permission.diffs(diffs) }
+        if diffs.is_empty() {
+            permission
+        } else {
+            permission.diffs(diffs)
+        }
     }
 
     /// What the tool would act on.
     fn resource(&self) -> String {
-        const TOLD_BY: [&str; 8] =
-            ["command", "file_path", "notebook_path", "path", "url", "query", "pattern", "skill"];
-        let told = TOLD_BY.iter().find_map(|name| text(&self.input, name)).or(self.blocked_path.as_deref());
+        const TOLD_BY: [&str; 8] = [
+            "command",
+            "file_path",
+            "notebook_path",
+            "path",
+            "url",
+            "query",
+            "pattern",
+            "skill",
+        ];
+        let told = TOLD_BY
+            .iter()
+            .find_map(|name| text(&self.input, name))
+            .or(self.blocked_path.as_deref());
         trunkline_sdk::preview::cut(told.unwrap_or(&self.tool), LONGEST)
     }
 
@@ -119,8 +144,11 @@ impl Ask {
         questions.iter().enumerate().fold(
             Question::new(trunkline_sdk::preview::cut(&prompt, LONGEST)),
             |question, (at, asked)| {
-                let choices: Vec<Choice> =
-                    list(asked, "options").iter().take(MOST_QUESTIONS).filter_map(choice).collect();
+                let choices: Vec<Choice> = list(asked, "options")
+                    .iter()
+                    .take(MOST_QUESTIONS)
+                    .filter_map(choice)
+                    .collect();
                 let kind = match (choices.is_empty(), is_true(asked, "multiSelect")) {
                     (true, _) => FieldKind::Text,
                     (false, true) => FieldKind::Choices,
@@ -141,21 +169,35 @@ impl Ask {
     }
 
     fn questions(&self) -> Vec<&Value> {
-        list(&self.input, "questions").iter().take(MOST_QUESTIONS).collect()
+        list(&self.input, "questions")
+            .iter()
+            .take(MOST_QUESTIONS)
+            .collect()
     }
 
     /// The answer as a line for Claude. Nothing but an approval allows.
     pub(super) fn response(&self, reply: &Reply) -> Value {
         let response = match reply {
             Reply::Decision(decision) if decision.is_approved() => {
-                let changed = decision.updated_input.as_ref().map(|input| input.to().unwrap_or_default());
+                let changed = decision
+                    .updated_input
+                    .as_ref()
+                    .map(|input| input.to().unwrap_or_default());
                 self.allowed(changed, decision.option_id.as_deref())
             }
             Reply::Decision(decision) => {
-                let message = decision.message.as_deref().filter(|message| !message.is_empty());
-                denied(message.unwrap_or("The user denied this."), decision.end_turn)
+                let message = decision
+                    .message
+                    .as_deref()
+                    .filter(|message| !message.is_empty());
+                denied(
+                    message.unwrap_or("The user denied this."),
+                    decision.end_turn,
+                )
             }
-            Reply::Answer(answer) if answer.is_cancelled() => denied("The user did not answer.", false),
+            Reply::Answer(answer) if answer.is_cancelled() => {
+                denied("The user did not answer.", false)
+            }
             Reply::Answer(answer) => self.answers(answer),
         };
         json!({"type": "control_response", "response":
@@ -167,11 +209,15 @@ impl Ask {
             None => self.input.clone(),
             Some(changed @ Value::Object(_)) => changed,
             Some(_) => {
-                return denied("The user changed the input to something that is not an object.", false);
+                return denied(
+                    "The user changed the input to something that is not an object.",
+                    false,
+                );
             }
         };
         let mut response = json!({"behavior": "allow", "updatedInput": input});
-        let chosen = (0..self.suggestions.len()).find(|number| option == Some(always_id(*number).as_str()));
+        let chosen =
+            (0..self.suggestions.len()).find(|number| option == Some(always_id(*number).as_str()));
         if let Some(number) = chosen {
             response["updatedPermissions"] = json!([self.suggestions[number]]);
         }
@@ -181,7 +227,10 @@ impl Ask {
     fn answers(&self, answer: &Answer) -> Value {
         let mut answers = Map::new();
         for (at, asked) in self.questions().into_iter().enumerate() {
-            let value = answer.values.get(&field_id(at)).and_then(|value| value.to::<Value>().ok());
+            let value = answer
+                .values
+                .get(&field_id(at))
+                .and_then(|value| value.to::<Value>().ok());
             let said = match value {
                 Some(Value::String(text)) => text,
                 Some(Value::Array(several)) => {
@@ -216,8 +265,14 @@ fn denied(message: &str, ends_turn: bool) -> Value {
 fn for_session(suggestion: &Value) -> Option<Value> {
     let mut suggestion = suggestion.as_object()?.clone();
     match suggestion.get("type")?.as_str()? {
-        "addRules" if suggestion.get("behavior").is_none_or(|behavior| behavior == "allow") => {}
-        "setMode" if suggestion.get("mode").is_some_and(|mode| mode == "acceptEdits") => {}
+        "addRules"
+            if suggestion
+                .get("behavior")
+                .is_none_or(|behavior| behavior == "allow") => {}
+        "setMode"
+            if suggestion
+                .get("mode")
+                .is_some_and(|mode| mode == "acceptEdits") => {}
         "addDirectories" => {}
         _ => return None,
     }
@@ -226,7 +281,11 @@ fn for_session(suggestion: &Value) -> Option<Value> {
 }
 
 fn always_id(number: usize) -> String {
-    if number == 0 { "always".to_owned() } else { format!("always-{}", number + 1) }
+    if number == 0 {
+        "always".to_owned()
+    } else {
+        format!("always-{}", number + 1)
+    }
 }
 
 fn always_label(suggestion: &Value) -> String {
@@ -247,7 +306,10 @@ fn always_label(suggestion: &Value) -> String {
         }
         Some("addDirectories") => {
             let folder = |folder: &Value| folder.as_str().map(str::to_owned);
-            format!("Allow work in {} in this session", joined("directories", folder))
+            format!(
+                "Allow work in {} in this session",
+                joined("directories", folder)
+            )
         }
         _ => "Allow all edits in this session".to_owned(),
     }
@@ -274,7 +336,10 @@ pub(super) fn request(request_id: &str, request: &Value) -> Value {
 
 /// The answer to a request that is not known here.
 pub(super) fn unsupported(request_id: &str, subtype: &str) -> Value {
-    let error = format!("unsupported request: {}", trunkline_sdk::preview::cut(subtype, 64));
+    let error = format!(
+        "unsupported request: {}",
+        trunkline_sdk::preview::cut(subtype, 64)
+    );
     json!({"type": "control_response", "response": {"subtype": "error", "request_id": request_id, "error": error}})
 }
 

@@ -7,7 +7,9 @@ pub(super) use self::serve::of_error;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
+use trunkline_sdk::{
+    Category, Error, Input, Session, SessionInfo, SessionUpdate, Turn, TurnComplete,
+};
 use uuid::Uuid;
 
 use super::command_line::{self, Begin, Mode};
@@ -49,26 +51,47 @@ impl Conversation {
         let mut warnings = Vec::new();
         let has_begun = resumed.is_some();
         let cost = resumed.as_ref().map_or(Total::NEW, |resumed| {
-            let cost = resumed.more.get(COST).and_then(Value::as_f64).filter(|cost| *cost >= 0.0);
+            let cost = resumed
+                .more
+                .get(COST)
+                .and_then(Value::as_f64)
+                .filter(|cost| *cost >= 0.0);
             cost.map_or(Total::UNKNOWN, |cost| Total(Some(cost)))
         });
-        let native = resumed.map_or_else(|| Uuid::new_v4().to_string(), |resumed| resumed.native_session_id);
+        let native = resumed.map_or_else(
+            || Uuid::new_v4().to_string(),
+            |resumed| resumed.native_session_id,
+        );
         let given = Given::new(&settings, &options, session.id().as_str(), &mut warnings)?;
         // What is wrong with the options is reported before anything is asked of the session.
-        command_line::launch(&settings, &options, None, Begin::New(""), &given.files(), |_| false)?;
+        command_line::launch(
+            &settings,
+            &options,
+            None,
+            Begin::New(""),
+            &given.files(),
+            |_| false,
+        )?;
         let conversation = Self {
             session: session.clone(),
             report: Report::new(options.tool_loop),
             settings,
             options,
             given,
-            memory: Memory { has_begun, resumes: has_begun, cost, ..Memory::new(native) },
+            memory: Memory {
+                has_begun,
+                resumes: has_begun,
+                cost,
+                ..Memory::new(native)
+            },
             version: None,
             idle: None,
         };
         session.info(conversation.memory.info());
         if conversation.settings.is_dangerous() {
-            warnings.push("claude runs every tool without asking: `dangerous` is configured".to_owned());
+            warnings.push(
+                "claude runs every tool without asking: `dangerous` is configured".to_owned(),
+            );
         }
         for message in warnings {
             conversation.warn(message).await;
@@ -80,7 +103,9 @@ impl Conversation {
     pub(super) async fn turn(&mut self, turn: Turn, input: Input) {
         let (end, process) = self.serve(&turn, input).await;
         let end = self.completed(end);
-        self.report.finish(turn, end, self.options.model.as_deref()).await;
+        self.report
+            .finish(turn, end, self.options.model.as_deref())
+            .await;
         self.idle = process.map(|process| IdleProcess::new(process, self.session.clone()));
     }
 
@@ -88,7 +113,12 @@ impl Conversation {
     fn completed(&mut self, end: TurnComplete) -> TurnComplete {
         let mut params = self.options.session_params(&self.memory.native);
         params.more.remove(COST);
-        params.more.extend(self.memory.cost.0.map(|cost| (COST.to_owned(), cost.into())));
+        params.more.extend(
+            self.memory
+                .cost
+                .0
+                .map(|cost| (COST.to_owned(), cost.into())),
+        );
         TurnComplete {
             provider: None,
             native_session_id: Some(self.memory.native.clone()),
@@ -122,10 +152,15 @@ impl Conversation {
             }
         });
         SessionInfo {
-            model: self.memory.model.clone().or_else(|| self.options.model.clone()),
+            model: self
+                .memory
+                .model
+                .clone()
+                .or_else(|| self.options.model.clone()),
             permission_mode: mode.clone(),
             mode,
-            reasoning_effort: command_line::effort(&self.settings, &self.options).map(str::to_owned),
+            reasoning_effort: command_line::effort(&self.settings, &self.options)
+                .map(str::to_owned),
             allowed_tools: self.options.allowed_tools.clone(),
             denied_tools: self.options.denied_tools.clone(),
             ..SessionInfo::default()
@@ -143,8 +178,8 @@ impl Conversation {
             if let Some(process) = process.as_mut() {
                 let request = json!({"subtype": "set_model", "model": model});
                 let answer = process.ask(&request, &self.session).await;
-                let answer =
-                    answer.map_err(|why| Error::other(format!("the model stays as it is: {why}")))?;
+                let answer = answer
+                    .map_err(|why| Error::other(format!("the model stays as it is: {why}")))?;
                 process.talk.translator.model = text(&answer, "model").map(str::to_owned);
                 process.talk.translator.told.model = Some(model.clone());
             }
@@ -156,9 +191,12 @@ impl Conversation {
             if let Some(process) = process.as_mut() {
                 let request = json!({"subtype": "set_permission_mode", "mode": known});
                 let answer = process.ask(&request, &self.session).await;
-                answer.map_err(|why| Error::other(format!("the permission mode stays as it is: {why}")))?;
+                answer.map_err(|why| {
+                    Error::other(format!("the permission mode stays as it is: {why}"))
+                })?;
                 let told = &mut process.talk.translator.told;
-                (told.permission_mode, told.mode) = (Some(known.to_owned()), Some(known.to_owned()));
+                (told.permission_mode, told.mode) =
+                    (Some(known.to_owned()), Some(known.to_owned()));
             }
             self.options.permission_mode = Some(known.to_owned());
             self.memory.mode = Some(known.to_owned());
@@ -196,31 +234,51 @@ impl Conversation {
         let known = version::probe(&self.options.launch()).await;
         self.version = match known {
             Ok(version) => Some(version),
-            Err(error) if error.failure().category == Some(Category::NotInstalled) => return Err(error),
+            Err(error) if error.failure().category == Some(Category::NotInstalled) => {
+                return Err(error);
+            }
             Err(error) => {
                 tracing::debug!(%error, "claude tells no version: it is taken for the newest");
                 None
             }
         };
-        let Memory { native, has_begun, .. } = &self.memory;
-        let begin = if *has_begun { Begin::Resume(native) } else { Begin::New(native) };
+        let Memory {
+            native, has_begun, ..
+        } = &self.memory;
+        let begin = if *has_begun {
+            Begin::Resume(native)
+        } else {
+            Begin::New(native)
+        };
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let files = self.given.files();
-        let launch =
-            command_line::launch(&self.settings, &self.options, self.version, begin, &files, is_set)?;
+        let launch = command_line::launch(
+            &self.settings,
+            &self.options,
+            self.version,
+            begin,
+            &files,
+            is_set,
+        )?;
         RunningProcess::start(&launch).await
     }
 
     /// The conversation that was to go on is not there: begins a new one, and says so.
     async fn forget(&mut self, why: &str) {
         let (model, mode) = (self.memory.model.take(), self.memory.mode.take());
-        self.memory = Memory { model, mode, ..Memory::new(Uuid::new_v4().to_string()) };
+        self.memory = Memory {
+            model,
+            mode,
+            ..Memory::new(Uuid::new_v4().to_string())
+        };
         resume::lost(&self.session, why).await;
         self.session.info(self.memory.info());
     }
 
     async fn warn(&self, message: String) {
-        self.session.emit(failure::warning(Category::Other, message)).await;
+        self.session
+            .emit(failure::warning(Category::Other, message))
+            .await;
     }
 }
 

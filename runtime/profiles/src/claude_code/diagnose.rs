@@ -35,9 +35,9 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
             ));
             return checks;
         }
-        Err(error) => {
-            checks.push(Check::warn("claude.version", "claude tells no version").detail(error.to_string()))
-        }
+        Err(error) => checks.push(
+            Check::warn("claude.version", "claude tells no version").detail(error.to_string()),
+        ),
     }
     checks.extend(logged_in(&launch, settings).await);
     if let Err(error) = command_line::permission_mode(settings, &options) {
@@ -45,7 +45,8 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
     }
     if settings.is_dangerous() {
         checks.push(
-            Check::warn("claude.dangerous", "every tool runs without asking").hint("run it in a sandbox"),
+            Check::warn("claude.dangerous", "every tool runs without asking")
+                .hint("run it in a sandbox"),
         );
     }
     checks
@@ -54,10 +55,20 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
 /// The names of the credentials that are there, and what Claude itself says of its login: the check asks no model.
 async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
     let mut checks = Vec::new();
-    let configured = |name: &str| settings.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let configured = |name: &str| {
+        settings
+            .env
+            .get(name)
+            .cloned()
+            .or_else(|| std::env::var(name).ok())
+    };
     let missing = credentials::of("claude-code").map(|known| {
         let sources = known.sources(configured);
-        checks.extend(diagnose::used("claude-code", "claude.credentials", &sources));
+        checks.extend(diagnose::used(
+            "claude-code",
+            "claude.credentials",
+            &sources,
+        ));
         (sources.is_empty(), known.missing(configured))
     });
     let (none, how) = missing.unwrap_or((false, String::new()));
@@ -72,7 +83,10 @@ async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
         None if none => {
             checks.push(Check::warn("claude.auth", "no credentials found").hint(how));
         }
-        None => checks.push(Check::info("claude.auth", "claude does not tell whether it is logged in")),
+        None => checks.push(Check::info(
+            "claude.auth",
+            "claude does not tell whether it is logged in",
+        )),
     }
     checks
 }

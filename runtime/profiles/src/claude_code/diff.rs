@@ -13,7 +13,9 @@ const MOST: usize = 64;
 
 /// What a call would change, by its input.
 pub(super) fn proposed(tool: &str, input: &Value) -> Vec<Diff> {
-    let Some(path) = text(input, "file_path") else { return Vec::new() };
+    let Some(path) = text(input, "file_path") else {
+        return Vec::new();
+    };
     let edit = |edit: &Value| changed(path, edit.get("old_string"), edit.get("new_string"));
     match tool {
         "Write" => vec![changed(path, None, input.get("content"))],
@@ -25,28 +27,50 @@ pub(super) fn proposed(tool: &str, input: &Value) -> Vec<Diff> {
 
 /// What a call has changed, by what Claude tells of it: `{filePath, oldString, newString}`, or a whole file.
 pub(super) fn done(result: &Value) -> Vec<Diff> {
-    let Some(path) = text(result, "filePath") else { return Vec::new() };
+    let Some(path) = text(result, "filePath") else {
+        return Vec::new();
+    };
     let changes = list(result, "structuredPatch");
     if !changes.is_empty() {
         let patch = patch(changes);
         if patch.len() <= LONGEST {
-            return vec![Diff { path: path.to_owned(), patch: Some(patch), ..Diff::default() }];
+            return vec![Diff {
+                path: path.to_owned(),
+                patch: Some(patch),
+                ..Diff::default()
+            }];
         }
     }
     if result.get("oldString").is_some() {
-        return vec![changed(path, result.get("oldString"), result.get("newString"))];
+        return vec![changed(
+            path,
+            result.get("oldString"),
+            result.get("newString"),
+        )];
     }
     match text(result, "type") {
-        Some("create" | "update") => vec![changed(path, result.get("originalFile"), result.get("content"))],
+        Some("create" | "update") => vec![changed(
+            path,
+            result.get("originalFile"),
+            result.get("content"),
+        )],
         _ => Vec::new(),
     }
 }
 
 fn changed(path: &str, old: Option<&Value>, new: Option<&Value>) -> Diff {
     let kept = |value: Option<&Value>| {
-        value.and_then(Value::as_str).filter(|text| text.len() <= LONGEST).map(str::to_owned)
+        value
+            .and_then(Value::as_str)
+            .filter(|text| text.len() <= LONGEST)
+            .map(str::to_owned)
     };
-    Diff { path: path.to_owned(), old_text: kept(old), new_text: kept(new), patch: None }
+    Diff {
+        path: path.to_owned(),
+        old_text: kept(old),
+        new_text: kept(new),
+        patch: None,
+    }
 }
 
 /// Hunks as a unified diff.

@@ -22,7 +22,10 @@ pub(super) enum ClaudeEvent {
     /// It asks for something that is not known here.
     Unsupported { request_id: String, subtype: String },
     /// It answers a request of ours.
-    Answered { request_id: String, answer: Result<Value, String> },
+    Answered {
+        request_id: String,
+        answer: Result<Value, String>,
+    },
     /// A turn is over: the whole line.
     Ended(Box<Value>),
 }

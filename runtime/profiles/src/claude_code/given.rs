@@ -74,12 +74,22 @@ impl Given {
                 agent = Some(own.name().to_owned());
             }
         }
-        let prompt = options.system_prompt.as_deref().map(Carrier::of).transpose()?;
+        let prompt = options
+            .system_prompt
+            .as_deref()
+            .map(Carrier::of)
+            .transpose()?;
         let settings = match settings.sandbox {
             true => Some(private(&sandboxed(settings, options)?)?),
             false => None,
         };
-        Ok(Self { mcp, prompt, folder, settings, agent })
+        Ok(Self {
+            mcp,
+            prompt,
+            folder,
+            settings,
+            agent,
+        })
     }
 
     /// Where they are.
@@ -100,13 +110,17 @@ fn commands(folder: &str, skills: &[Skill], warnings: &mut Vec<String>) -> Vec<(
         return Vec::new();
     }
     if !Path::new(folder).is_absolute() {
-        warnings.push(format!("`commands_dir` {folder}: an absolute path is needed; it is left out"));
+        warnings.push(format!(
+            "`commands_dir` {folder}: an absolute path is needed; it is left out"
+        ));
         return Vec::new();
     }
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {
-            warnings.push(format!("`commands_dir` {folder} cannot be read: {error}; it is left out"));
+            warnings.push(format!(
+                "`commands_dir` {folder} cannot be read: {error}; it is left out"
+            ));
             return Vec::new();
         }
     };
@@ -114,12 +128,17 @@ fn commands(folder: &str, skills: &[Skill], warnings: &mut Vec<String>) -> Vec<(
         let name = path.file_name()?.to_str()?.strip_suffix(".md")?.to_owned();
         (skill::is_name(&name) && path.is_file()).then_some((name, path))
     };
-    let found: BTreeSet<_> = entries.filter_map(|entry| file(entry.ok()?.path())).collect();
-    let found = found.into_iter().filter(|(name, _)| skills.iter().all(|skill| skill.name() != name));
+    let found: BTreeSet<_> = entries
+        .filter_map(|entry| file(entry.ok()?.path()))
+        .collect();
+    let found = found
+        .into_iter()
+        .filter(|(name, _)| skills.iter().all(|skill| skill.name() != name));
     let mut commands: Vec<_> = found.collect();
     if commands.len() > MOST_COMMANDS {
-        warnings
-            .push(format!("`commands_dir` {folder}: more than {MOST_COMMANDS} files: the rest is left out"));
+        warnings.push(format!(
+            "`commands_dir` {folder}: more than {MOST_COMMANDS} files: the rest is left out"
+        ));
         commands.truncate(MOST_COMMANDS);
     }
     commands
@@ -134,8 +153,11 @@ fn add_command(folder: &SkillsFolder, name: &str, file: &Path) -> io::Result<()>
 
 /// Claude's settings with its sandbox on, over those that are configured.
 fn sandboxed(settings: &ClaudeCode, options: &Options) -> Result<Value, Error> {
-    let unread =
-        |why: String| Error::other(format!("`settings` must be read to join `sandbox` to it: {why}"));
+    let unread = |why: String| {
+        Error::other(format!(
+            "`settings` must be read to join `sandbox` to it: {why}"
+        ))
+    };
     let configured = settings.settings.trim();
     let text = match configured {
         "" => "{}".to_owned(),
@@ -143,9 +165,16 @@ fn sandboxed(settings: &ClaudeCode, options: &Options) -> Result<Value, Error> {
         file => fs::read_to_string(file).map_err(|error| unread(error.to_string()))?,
     };
     let mut all: Value = serde_json::from_str(&text).map_err(|error| unread(error.to_string()))?;
-    let Some(members) = all.as_object_mut() else { return Err(unread("it is not an object".to_owned())) };
+    let Some(members) = all.as_object_mut() else {
+        return Err(unread("it is not an object".to_owned()));
+    };
     // A session has no more than is configured.
-    let has = |domain: &&String| options.allowed_domains.as_ref().is_none_or(|asked| asked.contains(domain));
+    let has = |domain: &&String| {
+        options
+            .allowed_domains
+            .as_ref()
+            .is_none_or(|asked| asked.contains(domain))
+    };
     let domains: Vec<_> = settings.allowed_domains.iter().filter(has).collect();
     let ours = json!({
         "enabled": true,
@@ -177,7 +206,10 @@ fn merge(into: &mut Value, from: Value) {
 
 /// A file that only this user can read; dropping it removes it.
 fn private(settings: &Value) -> io::Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new().prefix("settings-").suffix(".json").tempfile()?;
+    let mut file = tempfile::Builder::new()
+        .prefix("settings-")
+        .suffix(".json")
+        .tempfile()?;
     file.write_all(settings.to_string().as_bytes())?;
     file.flush()?;
     Ok(file)
@@ -209,34 +241,67 @@ mod tests {
     #[test]
     fn the_settings_of_a_sandbox_are_written_where_it_is_on_and_nowhere_else() {
         let none = SessionStart::default;
-        let (off, _) = given(json!({"settings": "/no/such/file", "allowed_domains": ["a.org"]}), none());
+        let (off, _) = given(
+            json!({"settings": "/no/such/file", "allowed_domains": ["a.org"]}),
+            none(),
+        );
         assert!(off.unwrap().files().settings.is_none());
         let sandbox = |domains: Value| {
             json!({"enabled": true, "failIfUnavailable": true, "autoAllowBashIfSandboxed": true,
                 "allowUnsandboxedCommands": false, "network": {"allowedDomains": domains}})
         };
-        assert_eq!(written(json!({"sandbox": true}), none()), json!({"sandbox": sandbox(json!([]))}));
+        assert_eq!(
+            written(json!({"sandbox": true}), none()),
+            json!({"sandbox": sandbox(json!([]))})
+        );
         let configured = json!({"sandbox": true, "allowed_domains": ["a.org", "b.org"]});
-        assert_eq!(written(configured.clone(), none())["sandbox"], sandbox(json!(["a.org", "b.org"])));
+        assert_eq!(
+            written(configured.clone(), none())["sandbox"],
+            sandbox(json!(["a.org", "b.org"]))
+        );
         let asked = ["b.org", "c.org"].map(str::to_owned).to_vec();
-        let start = SessionStart { allowed_domains: Some(asked), ..none() };
-        assert_eq!(written(configured, start)["sandbox"], sandbox(json!(["b.org"])));
+        let start = SessionStart {
+            allowed_domains: Some(asked),
+            ..none()
+        };
+        assert_eq!(
+            written(configured, start)["sandbox"],
+            sandbox(json!(["b.org"]))
+        );
     }
 
     #[test]
     fn the_operator_s_settings_stay_beside_the_sandbox() {
         let file = NamedTempFile::new().unwrap();
-        let own =
-            json!({"env": {"A": "b"}, "sandbox": {"enabled": false, "network": {"allowLocalBinding": true}}});
+        let own = json!({"env": {"A": "b"}, "sandbox": {"enabled": false, "network": {"allowLocalBinding": true}}});
         fs::write(file.path(), own.to_string()).unwrap();
         for settings in [json!(file.path()), json!(own.to_string())] {
-            let all = written(json!({"sandbox": true, "settings": settings}), SessionStart::default());
-            assert_eq!((&all["env"]["A"], &all["sandbox"]["enabled"]), (&json!("b"), &json!(true)));
-            assert_eq!(all["sandbox"]["network"], json!({"allowLocalBinding": true, "allowedDomains": []}));
+            let all = written(
+                json!({"sandbox": true, "settings": settings}),
+                SessionStart::default(),
+            );
+            assert_eq!(
+                (&all["env"]["A"], &all["sandbox"]["enabled"]),
+                (&json!("b"), &json!(true))
+            );
+            assert_eq!(
+                all["sandbox"]["network"],
+                json!({"allowLocalBinding": true, "allowedDomains": []})
+            );
         }
         for bad in ["/no/such/settings.json", "{"] {
-            let (refused, _) = given(json!({"sandbox": true, "settings": bad}), SessionStart::default());
-            assert!(refused.err().unwrap().to_string().starts_with("`settings` must be read"), "{bad}");
+            let (refused, _) = given(
+                json!({"sandbox": true, "settings": bad}),
+                SessionStart::default(),
+            );
+            assert!(
+                refused
+                    .err()
+                    .unwrap()
+                    .to_string()
+                    .starts_with("`settings` must be read"),
+                "{bad}"
+            );
         }
     }
 
@@ -261,8 +326,14 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, ["b", "deploy"]);
-        assert_eq!(fs::read_to_string(inner.join("deploy/SKILL.md")).unwrap(), "Do it: $ARGUMENTS");
-        assert_eq!(fs::read_to_string(inner.join("b/SKILL.md")).unwrap(), "The skill.");
+        assert_eq!(
+            fs::read_to_string(inner.join("deploy/SKILL.md")).unwrap(),
+            "Do it: $ARGUMENTS"
+        );
+        assert_eq!(
+            fs::read_to_string(inner.join("b/SKILL.md")).unwrap(),
+            "The skill."
+        );
         drop(given);
         assert!(!inner.exists() && folder.path().join("deploy.md").exists());
     }
@@ -272,7 +343,10 @@ mod tests {
         for folder in ["relative", "/no/such/folder"] {
             let (given, warnings) = given(json!({"commands_dir": folder}), SessionStart::default());
             assert!(given.unwrap().files().folder.is_none());
-            assert!(warnings.len() == 1 && warnings[0].contains(folder), "{warnings:?}");
+            assert!(
+                warnings.len() == 1 && warnings[0].contains(folder),
+                "{warnings:?}"
+            );
         }
     }
 }

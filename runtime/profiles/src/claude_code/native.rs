@@ -6,7 +6,10 @@ pub(super) use crate::agent::read::{count, list, text};
 
 /// An amount: not negative, not endless.
 pub(super) fn amount(value: &Value, name: &str) -> Option<f64> {
-    value.get(name)?.as_f64().filter(|amount| *amount >= 0.0 && amount.is_finite())
+    value
+        .get(name)?
+        .as_f64()
+        .filter(|amount| *amount >= 0.0 && amount.is_finite())
 }
 
 pub(super) fn is_true(value: &Value, name: &str) -> bool {
@@ -15,7 +18,11 @@ pub(super) fn is_true(value: &Value, name: &str) -> bool {
 
 /// The texts of a list.
 pub(super) fn texts(value: &Value, name: &str) -> Vec<String> {
-    list(value, name).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    list(value, name)
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What a message or a tool's result says: a text, or the texts of its blocks.
@@ -33,7 +40,10 @@ pub(super) fn content(value: Option<&Value>) -> String {
 
 fn block(block: &Value) -> Option<String> {
     match block.get("type").and_then(Value::as_str) {
-        Some("text") | None => block.as_str().or_else(|| block.get("text")?.as_str()).map(str::to_owned),
+        Some("text") | None => block
+            .as_str()
+            .or_else(|| block.get("text")?.as_str())
+            .map(str::to_owned),
         Some("image") => Some("[image]".to_owned()),
         Some("document") => Some("[document]".to_owned()),
         Some(_) => None,

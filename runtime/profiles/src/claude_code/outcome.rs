@@ -45,7 +45,11 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(result: &Value, api_error: Option<ApiError>, resets_at: Option<String>) -> Self {
+    pub(super) fn of(
+        result: &Value,
+        api_error: Option<ApiError>,
+        resets_at: Option<String>,
+    ) -> Self {
         let mut answers = texts(result, "user_message_uuids");
         if answers.is_empty() {
             answers.extend(text(result, "user_message_uuid").map(str::to_owned));
@@ -66,7 +70,10 @@ impl Outcome {
             has_no_tokens: has_no_tokens(result),
             api_error,
             resets_at,
-            structured: result.get("structured_output").filter(|output| !output.is_null()).cloned(),
+            structured: result
+                .get("structured_output")
+                .filter(|output| !output.is_null())
+                .cloned(),
         }
     }
 
@@ -104,13 +111,21 @@ impl Outcome {
         let cut = self.is_aborted() || (self.is_error && self.subtype == "error_during_execution");
         if stopping && cut {
             // Why it was stopped is the host's to say.
-            return TurnComplete { status: Some(Status::Stopped), stop_reason: None, ..told };
+            return TurnComplete {
+                status: Some(Status::Stopped),
+                stop_reason: None,
+                ..told
+            };
         }
         match self.error() {
-            None => TurnComplete { status: Some(Status::Completed), ..told },
+            None => TurnComplete {
+                status: Some(Status::Completed),
+                ..told
+            },
             Some(error) => TurnComplete {
                 status: Some(error.status()),
-                error: Some(error.failure().clone()).filter(|failure| *failure != Failure::default()),
+                error: Some(error.failure().clone())
+                    .filter(|failure| *failure != Failure::default()),
                 ..told
             },
         }
@@ -131,7 +146,9 @@ impl Outcome {
         if let Some(output) = &self.structured {
             result["structured_output"] = output.clone();
         }
-        Json::of(&result).ok().filter(|result| result.get().len() <= LONGEST_RESULT)
+        Json::of(&result)
+            .ok()
+            .filter(|result| result.get().len() <= LONGEST_RESULT)
     }
 
     /// What went wrong, if anything. An error of the API calls itself a success and is known by `is_error`.
@@ -141,10 +158,16 @@ impl Outcome {
         }
         match (self.subtype.as_str(), self.terminal_reason.as_str()) {
             ("error_max_turns", _) | (_, "max_turns") => {
-                return Some(Error::limit(Category::MaxTurns, self.message("the most turns were taken")));
+                return Some(Error::limit(
+                    Category::MaxTurns,
+                    self.message("the most turns were taken"),
+                ));
             }
             ("error_max_budget_usd", _) | (_, "budget_exhausted") => {
-                return Some(Error::limit(Category::UsageLimit, self.message("the budget is used up")));
+                return Some(Error::limit(
+                    Category::UsageLimit,
+                    self.message("the budget is used up"),
+                ));
             }
             _ => {}
         }
@@ -154,12 +177,14 @@ impl Outcome {
         }
         match self.stop_reason.as_deref() {
             Some("refusal") => Some(Error::refused("the model declined to answer")),
-            Some("max_tokens") => {
-                Some(Error::limit(Category::Other, "the answer is as long as the model may make one"))
-            }
-            Some("model_context_window_exceeded") => {
-                Some(Error::limit(Category::ContextExhausted, "the model's context is full"))
-            }
+            Some("max_tokens") => Some(Error::limit(
+                Category::Other,
+                "the answer is as long as the model may make one",
+            )),
+            Some("model_context_window_exceeded") => Some(Error::limit(
+                Category::ContextExhausted,
+                "the model's context is full",
+            )),
             _ => None,
         }
     }
@@ -198,14 +223,24 @@ impl Outcome {
         if !self.text.is_empty() {
             return self.text.clone();
         }
-        let errors: Vec<_> =
-            self.errors.iter().filter(|error| !error.starts_with("[ede_diagnostic]")).cloned().collect();
-        if errors.is_empty() { otherwise.to_owned() } else { errors.join("; ") }
+        let errors: Vec<_> = self
+            .errors
+            .iter()
+            .filter(|error| !error.starts_with("[ede_diagnostic]"))
+            .cloned()
+            .collect();
+        if errors.is_empty() {
+            otherwise.to_owned()
+        } else {
+            errors.join("; ")
+        }
     }
 }
 
 fn has_no_tokens(result: &Value) -> bool {
-    let since = result.get("model_usage_since_last_result").and_then(Value::as_object);
+    let since = result
+        .get("model_usage_since_last_result")
+        .and_then(Value::as_object);
     let used = result.get("usage").unwrap_or(&Value::Null);
     let none = |name: &str| count(used, name).unwrap_or(0) == 0;
     since.is_none_or(serde_json::Map::is_empty) && none("input_tokens") && none("output_tokens")

@@ -37,15 +37,29 @@ impl RunningProcess {
     }
 
     /// Sends a request of ours between turns, and waits for the answer. What else is said meanwhile is kept.
-    pub(super) async fn ask(&mut self, request: &Value, session: &Session) -> Result<Value, String> {
+    pub(super) async fn ask(
+        &mut self,
+        request: &Value,
+        session: &Session,
+    ) -> Result<Value, String> {
         let ended = || "claude has ended".to_owned();
         let (id, line) = self.talk.request(request);
         self.agent.send((&line).into()).await.map_err(|_| ended())?;
         let awaited = Some((id, Instant::now() + ANSWER));
-        let engine = Engine::between_turns(Idle { talk: &mut self.talk, awaited, answer: None });
+        let engine = Engine::between_turns(Idle {
+            talk: &mut self.talk,
+            awaited,
+            answer: None,
+        });
         let never = CancellationToken::new();
         match turn::listen(engine, &mut self.agent, session, &never).await {
-            (Idle { answer: Some(answer), .. }, _) => answer,
+            (
+                Idle {
+                    answer: Some(answer),
+                    ..
+                },
+                _,
+            ) => answer,
             (_, finish) if finish.how == How::Closed => Err(ended()),
             _ => Err("claude did not answer".to_owned()),
         }
@@ -90,8 +104,18 @@ async fn listen(
     session: Session,
     wanted: CancellationToken,
 ) -> Option<RunningProcess> {
-    let idle = Idle { talk: &mut process.talk, awaited: None, answer: None };
-    let (_, finish) = turn::listen(Engine::between_turns(idle), &mut process.agent, &session, &wanted).await;
+    let idle = Idle {
+        talk: &mut process.talk,
+        awaited: None,
+        answer: None,
+    };
+    let (_, finish) = turn::listen(
+        Engine::between_turns(idle),
+        &mut process.agent,
+        &session,
+        &wanted,
+    )
+    .await;
     if finish.how != How::Closed {
         return Some(process);
     }

@@ -33,7 +33,10 @@ pub(super) fn joined(from: &Path, said: &[Value], warnings: &mut Vec<String>) ->
                 }
             }
             Ok(None) => {}
-            Err(why) => warnings.push(format!("the MCP servers of {} are left out: {why}", path.display())),
+            Err(why) => warnings.push(format!(
+                "the MCP servers of {} are left out: {why}",
+                path.display()
+            )),
         }
     }
     for said in said {
@@ -59,7 +62,9 @@ fn read(path: &Path) -> Result<Option<Value>, String> {
         Err(error) => return Err(error.to_string()),
     };
     let text = checked(file)?;
-    serde_json::from_str(&text).map(Some).map_err(|_| "it is not JSON".to_owned())
+    serde_json::from_str(&text)
+        .map(Some)
+        .map_err(|_| "it is not JSON".to_owned())
 }
 
 fn checked(file: File) -> Result<String, String> {
@@ -71,7 +76,9 @@ fn checked(file: File) -> Result<String, String> {
         return Err("it belongs to another user".to_owned());
     }
     let mut text = String::new();
-    file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    file.take(LONGEST + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
     if text.len() as u64 > LONGEST {
         return Err(format!("it is longer than {LONGEST} bytes"));
     }
@@ -80,15 +87,28 @@ fn checked(file: File) -> Result<String, String> {
 
 /// The servers of one value by their names, in each form that such a value has. What has no name is left to who reads them.
 fn by_name(servers: &Value, unnamed: &mut Vec<Value>) -> Vec<(String, Value)> {
-    let inner = ["mcpServers", "mcp_servers"].iter().find_map(|key| servers.get(*key)).unwrap_or(servers);
+    let inner = ["mcpServers", "mcp_servers"]
+        .iter()
+        .find_map(|key| servers.get(*key))
+        .unwrap_or(servers);
     match inner {
-        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
         Value::Array(elements) => {
             let name = |server: &Value| Some(server.get("name")?.as_str()?.to_owned());
             let (named, others): (Vec<_>, Vec<_>) =
                 elements.iter().partition(|server| name(server).is_some());
-            unnamed.extend(others.into_iter().map(|server| Value::Array(vec![server.clone()])));
-            named.into_iter().filter_map(|server| Some((name(server)?, server.clone()))).collect()
+            unnamed.extend(
+                others
+                    .into_iter()
+                    .map(|server| Value::Array(vec![server.clone()])),
+            );
+            named
+                .into_iter()
+                .filter_map(|server| Some((name(server)?, server.clone())))
+                .collect()
         }
         other => {
             unnamed.push(other.clone());
@@ -99,11 +119,15 @@ fn by_name(servers: &Value, unnamed: &mut Vec<Value>) -> Vec<(String, Value)> {
 
 /// Whether a server says how it is reached.
 fn is_whole(server: &Value) -> bool {
-    ["command", "url", "httpUrl"].iter().any(|key| server.get(*key).is_some())
+    ["command", "url", "httpUrl"]
+        .iter()
+        .any(|key| server.get(*key).is_some())
 }
 
 fn join(known: &mut Value, more: Value) {
-    let (Value::Object(known), Value::Object(more)) = (known, more) else { return };
+    let (Value::Object(known), Value::Object(more)) = (known, more) else {
+        return;
+    };
     for (key, value) in more {
         match (known.get_mut(&key), value) {
             (Some(Value::Object(inner)), Value::Object(value)) => inner.extend(value),
@@ -127,7 +151,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
-        let write = |path: &Path, value: Value| fs::write(path.join(FILE), value.to_string()).unwrap();
+        let write =
+            |path: &Path, value: Value| fs::write(path.join(FILE), value.to_string()).unwrap();
         write(
             root.path(),
             json!({"mcpServers": {"hub": {"type": "http", "url": "https://far"}, "files": {"command": "far"}}}),
@@ -152,25 +177,44 @@ mod tests {
         );
         assert_eq!(warnings, [""; 0]);
         let odd = [json!("x"), json!([{"command": "y"}])];
-        let [first, second, _] = &joined(root.path(), &odd, &mut warnings)[..] else { panic!("left out") };
+        let [first, second, _] = &joined(root.path(), &odd, &mut warnings)[..] else {
+            panic!("left out")
+        };
         assert_eq!((first, second), (&json!("x"), &json!([{"command": "y"}])));
         let whole = [json!({"hub": {"command": "own"}})];
-        assert_eq!(joined(&inner, &whole, &mut warnings)[0]["hub"], json!({"command": "own"}));
+        assert_eq!(
+            joined(&inner, &whole, &mut warnings)[0]["hub"],
+            json!({"command": "own"})
+        );
     }
 
     #[test]
     fn a_file_that_cannot_be_used_is_reported() {
         let root = tempfile::tempdir().unwrap();
-        for (text, why) in [("{", "not JSON"), (&*format!("\"{}\"", "x".repeat(1 << 20)), "longer")] {
+        for (text, why) in [
+            ("{", "not JSON"),
+            (&*format!("\"{}\"", "x".repeat(1 << 20)), "longer"),
+        ] {
             fs::write(root.path().join(FILE), text).unwrap();
             let mut warnings = Vec::new();
             assert_eq!(joined(root.path(), &[], &mut warnings), [json!({})]);
-            assert!(warnings.len() == 1 && warnings[0].contains(why), "{warnings:?}");
+            assert!(
+                warnings.len() == 1 && warnings[0].contains(why),
+                "{warnings:?}"
+            );
         }
         fs::remove_file(root.path().join(FILE)).unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, root.path().join(FILE), rustix::fs::Mode::RUSR).unwrap();
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            root.path().join(FILE),
+            rustix::fs::Mode::RUSR,
+        )
+        .unwrap();
         let mut warnings = Vec::new();
         joined(root.path(), &[], &mut warnings);
-        assert!(warnings.len() == 1 && warnings[0].contains("regular"), "{warnings:?}");
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("regular"),
+            "{warnings:?}"
+        );
     }
 }

@@ -48,13 +48,19 @@ struct Found {
 
 /// Claude's own folder: `CLAUDE_CONFIG_DIR`, else in the home. `value` tells variables.
 pub(super) fn home(value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let set = |name: &str| value(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let set = |name: &str| {
+        value(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     set("CLAUDE_CONFIG_DIR").or_else(|| Some(set("HOME")?.join(".claude")))
 }
 
 /// The conversations, newest first: those of a directory, where one is named. A folder that is not there holds none.
 pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<SessionEntry> {
-    let most = limit.map_or(LISTED, |limit| limit as usize).min(MOST_LISTED);
+    let most = limit
+        .map_or(LISTED, |limit| limit as usize)
+        .min(MOST_LISTED);
     // What the user names may be reached by a link; what lies beneath may not.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(projects) = rustix::fs::open(home.join("projects"), flags, Mode::empty()) else {
@@ -71,9 +77,16 @@ pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<Se
     folders.dedup();
     // Long names are cut and distinguished by something else.
     if folders.is_empty() || folders.iter().any(|name| name.len() > LONGEST_PLAIN) {
-        let beginnings: Vec<_> = folders.iter().map(|name| name[..name.len().min(KEPT)].to_owned()).collect();
+        let beginnings: Vec<_> = folders
+            .iter()
+            .map(|name| name[..name.len().min(KEPT)].to_owned())
+            .collect();
         folders = names(projects.as_fd(), MOST_FOLDERS);
-        let is_near = |name: &String| beginnings.iter().any(|beginning| name.starts_with(beginning));
+        let is_near = |name: &String| {
+            beginnings
+                .iter()
+                .any(|beginning| name.starts_with(beginning))
+        };
         folders.retain(|name| beginnings.is_empty() || is_near(name));
     }
     let mut found = Vec::new();
@@ -82,11 +95,21 @@ pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<Se
             transcripts(folder.as_fd(), number, &mut found);
         }
     }
-    found.sort_by(|one, other| other.changed.cmp(&one.changed).then_with(|| one.id.cmp(&other.id)));
+    found.sort_by(|one, other| {
+        other
+            .changed
+            .cmp(&one.changed)
+            .then_with(|| one.id.cmp(&other.id))
+    });
     let read = found.iter().take(most.saturating_mul(READ_FOR_ONE));
-    let entries = read.filter_map(|found| entry(projects.as_fd(), folders.get(found.folder)?, found));
+    let entries =
+        read.filter_map(|found| entry(projects.as_fd(), folders.get(found.folder)?, found));
     let is_meant = |entry: &SessionEntry| {
-        directories.is_empty() || entry.cwd.as_ref().is_some_and(|cwd| directories.contains(cwd))
+        directories.is_empty()
+            || entry
+                .cwd
+                .as_ref()
+                .is_some_and(|cwd| directories.contains(cwd))
     };
     entries.filter(is_meant).take(most).collect()
 }
@@ -94,7 +117,11 @@ pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<Se
 /// A directory as the name of its folder.
 fn dashed(cwd: &str) -> String {
     let one = |char: char| {
-        if char.is_ascii_alphanumeric() { String::from(char) } else { "-".repeat(char.len_utf16()) }
+        if char.is_ascii_alphanumeric() {
+            String::from(char)
+        } else {
+            "-".repeat(char.len_utf16())
+        }
     };
     cwd.chars().map(one).collect()
 }
@@ -106,19 +133,33 @@ fn folder(projects: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
 
 /// The names in a folder, but for hidden ones.
 fn names(folder: BorrowedFd<'_>, most: usize) -> Vec<String> {
-    let Ok(entries) = Dir::read_from(folder) else { return Vec::new() };
+    let Ok(entries) = Dir::read_from(folder) else {
+        return Vec::new();
+    };
     let name = |entry: rustix::fs::DirEntry| entry.file_name().to_str().ok().map(str::to_owned);
-    let names = entries.map_while(Result::ok).filter_map(name).filter(|name| !name.starts_with('.'));
+    let names = entries
+        .map_while(Result::ok)
+        .filter_map(name)
+        .filter(|name| !name.starts_with('.'));
     names.take(most).collect()
 }
 
 fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<Found>) {
     for name in names(folder, MOST_FILES.saturating_sub(found.len())) {
-        let Some(id) = name.strip_suffix(".jsonl").filter(|id| native_id::is_uuid(id)) else { continue };
-        let Ok(stat) = rustix::fs::statat(folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let Some(id) = name
+            .strip_suffix(".jsonl")
+            .filter(|id| native_id::is_uuid(id))
+        else {
+            continue;
+        };
+        let Ok(stat) = rustix::fs::statat(folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             let seconds = u64::try_from(stat.st_mtime).unwrap_or_default().min(LAST);
-            let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or_default().min(999_999_999);
+            let nanoseconds = u32::try_from(stat.st_mtime_nsec)
+                .unwrap_or_default()
+                .min(999_999_999);
             found.push(Found {
                 folder: number,
                 id: id.to_owned(),
@@ -147,7 +188,8 @@ fn entry(projects: BorrowedFd<'_>, name: &str, found: &Found) -> Option<SessionE
 /// The beginning of a file, and its end, if that lies beyond.
 fn ends(folder: BorrowedFd<'_>, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
     // Without blocking: it may have become a FIFO meanwhile.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
     let metadata = file.metadata()?;
     if !metadata.is_file() {
@@ -156,7 +198,9 @@ fn ends(folder: BorrowedFd<'_>, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     file.by_ref().take(HEAD).read_to_end(&mut head)?;
     if metadata.len() > HEAD {
-        file.seek(SeekFrom::Start(metadata.len().saturating_sub(TAIL).max(HEAD)))?;
+        file.seek(SeekFrom::Start(
+            metadata.len().saturating_sub(TAIL).max(HEAD),
+        ))?;
         file.take(TAIL).read_to_end(&mut tail)?;
     }
     Ok((head, tail))

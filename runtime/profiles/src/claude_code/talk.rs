@@ -84,7 +84,10 @@ impl Talk {
                         out.withdraw(id);
                     }
                 }
-                ClaudeEvent::Unsupported { request_id, subtype } => refuse(&request_id, &subtype, out),
+                ClaudeEvent::Unsupported {
+                    request_id,
+                    subtype,
+                } => refuse(&request_id, &subtype, out),
                 ClaudeEvent::Answered { request_id, answer } if request_id == self.initialize => {
                     if let Ok(answer) = answer {
                         said.extend(self.translator.initialized(&answer));
@@ -124,7 +127,9 @@ impl Talk {
 
 /// Answers without waiting. Claude denies by itself what was not answered when it ends.
 fn refuse(request_id: &str, what: &str, out: &mut Out<LineOut>) {
-    out.send(LineOut::IfRoom(control::unsupported(request_id, what).to_string()));
+    out.send(LineOut::IfRoom(
+        control::unsupported(request_id, what).to_string(),
+    ));
 }
 
 /// A process between turns: it may ask or tell something of work in the background.
@@ -147,7 +152,10 @@ impl Dialect for Idle<'_> {
                 ClaudeEvent::Event(event) => out.emit(event),
                 ClaudeEvent::Info(info) => out.info(*info),
                 ClaudeEvent::Answered { request_id, answer }
-                    if self.awaited.as_ref().is_some_and(|(id, _)| *id == request_id) =>
+                    if self
+                        .awaited
+                        .as_ref()
+                        .is_some_and(|(id, _)| *id == request_id) =>
                 {
                     self.answer = Some(answer);
                     out.end();

@@ -30,7 +30,10 @@ pub(super) struct TranscriptSummary {
 impl TranscriptSummary {
     pub(super) fn of(head: &[u8], tail: &[u8]) -> Self {
         let mut summary = Self::default();
-        for line in [head, tail].into_iter().flat_map(|part| part.split(|byte| *byte == b'\n')) {
+        for line in [head, tail]
+            .into_iter()
+            .flat_map(|part| part.split(|byte| *byte == b'\n'))
+        {
             // What is cut off is not JSON.
             if let Ok(line @ Value::Object(_)) = serde_json::from_slice::<Value>(line) {
                 summary.line(&line);
@@ -40,7 +43,11 @@ impl TranscriptSummary {
     }
 
     fn line(&mut self, line: &Value) {
-        let text = |name: &str| line.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text = |name: &str| {
+            line.get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
         let is = |name: &str| line.get(name).and_then(Value::as_bool) == Some(true);
         if self.cwd.is_none() {
             let cwd = text("cwd").filter(|cwd| cwd.starts_with('/') && cwd.len() <= LONGEST_CWD);
@@ -53,18 +60,28 @@ impl TranscriptSummary {
             Some("user") => {
                 self.aside |= !self.said && is("isSidechain");
                 self.said = true;
-                let message = line.get("message").and_then(|message| message.get("content"));
+                let message = line
+                    .get("message")
+                    .and_then(|message| message.get("content"));
                 if self.first_input.is_none() && !is("isMeta") {
                     self.first_input = message.and_then(input);
                 }
             }
             Some("assistant") => self.said = true,
-            Some("custom-title") => self.named = text("customTitle").and_then(words).or(self.named.take()),
-            Some("ai-title") => self.summary = text("aiTitle").and_then(words).or(self.summary.take()),
-            Some("summary") => self.summary = text("summary").and_then(words).or(self.summary.take()),
+            Some("custom-title") => {
+                self.named = text("customTitle").and_then(words).or(self.named.take())
+            }
+            Some("ai-title") => {
+                self.summary = text("aiTitle").and_then(words).or(self.summary.take())
+            }
+            Some("summary") => {
+                self.summary = text("summary").and_then(words).or(self.summary.take())
+            }
             Some("last-prompt") => {
                 self.said = true;
-                self.last_input = text("lastPrompt").and_then(words).or(self.last_input.take());
+                self.last_input = text("lastPrompt")
+                    .and_then(words)
+                    .or(self.last_input.take());
             }
             _ => {}
         }
@@ -77,7 +94,12 @@ impl TranscriptSummary {
 
     /// What a person knows it by.
     pub(super) fn title(&self) -> Option<String> {
-        let titles = [&self.named, &self.summary, &self.first_input, &self.last_input];
+        let titles = [
+            &self.named,
+            &self.summary,
+            &self.first_input,
+            &self.last_input,
+        ];
         titles.into_iter().flatten().next().cloned()
     }
 }
@@ -95,8 +117,11 @@ fn input(content: &Value) -> Option<String> {
 
 /// A text on one line, if it says anything.
 fn words(text: &str) -> Option<String> {
-    let text: String =
-        text.chars().take(LONGEST_TITLE * 8).map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let text: String = text
+        .chars()
+        .take(LONGEST_TITLE * 8)
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     (!line.is_empty()).then(|| cut(&line, LONGEST_TITLE))
 }
@@ -127,11 +152,25 @@ mod tests {
         for (lines, title) in [
             (vec![last.clone()], Some("and test it")),
             (vec![first.clone(), last.clone()], Some("fix the bug")),
-            (vec![summary.clone(), first.clone(), last.clone()], Some("Fixing a bug")),
+            (
+                vec![summary.clone(), first.clone(), last.clone()],
+                Some("Fixing a bug"),
+            ),
             (vec![summary, first.clone(), ai], Some("A bug")),
             (vec![named, renamed, first], Some("Ours")),
-            (vec![user(&json!([{ "type": "image" }, { "type": "text", "text": "look" }]))], Some("look")),
-            (vec![user(&json!("<command-name>/clear</command-name>")), user(&json!("hello"))], Some("hello")),
+            (
+                vec![user(
+                    &json!([{ "type": "image" }, { "type": "text", "text": "look" }]),
+                )],
+                Some("look"),
+            ),
+            (
+                vec![
+                    user(&json!("<command-name>/clear</command-name>")),
+                    user(&json!("hello")),
+                ],
+                Some("hello"),
+            ),
             (vec![user(&json!("\u{1b}[31m\u{0}red"))], Some("[31m red")),
             (vec![user(&json!(7))], None),
         ] {
@@ -139,7 +178,9 @@ mod tests {
             assert_eq!(summary.title().as_deref(), title, "{lines:?}");
             assert!(summary.is_conversation());
         }
-        let long = summary_of(&[user(&json!("x".repeat(5000)))]).title().unwrap();
+        let long = summary_of(&[user(&json!("x".repeat(5000)))])
+            .title()
+            .unwrap();
         assert_eq!(long.chars().count(), LONGEST_TITLE);
     }
 
@@ -152,7 +193,10 @@ mod tests {
             json!({ "type": "assistant", "cwd": "/elsewhere" }),
         ]);
         assert_eq!(summary.cwd.as_deref(), Some("/w"));
-        assert_eq!(summary.began, humantime::parse_rfc3339("2026-11-21T20:22:19.571Z").ok());
+        assert_eq!(
+            summary.began,
+            humantime::parse_rfc3339("2026-11-21T20:22:19.571Z").ok()
+        );
     }
 
     #[test]

@@ -58,7 +58,10 @@ impl Translator {
     /// What a line says.
     pub(super) fn line(&mut self, line: &[u8]) -> Vec<ClaudeEvent> {
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
-            tracing::debug!(bytes = line.len(), "a line of claude that is not JSON was left out");
+            tracing::debug!(
+                bytes = line.len(),
+                "a line of claude that is not JSON was left out"
+            );
             return Vec::new();
         };
         let mut said = Vec::new();
@@ -71,11 +74,16 @@ impl Translator {
             Some("control_request") => self.asked(&value, &mut said),
             Some("control_response") => said.extend(answered(&value)),
             Some("control_cancel_request") => {
-                said.extend(text(&value, "request_id").map(|id| ClaudeEvent::Withdrawn(id.to_owned())));
+                said.extend(
+                    text(&value, "request_id").map(|id| ClaudeEvent::Withdrawn(id.to_owned())),
+                );
             }
             Some("rate_limit_event") => self.rate_limit(&value, &mut said),
             Some("conversation_reset") => {
-                said.extend(text(&value, "new_conversation_id").map(|id| ClaudeEvent::Native(id.to_owned())));
+                said.extend(
+                    text(&value, "new_conversation_id")
+                        .map(|id| ClaudeEvent::Native(id.to_owned())),
+                );
             }
             _ => {}
         }
@@ -91,15 +99,23 @@ impl Translator {
     }
 
     fn asked(&self, value: &Value, said: &mut Vec<ClaudeEvent>) {
-        let Some(request_id) = text(value, "request_id") else { return };
+        let Some(request_id) = text(value, "request_id") else {
+            return;
+        };
         let request = value.get("request").unwrap_or(&Value::Null);
         let subtype = text(request, "subtype").unwrap_or_default();
         if subtype != "can_use_tool" {
             let (request_id, subtype) = (request_id.to_owned(), subtype.to_owned());
-            return said.push(ClaudeEvent::Unsupported { request_id, subtype });
+            return said.push(ClaudeEvent::Unsupported {
+                request_id,
+                subtype,
+            });
         }
         let mut ask = Ask::of(request_id, request);
-        ask.parent = ask.tool_use_id().and_then(|call| self.tools.parent(call)).map(str::to_owned);
+        ask.parent = ask
+            .tool_use_id()
+            .and_then(|call| self.tools.parent(call))
+            .map(str::to_owned);
         said.push(ClaudeEvent::Request(Box::new(ask)));
     }
 
@@ -124,27 +140,43 @@ impl Translator {
                 };
                 self.answer(parent.as_deref()).block(kind);
                 let begins_with = [(Kind::Text, "text"), (Kind::Thought, "thinking")];
-                for (kind, piece) in
-                    begins_with.into_iter().filter_map(|(kind, name)| Some((kind, text(block, name)?)))
+                for (kind, piece) in begins_with
+                    .into_iter()
+                    .filter_map(|(kind, name)| Some((kind, text(block, name)?)))
                 {
-                    self.piece(parent.as_deref(), kind, piece, message_id(value).as_ref(), said);
+                    self.piece(
+                        parent.as_deref(),
+                        kind,
+                        piece,
+                        message_id(value).as_ref(),
+                        said,
+                    );
                 }
             }
             Some("content_block_delta") => {
                 let delta = event.get("delta").unwrap_or(&Value::Null);
                 let piece = match text(delta, "type") {
                     Some("text_delta") => text(delta, "text").map(|piece| (Kind::Text, piece)),
-                    Some("thinking_delta") => text(delta, "thinking").map(|piece| (Kind::Thought, piece)),
+                    Some("thinking_delta") => {
+                        text(delta, "thinking").map(|piece| (Kind::Thought, piece))
+                    }
                     _ => None,
                 };
                 if let Some((kind, piece)) = piece {
-                    self.piece(parent.as_deref(), kind, piece, message_id(value).as_ref(), said);
+                    self.piece(
+                        parent.as_deref(),
+                        kind,
+                        piece,
+                        message_id(value).as_ref(),
+                        said,
+                    );
                 }
             }
             Some("message_stop") => {
                 if let Some(abandoned) = value.get("abandoned_blocks").filter(|it| it.is_object()) {
                     let from = count(abandoned, "from_block_index").unwrap_or(0);
-                    self.answer(parent.as_deref()).abandon(usize::try_from(from).unwrap_or(usize::MAX));
+                    self.answer(parent.as_deref())
+                        .abandon(usize::try_from(from).unwrap_or(usize::MAX));
                 } else {
                     self.answer(parent.as_deref()).settle();
                 }
@@ -184,10 +216,21 @@ impl Translator {
             rest = after;
             let (message_id, parent_tool_call_id) = (id.cloned(), parent_tool_call_id.clone());
             said.push(ClaudeEvent::Event(match kind {
-                Kind::Text => Output { message_id, parent_tool_call_id, ..Output::text(piece) }.into(),
+                Kind::Text => Output {
+                    message_id,
+                    parent_tool_call_id,
+                    ..Output::text(piece)
+                }
+                .into(),
                 Kind::Thought => {
                     let content = piece.to_owned();
-                    Thinking { content, message_id, parent_tool_call_id, history: None }.into()
+                    Thinking {
+                        content,
+                        message_id,
+                        parent_tool_call_id,
+                        history: None,
+                    }
+                    .into()
                 }
             }));
         }
@@ -213,7 +256,9 @@ impl Translator {
             self.context(message.get("usage"), said);
         }
         if let Some(whole) = message.get("content").and_then(Value::as_str) {
-            let fresh = self.answer(parent.as_deref()).whole(native, Kind::Text, whole);
+            let fresh = self
+                .answer(parent.as_deref())
+                .whole(native, Kind::Text, whole);
             self.tell(parent.as_deref(), Kind::Text, &fresh, id.as_ref(), said);
             return;
         }
@@ -251,10 +296,15 @@ impl Translator {
             return self.command_output(words);
         }
         let blocks = list(message, "content");
-        let results = blocks.iter().filter(|block| text(block, "type") == Some("tool_result"));
+        let results = blocks
+            .iter()
+            .filter(|block| text(block, "type") == Some("tool_result"));
         // What is reported beside the blocks belongs to the only one.
         let only = results.clone().count() == 1;
-        let beside = value.get("tool_use_result").filter(|_| only).unwrap_or(&Value::Null);
+        let beside = value
+            .get("tool_use_result")
+            .filter(|_| only)
+            .unwrap_or(&Value::Null);
         for block in results {
             self.tools.end(block, beside, parent.as_deref(), said);
         }
@@ -265,10 +315,13 @@ impl Translator {
     fn command_output(&mut self, words: &str) {
         for tag in ["local-command-stdout", "local-command-stderr"] {
             let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
-            let inner = words.strip_prefix(open.as_str()).and_then(|rest| rest.strip_suffix(close.as_str()));
+            let inner = words
+                .strip_prefix(open.as_str())
+                .and_then(|rest| rest.strip_suffix(close.as_str()));
             if let Some(printed) = inner.map(str::trim).filter(|printed| !printed.is_empty()) {
                 let printed = trunkline_sdk::preview::without_escapes(printed);
-                self.printed = printed[..printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT)].to_owned();
+                self.printed =
+                    printed[..printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT)].to_owned();
             }
         }
     }
@@ -286,8 +339,13 @@ impl Translator {
 
     /// Tells how full the context is, once for each change.
     fn context(&mut self, used: Option<&Value>, said: &mut Vec<ClaudeEvent>) {
-        let Usage { input_tokens, output_tokens, .. } = used.map(usage::tokens).unwrap_or_default();
-        let Some(used) = input_tokens.map(|input| input.saturating_add(output_tokens.unwrap_or(0))) else {
+        let Usage {
+            input_tokens,
+            output_tokens,
+            ..
+        } = used.map(usage::tokens).unwrap_or_default();
+        let Some(used) = input_tokens.map(|input| input.saturating_add(output_tokens.unwrap_or(0)))
+        else {
             return;
         };
         if used == 0 || self.used == Some(used) {
@@ -295,14 +353,22 @@ impl Translator {
         }
         self.used = Some(used);
         said.push(ClaudeEvent::Event(
-            ContextUsage { used_tokens: Some(used), total_tokens: self.window }.into(),
+            ContextUsage {
+                used_tokens: Some(used),
+                total_tokens: self.window,
+            }
+            .into(),
         ));
     }
 
     fn answer(&mut self, parent: Option<&str>) -> &mut Answer {
         let known = self.answers.contains_key(&parent.map(str::to_owned));
         // Speakers beyond the bound share the one under the empty name.
-        let speaker = if known || self.answers.len() < MOST_SPEAKERS { parent } else { Some("") };
+        let speaker = if known || self.answers.len() < MOST_SPEAKERS {
+            parent
+        } else {
+            Some("")
+        };
         self.answers.entry(speaker.map(str::to_owned)).or_default()
     }
 }
@@ -322,7 +388,9 @@ fn answered(value: &Value) -> Option<ClaudeEvent> {
     let request_id = text(response, "request_id")?.to_owned();
     let answer = match text(response, "subtype") {
         Some("success") => Ok(response.get("response").cloned().unwrap_or(Value::Null)),
-        _ => Err(text(response, "error").unwrap_or("refused without a reason").to_owned()),
+        _ => Err(text(response, "error")
+            .unwrap_or("refused without a reason")
+            .to_owned()),
     };
     Some(ClaudeEvent::Answered { request_id, answer })
 }

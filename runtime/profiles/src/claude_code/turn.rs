@@ -40,7 +40,14 @@ pub(super) struct Memory {
 impl Memory {
     /// A conversation of which nothing is known yet but what it is called.
     pub(super) fn new(native: String) -> Self {
-        Self { native, has_begun: false, resumes: false, cost: Total::NEW, model: None, mode: None }
+        Self {
+            native,
+            has_begun: false,
+            resumes: false,
+            cost: Total::NEW,
+            model: None,
+            mode: None,
+        }
     }
 
     /// What a process has told outlives it.
@@ -57,7 +64,10 @@ impl Memory {
     /// The conversation that was to go on does.
     fn remembered(&mut self, out: &mut Out<LineOut>) {
         if std::mem::take(&mut self.resumes) {
-            out.info(SessionInfo { context: Some(Context::Kept), ..SessionInfo::default() });
+            out.info(SessionInfo {
+                context: Some(Context::Kept),
+                ..SessionInfo::default()
+            });
         }
     }
 
@@ -71,7 +81,10 @@ impl Memory {
     }
 
     pub(super) fn info(&self) -> SessionInfo {
-        SessionInfo { native_session_id: Some(self.native.clone()), ..SessionInfo::default() }
+        SessionInfo {
+            native_session_id: Some(self.native.clone()),
+            ..SessionInfo::default()
+        }
     }
 }
 
@@ -155,7 +168,12 @@ impl<'c> Running<'c> {
     }
 
     fn result(&mut self, result: &Value, out: &mut Out<LineOut>) {
-        let Translator { api_error, resets_at, model, .. } = &self.talk.translator;
+        let Translator {
+            api_error,
+            resets_at,
+            model,
+            ..
+        } = &self.talk.translator;
         let outcome = Outcome::of(result, api_error.clone(), resets_at.clone());
         if self.is_unknown(&outcome) {
             self.outcome = Some(outcome);
@@ -205,11 +223,19 @@ impl<'c> Running<'c> {
         let end = match why {
             Some(why) if why.status() != Status::Stopped => {
                 let end = super::conversation::of_error(why);
-                TurnComplete { num_turns: outcome.num_turns, duration_ms: outcome.duration_ms, ..end }
+                TurnComplete {
+                    num_turns: outcome.num_turns,
+                    duration_ms: outcome.duration_ms,
+                    ..end
+                }
             }
             why => outcome.end(why.is_some()),
         };
-        TurnComplete { model, usage: self.used.filter(|_| outcome.tells_usage()), ..end }
+        TurnComplete {
+            model,
+            usage: self.used.filter(|_| outcome.tells_usage()),
+            ..end
+        }
     }
 }
 
@@ -277,19 +303,26 @@ impl Dialect for Running<'_> {
 
     fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
         // An interrupt withdraws what is open; and what the end of the turn has settled is not a reply of the user.
-        let settled = matches!(&reply, Reply::Decision(it) if it.reason == Some(StopReason::Stopped));
+        let settled =
+            matches!(&reply, Reply::Decision(it) if it.reason == Some(StopReason::Stopped));
         if !self.is_cut && !settled {
             self.talk.reply(id, &reply, out);
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.allowed.first_sign.filter(|_| !self.talk.has_spoken).map(|(due, _)| due)
+        self.allowed
+            .first_sign
+            .filter(|_| !self.talk.has_spoken)
+            .map(|(due, _)| due)
     }
 
     fn late(&mut self) -> Error {
         self.is_mute = true;
-        let wait = self.allowed.first_sign.map_or(Duration::ZERO, |(_, wait)| wait);
+        let wait = self
+            .allowed
+            .first_sign
+            .map_or(Duration::ZERO, |(_, wait)| wait);
         late("said nothing after its start for", wait)
     }
 }

@@ -26,16 +26,33 @@ impl Total {
     pub(super) fn turn(&mut self, result: &Value, model: Option<&str>) -> Usage {
         let now = amount(result, "total_cost_usd");
         // A smaller total than before belongs to a conversation that has begun anew (`/clear`).
-        let before = self.0.map(|before| if now.is_some_and(|now| now < before) { 0.0 } else { before });
-        let since = result.get("model_usage_since_last_result").and_then(Value::as_object);
-        let models: Option<BTreeMap<String, ModelUsage>> = since.map(|models| {
-            models.iter().take(MOST_MODELS).map(|(name, used)| (name.clone(), of_model(used))).collect()
-        });
-        let told = models.as_ref().filter(|models| models.values().all(|used| used.cost_usd.is_some()));
-        let cost = match (told, now, before) {
-            (Some(models), ..) => {
-                Some(models.values().filter_map(|used| used.cost_usd).fold(0.0, |sum, cost| sum + cost))
+        let before = self.0.map(|before| {
+            if now.is_some_and(|now| now < before) {
+                0.0
+            } else {
+                before
             }
+        });
+        let since = result
+            .get("model_usage_since_last_result")
+            .and_then(Value::as_object);
+        let models: Option<BTreeMap<String, ModelUsage>> = since.map(|models| {
+            models
+                .iter()
+                .take(MOST_MODELS)
+                .map(|(name, used)| (name.clone(), of_model(used)))
+                .collect()
+        });
+        let told = models
+            .as_ref()
+            .filter(|models| models.values().all(|used| used.cost_usd.is_some()));
+        let cost = match (told, now, before) {
+            (Some(models), ..) => Some(
+                models
+                    .values()
+                    .filter_map(|used| used.cost_usd)
+                    .fold(0.0, |sum, cost| sum + cost),
+            ),
             (None, Some(now), Some(before)) => Some(now - before),
             _ => None,
         };
@@ -67,13 +84,20 @@ pub(super) fn add(usage: &mut Usage, more: Usage) {
     let tokens = Tokens::of(usage).plus(Tokens::of(&more));
     let model = more.model.or(usage.model.take());
     // Told apart by model only where one answer is all there is.
-    *usage = tokens.usage(Usage { cost_usd, models: None, model, ..std::mem::take(usage) });
+    *usage = tokens.usage(Usage {
+        cost_usd,
+        models: None,
+        model,
+        ..std::mem::take(usage)
+    });
 }
 
 /// The window of the context, as `modelUsage` tells it for this model, or for the only one.
 pub(super) fn window(result: &Value, model: Option<&str>) -> Option<u64> {
     let models = result.get("modelUsage")?.as_object()?;
-    let one = model.and_then(|model| models.get(model)).or_else(|| models.values().next())?;
+    let one = model
+        .and_then(|model| models.get(model))
+        .or_else(|| models.values().next())?;
     count(one, "contextWindow")
 }
 
@@ -101,13 +125,19 @@ fn of_model(used: &Value) -> ModelUsage {
         reasoning: count(used, "thinkingTokens"),
     };
     let cost_usd = amount(used, "costUSD").map(rounded);
-    tokens.caches_read().totalled().model_usage(ModelUsage { cost_usd, ..ModelUsage::default() })
+    tokens.caches_read().totalled().model_usage(ModelUsage {
+        cost_usd,
+        ..ModelUsage::default()
+    })
 }
 
 /// The sum over models, of what all of them tell; none without a model.
 fn sum(models: &BTreeMap<String, ModelUsage>) -> Option<Usage> {
     let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-    let tokens = models.values().map(Tokens::of_model).reduce(|sum, more| sum.with(more, both))?;
+    let tokens = models
+        .values()
+        .map(Tokens::of_model)
+        .reduce(|sum, more| sum.with(more, both))?;
     Some(tokens.usage(Usage::default()))
 }
 

@@ -67,7 +67,12 @@ impl Answers {
         for (_, answer) in &mut options {
             *answer = json!({ "decision": answer.take() });
         }
-        Self { options, allow: decision("accept"), deny: decision("decline"), end: decision("cancel") }
+        Self {
+            options,
+            allow: decision("accept"),
+            deny: decision("decline"),
+            end: decision("cancel"),
+        }
     }
 
     /// The answer to a person's decision; without an answer a denial.
@@ -103,12 +108,16 @@ fn command(params: &Value) -> Ask {
     let line = text(params, "command");
     let script = shell::script(line);
     let reason = text(params, "reason");
-    let host = params.get("networkApprovalContext").and_then(|context| context.get("host")?.as_str());
+    let host = params
+        .get("networkApprovalContext")
+        .and_then(|context| context.get("host")?.as_str());
     let (tool, resource, description) = match host {
         Some(host) => ("network", host.to_owned(), format!("Reach {host}")),
-        None if params.get("kind").and_then(Value::as_str) == Some("writeStdin") => {
-            ("bash", script.clone(), "Type into a running command".to_owned())
-        }
+        None if params.get("kind").and_then(Value::as_str) == Some("writeStdin") => (
+            "bash",
+            script.clone(),
+            "Type into a running command".to_owned(),
+        ),
         None => ("bash", script.clone(), "Run a command".to_owned()),
     };
     let description = if reason.is_empty() {
@@ -121,31 +130,56 @@ fn command(params: &Value) -> Ask {
     if let Some(cwd) = params.get("cwd").and_then(Value::as_str) {
         input.insert("cwd".to_owned(), cwd.into());
     }
-    if let Some(more) = params.get("additionalPermissions").filter(|more| !more.is_null()) {
+    if let Some(more) = params
+        .get("additionalPermissions")
+        .filter(|more| !more.is_null())
+    {
         input.insert("additional_permissions".to_owned(), more.clone());
     }
-    let mut permission = asked(Permission::new(tool, description, resource), params, "itemId");
+    let mut permission = asked(
+        Permission::new(tool, description, resource),
+        params,
+        "itemId",
+    );
     if let Ok(input) = Json::of(&input) {
         permission = permission.input(input);
     }
-    permission = permission.option("accept", "Allow", OptionKind::AllowOnce).option(
-        "acceptForSession",
-        "Allow for this session",
-        OptionKind::AllowAlways,
-    );
+    permission = permission
+        .option("accept", "Allow", OptionKind::AllowOnce)
+        .option(
+            "acceptForSession",
+            "Allow for this session",
+            OptionKind::AllowAlways,
+        );
     let mut options = vec![
         ("accept".to_owned(), json!("accept")),
         ("acceptForSession".to_owned(), json!("acceptForSession")),
     ];
-    let amendment = params.get("proposedExecpolicyAmendment").filter(|words| words.is_array());
+    let amendment = params
+        .get("proposedExecpolicyAmendment")
+        .filter(|words| words.is_array());
     if let Some(words) = amendment {
-        let shown: Vec<_> = words.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let label = format!("Always allow `{}`", trunkline_sdk::preview::cut(&shown.join(" "), 200));
-        permission = permission.option("acceptWithExecpolicyAmendment", label, OptionKind::AllowAlways);
+        let shown: Vec<_> = words
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let label = format!(
+            "Always allow `{}`",
+            trunkline_sdk::preview::cut(&shown.join(" "), 200)
+        );
+        permission = permission.option(
+            "acceptWithExecpolicyAmendment",
+            label,
+            OptionKind::AllowAlways,
+        );
         let answer = json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": words } });
         options.push(("acceptWithExecpolicyAmendment".to_owned(), answer));
     }
-    let rules = params.get("proposedNetworkPolicyAmendments").and_then(Value::as_array);
+    let rules = params
+        .get("proposedNetworkPolicyAmendments")
+        .and_then(Value::as_array);
     for (number, rule) in rules.into_iter().flatten().take(8).enumerate() {
         let (host, allows) = (text(rule, "host"), text(rule, "action") == "allow");
         let id = format!("applyNetworkPolicyAmendment-{number}");
@@ -167,7 +201,11 @@ fn file_change(params: &Value, translator: &Translator) -> Ask {
     let diffs = translator.changes(text(params, "itemId"));
     let paths: Vec<_> = diffs.iter().map(|diff| diff.path.as_str()).collect();
     let root = text(params, "grantRoot");
-    let resource = if paths.is_empty() { root.to_owned() } else { paths.join(", ") };
+    let resource = if paths.is_empty() {
+        root.to_owned()
+    } else {
+        paths.join(", ")
+    };
     let reason = text(params, "reason");
     let mut description = match (reason, root) {
         ("", "") => format!("Change {resource}"),
@@ -180,58 +218,107 @@ fn file_change(params: &Value, translator: &Translator) -> Ask {
         Some(diff) if diff.patch.is_none() && diff.new_text.is_none() => "Delete",
         _ => "Edit",
     };
-    let permission = asked(Permission::new(tool, description, resource), params, "itemId")
-        .diffs(diffs)
-        .option("accept", "Allow", OptionKind::AllowOnce)
-        .option("acceptForSession", "Allow such changes for this session", OptionKind::AllowAlways)
-        .option("decline", "Deny", OptionKind::RejectOnce);
-    let options = ["accept", "acceptForSession", "decline"].map(|word| (word.to_owned(), json!(word)));
+    let permission = asked(
+        Permission::new(tool, description, resource),
+        params,
+        "itemId",
+    )
+    .diffs(diffs)
+    .option("accept", "Allow", OptionKind::AllowOnce)
+    .option(
+        "acceptForSession",
+        "Allow such changes for this session",
+        OptionKind::AllowAlways,
+    )
+    .option("decline", "Deny", OptionKind::RejectOnce);
+    let options =
+        ["accept", "acceptForSession", "decline"].map(|word| (word.to_owned(), json!(word)));
     Ask::Permission(Box::new(permission), Answers::decisions(options.to_vec()))
 }
 
 /// Codex asks for more than its sandbox allows; what is granted is written whole.
 fn permissions(params: &Value) -> Ask {
-    let wanted = params.get("permissions").cloned().unwrap_or_else(|| json!({}));
+    let wanted = params
+        .get("permissions")
+        .cloned()
+        .unwrap_or_else(|| json!({}));
     let reason = text(params, "reason");
-    let description = if reason.is_empty() { "Allow more than the sandbox does" } else { reason };
+    let description = if reason.is_empty() {
+        "Allow more than the sandbox does"
+    } else {
+        reason
+    };
     let shown = trunkline_sdk::preview::cut(&wanted.to_string(), 1000);
-    let mut permission = asked(Permission::new("request_permissions", description, shown), params, "itemId")
-        .option("turn", "Allow for this turn", OptionKind::AllowOnce)
-        .option("session", "Allow for this session", OptionKind::AllowAlways)
-        .option("deny", "Deny", OptionKind::RejectOnce);
+    let mut permission = asked(
+        Permission::new("request_permissions", description, shown),
+        params,
+        "itemId",
+    )
+    .option("turn", "Allow for this turn", OptionKind::AllowOnce)
+    .option("session", "Allow for this session", OptionKind::AllowAlways)
+    .option("deny", "Deny", OptionKind::RejectOnce);
     if let Ok(input) = Json::of(&wanted) {
         permission = permission.input(input);
     }
     let grant = |scope: &str| json!({ "permissions": wanted, "scope": scope });
     let deny = json!({ "permissions": {}, "scope": "turn" });
-    let options = vec![("turn".to_owned(), grant("turn")), ("session".to_owned(), grant("session"))];
-    let answers = Answers { options, allow: grant("turn"), deny: deny.clone(), end: deny };
+    let options = vec![
+        ("turn".to_owned(), grant("turn")),
+        ("session".to_owned(), grant("session")),
+    ];
+    let answers = Answers {
+        options,
+        allow: grant("turn"),
+        deny: deny.clone(),
+        end: deny,
+    };
     Ask::Permission(Box::new(permission), answers)
 }
 
 /// The options and answers of the protocol before threads.
 fn old_options(permission: Permission) -> Ask {
     let decision = |word: &str| json!({ "decision": word });
-    let options = ["approved", "approved_for_session"].map(|word| (word.to_owned(), decision(word)));
+    let options =
+        ["approved", "approved_for_session"].map(|word| (word.to_owned(), decision(word)));
     let deny = json!({ "decision": { "denied": { "rejection": "denied" } } });
     let allow = decision("approved");
-    let answers = Answers { options: options.to_vec(), allow, deny, end: decision("abort") };
+    let answers = Answers {
+        options: options.to_vec(),
+        allow,
+        deny,
+        end: decision("abort"),
+    };
     let permission = permission
         .option("approved", "Allow", OptionKind::AllowOnce)
-        .option("approved_for_session", "Allow for this session", OptionKind::AllowAlways)
+        .option(
+            "approved_for_session",
+            "Allow for this session",
+            OptionKind::AllowAlways,
+        )
         .option("denied", "Deny", OptionKind::RejectOnce);
     Ask::Permission(Box::new(permission), answers)
 }
 
 fn old_command(params: &Value) -> Ask {
-    let words: Vec<_> = list(params, "command").iter().filter_map(Value::as_str).collect();
+    let words: Vec<_> = list(params, "command")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let line = match words[..] {
         [shell, "-lc" | "-c", script] if shell.ends_with("sh") => script.to_owned(),
         _ => words.join(" "),
     };
     let reason = text(params, "reason");
-    let description = if reason.is_empty() { format!("Run a command: {line}") } else { reason.to_owned() };
-    let mut permission = asked(Permission::new("bash", description, line.clone()), params, "callId");
+    let description = if reason.is_empty() {
+        format!("Run a command: {line}")
+    } else {
+        reason.to_owned()
+    };
+    let mut permission = asked(
+        Permission::new("bash", description, line.clone()),
+        params,
+        "callId",
+    );
     if let Ok(input) = Json::of(&json!({ "command": line, "cwd": params.get("cwd") })) {
         permission = permission.input(input);
     }
@@ -246,10 +333,25 @@ fn old_patch(params: &Value) -> Ask {
     };
     let changes: Vec<_> = files.into_iter().flatten().take(1000).map(change).collect();
     let diffs = super::item::diffs(&json!({ "changes": changes }));
-    let resource = diffs.iter().map(|diff| diff.path.as_str()).collect::<Vec<_>>().join(", ");
+    let resource = diffs
+        .iter()
+        .map(|diff| diff.path.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
     let reason = text(params, "reason");
-    let description = if reason.is_empty() { format!("Change {resource}") } else { reason.to_owned() };
-    old_options(asked(Permission::new("Edit", description, resource), params, "callId").diffs(diffs))
+    let description = if reason.is_empty() {
+        format!("Change {resource}")
+    } else {
+        reason.to_owned()
+    };
+    old_options(
+        asked(
+            Permission::new("Edit", description, resource),
+            params,
+            "callId",
+        )
+        .diffs(diffs),
+    )
 }
 
 /// Names the tool call that waits.
@@ -264,7 +366,10 @@ fn consent(params: &Value, message: &str, server: &str) -> Ask {
     let meta = params.get("_meta").unwrap_or(&Value::Null);
     let persists = |scope: &str| {
         meta.get("persist").is_some_and(|persist| {
-            persist == scope || persist.as_array().is_some_and(|all| all.iter().any(|one| one == scope))
+            persist == scope
+                || persist
+                    .as_array()
+                    .is_some_and(|all| all.iter().any(|one| one == scope))
         })
     };
     let action = |action: &str| json!({ "action": action, "content": null, "_meta": null });
@@ -275,15 +380,24 @@ fn consent(params: &Value, message: &str, server: &str) -> Ask {
         OptionKind::AllowOnce,
     );
     let mut options = vec![("accept".to_owned(), accept.clone())];
-    for (scope, label) in [("session", "Allow for this session"), ("always", "Always allow")] {
+    for (scope, label) in [
+        ("session", "Allow for this session"),
+        ("always", "Always allow"),
+    ] {
         if persists(scope) {
             permission = permission.option(scope, label, OptionKind::AllowAlways);
-            let answer = json!({ "action": "accept", "content": {}, "_meta": { "persist": scope } });
+            let answer =
+                json!({ "action": "accept", "content": {}, "_meta": { "persist": scope } });
             options.push((scope.to_owned(), answer));
         }
     }
     permission = permission.option("decline", "Deny", OptionKind::RejectOnce);
-    let answers = Answers { options, allow: accept, deny: action("decline"), end: action("cancel") };
+    let answers = Answers {
+        options,
+        allow: accept,
+        deny: action("decline"),
+        end: action("cancel"),
+    };
     Ask::Permission(Box::new(permission), answers)
 }
 

@@ -56,9 +56,15 @@ pub(super) fn app_server(
     asked: &BTreeMap<String, String>,
 ) -> (Launch, BTreeMap<String, String>) {
     let is_own = |name: &String| configured.contains_key(name) || asked.contains_key(name);
-    let (own, tools): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        options.env.clone().into_iter().partition(|(name, _)| is_own(name));
-    let launch = Launch::new(&options.command).args(&options.args).arg("app-server").envs(own);
+    let (own, tools): (BTreeMap<_, _>, BTreeMap<_, _>) = options
+        .env
+        .clone()
+        .into_iter()
+        .partition(|(name, _)| is_own(name));
+    let launch = Launch::new(&options.command)
+        .args(&options.args)
+        .arg("app-server")
+        .envs(own);
     (launch, tools)
 }
 
@@ -93,34 +99,56 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
         Some(sandbox) => launch.option("--sandbox", Some(sandbox.name())),
         None => launch,
     };
-    let folders = run.add_dirs.iter().chain(&options.add_dirs).filter(|folder| !folder.is_empty());
+    let folders = run
+        .add_dirs
+        .iter()
+        .chain(&options.add_dirs)
+        .filter(|folder| !folder.is_empty());
     if SINCE.has("exec --add-dir", run.version) {
-        launch = folders.fold(launch, |launch, folder| launch.option("--add-dir", Some(folder)));
+        launch = folders.fold(launch, |launch, folder| {
+            launch.option("--add-dir", Some(folder))
+        });
     } else {
         let folders: Vec<_> = folders.map(|folder| quoted(folder)).collect();
         if !folders.is_empty() {
-            let roots = format!("sandbox_workspace_write.writable_roots=[{}]", folders.join(","));
+            let roots = format!(
+                "sandbox_workspace_write.writable_roots=[{}]",
+                folders.join(",")
+            );
             launch = launch.arg("-c").arg(roots);
         }
     }
     if let Some(effort) = &options.reasoning_effort {
-        launch = launch.arg("-c").arg(format!("model_reasoning_effort={}", quoted(effort)));
+        launch = launch
+            .arg("-c")
+            .arg(format!("model_reasoning_effort={}", quoted(effort)));
     }
     if let Some(base) = run.base {
         let key = match SINCE.has("model_instructions_file", run.version) {
             true => "model_instructions_file",
             false => "experimental_instructions_file",
         };
-        launch = launch.arg("-c").arg(format!("{key}={}", quoted(&base.to_string_lossy())));
+        launch = launch
+            .arg("-c")
+            .arg(format!("{key}={}", quoted(&base.to_string_lossy())));
     }
     let short = |prompt: &&String| prompt.len() <= LONGEST_ARGUMENT;
     let told = SINCE.has("developer_instructions", run.version);
-    let appended = options.system_prompt.as_ref().filter(|_| told && !options.replaces_system_prompt);
+    let appended = options
+        .system_prompt
+        .as_ref()
+        .filter(|_| told && !options.replaces_system_prompt);
     let appended = appended.filter(short);
-    let parts: Vec<_> =
-        appended.map(String::as_str).into_iter().chain(run.listing.filter(|_| told)).collect();
+    let parts: Vec<_> = appended
+        .map(String::as_str)
+        .into_iter()
+        .chain(run.listing.filter(|_| told))
+        .collect();
     if !parts.is_empty() {
-        launch = launch.arg("-c").arg(format!("developer_instructions={}", quoted(&parts.join("\n\n"))));
+        launch = launch.arg("-c").arg(format!(
+            "developer_instructions={}",
+            quoted(&parts.join("\n\n"))
+        ));
     }
     launch = launch.args(run.mcp);
     for image in run.images {
@@ -145,7 +173,11 @@ mod tests {
     }
 
     fn words(launch: &Launch) -> String {
-        let words: Vec<_> = launch.args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words: Vec<_> = launch
+            .args
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         words.join(" ")
     }
 
@@ -180,15 +212,31 @@ mod tests {
         let plain = SessionStart::default;
         for (settings, thread, line) in [
             ("{}", None, "exec --json --skip-git-repo-check -"),
-            ("{}", Some("T"), "exec --json --skip-git-repo-check resume T -"),
-            (r#"{"model":"m"}"#, None, "exec --json --skip-git-repo-check --model m -"),
-            (r#"{"profile":"p"}"#, None, "--profile p exec --json --skip-git-repo-check -"),
+            (
+                "{}",
+                Some("T"),
+                "exec --json --skip-git-repo-check resume T -",
+            ),
+            (
+                r#"{"model":"m"}"#,
+                None,
+                "exec --json --skip-git-repo-check --model m -",
+            ),
+            (
+                r#"{"profile":"p"}"#,
+                None,
+                "--profile p exec --json --skip-git-repo-check -",
+            ),
             (
                 r#"{"sandbox_mode":"read-only","additional_dirs":["/a"],"args":["-c","x=1"]}"#,
                 Some("T"),
                 "-c x=1 exec --json --skip-git-repo-check --sandbox read-only --add-dir /a resume T -",
             ),
-            (r#"{"full_auto":true}"#, None, "exec --json --skip-git-repo-check --sandbox workspace-write -"),
+            (
+                r#"{"full_auto":true}"#,
+                None,
+                "exec --json --skip-git-repo-check --sandbox workspace-write -",
+            ),
             (
                 r#"{"dangerous_full_access":true}"#,
                 None,
@@ -203,28 +251,46 @@ mod tests {
             ..plain()
         };
         let line = exec_line("{}", start, None);
-        assert!(line.contains(r#"-c model_reasoning_effort="high""#), "{line}");
-        assert!(line.contains(r#"-c developer_instructions="Say \"hi\".""#), "{line}");
-        let long = SessionStart { system_prompt: Some("x".repeat(LONGEST_ARGUMENT + 1)), ..plain() };
+        assert!(
+            line.contains(r#"-c model_reasoning_effort="high""#),
+            "{line}"
+        );
+        assert!(
+            line.contains(r#"-c developer_instructions="Say \"hi\".""#),
+            "{line}"
+        );
+        let long = SessionStart {
+            system_prompt: Some("x".repeat(LONGEST_ARGUMENT + 1)),
+            ..plain()
+        };
         assert!(exec_line("{}", long, None).len() < 1000);
     }
 
     #[test]
     fn older_versions_get_what_they_know() {
         let settings = r#"{"additional_dirs":["/a","/b c"]}"#;
-        let start =
-            || SessionStart { system_prompt: Some("Be brief.".to_owned()), ..SessionStart::default() };
+        let start = || SessionStart {
+            system_prompt: Some("Be brief.".to_owned()),
+            ..SessionStart::default()
+        };
         let exec = "exec --json --skip-git-repo-check";
         let told = r#"-c developer_instructions="Be brief.""#;
         let roots = r#"-c sandbox_workspace_write.writable_roots=["/a","/b c"]"#;
         for (version, line) in [
             (None, format!("{exec} --add-dir /a --add-dir /b c {told} -")),
-            (Some(Version(0, 59, 0)), format!("{exec} --add-dir /a --add-dir /b c {told} -")),
+            (
+                Some(Version(0, 59, 0)),
+                format!("{exec} --add-dir /a --add-dir /b c {told} -"),
+            ),
             (Some(Version(0, 58, 0)), format!("{exec} {roots} {told} -")),
             (Some(Version(0, 53, 0)), format!("{exec} {roots} {told} -")),
             (Some(Version(0, 50, 0)), format!("{exec} {roots} -")),
         ] {
-            assert_eq!(line_of(version, settings, start(), None), line, "{version:?}");
+            assert_eq!(
+                line_of(version, settings, start(), None),
+                line,
+                "{version:?}"
+            );
         }
     }
 
@@ -238,8 +304,15 @@ mod tests {
         let asked = start.env.clone().unwrap();
         let (settings, options) = options(r#"{"env":{"A":"1"},"variables_prefix":"HUB_"}"#, start);
         let (launch, tools) = app_server(&options, &settings.env, &asked);
-        let names: Vec<_> = launch.env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
-        assert_eq!((words(&launch).as_str(), names), ("app-server", vec!["A".to_owned(), "KEY".to_owned()]));
+        let names: Vec<_> = launch
+            .env
+            .keys()
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(
+            (words(&launch).as_str(), names),
+            ("app-server", vec!["A".to_owned(), "KEY".to_owned()])
+        );
         assert_eq!(tools, [("HUB_TASK_ID".to_owned(), "7".to_owned())].into());
     }
 
@@ -249,8 +322,16 @@ mod tests {
             (Some(Version(0, 169, 0)), "{}", Way::AppServer),
             (Some(Version(0, 72, 0)), "{}", Way::AppServer),
             (Some(Version(0, 65, 0)), "{}", Way::Exec),
-            (Some(Version(0, 65, 0)), r#"{"transport":"app-server"}"#, Way::AppServer),
-            (Some(Version(1, 0, 0)), r#"{"transport":""}"#, Way::AppServer),
+            (
+                Some(Version(0, 65, 0)),
+                r#"{"transport":"app-server"}"#,
+                Way::AppServer,
+            ),
+            (
+                Some(Version(1, 0, 0)),
+                r#"{"transport":""}"#,
+                Way::AppServer,
+            ),
             (Some(Version(1, 0, 0)), r#"{"transport":"exec"}"#, Way::Exec),
             (None, "{}", Way::AppServer),
             (Some(Version(0, 169, 0)), r#"{"profile":"work"}"#, Way::Exec),

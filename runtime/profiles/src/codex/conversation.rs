@@ -69,7 +69,11 @@ impl Link {
     fn new(server: Arc<Server>, thread: String) -> Arc<Self> {
         let inbox = Arc::new(Inbox::default());
         server.route(&thread, &inbox);
-        Arc::new(Self { server, thread, inbox })
+        Arc::new(Self {
+            server,
+            thread,
+            inbox,
+        })
     }
 
     /// Whether a turn can be begun by it.
@@ -100,7 +104,10 @@ impl Thread {
         prompt: Prompt,
         warnings: Vec<String>,
     ) -> Self {
-        let id = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        let id = options
+            .resume
+            .as_ref()
+            .and_then(|resume| resume.native_session_id.clone());
         let report = Report::new(options.tool_loop);
         Self {
             spoken: id.is_some(),
@@ -127,7 +134,11 @@ impl Thread {
     ///
     /// # Errors
     /// Where Codex does not start, or does not take the thread.
-    pub(super) async fn connect(&mut self, pool: &Pool, session: &Session) -> Result<Arc<Link>, Error> {
+    pub(super) async fn connect(
+        &mut self,
+        pool: &Pool,
+        session: &Session,
+    ) -> Result<Arc<Link>, Error> {
         if let Some(link) = self.link.as_ref().filter(|link| link.is_fit()) {
             return Ok(link.clone());
         }
@@ -144,7 +155,11 @@ impl Thread {
         };
         self.models = Some(models::tell(&server, session));
         let history = self.options.resume.take().and_then(|resume| resume.history) == Some(true);
-        session.info(SessionInfo { native_session_id: Some(link.thread.clone()), context, ..self.info() });
+        session.info(SessionInfo {
+            native_session_id: Some(link.thread.clone()),
+            context,
+            ..self.info()
+        });
         if history && matches!(begun, Begun::Resumed) {
             history::replay(&link.server.peer, &link.thread, session).await;
         }
@@ -161,7 +176,11 @@ impl Thread {
         if let Some(id) = self.id.clone().filter(|_| self.spoken) {
             let link = Link::new(server.clone(), id.clone());
             self.translator = Translator::default();
-            match server.peer.call("thread/resume", &self.thread.resume(&id), deadline).await {
+            match server
+                .peer
+                .call("thread/resume", &self.thread.resume(&id), deadline)
+                .await
+            {
                 Ok(started) => return Ok((link, started, Begun::Resumed)),
                 Err(error) if is_unknown(&error) => {
                     self.id = None;
@@ -189,9 +208,14 @@ impl Thread {
                 .await
                 .map_err(|error| error.error("codex began no thread"))?;
         }
-        let id = started.get("thread").and_then(|thread| thread.get("id")?.as_str());
+        let id = started
+            .get("thread")
+            .and_then(|thread| thread.get("id")?.as_str());
         let Some(id) = id.map(str::to_owned) else {
-            return Err(Error::new(Category::Protocol, "codex began a thread without an id"));
+            return Err(Error::new(
+                Category::Protocol,
+                "codex began a thread without an id",
+            ));
         };
         self.translator = Translator::fresh();
         self.id = Some(id.clone());
@@ -205,7 +229,10 @@ impl Thread {
         self.model = text("model").or(self.model.take());
         self.provider = text("modelProvider").or(self.provider.take());
         if is_unconfined(started) && !self.thread.policy.danger {
-            let policy = Policy { sandbox: Some(Sandbox::WorkspaceWrite), ..self.thread.policy };
+            let policy = Policy {
+                sandbox: Some(Sandbox::WorkspaceWrite),
+                ..self.thread.policy
+            };
             self.thread.policy = policy;
             self.overrides.policy = Some(policy);
             tracing::warn!(session = %session.id(), "a thread without a sandbox is resumed with one");
@@ -254,13 +281,18 @@ impl Thread {
 
     /// What Codex is given for an input.
     pub(super) fn input(&mut self, content: &str, session: &Session) -> String {
-        self.prompt.of(content, session, &self.options, &mut self.warnings)
+        self.prompt
+            .of(content, session, &self.options, &mut self.warnings)
     }
 
     /// Tells what is amiss, once.
     pub(super) async fn warn(&mut self, turn: &trunkline_sdk::Turn) {
         for content in std::mem::take(&mut self.warnings) {
-            let log = Log { stream: Some(LogStream::Meta), content, ..Log::default() };
+            let log = Log {
+                stream: Some(LogStream::Meta),
+                content,
+                ..Log::default()
+            };
             turn.emit(log).await;
         }
     }
@@ -280,7 +312,9 @@ impl Thread {
             }
             let params = json!({ "threadId": link.thread });
             // A version without it keeps the thread loaded, which harms no one.
-            let _ = peer.call::<_, Value>("thread/unsubscribe", &params, None).await;
+            let _ = peer
+                .call::<_, Value>("thread/unsubscribe", &params, None)
+                .await;
         };
         let _ = tokio::time::timeout(CLOSE, last).await;
     }
@@ -288,12 +322,19 @@ impl Thread {
 
 /// Whether the app server knows no such thread.
 fn is_unknown(error: &CallError) -> bool {
-    let CallError::Rpc(error) = error else { return false };
+    let CallError::Rpc(error) = error else {
+        return false;
+    };
     let text = error.message.to_ascii_lowercase();
     failure::is_unknown_session(&error.message)
-        || ["no rollout found", "thread not found", "invalid session id", "invalid thread id"]
-            .iter()
-            .any(|words| text.contains(words))
+        || [
+            "no rollout found",
+            "thread not found",
+            "invalid session id",
+            "invalid thread id",
+        ]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 /// The `mcp_servers` tables for a thread, and what is wrong with those that are left out.
@@ -301,6 +342,8 @@ pub(super) fn mcp_servers(values: &[Value]) -> (Map<String, Value>, Vec<String>)
     let (servers, mut warnings) = crate::agent::mcp::parse(values);
     let (config, left_out) = crate::agent::mcp::codex_config(&servers);
     warnings.extend(left_out);
-    let Value::Object(tables) = config else { return (Map::new(), warnings) };
+    let Value::Object(tables) = config else {
+        return (Map::new(), warnings);
+    };
     (tables, warnings)
 }

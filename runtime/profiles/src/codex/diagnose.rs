@@ -31,16 +31,18 @@ pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
             return checks;
         }
         Err(error) => {
-            checks.push(Check::warn("version", error.to_string()).hint("it is taken for the newest"));
+            checks
+                .push(Check::warn("version", error.to_string()).hint("it is taken for the newest"));
             None
         }
     };
     let way = Way::of(version, settings);
     checks.push(match way {
         Way::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
-        Way::Exec => {
-            Check::warn("transport", "codex exec, one process a turn: no one is asked for approvals")
-        }
+        Way::Exec => Check::warn(
+            "transport",
+            "codex exec, one process a turn: no one is asked for approvals",
+        ),
     });
     checks.push(login(&launch, &options, way).await);
     checks
@@ -52,14 +54,18 @@ fn is_missing(error: &Error) -> bool {
 
 fn configured(settings: &Settings) -> Check {
     match Policy::configured(settings) {
-        Ok(policy) if policy.bypasses() => {
-            Check::warn("policy", "dangerous_full_access: codex runs anything, unasked and without a sandbox")
-        }
+        Ok(policy) if policy.bypasses() => Check::warn(
+            "policy",
+            "dangerous_full_access: codex runs anything, unasked and without a sandbox",
+        ),
         Ok(policy) => {
             let name = |name: Option<&str>| name.unwrap_or("as codex is configured").to_owned();
             let approval = name(policy.approval.map(|approval| approval.name()));
             let sandbox = name(policy.sandbox.map(|sandbox| sandbox.name()));
-            Check::info("policy", format!("approvals: {approval}; sandbox: {sandbox}"))
+            Check::info(
+                "policy",
+                format!("approvals: {approval}; sandbox: {sandbox}"),
+            )
         }
         Err(error) => Check::error("policy", error.to_string()),
     }
@@ -67,12 +73,22 @@ fn configured(settings: &Settings) -> Check {
 
 /// Credentials by name, and what `codex login status` says: it asks no model.
 async fn login(launch: &Launch, options: &Options, way: Way) -> Check {
-    let value = |name: &str| options.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let value = |name: &str| {
+        options
+            .env
+            .get(name)
+            .cloned()
+            .or_else(|| std::env::var(name).ok())
+    };
     let known = credentials::of("codex");
-    let has_key = way == Way::Exec && value(CODEX_API_KEY).is_some_and(|key| !key.trim().is_empty());
+    let has_key =
+        way == Way::Exec && value(CODEX_API_KEY).is_some_and(|key| !key.trim().is_empty());
     let is_found = has_key || known.is_some_and(|known| !known.found(value).is_empty());
     let key = has_key.then(|| format!("{CODEX_API_KEY} from the environment"));
-    let sources: Vec<_> = key.into_iter().chain(known.into_iter().flat_map(|it| it.sources(value))).collect();
+    let sources: Vec<_> = key
+        .into_iter()
+        .chain(known.into_iter().flat_map(|it| it.sources(value)))
+        .collect();
     let (code, said) = match version::hear(launch.clone().args(["login", "status"]), LOGIN).await {
         Err(error) => return Check::warn("login", error.to_string()),
         Ok(said) if said.is_late => (None, format!("no answer within {} s", LOGIN.as_secs())),
@@ -89,8 +105,9 @@ async fn login(launch: &Launch, options: &Options, way: Way) -> Check {
         (_, true) => Check::info("login", sources.join(", ")).detail(said),
         (_, false) => {
             let missing = known.map(|known| known.missing(value)).unwrap_or_default();
-            let hint =
-                format!("{missing}; a model provider of one's own in codex's configuration needs neither");
+            let hint = format!(
+                "{missing}; a model provider of one's own in codex's configuration needs neither"
+            );
             Check::warn("login", said).hint(hint)
         }
     }
@@ -104,15 +121,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_of_the_environment_counts_for_codex_exec_alone() {
-        let script =
-            "case $1 in --version) echo codex-cli 0.169.0;; *) echo Not logged in >&2; exit 1;; esac";
+        let script = "case $1 in --version) echo codex-cli 0.169.0;; *) echo Not logged in >&2; exit 1;; esac";
         for (transport, level) in [("exec", "info"), ("app-server", "warn")] {
             let env = json!({"CODEX_API_KEY": "k", "CODEX_ACCESS_TOKEN": "", "CODEX_HOME": "/no/such/home"});
             let settings = json!({
                 "command": "sh", "args": ["-c", script, "agent"], "transport": transport, "env": env,
             });
             let found = json!(checks(&serde_json::from_value(settings).unwrap()).await);
-            let login = found.as_array().unwrap().iter().find(|check| check["code"] == "login").unwrap();
+            let login = found
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|check| check["code"] == "login")
+                .unwrap();
             assert_eq!(login["level"], level, "{login}");
         }
     }

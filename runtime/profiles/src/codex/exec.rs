@@ -81,7 +81,10 @@ impl Exec {
         mut warnings: Vec<String>,
     ) -> Result<Self, Error> {
         SINCE.need("exec --json", "this profile", version)?;
-        let id = options.resume.take().and_then(|resume| resume.native_session_id);
+        let id = options
+            .resume
+            .take()
+            .and_then(|resume| resume.native_session_id);
         let asked = id.is_some();
         let mut lines = Lines::default();
         if id.is_none() {
@@ -89,7 +92,9 @@ impl Exec {
         }
         let system = options.system_prompt.clone();
         let (base, before) = match system {
-            Some(system) if options.replaces_system_prompt => (Some(PromptFile::new(&system)?), None),
+            Some(system) if options.replaces_system_prompt => {
+                (Some(PromptFile::new(&system)?), None)
+            }
             // What is too long for an argument goes before the first input.
             Some(system)
                 if system.len() > system_prompt::LONGEST_ARGUMENT
@@ -100,7 +105,8 @@ impl Exec {
             _ => (None, None),
         };
         if !policy.bypasses() {
-            warnings.push("codex exec asks no one: what would need an approval is refused".to_owned());
+            warnings
+                .push("codex exec asks no one: what would need an approval is refused".to_owned());
         }
         let report = Report::new(options.tool_loop);
         Ok(Self {
@@ -151,12 +157,16 @@ impl Exec {
     /// Runs a turn.
     pub(super) async fn turn(&mut self, turn: Turn, content: &str, attachments: Vec<Attachment>) {
         let session = turn.session().clone();
-        let text = self.prompt.of(content, &session, &self.options, &mut self.warnings);
+        let text = self
+            .prompt
+            .of(content, &session, &self.options, &mut self.warnings);
         let mut text = attachment::with_paths(&text, &attachments);
         if self.thread.id.is_none() {
             text = self.with_before(text);
         }
-        let images: Vec<_> = attachment::images(&attachments).map(|image| image.path.clone()).collect();
+        let images: Vec<_> = attachment::images(&attachments)
+            .map(|image| image.path.clone())
+            .collect();
         let mut exit = None;
         let end = match self.run(&turn, &text, &images, &mut exit).await {
             Ok(Outcome::Ended(end)) => end,
@@ -180,7 +190,13 @@ impl Exec {
             }
             Err(error) => Err(error),
         };
-        let tokens = self.thread.lines.translator.meter.take().filter(|tokens| tokens.total() > 0);
+        let tokens = self
+            .thread
+            .lines
+            .translator
+            .meter
+            .take()
+            .filter(|tokens| tokens.total() > 0);
         let model = self.options.model.clone();
         let usage = tokens.map(|tokens| tokens.usage(model.as_deref(), None));
         let (status, error) = match end {
@@ -193,7 +209,10 @@ impl Exec {
             error,
             usage,
             model,
-            exit_code: exit.as_ref().and_then(|ended: &Ended| ended.exit.code).filter(|code| *code != 0),
+            exit_code: exit
+                .as_ref()
+                .and_then(|ended: &Ended| ended.exit.code)
+                .filter(|code| *code != 0),
             signal: exit.as_ref().and_then(|ended| ended.exit.signal),
             native_session_id: self.thread.id.clone(),
             session_params: self
@@ -226,7 +245,12 @@ impl Exec {
         wrong.extend(overrides.warnings);
         self.warnings.extend(wrong);
         for content in std::mem::take(&mut self.warnings) {
-            turn.emit(Log { stream: Some(LogStream::Meta), content, ..Log::default() }).await;
+            turn.emit(Log {
+                stream: Some(LogStream::Meta),
+                content,
+                ..Log::default()
+            })
+            .await;
         }
         let run = Run {
             options: &self.options,
@@ -254,10 +278,20 @@ impl Exec {
         let mut agent = Agent::start(&launch, Stdin::Owned).await?;
         agent.write_input(text.to_owned()).await;
         self.thread.lines.begin();
-        let running = Running { thread: &mut self.thread, retries, end: None, has_worked: false };
+        let running = Running {
+            thread: &mut self.thread,
+            retries,
+            end: None,
+            has_worked: false,
+        };
         let engine = Engine::new(running, Watch::new(self.options.deadlines));
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
-        let Running { thread, end, has_worked, .. } = running;
+        let Running {
+            thread,
+            end,
+            has_worked,
+            ..
+        } = running;
         let ended = match finish {
             Finish { why: Some(why), .. } => {
                 *exit = Some(agent.end(Duration::ZERO, TERM).await);
@@ -265,13 +299,19 @@ impl Exec {
             }
             // Nothing is left to be said: a process that goes on does not matter.
             Finish { how: How::Late, .. } => agent.end(Duration::ZERO, TERM).await,
-            Finish { how: How::Ended | How::Closed, .. } => agent.ended().await,
+            Finish {
+                how: How::Ended | How::Closed,
+                ..
+            } => agent.ended().await,
         };
         let said = end.is_some();
         let outcome = match end {
             Some(end) => Outcome::Ended(end),
             // What was begun is not run again.
-            None if !has_worked && thread.id.is_some() && failure::is_unknown_session(&ended.stderr) => {
+            None if !has_worked
+                && thread.id.is_some()
+                && failure::is_unknown_session(&ended.stderr) =>
+            {
                 Outcome::Unknown
             }
             None => Outcome::Ended(Err(match thread.lines.last() {
@@ -331,7 +371,10 @@ impl Dialect for Running<'_> {
     }
 
     fn steer(&mut self, number: u64, _: &str, out: &mut Out<LineOut>) {
-        out.steered(number, Err("codex exec takes no input during a turn".to_owned()));
+        out.steered(
+            number,
+            Err("codex exec takes no input during a turn".to_owned()),
+        );
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -354,10 +397,18 @@ impl Thread {
         if lost {
             self.lines.translator.meter = super::usage::Meter::fresh();
         }
-        let context = if lost { Some(Context::Lost) } else { self.asked.then_some(Context::Kept) };
+        let context = if lost {
+            Some(Context::Lost)
+        } else {
+            self.asked.then_some(Context::Kept)
+        };
         self.asked = false;
         self.id = Some(id.clone());
-        out.info(SessionInfo { native_session_id: Some(id), context, ..SessionInfo::default() });
+        out.info(SessionInfo {
+            native_session_id: Some(id),
+            context,
+            ..SessionInfo::default()
+        });
     }
 }
 

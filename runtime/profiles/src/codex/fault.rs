@@ -31,28 +31,52 @@ const KINDS: &[(&str, Category)] = &[
 ];
 
 /// The names of a model or provider that declines.
-const REFUSALS: &[&str] = &["cyberPolicy", "misalignmentPolicyViolation", "inferenceHookDenied"];
+const REFUSALS: &[&str] = &[
+    "cyberPolicy",
+    "misalignmentPolicyViolation",
+    "inferenceHookDenied",
+];
 
 impl Fault {
     /// Reads an error object of any shape: `{message, codexErrorInfo, additionalDetails}`, `{message}`, or a text.
     pub(super) fn of(error: &Value) -> Self {
-        let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |key: &str| {
+            error
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let message = match error.as_str() {
             Some(message) => message.to_owned(),
             None => text("message"),
         };
-        let info = error.get("codexErrorInfo").or_else(|| error.get("codex_error_info"));
+        let info = error
+            .get("codexErrorInfo")
+            .or_else(|| error.get("codex_error_info"));
         let (info, http) = match info {
             Some(Value::String(name)) => (name.clone(), None),
             Some(Value::Object(members)) => {
-                let (name, inner) = members.iter().next().map_or(("", &Value::Null), |(n, i)| (n, i));
-                let status = ["httpStatusCode", "http_status_code"].iter().find_map(|key| inner.get(*key));
-                let status = status.and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
+                let (name, inner) = members
+                    .iter()
+                    .next()
+                    .map_or(("", &Value::Null), |(n, i)| (n, i));
+                let status = ["httpStatusCode", "http_status_code"]
+                    .iter()
+                    .find_map(|key| inner.get(*key));
+                let status = status
+                    .and_then(Value::as_u64)
+                    .and_then(|status| u16::try_from(status).ok());
                 (name.to_owned(), status)
             }
             _ => (String::new(), None),
         };
-        Self { message, details: text("additionalDetails"), info: camel(&info), http }
+        Self {
+            message,
+            details: text("additionalDetails"),
+            info: camel(&info),
+            http,
+        }
     }
 
     /// What a person reads: the message, and the details that say more.
@@ -67,7 +91,10 @@ impl Fault {
 
     /// The kind of failure.
     pub(super) fn category(&self) -> Category {
-        let known = KINDS.iter().find(|(name, _)| *name == self.info).map(|(_, category)| *category);
+        let known = KINDS
+            .iter()
+            .find(|(name, _)| *name == self.info)
+            .map(|(_, category)| *category);
         known.unwrap_or_else(|| match failure::classify(&self.told(), self.http) {
             Category::Other if self.info == "internalServerError" => Category::Overloaded,
             category => category,
@@ -109,7 +136,9 @@ mod tests {
     #[test]
     fn the_kind_comes_from_the_name_the_status_and_the_words() {
         let of = |info: Value, message: &str| {
-            Fault::of(&json!({"message": message, "codexErrorInfo": info, "additionalDetails": null}))
+            Fault::of(
+                &json!({"message": message, "codexErrorInfo": info, "additionalDetails": null}),
+            )
         };
         for (info, message, category, code) in [
             (
@@ -124,25 +153,55 @@ mod tests {
                 Category::RateLimit,
                 Some("429"),
             ),
-            (json!("internalServerError"), "it broke", Category::Overloaded, Some("internalServerError")),
-            (json!("usageLimitExceeded"), "x", Category::UsageLimit, Some("usageLimitExceeded")),
+            (
+                json!("internalServerError"),
+                "it broke",
+                Category::Overloaded,
+                Some("internalServerError"),
+            ),
+            (
+                json!("usageLimitExceeded"),
+                "x",
+                Category::UsageLimit,
+                Some("usageLimitExceeded"),
+            ),
             (
                 json!("context_window_exceeded"),
                 "x",
                 Category::ContextExhausted,
                 Some("contextWindowExceeded"),
             ),
-            (json!("other"), "Missing environment variable: `FAKE_KEY`.", Category::Auth, None),
-            (json!("other"), "stream disconnected before completion", Category::Other, None),
+            (
+                json!("other"),
+                "Missing environment variable: `FAKE_KEY`.",
+                Category::Auth,
+                None,
+            ),
+            (
+                json!("other"),
+                "stream disconnected before completion",
+                Category::Other,
+                None,
+            ),
             (json!(7), "x", Category::Other, None),
             (json!({}), "x", Category::Other, None),
         ] {
             let error = of(info.clone(), message).error();
             let failure = error.failure();
-            assert_eq!((failure.category, failure.code.as_deref()), (Some(category), code), "{info}");
+            assert_eq!(
+                (failure.category, failure.code.as_deref()),
+                (Some(category), code),
+                "{info}"
+            );
         }
-        assert_eq!(of(json!("cyberPolicy"), "no").error().status(), Status::Refused);
-        assert_eq!(of(json!("usageLimitExceeded"), "x").error().status(), Status::Limit);
+        assert_eq!(
+            of(json!("cyberPolicy"), "no").error().status(),
+            Status::Refused
+        );
+        assert_eq!(
+            of(json!("usageLimitExceeded"), "x").error().status(),
+            Status::Limit
+        );
     }
 
     #[test]

@@ -25,7 +25,10 @@ pub(super) async fn replay(peer: &Peer, thread: &str, session: &Session) {
         let params = json!({
             "threadId": thread, "itemsView": "full", "sortDirection": "asc", "limit": PAGE, "cursor": cursor,
         });
-        let page: Value = match peer.call("thread/turns/list", &params, Some(DEADLINE)).await {
+        let page: Value = match peer
+            .call("thread/turns/list", &params, Some(DEADLINE))
+            .await
+        {
             Ok(page) => page,
             Err(error) => {
                 tracing::debug!(%error, "no history");
@@ -47,13 +50,21 @@ pub(super) async fn replay(peer: &Peer, thread: &str, session: &Session) {
 /// The events of a turn that is over.
 fn told(turn: &Value) -> Vec<AdapterBody> {
     let items = list(turn, "items").iter();
-    items.filter_map(Item::of).flat_map(|item| item_told(&item)).collect()
+    items
+        .filter_map(Item::of)
+        .flat_map(|item| item_told(&item))
+        .collect()
 }
 
 fn item_told(item: &Item<'_>) -> Vec<AdapterBody> {
     let history = Some(true);
     let message = |role: &str, content: String| {
-        let message = Message { role: role.to_owned(), content, history, ..Message::default() };
+        let message = Message {
+            role: role.to_owned(),
+            content,
+            history,
+            ..Message::default()
+        };
         vec![message.into()]
     };
     match item.kind {
@@ -69,10 +80,19 @@ fn item_told(item: &Item<'_>) -> Vec<AdapterBody> {
             if content.is_empty() {
                 return Vec::new();
             }
-            vec![Thinking { content, history, ..Thinking::default() }.into()]
+            vec![
+                Thinking {
+                    content,
+                    history,
+                    ..Thinking::default()
+                }
+                .into(),
+            ]
         }
         _ if item.is_tool() => {
-            let Some(call) = call(item.id) else { return Vec::new() };
+            let Some(call) = call(item.id) else {
+                return Vec::new();
+            };
             let (mut start, mut end) = (item.start(call.clone()), item.end(call));
             (start.history, end.history) = (history, history);
             if start.title.is_none() {
@@ -97,8 +117,14 @@ mod tests {
             {"type": "agentMessage", "id": "a", "text": "done"},
             {"type": "news", "id": "n"}, 7, {},
         ]});
-        let kinds: Vec<_> = told(&turn).iter().map(|body| format!("{:?}", body.kind())).collect();
-        assert_eq!(kinds, ["Message", "Thinking", "ToolStart", "ToolEnd", "Message"]);
+        let kinds: Vec<_> = told(&turn)
+            .iter()
+            .map(|body| format!("{:?}", body.kind()))
+            .collect();
+        assert_eq!(
+            kinds,
+            ["Message", "Thinking", "ToolStart", "ToolEnd", "Message"]
+        );
         assert!(told(&json!({"items": "x"})).is_empty());
     }
 }

@@ -72,8 +72,12 @@ struct State {
 }
 
 /// Notifications that are kept when no turn reads.
-const BETWEEN: &[&str] =
-    &["thread/tokenUsage/updated", "mcpServer/startupStatus/updated", "turn/started", "turn/completed"];
+const BETWEEN: &[&str] = &[
+    "thread/tokenUsage/updated",
+    "mcpServer/startupStatus/updated",
+    "turn/started",
+    "turn/completed",
+];
 
 impl Inbox {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,7 +151,9 @@ impl Inbox {
         state.reading = false;
         state.bytes = 0;
         let mail = std::mem::take(&mut state.mail);
-        mail.into_iter().filter(|mail| matches!(mail, Mail::Request { .. })).collect()
+        mail.into_iter()
+            .filter(|mail| matches!(mail, Mail::Request { .. }))
+            .collect()
     }
 
     /// The next message.
@@ -181,7 +187,10 @@ mod tests {
 
     fn note(method: &str, bytes: usize) -> Mail {
         let params = RawValue::from_string(format!("\"{}\"", "x".repeat(bytes))).unwrap();
-        Mail::Notification { method: method.to_owned(), params }
+        Mail::Notification {
+            method: method.to_owned(),
+            params,
+        }
     }
 
     async fn names(inbox: &Inbox, count: usize) -> Vec<String> {

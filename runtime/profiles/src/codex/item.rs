@@ -62,20 +62,37 @@ impl<'v> Item<'v> {
     /// Reads an item; nothing where it has no type.
     pub(super) fn of(value: &'v Value) -> Option<Self> {
         let name = value.get("type")?.as_str()?;
-        let plain: String =
-            name.chars().filter(|char| *char != '_').take(64).flat_map(char::to_lowercase).collect();
-        let kind = KINDS.iter().find(|(known, _)| *known == plain).map_or(Kind::Unknown, |(_, kind)| *kind);
-        Some(Self { kind, id: value.get("id").and_then(Value::as_str).unwrap_or_default(), value })
+        let plain: String = name
+            .chars()
+            .filter(|char| *char != '_')
+            .take(64)
+            .flat_map(char::to_lowercase)
+            .collect();
+        let kind = KINDS
+            .iter()
+            .find(|(known, _)| *known == plain)
+            .map_or(Kind::Unknown, |(_, kind)| *kind);
+        Some(Self {
+            kind,
+            id: value.get("id").and_then(Value::as_str).unwrap_or_default(),
+            value,
+        })
     }
 
     /// A member by its name in `exec` or in the app server.
     pub(super) fn get(&self, names: [&str; 2]) -> Option<&'v Value> {
-        names.iter().find_map(|name| self.value.get(*name)).filter(|value| !value.is_null())
+        names
+            .iter()
+            .find_map(|name| self.value.get(*name))
+            .filter(|value| !value.is_null())
     }
 
     /// A member's text.
     pub(super) fn text(&self, name: &str) -> &'v str {
-        self.value.get(name).and_then(Value::as_str).unwrap_or_default()
+        self.value
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// How far the call is: `inProgress`, `completed`, `failed`, `declined`.
@@ -145,10 +162,13 @@ impl<'v> Item<'v> {
                 Value::Object(input)
             }
             Kind::FileChange => {
-                let change = |change: &Value| json!({ "path": change.get("path"), "kind": kind_of(change) });
+                let change =
+                    |change: &Value| json!({ "path": change.get("path"), "kind": kind_of(change) });
                 json!({ "changes": changes(self.value).iter().map(change).collect::<Vec<_>>() })
             }
-            Kind::McpCall | Kind::DynamicCall => self.value.get("arguments").cloned().unwrap_or(Value::Null),
+            Kind::McpCall | Kind::DynamicCall => {
+                self.value.get("arguments").cloned().unwrap_or(Value::Null)
+            }
             Kind::Collaboration => json!({ "prompt": self.value.get("prompt") }),
             Kind::WebSearch => json!({ "query": self.text("query") }),
             Kind::ImageView => json!({ "path": self.text("path") }),
@@ -159,9 +179,10 @@ impl<'v> Item<'v> {
     /// The files that it changes.
     fn locations(&self) -> Option<Json> {
         let paths: Vec<_> = match self.kind {
-            Kind::FileChange => {
-                changes(self.value).iter().map(|change| json!({ "path": change.get("path") })).collect()
-            }
+            Kind::FileChange => changes(self.value)
+                .iter()
+                .map(|change| json!({ "path": change.get("path") }))
+                .collect(),
             Kind::ImageView => vec![json!({ "path": self.text("path") })],
             _ => return None,
         };
@@ -235,7 +256,11 @@ impl<'v> Item<'v> {
             }
             Kind::McpCall | Kind::DynamicCall => {
                 let error = self.value.get("error").map(|error| {
-                    error.get("message").and_then(Value::as_str).or(error.as_str()).unwrap_or_default()
+                    error
+                        .get("message")
+                        .and_then(Value::as_str)
+                        .or(error.as_str())
+                        .unwrap_or_default()
                 });
                 match error.filter(|error| !error.is_empty()) {
                     Some(error) => error.to_owned(),
@@ -260,9 +285,20 @@ impl<'v> Item<'v> {
 fn blocks(content: Option<&Value>) -> String {
     let block = |block: &Value| match block.get("text").and_then(Value::as_str) {
         Some(text) => text.to_owned(),
-        None => format!("[{}]", block.get("type").and_then(Value::as_str).unwrap_or("content")),
+        None => format!(
+            "[{}]",
+            block
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or("content")
+        ),
     };
-    let blocks: Vec<_> = content.and_then(Value::as_array).into_iter().flatten().map(block).collect();
+    let blocks: Vec<_> = content
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(block)
+        .collect();
     blocks.join("\n")
 }
 
@@ -274,13 +310,17 @@ fn cut(mut text: String) -> (String, bool) {
 }
 
 fn changes(item: &Value) -> &[Value] {
-    item.get("changes").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    item.get("changes")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// `add`, `delete` or `update`: `exec` writes a text, the app server an object.
 fn kind_of(change: &Value) -> &str {
     let kind = change.get("kind").unwrap_or(&Value::Null);
-    kind.as_str().or_else(|| kind.get("type")?.as_str()).unwrap_or("update")
+    kind.as_str()
+        .or_else(|| kind.get("type")?.as_str())
+        .unwrap_or("update")
 }
 
 /// The name of the tool that makes such changes, by the first of them.
@@ -294,7 +334,10 @@ fn changing(item: &Value) -> &'static str {
 
 /// The first path, and how many more.
 fn paths(item: &Value) -> Option<String> {
-    let paths: Vec<_> = changes(item).iter().filter_map(|change| change.get("path")?.as_str()).collect();
+    let paths: Vec<_> = changes(item)
+        .iter()
+        .filter_map(|change| change.get("path")?.as_str())
+        .collect();
     let first = trunkline_sdk::preview::cut(paths.first()?, 120);
     Some(match paths.len() {
         1 => first,
@@ -305,12 +348,31 @@ fn paths(item: &Value) -> Option<String> {
 /// What a file change does to each file. For a new or deleted file Codex gives the whole text, else a patch.
 pub(super) fn diffs(item: &Value) -> Vec<Diff> {
     let diff = |change: &Value| {
-        let path = change.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let text = change.get("diff").and_then(Value::as_str).map(str::to_owned);
+        let path = change
+            .get("path")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        let text = change
+            .get("diff")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         match kind_of(change) {
-            "add" => Diff { path, new_text: Some(text.unwrap_or_default()), ..Diff::default() },
-            "delete" => Diff { path, old_text: text, ..Diff::default() },
-            _ => Diff { path, patch: text, ..Diff::default() },
+            "add" => Diff {
+                path,
+                new_text: Some(text.unwrap_or_default()),
+                ..Diff::default()
+            },
+            "delete" => Diff {
+                path,
+                old_text: text,
+                ..Diff::default()
+            },
+            _ => Diff {
+                path,
+                patch: text,
+                ..Diff::default()
+            },
         }
     };
     changes(item).iter().map(diff).collect()

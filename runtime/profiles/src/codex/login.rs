@@ -29,9 +29,19 @@ pub(super) fn is_missing(account: &Value) -> bool {
 /// Whether `codex exec` lacks a login, by `codex login status`. That does not know of a provider of one's own, so it is not
 /// asked where arguments or Codex's configuration speak of one.
 pub(super) async fn exec_lacks_one(options: &Options, profile: &str) -> bool {
-    let value = |name: &str| options.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let value = |name: &str| {
+        options
+            .env
+            .get(name)
+            .cloned()
+            .or_else(|| std::env::var(name).ok())
+    };
     let is_set = |name: &str| value(name).is_some_and(|value| !value.trim().is_empty());
-    let speaks = |text: &str| ["model_provider", "base_url", "oss"].iter().any(|word| text.contains(word));
+    let speaks = |text: &str| {
+        ["model_provider", "base_url", "oss"]
+            .iter()
+            .any(|word| text.contains(word))
+    };
     if !profile.is_empty()
         || ENOUGH.iter().any(|name| is_set(name))
         || options.args.iter().any(|arg| speaks(arg))
@@ -41,7 +51,12 @@ pub(super) async fn exec_lacks_one(options: &Options, profile: &str) -> bool {
     let home = value("CODEX_HOME").or_else(|| Some(format!("{}/.codex", value("HOME")?)));
     let config = home.map(|home| Path::new(&home).join("config.toml"));
     let read = tokio::task::spawn_blocking(move || config.map(|config| head(&config)));
-    if read.await.ok().flatten().is_none_or(|config| speaks(&config)) {
+    if read
+        .await
+        .ok()
+        .flatten()
+        .is_none_or(|config| speaks(&config))
+    {
         return false;
     }
     let status = version::hear(options.launch().args(["login", "status"]), STATUS).await;
@@ -52,7 +67,11 @@ pub(super) async fn exec_lacks_one(options: &Options, profile: &str) -> bool {
 fn head(path: &Path) -> String {
     let mut head = Vec::new();
     let file = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut head));
-    if file.is_err() { String::new() } else { String::from_utf8_lossy(&head).into_owned() }
+    if file.is_err() {
+        String::new()
+    } else {
+        String::from_utf8_lossy(&head).into_owned()
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +82,9 @@ mod tests {
 
     #[test]
     fn only_a_missing_login_that_is_needed_is_missing() {
-        assert!(is_missing(&json!({"account": null, "requiresOpenaiAuth": true})));
+        assert!(is_missing(
+            &json!({"account": null, "requiresOpenaiAuth": true})
+        ));
         for account in [
             json!({"account": null, "requiresOpenaiAuth": false}),
             json!({"account": {"type": "apiKey"}, "requiresOpenaiAuth": true}),

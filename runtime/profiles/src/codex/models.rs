@@ -25,7 +25,10 @@ pub(super) fn tell(server: &Arc<Server>, session: &Session) -> AbortOnDropHandle
     AbortOnDropHandle::new(tokio::spawn(async move {
         let models = server.models.get_or_init(|| ask(&server)).await;
         if !models.is_empty() {
-            session.info(SessionInfo { models: Some(models.clone()), ..SessionInfo::default() });
+            session.info(SessionInfo {
+                models: Some(models.clone()),
+                ..SessionInfo::default()
+            });
         }
     }))
 }
@@ -47,7 +50,10 @@ async fn ask(server: &Server) -> Vec<Model> {
             }
         };
         read(&answer, &mut models);
-        cursor = answer.get("nextCursor").filter(|cursor| cursor.is_string()).cloned();
+        cursor = answer
+            .get("nextCursor")
+            .filter(|cursor| cursor.is_string())
+            .cloned();
         if cursor.is_none() || models.len() >= MOST {
             break;
         }
@@ -59,17 +65,21 @@ async fn ask(server: &Server) -> Vec<Model> {
 fn read(answer: &Value, models: &mut Vec<Model>) {
     for model in list(answer, "data") {
         let text = |name: &str| {
-            model
-                .get(name)
-                .and_then(Value::as_str)
-                .filter(|text| !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control))
+            model.get(name).and_then(Value::as_str).filter(|text| {
+                !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control)
+            })
         };
-        let Some(id) = text("model").or_else(|| text("id")) else { continue };
+        let Some(id) = text("model").or_else(|| text("id")) else {
+            continue;
+        };
         let is_hidden = model.get("hidden").and_then(Value::as_bool) == Some(true);
         if is_hidden || models.len() >= MOST || models.iter().any(|known| known.id == id) {
             continue;
         }
-        models.push(Model { id: id.to_owned(), label: text("displayName").map(str::to_owned) });
+        models.push(Model {
+            id: id.to_owned(),
+            label: text("displayName").map(str::to_owned),
+        });
     }
 }
 
@@ -80,7 +90,10 @@ mod tests {
     fn models(answer: &Value) -> Vec<(String, Option<String>)> {
         let mut models = Vec::new();
         read(answer, &mut models);
-        models.into_iter().map(|model| (model.id, model.label)).collect()
+        models
+            .into_iter()
+            .map(|model| (model.id, model.label))
+            .collect()
     }
 
     #[test]
@@ -92,7 +105,10 @@ mod tests {
             { "model": "secret", "hidden": true },
         ] });
         let expected = [("gpt-6", Some("GPT-6")), ("only-id", None)];
-        assert_eq!(models(&answer), expected.map(|(id, label)| (id.to_owned(), label.map(str::to_owned))));
+        assert_eq!(
+            models(&answer),
+            expected.map(|(id, label)| (id.to_owned(), label.map(str::to_owned)))
+        );
     }
 
     #[test]
@@ -105,7 +121,9 @@ mod tests {
         ] {
             assert_eq!(models(&answer), [], "{answer}");
         }
-        let many: Vec<_> = (0..1000).map(|number| json!({ "model": number.to_string() })).collect();
+        let many: Vec<_> = (0..1000)
+            .map(|number| json!({ "model": number.to_string() }))
+            .collect();
         assert_eq!(models(&json!({ "data": many })).len(), MOST);
     }
 }

@@ -35,9 +35,24 @@ pub(super) struct Policy {
 
 /// The modes that a session may choose, each an approval policy and a sandbox.
 const MODES: &[(&str, &str, Approval, Sandbox)] = &[
-    ("read-only", "Read only: changes are asked for", Approval::OnRequest, Sandbox::ReadOnly),
-    ("auto", "Works in its folder, asks for more", Approval::OnRequest, Sandbox::WorkspaceWrite),
-    (DANGEROUS, "Anything, unasked and without a sandbox", Approval::Never, Sandbox::Danger),
+    (
+        "read-only",
+        "Read only: changes are asked for",
+        Approval::OnRequest,
+        Sandbox::ReadOnly,
+    ),
+    (
+        "auto",
+        "Works in its folder, asks for more",
+        Approval::OnRequest,
+        Sandbox::WorkspaceWrite,
+    ),
+    (
+        DANGEROUS,
+        "Anything, unasked and without a sandbox",
+        Approval::Never,
+        Sandbox::Danger,
+    ),
 ];
 
 /// The mode without a sandbox.
@@ -56,7 +71,13 @@ impl Sandbox {
         [Self::ReadOnly, Self::WorkspaceWrite, Self::Danger]
             .into_iter()
             .find(|sandbox| sandbox.name() == name)
-            .ok_or_else(|| unknown("sandbox mode", name, "read-only, workspace-write, danger-full-access"))
+            .ok_or_else(|| {
+                unknown(
+                    "sandbox mode",
+                    name,
+                    "read-only, workspace-write, danger-full-access",
+                )
+            })
     }
 
     /// As an override of a turn, in which it is an object.
@@ -80,16 +101,23 @@ impl Approval {
     }
 
     fn of(name: &str) -> Result<Self, Error> {
-        [Self::Untrusted, Self::OnFailure, Self::OnRequest, Self::Never]
-            .into_iter()
-            .find(|approval| approval.name() == name)
-            .ok_or_else(|| unknown("approval policy", name, "untrusted, on-request, never"))
+        [
+            Self::Untrusted,
+            Self::OnFailure,
+            Self::OnRequest,
+            Self::Never,
+        ]
+        .into_iter()
+        .find(|approval| approval.name() == name)
+        .ok_or_else(|| unknown("approval policy", name, "untrusted, on-request, never"))
     }
 }
 
 fn unknown(what: &str, name: &str, known: &str) -> Error {
     let name: String = name.chars().take(64).collect();
-    Error::other(format!("codex knows no {what} {name:?}; there are: {known}"))
+    Error::other(format!(
+        "codex knows no {what} {name:?}; there are: {known}"
+    ))
 }
 
 impl Policy {
@@ -111,9 +139,16 @@ impl Policy {
     /// What the configuration says.
     pub(super) fn configured(settings: &Settings) -> Result<Self, Error> {
         let danger = settings.dangerous_full_access;
-        let mut policy = Self { danger, ..Self::default() };
+        let mut policy = Self {
+            danger,
+            ..Self::default()
+        };
         if danger {
-            policy = Self { approval: Some(Approval::Never), sandbox: Some(Sandbox::Danger), danger };
+            policy = Self {
+                approval: Some(Approval::Never),
+                sandbox: Some(Sandbox::Danger),
+                danger,
+            };
         }
         if settings.full_auto {
             policy.approval = Some(Approval::OnRequest);
@@ -130,8 +165,7 @@ impl Policy {
 
     fn allowed(self) -> Result<Self, Error> {
         if self.sandbox == Some(Sandbox::Danger) && !self.danger {
-            let text =
-                "danger-full-access is taken only where the configuration says `dangerous_full_access: true`";
+            let text = "danger-full-access is taken only where the configuration says `dangerous_full_access: true`";
             return Err(Error::new(Category::PermissionDenied, text));
         }
         Ok(self)
@@ -140,9 +174,15 @@ impl Policy {
     /// Takes a mode by its id.
     pub(super) fn choose_mode(&mut self, mode: &str) -> Result<(), Error> {
         let known = || Self::ids(self.danger).join(", ");
-        let (.., approval, sandbox) =
-            MODES.iter().find(|(id, ..)| *id == mode).ok_or_else(|| unknown("mode", mode, &known()))?;
-        let chosen = Self { approval: Some(*approval), sandbox: Some(*sandbox), ..*self };
+        let (.., approval, sandbox) = MODES
+            .iter()
+            .find(|(id, ..)| *id == mode)
+            .ok_or_else(|| unknown("mode", mode, &known()))?;
+        let chosen = Self {
+            approval: Some(*approval),
+            sandbox: Some(*sandbox),
+            ..*self
+        };
         *self = chosen.allowed()?;
         Ok(())
     }
@@ -150,7 +190,11 @@ impl Policy {
     /// Takes an approval policy or a sandbox by its name.
     pub(super) fn choose_permission_mode(&mut self, mode: &str) -> Result<(), Error> {
         if let Ok(sandbox) = Sandbox::of(mode) {
-            *self = Self { sandbox: Some(sandbox), ..*self }.allowed()?;
+            *self = Self {
+                sandbox: Some(sandbox),
+                ..*self
+            }
+            .allowed()?;
         } else {
             self.approval = Some(Approval::of(mode)?);
         }
@@ -171,11 +215,19 @@ impl Policy {
             id: (*id).to_owned(),
             name: Some((*name).to_owned()),
         };
-        MODES.iter().filter(|(id, ..)| danger || *id != DANGEROUS).map(mode).collect()
+        MODES
+            .iter()
+            .filter(|(id, ..)| danger || *id != DANGEROUS)
+            .map(mode)
+            .collect()
     }
 
     fn ids(danger: bool) -> Vec<&'static str> {
-        MODES.iter().map(|(id, ..)| *id).filter(|id| danger || *id != DANGEROUS).collect()
+        MODES
+            .iter()
+            .map(|(id, ..)| *id)
+            .filter(|id| danger || *id != DANGEROUS)
+            .collect()
     }
 
     /// Whether no one is asked and nothing confines.

@@ -63,7 +63,10 @@ impl Server {
             "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
             "capabilities": { "experimentalApi": true },
         });
-        if let Err(error) = peer.call::<_, Value>("initialize", &greeting, deadline).await {
+        if let Err(error) = peer
+            .call::<_, Value>("initialize", &greeting, deadline)
+            .await
+        {
             peer.abandon();
             return Err(error.error("codex app-server did not start"));
         }
@@ -163,11 +166,15 @@ impl Address<'_> {
 
     fn thread(&self) -> Option<String> {
         let text = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();
-        self.thread.and_then(text).or_else(|| self.conversation.and_then(text))
+        self.thread
+            .and_then(text)
+            .or_else(|| self.conversation.and_then(text))
     }
 
     fn begun(&self) -> Begun {
-        self.whole.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+        self.whole
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default()
     }
 }
 
@@ -196,7 +203,11 @@ impl Routes {
 
     fn remove(&self, thread: &str, inbox: &Arc<Inbox>) {
         let mut table = self.table();
-        if table.threads.get(thread).is_some_and(|known| Arc::ptr_eq(known, inbox)) {
+        if table
+            .threads
+            .get(thread)
+            .is_some_and(|known| Arc::ptr_eq(known, inbox))
+        {
             table.threads.remove(thread);
         }
         table.children.retain(|_, inbox| inbox.strong_count() > 0);
@@ -204,7 +215,9 @@ impl Routes {
 
     /// Remembers whose child a thread is.
     fn begun(&self, begun: &Begun) {
-        let (Some(id), Some(parent)) = (begun.id.as_str(), begun.parent_thread_id.as_str()) else { return };
+        let (Some(id), Some(parent)) = (begun.id.as_str(), begun.parent_thread_id.as_str()) else {
+            return;
+        };
         let mut table = self.table();
         let inbox = match table.threads.get(parent) {
             Some(inbox) => Arc::downgrade(inbox),
@@ -225,7 +238,10 @@ impl Handler for Routes {
         if method == "thread/started" {
             return self.begun(&address.begun());
         }
-        let mail = || Mail::Notification { method: method.to_owned(), params: params.to_owned() };
+        let mail = || Mail::Notification {
+            method: method.to_owned(),
+            params: params.to_owned(),
+        };
         let mut table = self.table();
         match address.thread() {
             Some(thread) => {
@@ -233,7 +249,9 @@ impl Handler for Routes {
                     inbox.put(mail());
                 } else if let Some(inbox) = table.children.get(&thread).and_then(Weak::upgrade) {
                     inbox.put(Mail::Alive);
-                } else if method == "mcpServer/startupStatus/updated" && params.get().len() <= LONGEST_EARLY {
+                } else if method == "mcpServer/startupStatus/updated"
+                    && params.get().len() <= LONGEST_EARLY
+                {
                     if table.early.len() >= MOST_EARLY {
                         table.early.pop_front();
                     }
@@ -251,14 +269,26 @@ impl Handler for Routes {
 
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue) {
         let known = super::approval::METHODS.contains(&method);
-        let inbox = Address::of(params).thread().filter(|_| known).and_then(|thread| {
-            let table = self.table();
-            table.threads.get(&thread).cloned().or_else(|| table.children.get(&thread)?.upgrade())
-        });
+        let inbox = Address::of(params)
+            .thread()
+            .filter(|_| known)
+            .and_then(|thread| {
+                let table = self.table();
+                table
+                    .threads
+                    .get(&thread)
+                    .cloned()
+                    .or_else(|| table.children.get(&thread)?.upgrade())
+            });
         let Some(inbox) = inbox else {
-            return peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, "method not found".to_owned())));
+            return peer
+                .answer_now::<()>(&id, Err((METHOD_NOT_FOUND, "method not found".to_owned())));
         };
-        let mail = Mail::Request { id, method: method.to_owned(), params: params.to_owned() };
+        let mail = Mail::Request {
+            id,
+            method: method.to_owned(),
+            params: params.to_owned(),
+        };
         if let Some(Mail::Request { id, .. }) = inbox.put(mail) {
             refuse(peer, &id);
         }
@@ -278,16 +308,34 @@ impl Handler for Routes {
 /// The failure of a turn whose app server ended.
 pub(super) fn gone(ended: &Ended) -> Error {
     let said = trunkline_sdk::preview::without_escapes(&ended.stderr);
-    let chatter = |line: &&str| [" INFO ", " DEBUG ", " TRACE "].iter().any(|level| line.contains(level));
-    let last: Vec<_> = said.lines().filter(|line| !line.trim().is_empty() && !chatter(line)).collect();
+    let chatter = |line: &&str| {
+        [" INFO ", " DEBUG ", " TRACE "]
+            .iter()
+            .any(|level| line.contains(level))
+    };
+    let last: Vec<_> = said
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !chatter(line))
+        .collect();
     let last = last[last.len().saturating_sub(3)..].join("\n");
-    let text = format!("codex app-server ended: {}; the next input starts it again", ended.exit);
-    let text = if last.is_empty() { text } else { format!("{text}; it said: {last}") };
+    let text = format!(
+        "codex app-server ended: {}; the next input starts it again",
+        ended.exit
+    );
+    let text = if last.is_empty() {
+        text
+    } else {
+        format!("{text}; it said: {last}")
+    };
     Error::new(Category::ProcessExit, failure::message(&text))
 }
 
 /// What tells one app server from another: sessions of the same program, arguments and environment share one.
-type Key = (std::ffi::OsString, Vec<std::ffi::OsString>, Vec<(std::ffi::OsString, std::ffi::OsString)>);
+type Key = (
+    std::ffi::OsString,
+    Vec<std::ffi::OsString>,
+    Vec<(std::ffi::OsString, std::ffi::OsString)>,
+);
 
 /// The app servers of this adapter, each started once.
 #[derive(Debug, Default)]
@@ -326,7 +374,10 @@ impl Pool {
             && *at > asked
         {
             let category = failure.category.unwrap_or(Category::Other);
-            return Err(Error::new(category, failure.message.clone().unwrap_or_default()));
+            return Err(Error::new(
+                category,
+                failure.message.clone().unwrap_or_default(),
+            ));
         }
         match Server::start(launch, deadline).await {
             Ok(server) => {
@@ -348,13 +399,19 @@ impl Pool {
     }
 
     fn slot(&self, launch: &Launch) -> Arc<tokio::sync::Mutex<Slot>> {
-        let env = launch.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let env = launch
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
         let key = (launch.program.clone(), launch.args.clone(), env);
         let mut slots = self.slots();
         // Those that no session and no start holds, and that are not kept, are over.
         slots.retain(|_, slot| {
             let held = Arc::strong_count(slot) > 1;
-            held || slot.try_lock().is_ok_and(|slot| slot.server.strong_count() > 0)
+            held || slot
+                .try_lock()
+                .is_ok_and(|slot| slot.server.strong_count() > 0)
         });
         slots.entry(key).or_default().clone()
     }

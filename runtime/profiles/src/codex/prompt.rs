@@ -19,7 +19,8 @@ impl Prompt {
     /// Reads the skills; what cannot be used is reported.
     pub(super) fn new(options: &Options, warnings: &mut Vec<String>) -> Self {
         Self {
-            skills: Roster::of(&options.skills, warnings).and_in(own_skills(|name| variable(options, name))),
+            skills: Roster::of(&options.skills, warnings)
+                .and_in(own_skills(|name| variable(options, name))),
         }
     }
 
@@ -34,7 +35,11 @@ impl Prompt {
     }
 
     /// Instructions with the skills after them.
-    pub(super) fn instructions(&self, own: Option<&str>, warnings: &mut Vec<String>) -> Option<String> {
+    pub(super) fn instructions(
+        &self,
+        own: Option<&str>,
+        warnings: &mut Vec<String>,
+    ) -> Option<String> {
         self.skills.after(own, warnings)
     }
 
@@ -54,8 +59,18 @@ impl Prompt {
 
 /// Where Codex keeps skills of its own.
 fn own_skills(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let set = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || Some(set("CODEX_HOME").or_else(|| Some(set("HOME")?.join(".codex")))?.join("skills"));
+    let set = |name: &str| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = || {
+        Some(
+            set("CODEX_HOME")
+                .or_else(|| Some(set("HOME")?.join(".codex")))?
+                .join("skills"),
+        )
+    };
     set("CODEX_SKILLS_DIR").or_else(home)
 }
 
@@ -73,7 +88,10 @@ mod tests {
     #[tokio::test]
     async fn an_input_calls_skills_of_the_session_and_of_codex() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, text) in [("own/review", "Look closely."), ("session/plan", "Think first.")] {
+        for (name, text) in [
+            ("own/review", "Look closely."),
+            ("session/plan", "Think first."),
+        ] {
             fs::create_dir_all(folder.path().join(name)).unwrap();
             fs::write(folder.path().join(name).join("SKILL.md"), text).unwrap();
         }
@@ -94,7 +112,10 @@ mod tests {
             }
         }));
         let session = host.open();
-        for (input, skill) in [("/review the diff", "Look closely."), ("/plan the diff", "Think first.")] {
+        for (input, skill) in [
+            ("/review the diff", "Look closely."),
+            ("/plan the diff", "Think first."),
+        ] {
             let text = session.send(input).await.text();
             assert!(text.contains(skill) && text.contains("the diff"), "{text}");
         }
@@ -103,7 +124,10 @@ mod tests {
     #[test]
     fn codex_keeps_its_skills_where_its_variables_say() {
         for (variables, folder) in [
-            (&["CODEX_SKILLS_DIR", "CODEX_HOME", "HOME"][..], Some("/CODEX_SKILLS_DIR")),
+            (
+                &["CODEX_SKILLS_DIR", "CODEX_HOME", "HOME"][..],
+                Some("/CODEX_SKILLS_DIR"),
+            ),
             (&["CODEX_HOME", "HOME"], Some("/CODEX_HOME/skills")),
             (&["HOME"], Some("/HOME/.codex/skills")),
             (&[], None),

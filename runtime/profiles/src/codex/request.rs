@@ -49,12 +49,21 @@ impl ThreadOptions {
         let text = |text: &Option<String>| text.clone().map(Value::String);
         set("cwd", text(&self.cwd));
         set("model", text(&self.model));
-        set("approvalPolicy", self.policy.approval.map(|approval| approval.name().into()));
-        set("sandbox", self.policy.sandbox.map(|sandbox| sandbox.name().into()));
+        set(
+            "approvalPolicy",
+            self.policy.approval.map(|approval| approval.name().into()),
+        );
+        set(
+            "sandbox",
+            self.policy.sandbox.map(|sandbox| sandbox.name().into()),
+        );
         set("baseInstructions", text(&self.base));
         set("developerInstructions", text(&self.developer));
         let config = self.config();
-        set("config", (!config.is_empty()).then_some(Value::Object(config)));
+        set(
+            "config",
+            (!config.is_empty()).then_some(Value::Object(config)),
+        );
         params
     }
 
@@ -65,10 +74,16 @@ impl ThreadOptions {
             config.insert("model_reasoning_effort".to_owned(), effort.as_str().into());
         }
         if !self.add_dirs.is_empty() {
-            config.insert("sandbox_workspace_write.writable_roots".to_owned(), json!(self.add_dirs));
+            config.insert(
+                "sandbox_workspace_write.writable_roots".to_owned(),
+                json!(self.add_dirs),
+            );
         }
         for (name, value) in &self.tool_env {
-            config.insert(format!("shell_environment_policy.set.{name}"), value.as_str().into());
+            config.insert(
+                format!("shell_environment_policy.set.{name}"),
+                value.as_str().into(),
+            );
         }
         for (name, server) in &self.mcp_servers {
             config.insert(format!("mcp_servers.{name}"), server.clone());
@@ -86,7 +101,12 @@ pub(super) struct Overrides {
 }
 
 /// `turn/start`.
-pub(super) fn turn(thread: &str, input: &[Value], overrides: &Overrides, roots: &[String]) -> Value {
+pub(super) fn turn(
+    thread: &str,
+    input: &[Value],
+    overrides: &Overrides,
+    roots: &[String],
+) -> Value {
     let mut params = json!({ "threadId": thread, "input": input });
     if let Some(model) = &overrides.model {
         params["model"] = model.as_str().into();
@@ -128,7 +148,10 @@ pub(super) fn words(text: &str) -> Value {
 
 /// Whether a started thread has no sandbox.
 pub(super) fn is_unconfined(started: &Value) -> bool {
-    started.get("sandbox").and_then(|sandbox| sandbox.get("type")?.as_str()) == Some("dangerFullAccess")
+    started
+        .get("sandbox")
+        .and_then(|sandbox| sandbox.get("type")?.as_str())
+        == Some("dangerFullAccess")
 }
 
 #[cfg(test)]
@@ -153,7 +176,10 @@ mod tests {
             base: None,
             developer: Some("Be brief.".to_owned()),
             tool_env: [("RUN".to_owned(), "7".to_owned())].into(),
-            mcp_servers: json!({"tools": {"command": "x"}}).as_object().unwrap().clone(),
+            mcp_servers: json!({"tools": {"command": "x"}})
+                .as_object()
+                .unwrap()
+                .clone(),
         };
         let expected = json!({
             "cwd": "/srv", "model": "gpt", "approvalPolicy": "on-request", "sandbox": "workspace-write",
@@ -167,15 +193,26 @@ mod tests {
         });
         assert_eq!(options.start(), expected);
         let base = options.developer.clone();
-        let resumed = ThreadOptions { base, developer: None, ..options }.resume("t");
+        let resumed = ThreadOptions {
+            base,
+            developer: None,
+            ..options
+        }
+        .resume("t");
         assert_eq!(resumed["baseInstructions"], "Be brief.");
-        assert_eq!((&resumed["threadId"], &resumed["excludeTurns"]), (&json!("t"), &json!(true)));
+        assert_eq!(
+            (&resumed["threadId"], &resumed["excludeTurns"]),
+            (&json!("t"), &json!(true))
+        );
     }
 
     #[test]
     fn a_turn_says_only_what_has_changed() {
         let bare = turn("t", &[words("hi")], &Overrides::default(), &[]);
-        assert_eq!(bare, json!({"threadId": "t", "input": [{"type": "text", "text": "hi"}]}));
+        assert_eq!(
+            bare,
+            json!({"threadId": "t", "input": [{"type": "text", "text": "hi"}]})
+        );
         let overrides = Overrides {
             model: Some("m".to_owned()),
             effort: Some("low".to_owned()),
@@ -186,9 +223,15 @@ mod tests {
             }),
         };
         let turn = turn("t", &[], &overrides, &["/more".to_owned()]);
-        assert_eq!((&turn["model"], &turn["effort"]), (&json!("m"), &json!("low")));
+        assert_eq!(
+            (&turn["model"], &turn["effort"]),
+            (&json!("m"), &json!("low"))
+        );
         assert_eq!(turn["approvalPolicy"], "never");
-        assert_eq!(turn["sandboxPolicy"], json!({"type": "workspaceWrite", "writableRoots": ["/more"]}));
+        assert_eq!(
+            turn["sandboxPolicy"],
+            json!({"type": "workspaceWrite", "writableRoots": ["/more"]})
+        );
     }
 
     #[test]

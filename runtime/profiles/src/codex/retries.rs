@@ -21,7 +21,11 @@ pub(super) struct Retries<'s> {
 
 impl<'s> Retries<'s> {
     pub(super) fn new(settings: &'s Settings) -> Self {
-        Self { settings, since: None, has_no_login: false }
+        Self {
+            settings,
+            since: None,
+            has_no_login: false,
+        }
     }
 
     /// Codex says that no one has logged in.
@@ -47,7 +51,10 @@ impl<'s> Retries<'s> {
                 let message = failure::message(&fault.told());
                 let since = self.since.as_ref().map_or(now, |(since, _)| *since);
                 self.since = Some((since, fault));
-                out.emit(Progress { message, ..Progress::default() });
+                out.emit(Progress {
+                    message,
+                    ..Progress::default()
+                });
             }
             Event::Ended(end) => return Some(end),
         }
@@ -63,14 +70,25 @@ impl<'s> Retries<'s> {
     /// When the turn has failed.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let (since, _) = self.since.as_ref()?;
-        if self.has_no_login { Some(*since) } else { Some(*since + self.settings.retry_timeout.0?) }
+        if self.has_no_login {
+            Some(*since)
+        } else {
+            Some(*since + self.settings.retry_timeout.0?)
+        }
     }
 
     /// The failure of a turn in which Codex did nothing but try again.
     pub(super) fn gave_up(&self) -> Error {
-        let fault = self.since.as_ref().map(|(_, fault)| fault.clone()).unwrap_or_default();
+        let fault = self
+            .since
+            .as_ref()
+            .map(|(_, fault)| fault.clone())
+            .unwrap_or_default();
         if self.has_no_login {
-            let why = format!("codex is not logged in, and does not reach its model: {}", fault.told());
+            let why = format!(
+                "codex is not logged in, and does not reach its model: {}",
+                fault.told()
+            );
             return failure::of(Category::Auth, why, None);
         }
         let category = match fault.category() {
@@ -78,11 +96,21 @@ impl<'s> Retries<'s> {
             category => category,
         };
         let wait = humantime::format_duration(self.settings.retry_timeout.0.unwrap_or_default());
-        failure::of(category, format!("codex did nothing but try again for {wait}: {}", fault.told()), None)
+        failure::of(
+            category,
+            format!(
+                "codex did nothing but try again for {wait}: {}",
+                fault.told()
+            ),
+            None,
+        )
     }
 }
 
 /// Whether an event shows that Codex works, rather than that it tries to.
 fn is_work(body: &AdapterBody) -> bool {
-    !matches!(body, AdapterBody::Log(_) | AdapterBody::Progress(_) | AdapterBody::RateLimit(_))
+    !matches!(
+        body,
+        AdapterBody::Log(_) | AdapterBody::Progress(_) | AdapterBody::RateLimit(_)
+    )
 }

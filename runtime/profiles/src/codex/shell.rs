@@ -4,7 +4,9 @@
 pub(super) fn script(line: &str) -> String {
     match words(line).as_deref() {
         Some([shell, flag, script])
-            if shell.ends_with("sh") && !shell.contains(' ') && matches!(flag.as_str(), "-lc" | "-c") =>
+            if shell.ends_with("sh")
+                && !shell.contains(' ')
+                && matches!(flag.as_str(), "-lc" | "-c") =>
         {
             script.clone()
         }
@@ -65,7 +67,10 @@ mod tests {
         for (line, expected) in [
             ("/bin/bash -lc 'touch a b'", "touch a b"),
             ("bash -lc ls", "ls"),
-            (r#"/bin/zsh -lc "echo \"hi\" \$HOME 'x' \n""#, r#"echo "hi" $HOME 'x' \n"#),
+            (
+                r#"/bin/zsh -lc "echo \"hi\" \$HOME 'x' \n""#,
+                r#"echo "hi" $HOME 'x' \n"#,
+            ),
             (r"bash -c 'it'\''s'", "it's"),
             ("bash -lc 'open", "bash -lc 'open"),
             ("git commit -m x", "git commit -m x"),

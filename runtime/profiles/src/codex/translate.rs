@@ -6,10 +6,14 @@ use std::collections::HashMap;
 
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
-use trunkline_sdk::protocol::{AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, Log};
+use trunkline_sdk::protocol::{
+    AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, Log,
+};
 use trunkline_sdk::{Json, LogStream, ToolCallId};
 
-use self::told::{mcp_status, output, plan, printed, progress, rate_limit, rerouted, tell, thinking};
+use self::told::{
+    mcp_status, output, plan, printed, progress, rate_limit, rerouted, tell, thinking,
+};
 use super::fault::Fault;
 use super::item::{Item, Kind, diffs};
 use super::usage::{Meter, Tokens};
@@ -69,7 +73,10 @@ pub(super) struct Translator {
 impl Translator {
     /// A thread without a turn.
     pub(super) fn fresh() -> Self {
-        Self { meter: Meter::fresh(), ..Self::default() }
+        Self {
+            meter: Meter::fresh(),
+            ..Self::default()
+        }
     }
 
     /// Begins a turn; until its id is known nothing of it is translated.
@@ -108,13 +115,27 @@ impl Translator {
         {
             return Vec::new();
         }
-        let delta = || params.get("delta").and_then(Value::as_str).unwrap_or_default();
-        let item = || params.get("itemId").and_then(Value::as_str).unwrap_or_default();
+        let delta = || {
+            params
+                .get("delta")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let item = || {
+            params
+                .get("itemId")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         match method {
             "item/agentMessage/delta" | "item/plan/delta" => self.text(item(), delta()),
-            "item/reasoning/summaryTextDelta" => self.thought(item(), delta(), params.get("summaryIndex")),
+            "item/reasoning/summaryTextDelta" => {
+                self.thought(item(), delta(), params.get("summaryIndex"))
+            }
             "item/reasoning/textDelta" => self.thought(item(), delta(), params.get("contentIndex")),
-            "item/commandExecution/outputDelta" | "item/fileChange/outputDelta" => printed(item(), delta()),
+            "item/commandExecution/outputDelta" | "item/fileChange/outputDelta" => {
+                printed(item(), delta())
+            }
             "item/fileChange/patchUpdated" => {
                 self.remember(item(), diffs(params));
                 Vec::new()
@@ -176,20 +197,27 @@ impl Translator {
     }
 
     fn started(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::of) else { return Vec::new() };
+        let Some(item) = item.and_then(Item::of) else {
+            return Vec::new();
+        };
         if item.kind == Kind::FileChange {
             self.remember(item.id, item.diffs());
         }
         if item.is_tool() && !self.items.contains_key(item.id) {
             self.item(item.id);
-            return call(item.id).map(|call| Event::Tell(item.start(call).into())).into_iter().collect();
+            return call(item.id)
+                .map(|call| Event::Tell(item.start(call).into()))
+                .into_iter()
+                .collect();
         }
         Vec::new()
     }
 
     /// `exec` tells an item again as it grows.
     fn updated(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::of) else { return Vec::new() };
+        let Some(item) = item.and_then(Item::of) else {
+            return Vec::new();
+        };
         match item.kind {
             Kind::AgentMessage => {
                 let rest = self.rest(item.id, item.text("text"));
@@ -201,7 +229,9 @@ impl Translator {
     }
 
     fn completed(&mut self, item: Option<&Value>) -> Vec<Event> {
-        let Some(item) = item.and_then(Item::of) else { return Vec::new() };
+        let Some(item) = item.and_then(Item::of) else {
+            return Vec::new();
+        };
         let known = self.items.contains_key(item.id);
         let open = self.item(item.id);
         if std::mem::replace(&mut open.ended, true) {
@@ -209,18 +239,28 @@ impl Translator {
         }
         let told = open.told;
         match item.kind {
-            Kind::AgentMessage | Kind::Plan => output(item.id, self.rest(item.id, item.text("text"))),
+            Kind::AgentMessage | Kind::Plan => {
+                output(item.id, self.rest(item.id, item.text("text")))
+            }
             Kind::Reasoning if told == 0 => thinking(item.id, &reasoning(&item)),
             Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),
             Kind::Compaction => {
                 let trigger = Some(CompactionTrigger::Auto);
-                tell(Compaction { trigger, ..Compaction::default() })
+                tell(Compaction {
+                    trigger,
+                    ..Compaction::default()
+                })
             }
             Kind::Error => self.warning(&json!({ "message": item.text("message") })),
             _ if item.is_tool() => {
-                let Some(call) = call(item.id) else { return Vec::new() };
+                let Some(call) = call(item.id) else {
+                    return Vec::new();
+                };
                 let start = (!known).then(|| Event::Tell(item.start(call.clone()).into()));
-                start.into_iter().chain([Event::Tell(item.end(call).into())]).collect()
+                start
+                    .into_iter()
+                    .chain([Event::Tell(item.end(call).into())])
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -228,7 +268,9 @@ impl Translator {
 
     fn tokens(&mut self, params: &Value, turn: Option<&str>) -> Vec<Event> {
         let usage = params.get("tokenUsage").unwrap_or(&Value::Null);
-        let Some(total) = usage.get("total") else { return Vec::new() };
+        let Some(total) = usage.get("total") else {
+            return Vec::new();
+        };
         let (total, last) = (Tokens::of(total), usage.get("last").map(Tokens::of));
         if self.turn.is_none() || turn.is_some_and(|turn| self.turn.as_deref() != Some(turn)) {
             self.meter.settle(total);
@@ -237,18 +279,28 @@ impl Translator {
         self.meter.read(total, last);
         let window = usage.get("modelContextWindow").and_then(Value::as_u64);
         let used_tokens = last.map(Tokens::total);
-        tell(ContextUsage { used_tokens, total_tokens: window })
+        tell(ContextUsage {
+            used_tokens,
+            total_tokens: window,
+        })
     }
 
     /// The changes of the whole turn so far; told when they differ, and left out when they are large.
     fn turn_diff(&mut self, params: &Value) -> Vec<Event> {
-        let diff = params.get("diff").and_then(Value::as_str).unwrap_or_default();
+        let diff = params
+            .get("diff")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if diff.len() > LONGEST_DIFF || self.diff.as_deref() == Some(diff) {
             return Vec::new();
         }
         self.diff = Some(diff.to_owned());
         let data = Json::of(&json!({ "diff": diff })).ok();
-        tell(Custom { name: "codex.turn_diff".to_owned(), data, ..Custom::default() })
+        tell(Custom {
+            name: "codex.turn_diff".to_owned(),
+            data,
+            ..Custom::default()
+        })
     }
 
     fn error(&mut self, params: &Value) -> Vec<Event> {
@@ -265,7 +317,10 @@ impl Translator {
         let turn = params.get("turn").unwrap_or(&Value::Null);
         match turn.get("status").and_then(Value::as_str) {
             Some("failed") => {
-                let told = turn.get("error").filter(|error| !error.is_null()).map(Fault::of);
+                let told = turn
+                    .get("error")
+                    .filter(|error| !error.is_null())
+                    .map(Fault::of);
                 End::Failed(told.or_else(|| self.last_fault.take()).unwrap_or_default())
             }
             Some("interrupted") => End::Interrupted,
@@ -274,12 +329,17 @@ impl Translator {
     }
 
     fn rate_limits(&mut self, params: &Value) -> Vec<Event> {
-        let Some(limits) = params.get("rateLimits") else { return Vec::new() };
+        let Some(limits) = params.get("rateLimits") else {
+            return Vec::new();
+        };
         if self.limits.as_ref() == Some(limits) {
             return Vec::new();
         }
         self.limits = Some(limits.clone());
-        let status = limits.get("rateLimitReachedType").and_then(Value::as_str).map(str::to_owned);
+        let status = limits
+            .get("rateLimitReachedType")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         ["primary", "secondary"]
             .iter()
             .filter_map(|name| limits.get(*name).filter(|window| window.is_object()))
@@ -288,11 +348,19 @@ impl Translator {
     }
 
     fn warning(&mut self, params: &Value) -> Vec<Event> {
-        let text = ["message", "summary"].iter().find_map(|key| params.get(*key)?.as_str());
-        let Some(text) = text.filter(|text| self.warned.as_deref() != Some(*text)) else { return Vec::new() };
+        let text = ["message", "summary"]
+            .iter()
+            .find_map(|key| params.get(*key)?.as_str());
+        let Some(text) = text.filter(|text| self.warned.as_deref() != Some(*text)) else {
+            return Vec::new();
+        };
         self.warned = Some(text.to_owned());
         let content = crate::agent::failure::message(text);
-        tell(Log { stream: Some(LogStream::Meta), content, ..Log::default() })
+        tell(Log {
+            stream: Some(LogStream::Meta),
+            content,
+            ..Log::default()
+        })
     }
 }
 
@@ -303,8 +371,18 @@ pub(super) fn call(id: &str) -> Option<ToolCallId> {
 
 /// The text of a reasoning that came without deltas: its summary, else its content.
 pub(super) fn reasoning(item: &Item<'_>) -> String {
-    let parts = |name| item.get([name, name]).and_then(Value::as_array).filter(|parts| !parts.is_empty());
-    let texts = |parts: &Vec<Value>| parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n");
+    let parts = |name| {
+        item.get([name, name])
+            .and_then(Value::as_array)
+            .filter(|parts| !parts.is_empty())
+    };
+    let texts = |parts: &Vec<Value>| {
+        parts
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join("\n\n")
+    };
     match parts("summary").or_else(|| parts("content")) {
         Some(parts) => texts(parts),
         None => item.text("text").to_owned(),

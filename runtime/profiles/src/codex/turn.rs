@@ -31,14 +31,26 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
         Err(error) => Err(error),
     };
     link.server.refuse(link.inbox.end());
-    let usage = thread.translator.meter.take().filter(|tokens| tokens.total() > 0);
-    let usage = usage.map(|tokens| tokens.usage(thread.model.as_deref(), thread.provider.as_deref()));
+    let usage = thread
+        .translator
+        .meter
+        .take()
+        .filter(|tokens| tokens.total() > 0);
+    let usage =
+        usage.map(|tokens| tokens.usage(thread.model.as_deref(), thread.provider.as_deref()));
     let end = match end {
-        Ok(status) => TurnComplete { status: Some(status), ..TurnComplete::default() },
+        Ok(status) => TurnComplete {
+            status: Some(status),
+            ..TurnComplete::default()
+        },
         Err(error) => {
             let failed = error.status() != Status::Stopped;
             let error_of = failed.then(|| error.failure().clone());
-            TurnComplete { status: Some(error.status()), error: error_of, ..TurnComplete::default() }
+            TurnComplete {
+                status: Some(error.status()),
+                error: error_of,
+                ..TurnComplete::default()
+            }
         }
     };
     let end = TurnComplete {
@@ -54,7 +66,9 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
 
 /// Waits for the end of an earlier turn that was left running: an input now would join it.
 async fn settle(turn: &Turn, thread: &mut Thread, link: &Link) -> Result<(), Error> {
-    let Some(old) = thread.unfinished.clone() else { return Ok(()) };
+    let Some(old) = thread.unfinished.clone() else {
+        return Ok(());
+    };
     let earlier = Earlier::new(&link.thread, old, Instant::now() + INTERRUPT);
     let engine = Engine::new(earlier, Watch::new(Deadlines::default())).begin(Earlier::interrupt);
     let mut line = ThreadLine::new(link);
@@ -91,8 +105,15 @@ async fn serve(
     let engine = Engine::new(running, Watch::new(deadlines)).begin(|_, out| out.send(begin));
     let mut line = ThreadLine::new(link);
     let (running, Finish { why, .. }) = turn::run(engine, &mut line, turn, report).await;
-    let Running { over, is_denied, unfinished, .. } = running;
-    let is_stopped = why.as_ref().is_some_and(|why| why.status() == Status::Stopped);
+    let Running {
+        over,
+        is_denied,
+        unfinished,
+        ..
+    } = running;
+    let is_stopped = why
+        .as_ref()
+        .is_some_and(|why| why.status() == Status::Stopped);
     match over {
         // It has not ended in time; the next turn waits for it. Of one without an id its beginning will be told.
         None => {
@@ -109,7 +130,11 @@ async fn serve(
             if let Some(turn) = unfinished.take() {
                 give_up(link, &turn).await;
             }
-            Err(if is_stopped && !is_denied { Error::stopped() } else { taken() })
+            Err(if is_stopped && !is_denied {
+                Error::stopped()
+            } else {
+                taken()
+            })
         }
         Some(Over::NotBegun(CallError::Gone(ended))) => Err(gone(&ended)),
         Some(Over::NotBegun(_)) if is_stopped => Err(Error::stopped()),
@@ -132,15 +157,15 @@ fn ended(why: Option<Error>, end: End) -> Result<Status, Error> {
         (Some(stopped), End::Interrupted) => Err(stopped),
         (_, End::Completed) => Ok(Status::Completed),
         (_, End::Failed(fault)) => Err(fault.error()),
-        (None, End::Interrupted) => {
-            Err(Error::new(Category::Cancelled, "codex interrupted the turn by itself"))
-        }
+        (None, End::Interrupted) => Err(Error::new(
+            Category::Cancelled,
+            "codex interrupted the turn by itself",
+        )),
     }
 }
 
 /// The failure of a turn whose thread another session has resumed: what follows could be of either's turn.
 fn taken() -> Error {
-    let text =
-        "another session has resumed this codex thread; close it, or this one, and send the input again";
+    let text = "another session has resumed this codex thread; close it, or this one, and send the input again";
     Error::new(Category::Busy, text)
 }

@@ -30,7 +30,8 @@ impl Tokens {
 
     /// All of them.
     pub(super) fn total(self) -> u64 {
-        self.total.unwrap_or_else(|| self.input.saturating_add(self.output))
+        self.total
+            .unwrap_or_else(|| self.input.saturating_add(self.output))
     }
 
     /// What has been added since `earlier`. A total that shrank began anew.
@@ -76,12 +77,16 @@ pub(super) struct Meter {
 impl Meter {
     /// A thread without a turn.
     pub(super) fn fresh() -> Self {
-        Self { before: Some(Tokens::default()), now: None }
+        Self {
+            before: Some(Tokens::default()),
+            now: None,
+        }
     }
 
     /// Takes a total, and what the model's last answer added to it.
     pub(super) fn read(&mut self, total: Tokens, last: Option<Tokens>) {
-        self.before.get_or_insert_with(|| last.map_or(total, |last| total.since(last)));
+        self.before
+            .get_or_insert_with(|| last.map_or(total, |last| total.since(last)));
         self.now = Some(total);
     }
 
@@ -95,7 +100,10 @@ impl Meter {
 
     /// Takes a total of a time before this turn.
     pub(super) fn settle(&mut self, total: Tokens) {
-        *self = Self { before: Some(total), now: None };
+        *self = Self {
+            before: Some(total),
+            now: None,
+        };
     }
 
     /// What this turn has used, and begins the next one.
@@ -113,7 +121,9 @@ mod tests {
     use super::*;
 
     fn tokens(input: u64, output: u64) -> Tokens {
-        Tokens::of(&json!({"inputTokens": input, "outputTokens": output, "totalTokens": input + output}))
+        Tokens::of(
+            &json!({"inputTokens": input, "outputTokens": output, "totalTokens": input + output}),
+        )
     }
 
     #[test]
@@ -144,7 +154,11 @@ mod tests {
 
     #[test]
     fn anything_is_read() {
-        for value in [json!(null), json!([1]), json!({"inputTokens": "x", "outputTokens": -1})] {
+        for value in [
+            json!(null),
+            json!([1]),
+            json!({"inputTokens": "x", "outputTokens": -1}),
+        ] {
             assert_eq!(Tokens::of(&value).total(), 0);
         }
     }

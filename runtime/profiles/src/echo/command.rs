@@ -10,7 +10,11 @@ const LARGEST: usize = 16 * 1024 * 1024;
 
 /// The commands: name, what may follow, what it does.
 pub(super) const OFFERED: &[(&str, &str, &str)] = &[
-    ("tool", "NAME", "asks for permission, then runs a tool that does nothing"),
+    (
+        "tool",
+        "NAME",
+        "asks for permission, then runs a tool that does nothing",
+    ),
     ("file", "NAME", "sends a file"),
     ("sleep", "SECONDS", "takes its time"),
     ("fail", "TEXT", "fails"),
@@ -47,18 +51,26 @@ impl<'a> Command<'a> {
             "file" => named.map(Self::File),
             "sleep" => {
                 let seconds: f64 = rest.parse().ok()?;
-                (0.0..=LONGEST).contains(&seconds).then(|| Self::Sleep(Duration::from_secs_f64(seconds)))
+                (0.0..=LONGEST)
+                    .contains(&seconds)
+                    .then(|| Self::Sleep(Duration::from_secs_f64(seconds)))
             }
             "fail" => Some(Self::Fail(named.unwrap_or("told to fail"))),
             "burst" => {
                 let (pieces, bytes) = rest.split_once(char::is_whitespace)?;
                 let bytes: usize = bytes.trim().parse().ok()?;
-                Some(Self::Burst { pieces: pieces.parse().ok()?, bytes: bytes.min(LARGEST) })
+                Some(Self::Burst {
+                    pieces: pieces.parse().ok()?,
+                    bytes: bytes.min(LARGEST),
+                })
             }
             "think" => named.map(Self::Think),
-            "plan" => {
-                Some(Self::Plan(rest.split(';').map(str::trim).filter(|step| !step.is_empty()).collect()))
-            }
+            "plan" => Some(Self::Plan(
+                rest.split(';')
+                    .map(str::trim)
+                    .filter(|step| !step.is_empty())
+                    .collect(),
+            )),
             _ => None,
         }
     }
@@ -89,9 +101,18 @@ mod tests {
             assert_eq!(Command::of(content), Command::Echo, "{content:?}");
         }
         assert_eq!(Command::of("/tool rm -r"), Command::Tool("rm -r"));
-        assert_eq!(Command::of("/sleep 0.5"), Command::Sleep(Duration::from_millis(500)));
+        assert_eq!(
+            Command::of("/sleep 0.5"),
+            Command::Sleep(Duration::from_millis(500))
+        );
         assert_eq!(Command::of("/fail"), Command::Fail("told to fail"));
-        assert_eq!(Command::of("/burst 3  10"), Command::Burst { pieces: 3, bytes: 10 });
+        assert_eq!(
+            Command::of("/burst 3  10"),
+            Command::Burst {
+                pieces: 3,
+                bytes: 10
+            }
+        );
         assert_eq!(Command::of("/plan a; b;"), Command::Plan(vec!["a", "b"]));
     }
 }

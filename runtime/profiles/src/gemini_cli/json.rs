@@ -28,7 +28,13 @@ impl Runs for Gemini {
         Ok(())
     }
 
-    fn launch(&self, options: &Options, _: Option<Version>, session: &Native, _: &GeminiReader) -> Launch {
+    fn launch(
+        &self,
+        options: &Options,
+        _: Option<Version>,
+        session: &Native,
+        _: &GeminiReader,
+    ) -> Launch {
         let mut launch = options
             .launch()
             .option("-m", options.model.as_deref())
@@ -57,7 +63,10 @@ impl Runs for Gemini {
 impl Gemini {
     /// `default`, `auto_edit`, `yolo` or `plan`; empty is the CLI's own default.
     fn approval_mode<'o>(&'o self, options: &'o Options) -> &'o str {
-        let asked = options.permission_mode.as_deref().or(options.mode.as_deref());
+        let asked = options
+            .permission_mode
+            .as_deref()
+            .or(options.mode.as_deref());
         asked.unwrap_or(&self.approval_mode)
     }
 }
@@ -132,13 +141,17 @@ impl Reader for GeminiReader {
         {
             out.push(Output::text(rest).into());
         }
-        let Some(result) = &self.result else { return Err(without_result(ended)) };
+        let Some(result) = &self.result else {
+            return Err(without_result(ended));
+        };
         let usage = usage(result, self.model.as_deref());
         if failed {
             // The usage of a failed turn is reported as an event: its end carries the failure.
             out.extend(usage.map(Into::into));
             let message = match text(result, "/error/message") {
-                "" => self.error.unwrap_or_else(|| "the turn ended with an error".to_owned()),
+                "" => self
+                    .error
+                    .unwrap_or_else(|| "the turn ended with an error".to_owned()),
                 message => message.to_owned(),
             };
             let http = http_of(ended.exit.code).or_else(|| http_in(&message));
@@ -207,8 +220,12 @@ fn http_of(code: Option<i32>) -> Option<u16> {
 /// The status within the provider's own words: `{"error":{"code":401,…}}`.
 fn http_in(message: &str) -> Option<u16> {
     let at = message.find("\"code\":")?;
-    let digits: String =
-        message[at + 7..].trim_start().chars().take_while(char::is_ascii_digit).take(3).collect();
+    let digits: String = message[at + 7..]
+        .trim_start()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .take(3)
+        .collect();
     digits.parse().ok().filter(|code| (400..600).contains(code))
 }
 

@@ -67,7 +67,10 @@ mod tests {
 
     #[test]
     fn a_failed_retry_is_told_once() {
-        assert_eq!(told(&["partial ", "text ", "partial ", "text "], true), "partial text ");
+        assert_eq!(
+            told(&["partial ", "text ", "partial ", "text "], true),
+            "partial text "
+        );
     }
 
     #[test]
@@ -80,7 +83,10 @@ mod tests {
     #[test]
     fn a_retry_that_comes_further_goes_on_where_the_first_broke() {
         let first = "x".repeat(SURE - 1) + "y";
-        assert_eq!(told(&[&first, &first, " and more"], false), first.clone() + " and more");
+        assert_eq!(
+            told(&[&first, &first, " and more"], false),
+            first.clone() + " and more"
+        );
         let longer = first.clone() + " and more";
         assert_eq!(told(&[&first, &longer], false), longer);
     }

@@ -72,7 +72,9 @@ pub(crate) struct CliConfig {
 fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let line = String::deserialize(deserializer)?;
     match line.trim_end() {
-        line if line.contains(['\n', '\r']) => Err(de::Error::custom("it has several lines, and is one")),
+        line if line.contains(['\n', '\r']) => {
+            Err(de::Error::custom("it has several lines, and is one"))
+        }
         line => Ok(line.to_owned()),
     }
 }
@@ -130,7 +132,9 @@ impl<'de> Deserialize<'de> for Prompt {
             .build()
             .map_err(|error| de::Error::custom(format!("not a regular expression: {error}")))?;
         if built.is_match("") {
-            return Err(de::Error::custom("the pattern matches where there is no output at all"));
+            return Err(de::Error::custom(
+                "the pattern matches where there is no output at all",
+            ));
         }
         Ok(Self(Some(built)))
     }
@@ -154,14 +158,22 @@ impl CliConfig {
         let sentinel = Some(self.sentinel.clone()).filter(|sentinel| !sentinel.is_empty());
         let usual = (prompt.is_none() && sentinel.is_none()).then(|| Wait::seconds(2));
         let idle = self.idle.or(usual).and_then(|idle| idle.0);
-        Endings { prompt, sentinel, idle, first_output: idle.and(self.first_output.0) }
+        Endings {
+            prompt,
+            sentinel,
+            idle,
+            first_output: idle.and(self.first_output.0),
+        }
     }
 
     /// What is written for an input.
     pub(super) fn line(&self, input: &str) -> Vec<u8> {
         let mut line = match self.newlines {
             Newlines::Keep => input.as_bytes().to_vec(),
-            Newlines::Space => input.replace("\r\n", " ").replace(['\r', '\n'], " ").into_bytes(),
+            Newlines::Space => input
+                .replace("\r\n", " ")
+                .replace(['\r', '\n'], " ")
+                .into_bytes(),
         };
         if self.pty {
             // Keys that a terminal takes for signals: SIGINT, SIGQUIT, SIGTSTP.
@@ -189,7 +201,12 @@ mod tests {
     #[test]
     fn the_defaults_are_the_published_ones() {
         let config = read(r#"{"command":"x"}"#).unwrap();
-        assert!(config.args.is_empty() && config.work_dir.is_empty() && config.env.is_empty() && !config.pty);
+        assert!(
+            config.args.is_empty()
+                && config.work_dir.is_empty()
+                && config.env.is_empty()
+                && !config.pty
+        );
         assert_eq!(config.spawn_policy, SpawnPolicy::PerSession);
         assert_eq!(config.endings().idle, Some(Duration::from_secs(2)));
         assert!(read("{}").unwrap_err().contains("command"));
@@ -197,28 +214,53 @@ mod tests {
             "work_dir":"/home/user/projects","env":{"AGENT_MODE":"chat"},"spawn_policy":"per-session"}"#;
         assert_eq!(read(sample).unwrap().line("hi"), b"hi\n");
         assert_eq!(
-            read(r#"{"command":"x","spawn_policy":"persistent"}"#).unwrap().spawn_policy,
+            read(r#"{"command":"x","spawn_policy":"persistent"}"#)
+                .unwrap()
+                .spawn_policy,
             SpawnPolicy::Persistent
         );
     }
 
     #[test]
     fn silence_ends_a_turn_where_nothing_better_does() {
-        let idle = |more: &str| read(&format!(r#"{{"command":"x"{more}}}"#)).unwrap().endings().idle;
+        let idle = |more: &str| {
+            read(&format!(r#"{{"command":"x"{more}}}"#))
+                .unwrap()
+                .endings()
+                .idle
+        };
         assert_eq!(idle(r#","prompt_pattern":"> ""#), None);
-        assert_eq!(idle(r#","sentinel":"END","sentinel_command":"echo END""#), None);
-        assert_eq!(idle(r#","sentinel":"END","idle":"5s""#), Some(Duration::from_secs(5)));
+        assert_eq!(
+            idle(r#","sentinel":"END","sentinel_command":"echo END""#),
+            None
+        );
+        assert_eq!(
+            idle(r#","sentinel":"END","idle":"5s""#),
+            Some(Duration::from_secs(5))
+        );
         assert_eq!(idle(r#","idle":"0""#), None);
-        assert_eq!(idle(r#","sentinel":" ""#), Some(Duration::from_secs(2)), "no sentinel");
+        assert_eq!(
+            idle(r#","sentinel":" ""#),
+            Some(Duration::from_secs(2)),
+            "no sentinel"
+        );
     }
 
     #[test]
     fn an_input_is_one_line_where_it_is_to() {
-        let line = |more: &str| read(&format!(r#"{{"command":"x"{more}}}"#)).unwrap().line("a\r\nb\nc");
+        let line = |more: &str| {
+            read(&format!(r#"{{"command":"x"{more}}}"#))
+                .unwrap()
+                .line("a\r\nb\nc")
+        };
         assert_eq!(line(""), b"a\r\nb\nc\n");
         let config = |pty| read(&format!(r#"{{"command":"x","pty":{pty}}}"#)).unwrap();
         let keys = "a\u{3}\u{1a}\u{1c}\u{1b}b";
-        assert_eq!(config(true).line(keys), b"a\x1bb\n", "what a person says suspends no program");
+        assert_eq!(
+            config(true).line(keys),
+            b"a\x1bb\n",
+            "what a person says suspends no program"
+        );
         assert_eq!(config(false).line(keys), b"a\x03\x1a\x1c\x1bb\n");
         assert_eq!(
             line(r#","newlines":"space","sentinel":"E","sentinel_command":"echo E""#),
@@ -228,8 +270,9 @@ mod tests {
 
     #[test]
     fn a_sentinel_is_a_line_without_the_spaces_at_its_end() {
-        let sentinel =
-            |sentinel: &str| read(&serde_json::json!({"command": "x", "sentinel": sentinel}).to_string());
+        let sentinel = |sentinel: &str| {
+            read(&serde_json::json!({"command": "x", "sentinel": sentinel}).to_string())
+        };
         assert_eq!(sentinel(" <END> \n").unwrap().sentinel, " <END>");
         assert!(sentinel("a\nb").unwrap_err().contains("several lines"));
     }
@@ -240,7 +283,11 @@ mod tests {
             let config = serde_json::json!({ "command": "x", "prompt_pattern": pattern });
             assert!(read(&config.to_string()).is_err(), "{pattern}");
         }
-        let prompt = read(r#"{"command":"x","prompt_pattern":"^\\$ $"}"#).unwrap().endings().prompt.unwrap();
+        let prompt = read(r#"{"command":"x","prompt_pattern":"^\\$ $"}"#)
+            .unwrap()
+            .endings()
+            .prompt
+            .unwrap();
         assert!(prompt.is_match("a\n$ ") && !prompt.is_match("a $ ") && !prompt.is_match("$ ls"));
     }
 }

@@ -105,12 +105,18 @@ impl<'a> Answer<'a> {
             tail.push_str(&text);
             let from = tail.floor_char_boundary(tail.len().saturating_sub(TAIL));
             tail.drain(..from);
-            let waits = self.tails.iter().any(|tail| prompt.is_match(&without_escapes(tail)));
+            let waits = self
+                .tails
+                .iter()
+                .any(|tail| prompt.is_match(&without_escapes(tail)));
             self.settles = waits.then_some(now + SETTLED);
         }
         match &self.endings.sentinel {
             Some(sentinel) if is_stdout => self.search(sentinel, &text),
-            _ => Piece { shown: text, rest: None },
+            _ => Piece {
+                shown: text,
+                rest: None,
+            },
         }
     }
 
@@ -123,7 +129,10 @@ impl<'a> Answer<'a> {
             let is_whole_line = !self.in_line;
             if is_whole_line && without_escapes(line).trim_end() == sentinel {
                 let rest = text.split_off(line.len());
-                return Piece { shown, rest: Some(rest) };
+                return Piece {
+                    shown,
+                    rest: Some(rest),
+                };
             }
             match end {
                 Some(end) => {
@@ -155,10 +164,17 @@ impl<'a> Answer<'a> {
 
     /// When the answer ends if nothing more comes, and by what.
     pub(super) fn due(&self) -> Option<(Instant, Cause)> {
-        let wait = if self.heard { self.endings.idle } else { self.endings.first_output };
+        let wait = if self.heard {
+            self.endings.idle
+        } else {
+            self.endings.first_output
+        };
         let quiet = wait.map(|wait| (self.last + wait, Cause::Quiet));
         let prompt = self.settles.map(|at| (at, Cause::Prompt));
-        [prompt, quiet].into_iter().flatten().min_by_key(|(at, _)| *at)
+        [prompt, quiet]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(at, _)| *at)
     }
 }
 
@@ -169,7 +185,8 @@ mod tests {
     fn hear(answer: &mut Answer<'_>, pieces: &[&str]) -> (String, Option<String>) {
         let mut all = String::new();
         for piece in pieces {
-            let Piece { shown, rest } = answer.hear(&Channel::Stdout, (*piece).to_owned(), Instant::now());
+            let Piece { shown, rest } =
+                answer.hear(&Channel::Stdout, (*piece).to_owned(), Instant::now());
             all.push_str(&shown);
             if rest.is_some() {
                 return (all, rest);
@@ -180,16 +197,27 @@ mod tests {
 
     #[test]
     fn a_sentinel_is_a_line_of_its_own_and_is_not_shown() {
-        let endings = Endings { sentinel: Some("<END>".to_owned()), ..Endings::default() };
+        let endings = Endings {
+            sentinel: Some("<END>".to_owned()),
+            ..Endings::default()
+        };
         let check = |pieces: &[&str], shown: &str, rest: Option<&str>| {
             let mut answer = Answer::new(&endings, Instant::now());
-            assert_eq!(hear(&mut answer, pieces), (shown.to_owned(), rest.map(str::to_owned)), "{pieces:?}");
+            assert_eq!(
+                hear(&mut answer, pieces),
+                (shown.to_owned(), rest.map(str::to_owned)),
+                "{pieces:?}"
+            );
         };
         check(&["a\n<END>\n"], "a\n", Some(""));
         check(&["a\n<E", "ND", ">\r\nlate"], "a\n", Some("late"));
         check(&["<END>"], "", Some(""));
         check(&["a", "<END>\n", "<END>\n"], "a<END>\n", Some(""));
-        check(&["echo <END>\n", "<ENDING>\n", "\u{1b}[0m<END>\n"], "echo <END>\n<ENDING>\n", Some(""));
+        check(
+            &["echo <END>\n", "<ENDING>\n", "\u{1b}[0m<END>\n"],
+            "echo <END>\n<ENDING>\n",
+            Some(""),
+        );
         check(&["<EN", "D", "\n"], "<END\n", None);
         check(&["\n\n", "<", "x"], "\n\n<x", None);
         for blank in [" ", "\r\u{1b}[K"] {
@@ -200,13 +228,22 @@ mod tests {
             );
         }
         let mut answer = Answer::new(&endings, Instant::now());
-        assert_eq!((hear(&mut answer, &["x\n<EN"]).0.as_str(), answer.held().as_str()), ("x\n", "<EN"));
+        assert_eq!(
+            (
+                hear(&mut answer, &["x\n<EN"]).0.as_str(),
+                answer.held().as_str()
+            ),
+            ("x\n", "<EN")
+        );
     }
 
     #[test]
     fn a_prompt_ends_an_answer_once_nothing_follows_it() {
         let prompt = Some(Regex::new(r"(?m)(?:^>>> )\z").unwrap());
-        let endings = Endings { prompt, ..Endings::default() };
+        let endings = Endings {
+            prompt,
+            ..Endings::default()
+        };
         let now = Instant::now();
         let mut answer = Answer::new(&endings, now);
         let mut due = |text: &str| {
@@ -215,7 +252,10 @@ mod tests {
         };
         assert_eq!(due("3\n>>> "), Some((now + SETTLED, Cause::Prompt)));
         assert_eq!(due("more\n"), None, "it was part of the answer");
-        assert_eq!(due("\u{1b}[1m>>> \u{1b}[0m"), Some((now + SETTLED, Cause::Prompt)));
+        assert_eq!(
+            due("\u{1b}[1m>>> \u{1b}[0m"),
+            Some((now + SETTLED, Cause::Prompt))
+        );
         assert_eq!(due(&"x".repeat(10_000)), None);
         let mut answer = Answer::new(&endings, now);
         answer.hear(&Channel::Stdout, ">>> ".to_owned(), now);
@@ -230,8 +270,11 @@ mod tests {
     #[test]
     fn silence_is_longer_before_the_first_word() {
         let seconds = Duration::from_secs;
-        let endings =
-            Endings { idle: Some(seconds(2)), first_output: Some(seconds(30)), ..Endings::default() };
+        let endings = Endings {
+            idle: Some(seconds(2)),
+            first_output: Some(seconds(30)),
+            ..Endings::default()
+        };
         let now = Instant::now();
         let mut answer = Answer::new(&endings, now);
         assert_eq!(answer.due(), Some((now + seconds(30), Cause::Quiet)));

@@ -65,17 +65,38 @@ impl Own {
     pub(crate) fn of(arguments: &[OsString]) -> Self {
         let all: Vec<OsString> = std::env::args_os().collect();
         let before = all.len().saturating_sub(arguments.len());
-        Self { before: all.into_iter().take(before).skip(1).collect() }
+        Self {
+            before: all.into_iter().take(before).skip(1).collect(),
+        }
     }
 
     /// The launch of a program on a terminal.
-    pub(super) fn on_terminal(&self, launch: Launch, columns: u16, rows: u16) -> io::Result<Launch> {
-        let Launch { program, args, env, .. } = &launch;
+    pub(super) fn on_terminal(
+        &self,
+        launch: Launch,
+        columns: u16,
+        rows: u16,
+    ) -> io::Result<Launch> {
+        let Launch {
+            program, args, env, ..
+        } = &launch;
         let is_named = env.contains_key(OsStr::new("TERM"));
         let (program, args) = (program.clone(), args.clone());
-        let relay = Launch { program: std::env::current_exe()?.into(), args: self.before.clone(), ..launch };
-        let relay = if is_named { relay } else { relay.env("TERM", "dumb") };
-        Ok(relay.arg(RELAY).arg(format!("{columns}x{rows}")).arg(program).args(args))
+        let relay = Launch {
+            program: std::env::current_exe()?.into(),
+            args: self.before.clone(),
+            ..launch
+        };
+        let relay = if is_named {
+            relay
+        } else {
+            relay.env("TERM", "dumb")
+        };
+        Ok(relay
+            .arg(RELAY)
+            .arg(format!("{columns}x{rows}"))
+            .arg(program)
+            .args(args))
     }
 }
 
@@ -88,7 +109,10 @@ pub(crate) fn asked(arguments: &[OsString]) -> Option<ExitCode> {
     };
     Some(done.unwrap_or_else(|error| {
         // A closed stderr must not turn the exit code into that of a panic.
-        drop(writeln!(io::stderr(), "no terminal for the program: {error}"));
+        drop(writeln!(
+            io::stderr(),
+            "no terminal for the program: {error}"
+        ));
         ExitCode::from(NOT_STARTED)
     }))
 }
@@ -105,18 +129,31 @@ fn relay(own: &Own, arguments: &[OsString]) -> io::Result<ExitCode> {
     let (size, command) = arguments.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let size = size.to_str().and_then(|size| size.split_once('x'));
     let (columns, rows) = size.ok_or(io::ErrorKind::InvalidInput)?;
-    let number = |text: &str| text.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let number = |text: &str| {
+        text.parse()
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+    };
     let (master, slave) = terminal(number(columns)?, number(rows)?)?;
     let mut child = Command::new(std::env::current_exe()?);
     child.args(&own.before).arg(CHILD).args(command);
-    child.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    child
+        .stdin(slave.try_clone()?)
+        .stdout(slave.try_clone()?)
+        .stderr(slave);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let exit = runtime.block_on(carry(master, child));
     // A read of stdin is never waited for.
     runtime.shutdown_background();
     let exit = exit?;
-    let code = exit.code().or_else(|| exit.signal().map(|signal| 128 + signal));
-    Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)))
+    let code = exit
+        .code()
+        .or_else(|| exit.signal().map(|signal| 128 + signal));
+    Ok(ExitCode::from(
+        code.and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(u8::MAX),
+    ))
 }
 
 /// A terminal of a size that neither echoes, nor changes what is written to it, nor waits for the end of a line: lines of
@@ -127,9 +164,19 @@ fn terminal(columns: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd)> {
     grantpt(&master)?;
     unlockpt(&master)?;
     let slave = ioctl_tiocgptpeer(&master, flags)?;
-    tcsetwinsize(&slave, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
+    tcsetwinsize(
+        &slave,
+        Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        },
+    )?;
     let mut modes = tcgetattr(&slave)?;
-    modes.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON);
+    modes
+        .local_modes
+        .remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON);
     modes.output_modes.remove(OutputModes::OPOST);
     modes.input_modes.remove(InputModes::IXON);
     modes.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -140,10 +187,16 @@ fn terminal(columns: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Copies bytes both ways until the program has ended.
 async fn carry(master: OwnedFd, child: Command) -> io::Result<ExitStatus> {
-    let (mut interrupt, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut term) = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    );
     // With the command goes the relay's hold on the terminal's other end: its last holder's end is the end of output.
     let mut child = { tokio::process::Command::from(child).spawn()? };
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let group = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
     let terminal = master.try_clone()?;
     let from = tokio::fs::File::from_std(File::from(master.try_clone()?));
     let to = tokio::fs::File::from_std(File::from(master));
@@ -181,7 +234,9 @@ async fn carry(master: OwnedFd, child: Command) -> io::Result<ExitStatus> {
     };
     // A descendant may hold the terminal open; what the program itself wrote has been read by then.
     let _ = timeout(LAST_CALL, &mut output).await;
-    [input, writing, output].iter().for_each(tokio::task::JoinHandle::abort);
+    [input, writing, output]
+        .iter()
+        .for_each(tokio::task::JoinHandle::abort);
     Ok(exit)
 }
 
@@ -189,7 +244,8 @@ async fn carry(master: OwnedFd, child: Command) -> io::Result<ExitStatus> {
 /// reads keys by itself.
 fn press_interrupt(terminal: impl AsFd) -> Option<u8> {
     const CTRL_C: u8 = 3;
-    let signals = tcgetattr(&terminal).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ISIG));
+    let signals =
+        tcgetattr(&terminal).is_ok_and(|modes| modes.local_modes.contains(LocalModes::ISIG));
     if !signals {
         return Some(CTRL_C);
     }
@@ -199,7 +255,10 @@ fn press_interrupt(terminal: impl AsFd) -> Option<u8> {
     None
 }
 
-async fn copy(mut from: impl tokio::io::AsyncRead + Unpin, mut to: impl tokio::io::AsyncWrite + Unpin) {
+async fn copy(
+    mut from: impl tokio::io::AsyncRead + Unpin,
+    mut to: impl tokio::io::AsyncWrite + Unpin,
+) {
     let mut chunk = vec![0; CHUNK];
     // A terminal whose other end is closed reads as an error.
     while let Ok(read @ 1..) = from.read(&mut chunk).await {

@@ -41,7 +41,11 @@ impl Slot {
     pub(super) fn start(&mut self, mut process: RawProcess) {
         self.number += 1;
         let stdin = process.take_stdin();
-        self.running = Some(Running { process, stdin, cut: false });
+        self.running = Some(Running {
+            process,
+            stdin,
+            cut: false,
+        });
     }
 
     /// Takes the process back from its rest. There is none if it has ended.
@@ -49,7 +53,9 @@ impl Slot {
     /// # Cancel safety
     /// The next call goes on.
     pub(super) async fn wake(&mut self) {
-        let Some(resting) = &mut self.resting else { return };
+        let Some(resting) = &mut self.resting else {
+            return;
+        };
         resting.token.cancel();
         let woken = (&mut resting.task).await;
         self.resting = None;
@@ -58,10 +64,16 @@ impl Slot {
 
     /// Passes on what the process says until the next turn, as what belongs to no turn.
     pub(super) fn rest(&mut self, session: Session) {
-        let Some(running) = self.running.take() else { return };
+        let Some(running) = self.running.take() else {
+            return;
+        };
         let token = CancellationToken::new();
         let task = tokio::spawn(listen(running, session, token.clone()));
-        self.resting = Some(Resting { task, _until: token.clone().drop_guard(), token });
+        self.resting = Some(Resting {
+            task,
+            _until: token.clone().drop_guard(),
+            token,
+        });
     }
 
     /// The process has ended.
@@ -81,7 +93,11 @@ impl Slot {
     }
 }
 
-async fn listen(mut running: Running, session: Session, until: CancellationToken) -> Option<Running> {
+async fn listen(
+    mut running: Running,
+    session: Session,
+    until: CancellationToken,
+) -> Option<Running> {
     loop {
         let heard = tokio::select! {
             biased;

@@ -24,9 +24,17 @@ pub(super) enum Answer {
     /// One JSON document, of which a part is the answer.
     Json { pointer: String, bytes: Vec<u8> },
     /// Server-sent events.
-    Events { text: Decoder, reader: EventReader, events: Pieces },
+    Events {
+        text: Decoder,
+        reader: EventReader,
+        events: Pieces,
+    },
     /// A JSON value a line.
-    Lines { text: Decoder, lines: LineCutter, events: Pieces },
+    Lines {
+        text: Decoder,
+        lines: LineCutter,
+        events: Pieces,
+    },
     /// Something that is not text: a file for the user.
     File { mime: String, bytes: Vec<u8> },
 }
@@ -57,22 +65,38 @@ impl Answer {
     /// # Errors
     /// Where the body is a page for people and not what the configuration looks into: that of a proxy, or of a login.
     pub(super) fn of(content_type: Option<&str>, config: &HttpConfig) -> Result<Self, Error> {
-        let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+        let essence = content_type
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default();
         let essence = essence.trim().to_ascii_lowercase();
         let events = || Pieces {
             pointer: config.event_answer.get().map(str::to_owned),
             end: config.event_end.clone(),
         };
-        let is_lines =
-            ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"]
-                .contains(&essence.as_str());
+        let is_lines = [
+            "application/x-ndjson",
+            "application/ndjson",
+            "application/jsonl",
+            "application/x-jsonlines",
+        ]
+        .contains(&essence.as_str());
         if essence == "text/event-stream" {
             let (text, reader) = <_>::default();
-            return Ok(Self::Events { text, reader, events: events() });
+            return Ok(Self::Events {
+                text,
+                reader,
+                events: events(),
+            });
         }
         if is_lines && config.event_answer.get().is_some() {
             let (text, lines) = <_>::default();
-            return Ok(Self::Lines { text, lines, events: events() });
+            return Ok(Self::Lines {
+                text,
+                lines,
+                events: events(),
+            });
         }
         let looks_into = config.answer.get().or(config.event_answer.get()).is_some();
         if looks_into && matches!(essence.as_str(), "text/html" | "application/xhtml+xml") {
@@ -82,11 +106,15 @@ impl Answer {
             )));
         }
         Ok(match config.answer.get() {
-            Some(pointer) if is_json(&essence) => {
-                Self::Json { pointer: pointer.to_owned(), bytes: Vec::new() }
-            }
+            Some(pointer) if is_json(&essence) => Self::Json {
+                pointer: pointer.to_owned(),
+                bytes: Vec::new(),
+            },
             _ if is_lines || is_text(&essence) => Self::Text(Decoder::default()),
-            _ => Self::File { mime: essence, bytes: Vec::new() },
+            _ => Self::File {
+                mime: essence,
+                bytes: Vec::new(),
+            },
         })
     }
 
@@ -97,13 +125,23 @@ impl Answer {
     pub(super) fn push(&mut self, bytes: &[u8], read: &mut Read) -> Result<(), Error> {
         match self {
             Self::Text(text) => read.output.push_str(&text.push(bytes)),
-            Self::Json { bytes: held, .. } | Self::File { bytes: held, .. } => held.extend_from_slice(bytes),
-            Self::Events { text, reader, events } => {
+            Self::Json { bytes: held, .. } | Self::File { bytes: held, .. } => {
+                held.extend_from_slice(bytes)
+            }
+            Self::Events {
+                text,
+                reader,
+                events,
+            } => {
                 for event in reader.push(&text.push(bytes)) {
                     events.add(&event, read)?;
                 }
             }
-            Self::Lines { text, lines, events } => {
+            Self::Lines {
+                text,
+                lines,
+                events,
+            } => {
                 for line in lines.push(&text.push(bytes)) {
                     events.add_line(line, read)?;
                 }
@@ -124,18 +162,28 @@ impl Answer {
             Self::Text(mut text) => read.output = text.finish(),
             Self::Json { pointer, bytes } => {
                 if cut {
-                    return Err(oversize("the answer is JSON and larger than `max_response_bytes`"));
+                    return Err(oversize(
+                        "the answer is JSON and larger than `max_response_bytes`",
+                    ));
                 }
                 read.output = at(&pointer, &bytes)?;
             }
-            Self::Events { mut text, mut reader, events } => {
+            Self::Events {
+                mut text,
+                mut reader,
+                events,
+            } => {
                 let mut last = reader.push(&text.finish());
                 last.extend(reader.finish().filter(|_| !cut));
                 for event in last {
                     events.add(&event, &mut read)?;
                 }
             }
-            Self::Lines { mut text, mut lines, events } => {
+            Self::Lines {
+                mut text,
+                mut lines,
+                events,
+            } => {
                 let mut last = lines.push(&text.finish());
                 last.extend(lines.finish().filter(|_| !cut));
                 for line in last {
@@ -143,7 +191,9 @@ impl Answer {
                 }
             }
             Self::File { .. } if cut => {
-                return Err(oversize("the answer is a file and larger than `max_response_bytes`"));
+                return Err(oversize(
+                    "the answer is a file and larger than `max_response_bytes`",
+                ));
             }
             Self::File { mime, bytes } => return Ok(Rest::File { mime, bytes }),
         }
@@ -182,7 +232,10 @@ impl Pieces {
             return Ok(());
         }
         if event.kind == "error" {
-            return Err(Error::other(format!("the stream failed: {}", beginning(&event.data))));
+            return Err(Error::other(format!(
+                "the stream failed: {}",
+                beginning(&event.data)
+            )));
         }
         if !self.end.is_empty() && event.data == self.end {
             read.over = true;
@@ -196,7 +249,9 @@ impl Pieces {
             return Err(oversize("an event of the stream holds too many values"));
         }
         // What is not JSON, or has nothing there, is an event that is not for us.
-        let Ok(value) = serde_json::from_str::<Value>(&event.data) else { return Ok(()) };
+        let Ok(value) = serde_json::from_str::<Value>(&event.data) else {
+            return Ok(());
+        };
         if let Some(found) = value.pointer(pointer) {
             read.output.push_str(&text_of(found));
         }
@@ -208,7 +263,10 @@ impl Pieces {
                 if said.is_empty() {
                     return Ok(());
                 }
-                Err(Error::other(format!("the stream failed: {}", beginning(&said))))
+                Err(Error::other(format!(
+                    "the stream failed: {}",
+                    beginning(&said)
+                )))
             }
         }
     }
@@ -217,7 +275,13 @@ impl Pieces {
         if line.trim().is_empty() {
             return Ok(());
         }
-        self.add(&Event { kind: "message".to_owned(), data: line }, read)
+        self.add(
+            &Event {
+                kind: "message".to_owned(),
+                data: line,
+            },
+            read,
+        )
     }
 }
 
@@ -227,13 +291,18 @@ fn at(pointer: &str, bytes: &[u8]) -> Result<String, Error> {
         return Err(oversize("the answer is JSON and holds too many values"));
     }
     let text = String::from_utf8_lossy(bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(bytes));
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::other(format!("the answer is not JSON ({error}): {}", beginning(&text))))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| {
+        Error::other(format!(
+            "the answer is not JSON ({error}): {}",
+            beginning(&text)
+        ))
+    })?;
     match value.pointer(pointer) {
         Some(found) => Ok(text_of(found)),
-        None => {
-            Err(Error::other(format!("the answer has nothing at {pointer} (`answer`): {}", beginning(&text))))
-        }
+        None => Err(Error::other(format!(
+            "the answer has nothing at {pointer} (`answer`): {}",
+            beginning(&text)
+        ))),
     }
 }
 
@@ -265,7 +334,9 @@ mod tests {
         let mut answer = Answer::of(mime, &config(more)).map_err(|error| error.to_string())?;
         let mut read = Read::default();
         for piece in body.chunks(size) {
-            answer.push(piece, &mut read).map_err(|error| error.to_string())?;
+            answer
+                .push(piece, &mut read)
+                .map_err(|error| error.to_string())?;
             if read.over {
                 return Ok(read.output);
             }
@@ -285,18 +356,52 @@ mod tests {
                 (Some("text/plain; charset=utf-8"), "", "hé".as_bytes(), "hé"),
                 (None, "", b"x", "x"),
                 (Some("application/json"), "", b"{\"a\":[1]}", "{\"a\":[1]}"),
-                (Some("application/json; charset=utf-8"), pointer, b"{\"a\":[\"h\\u00e9\"]}", "hé"),
-                (Some("application/problem+json"), pointer, b"{\"a\":[{\"b\":1}]}", "{\"b\":1}"),
-                (Some("application/json"), pointer, b"\xEF\xBB\xBF{\"a\":[1]}", "1"),
+                (
+                    Some("application/json; charset=utf-8"),
+                    pointer,
+                    b"{\"a\":[\"h\\u00e9\"]}",
+                    "hé",
+                ),
+                (
+                    Some("application/problem+json"),
+                    pointer,
+                    b"{\"a\":[{\"b\":1}]}",
+                    "{\"b\":1}",
+                ),
+                (
+                    Some("application/json"),
+                    pointer,
+                    b"\xEF\xBB\xBF{\"a\":[1]}",
+                    "1",
+                ),
                 (Some("text/plain"), pointer, b"{\"a\":[1]}", "{\"a\":[1]}"),
                 (Some("text/html"), "", b"<p>", "<p>"),
                 (Some("text/event-stream"), pointer, stream, "héy"),
-                (Some("Text/Event-Stream"), "", b"data: a\n\ndata: b\ndata: c", "ab\nc"),
-                (Some("application/x-ndjson"), pointer, b"{\"d\":\"a\"}\n\n{\"d\":\"b\"}", "ab"),
-                (Some("application/x-ndjson"), "", b"{\"d\":\"a\"}\n", "{\"d\":\"a\"}\n"),
+                (
+                    Some("Text/Event-Stream"),
+                    "",
+                    b"data: a\n\ndata: b\ndata: c",
+                    "ab\nc",
+                ),
+                (
+                    Some("application/x-ndjson"),
+                    pointer,
+                    b"{\"d\":\"a\"}\n\n{\"d\":\"b\"}",
+                    "ab",
+                ),
+                (
+                    Some("application/x-ndjson"),
+                    "",
+                    b"{\"d\":\"a\"}\n",
+                    "{\"d\":\"a\"}\n",
+                ),
                 (Some("image/png"), "", b"\x89PNG", "image/png of 4"),
             ] {
-                assert_eq!(read(mime, more, body, size).unwrap(), wanted, "{mime:?} by {size}");
+                assert_eq!(
+                    read(mime, more, body, size).unwrap(),
+                    wanted,
+                    "{mime:?} by {size}"
+                );
             }
         }
     }
@@ -305,26 +410,43 @@ mod tests {
     fn an_answer_that_is_not_there_is_told_with_what_is() {
         let pointer = r#","answer":"/a/0","event_answer":"/d""#;
         let why = |mime, body: &str| read(Some(mime), pointer, body.as_bytes(), 9).unwrap_err();
-        assert!(why("application/json", "{\"b\":1}").contains("nothing at /a/0 (`answer`): {\"b\":1}"));
+        assert!(
+            why("application/json", "{\"b\":1}").contains("nothing at /a/0 (`answer`): {\"b\":1}")
+        );
         assert!(why("application/json", "<html>").contains("not JSON"));
-        assert_eq!(why("text/event-stream", "event: error\ndata: full\n\n"), "the stream failed: full");
+        assert_eq!(
+            why("text/event-stream", "event: error\ndata: full\n\n"),
+            "the stream failed: full"
+        );
         let error = "data: {\"error\":{\"message\":\"no luck\"}}\n\n";
-        assert_eq!(why("text/event-stream", error), "the stream failed: no luck");
+        assert_eq!(
+            why("text/event-stream", error),
+            "the stream failed: no luck"
+        );
         let error = "data: {\"error\":{\"message\":\"no luck\"},\"d\":\"\"}\n\n";
-        assert_eq!(why("text/event-stream", error), "the stream failed: no luck");
-        let fine =
-            "{\"error\":null,\"d\":\"a\"}\n{\"error\":\"\",\"d\":\"b\"}\n{\"error\":false,\"d\":\"c\"}";
-        assert_eq!(read(Some("application/x-ndjson"), pointer, fine.as_bytes(), 9).unwrap(), "abc");
-        assert!(why("text/html; charset=utf-8", "<html>log in</html>").contains("is a page (text/html)"));
+        assert_eq!(
+            why("text/event-stream", error),
+            "the stream failed: no luck"
+        );
+        let fine = "{\"error\":null,\"d\":\"a\"}\n{\"error\":\"\",\"d\":\"b\"}\n{\"error\":false,\"d\":\"c\"}";
+        assert_eq!(
+            read(Some("application/x-ndjson"), pointer, fine.as_bytes(), 9).unwrap(),
+            "abc"
+        );
+        assert!(
+            why("text/html; charset=utf-8", "<html>log in</html>")
+                .contains("is a page (text/html)")
+        );
     }
 
     #[test]
     fn an_answer_of_countless_values_is_not_read() {
         let pointer = r#","answer":"/a/0","event_answer":"/d""#;
         let crowd = format!("[{}0]", "0,".repeat(1 << 20));
-        for (mime, body) in
-            [("application/json", crowd.clone()), ("text/event-stream", format!("data: {crowd}\n\n"))]
-        {
+        for (mime, body) in [
+            ("application/json", crowd.clone()),
+            ("text/event-stream", format!("data: {crowd}\n\n")),
+        ] {
             let why = read(Some(mime), pointer, body.as_bytes(), 1 << 16).unwrap_err();
             assert!(why.contains("too many values"), "{why}");
         }
@@ -345,7 +467,12 @@ mod tests {
     fn a_character_that_the_bound_cuts_is_left_out() {
         let mut answer = Answer::of(Some("text/plain"), &config("")).unwrap();
         let mut read = Read::default();
-        answer.push("a\u{e9}".as_bytes().split_last().unwrap().1, &mut read).unwrap();
-        assert_eq!((read.output.as_str(), answer.finish(true).unwrap()), ("a", Rest::Output(String::new())));
+        answer
+            .push("a\u{e9}".as_bytes().split_last().unwrap().1, &mut read)
+            .unwrap();
+        assert_eq!(
+            (read.output.as_str(), answer.finish(true).unwrap()),
+            ("a", Rest::Output(String::new()))
+        );
     }
 }

@@ -131,7 +131,9 @@ impl Default for Verb {
 
 impl<'de> Deserialize<'de> for Verb {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?.trim().to_ascii_uppercase();
+        let name = String::deserialize(deserializer)?
+            .trim()
+            .to_ascii_uppercase();
         if name.is_empty() {
             return Ok(Self::default());
         }
@@ -170,7 +172,9 @@ impl<'de> Deserialize<'de> for Pointer {
         if text.is_empty() || text.starts_with('/') {
             return Ok(Self(text));
         }
-        Err(de::Error::custom("not a JSON pointer: it begins with `/`, as in /choices/0/message/content"))
+        Err(de::Error::custom(
+            "not a JSON pointer: it begins with `/`, as in /choices/0/message/content",
+        ))
     }
 }
 
@@ -203,7 +207,10 @@ mod tests {
         let config = read(r#"{"base_url":"https://api.example.com/v1/chat"}"#).unwrap();
         assert_eq!(config.method.0, Method::POST);
         assert!(config.headers.0.is_empty());
-        assert_eq!((config.timeout, config.connect_timeout), (Wait::seconds(60), Wait::seconds(10)));
+        assert_eq!(
+            (config.timeout, config.connect_timeout),
+            (Wait::seconds(60), Wait::seconds(10))
+        );
         assert_eq!(
             (config.max_runtime, config.body, config.max_response_bytes),
             (Wait(None), Body::Input, 16 << 20)
@@ -222,7 +229,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.headers.0.len(), 2);
-        assert!(!format!("{config:?}").contains("sk-"), "a header's value is shown to no one");
+        assert!(
+            !format!("{config:?}").contains("sk-"),
+            "a header's value is shown to no one"
+        );
     }
 
     #[test]
@@ -241,10 +251,14 @@ mod tests {
         assert!(why(r#"{"base_url":"http://x/","headers":{"Host":"y"}}"#).contains("host"));
         assert!(why(r#"{"base_url":"http://x/","headers":{"a b":"y"}}"#).contains("a b"));
         assert!(
-            why(r#"{"base_url":"http://x/","headers":{"X-A":"y","x-a":"z"}}"#).contains("x-a is there twice")
+            why(r#"{"base_url":"http://x/","headers":{"X-A":"y","x-a":"z"}}"#)
+                .contains("x-a is there twice")
         );
         let secret = why(r#"{"base_url":"http://x/","headers":{"X-Key":"hunter2\n"}}"#);
-        assert!(secret.contains("x-key") && !secret.contains("hunter2"), "{secret}");
+        assert!(
+            secret.contains("x-key") && !secret.contains("hunter2"),
+            "{secret}"
+        );
     }
 
     #[test]
@@ -261,17 +275,25 @@ mod tests {
         };
         let home = std::env::var("PATH").unwrap();
         let from = header(r#"{"from_env":"PATH","prefix":"Bearer "}"#);
-        assert_eq!(from.value(&values).unwrap().to_str().unwrap(), format!("Bearer {home}"));
+        assert_eq!(
+            from.value(&values).unwrap().to_str().unwrap(),
+            format!("Bearer {home}")
+        );
         assert!(from.value(&values).unwrap().is_sensitive());
-        let why = header(r#"{"from_env":"NO_SUCH_VARIABLE"}"#).value(&values).unwrap_err();
+        let why = header(r#"{"from_env":"NO_SUCH_VARIABLE"}"#)
+            .value(&values)
+            .unwrap_err();
         assert_eq!(why, "the variable NO_SUCH_VARIABLE is not set");
     }
 
     #[test]
     fn a_json_body_is_valid_whatever_the_input() {
         let body: Body =
-            serde_json::from_str(r#"{"q":["{{input}}",1,null],"m":{"s":"<{{session_id}}>"}}"#).unwrap();
-        let Body::Json(json) = body else { panic!("JSON") };
+            serde_json::from_str(r#"{"q":["{{input}}",1,null],"m":{"s":"<{{session_id}}>"}}"#)
+                .unwrap();
+        let Body::Json(json) = body else {
+            panic!("JSON")
+        };
         let (named, variables) = (BTreeMap::new(), BTreeMap::new());
         let values = Values {
             input: "\"}\n",
@@ -283,6 +305,9 @@ mod tests {
         };
         let text = json.render(&values).to_string();
         let read: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(read, serde_json::json!({ "q": ["\"}\n", 1, null], "m": { "s": "<s>" } }));
+        assert_eq!(
+            read,
+            serde_json::json!({ "q": ["\"}\n", 1, null], "m": { "s": "<s>" } })
+        );
     }
 }

@@ -60,8 +60,14 @@ impl EventReader {
     fn dispatch(&mut self) -> Option<Event> {
         let kind = std::mem::take(&mut self.kind);
         let data = std::mem::take(&mut self.data);
-        std::mem::take(&mut self.has_data)
-            .then(|| Event { kind: if kind.is_empty() { "message".to_owned() } else { kind }, data })
+        std::mem::take(&mut self.has_data).then(|| Event {
+            kind: if kind.is_empty() {
+                "message".to_owned()
+            } else {
+                kind
+            },
+            data,
+        })
     }
 }
 
@@ -122,18 +128,30 @@ mod tests {
             events.extend(reader.push(&piece.iter().collect::<String>()));
         }
         events.extend(reader.finish());
-        events.into_iter().map(|event| (event.kind, event.data)).collect()
+        events
+            .into_iter()
+            .map(|event| (event.kind, event.data))
+            .collect()
     }
 
     #[test]
     fn events_are_the_same_however_the_stream_is_cut() {
         let stream = "\u{FEFF}: hello\r\ndata: one\r\ndata:two\r\r\nevent: delta\nid: 3\ndata\n\nevent: none\n\ndata: {\"a\": 1}\nretry: 9";
-        let wanted = [("message", "one\ntwo"), ("delta", ""), ("message", "{\"a\": 1}")];
-        let wanted: Vec<_> = wanted.map(|(kind, data)| (kind.to_owned(), data.to_owned())).into();
+        let wanted = [
+            ("message", "one\ntwo"),
+            ("delta", ""),
+            ("message", "{\"a\": 1}"),
+        ];
+        let wanted: Vec<_> = wanted
+            .map(|(kind, data)| (kind.to_owned(), data.to_owned()))
+            .into();
         for size in 1..stream.len() {
             assert_eq!(read(stream, size), wanted, "in pieces of {size}");
         }
         assert_eq!(read("", 1), []);
-        assert_eq!(read("data: \u{2028}x\n\n", 3), [("message".to_owned(), "\u{2028}x".to_owned())]);
+        assert_eq!(
+            read("data: \u{2028}x\n\n", 3),
+            [("message".to_owned(), "\u{2028}x".to_owned())]
+        );
     }
 }

@@ -38,7 +38,11 @@ pub(super) struct Prepared {
 }
 
 /// Sends a request, again where that is safe, until an answer begins.
-pub(super) async fn send(client: &Client, config: &HttpConfig, first: &Prepared) -> Result<Response, Failed> {
+pub(super) async fn send(
+    client: &Client,
+    config: &HttpConfig,
+    first: &Prepared,
+) -> Result<Response, Failed> {
     let mut tries = 0;
     loop {
         let failed = match follow(client, config, first).await {
@@ -58,12 +62,24 @@ pub(super) async fn send(client: &Client, config: &HttpConfig, first: &Prepared)
     }
 }
 
-async fn follow(client: &Client, config: &HttpConfig, first: &Prepared) -> Result<Response, Failed> {
+async fn follow(
+    client: &Client,
+    config: &HttpConfig,
+    first: &Prepared,
+) -> Result<Response, Failed> {
     let mut hop = first.clone();
     for hops in 0..=REDIRECTS {
         // Behind a redirect the request has been somewhere, and may have done something there.
-        let failed = |failed: Failed| if hops == 0 { failed } else { failed.has_arrived() };
-        let mut request = client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
+        let failed = |failed: Failed| {
+            if hops == 0 {
+                failed
+            } else {
+                failed.has_arrived()
+            }
+        };
+        let mut request = client
+            .request(hop.method.clone(), hop.url.clone())
+            .headers(hop.headers.clone());
         if let Some(body) = &hop.body {
             request = request.body(body.clone());
         }
@@ -74,16 +90,23 @@ async fn follow(client: &Client, config: &HttpConfig, first: &Prepared) -> Resul
         if status.is_success() {
             return Ok(response);
         }
-        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let location = response
+            .headers()
+            .get(LOCATION)
+            .and_then(|value| value.to_str().ok());
         if let (true, Some(location)) = (status.is_redirection(), location)
             && config.redirects != Redirects::None
         {
-            hop = redirected(&hop, status, location, config.redirects).map_err(|why| Failed::unmade(&why))?;
+            hop = redirected(&hop, status, location, config.redirects)
+                .map_err(|why| Failed::unmade(&why))?;
             continue;
         }
         return Err(refused(&hop.url, response).await);
     }
-    Err(Failed::unmade(&format!("{} redirects more than {REDIRECTS} times", shown(&first.url))))
+    Err(Failed::unmade(&format!(
+        "{} redirects more than {REDIRECTS} times",
+        shown(&first.url)
+    )))
 }
 
 async fn refused(url: &Url, mut response: Response) -> Failed {
@@ -99,7 +122,13 @@ async fn refused(url: &Url, mut response: Response) -> Failed {
     })
     .await;
     body.truncate(TOLD);
-    Failed::status(url, status, &headers, &String::from_utf8_lossy(&body), SystemTime::now())
+    Failed::status(
+        url,
+        status,
+        &headers,
+        &String::from_utf8_lossy(&body),
+        SystemTime::now(),
+    )
 }
 
 /// Where a redirect leads. Headers and body go nowhere but to the origin that they were configured for.
@@ -110,27 +139,50 @@ fn redirected(
     allowed: Redirects,
 ) -> Result<Prepared, String> {
     let from = shown(&hop.url);
-    let mut url = hop.url.join(location).map_err(|error| format!("{from} redirects to no URL: {error}"))?;
+    let mut url = hop
+        .url
+        .join(location)
+        .map_err(|error| format!("{from} redirects to no URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("{from} redirects to {}:, which is not followed", url.scheme()));
+        return Err(format!(
+            "{from} redirects to {}:, which is not followed",
+            url.scheme()
+        ));
     }
     if hop.url.scheme() == "https" && url.scheme() == "http" {
-        return Err(format!("{from} redirects to {} without TLS, which is not followed", shown(&url)));
+        return Err(format!(
+            "{from} redirects to {} without TLS, which is not followed",
+            shown(&url)
+        ));
     }
     // What the server made up is not sent as a credential; what was configured for the origin is.
-    let (user, password) =
-        if url.origin() == hop.url.origin() { (hop.url.username(), hop.url.password()) } else { ("", None) };
-    let _ = url.set_username(user).and_then(|()| url.set_password(password));
+    let (user, password) = if url.origin() == hop.url.origin() {
+        (hop.url.username(), hop.url.password())
+    } else {
+        ("", None)
+    };
+    let _ = url
+        .set_username(user)
+        .and_then(|()| url.set_password(password));
     let keeps_method =
         matches!(status.as_u16(), 307 | 308) || matches!(hop.method, Method::GET | Method::HEAD);
-    let method = if keeps_method { hop.method.clone() } else { Method::GET };
+    let method = if keeps_method {
+        hop.method.clone()
+    } else {
+        Method::GET
+    };
     let body = hop.body.clone().filter(|_| keeps_method);
     if url.origin() == hop.url.origin() {
         let mut headers = hop.headers.clone();
         if body.is_none() {
             headers.remove("content-type");
         }
-        return Ok(Prepared { method, url, headers, body });
+        return Ok(Prepared {
+            method,
+            url,
+            headers,
+            body,
+        });
     }
     if allowed == Redirects::SameOrigin {
         return Err(format!(
@@ -139,9 +191,17 @@ fn redirected(
         ));
     }
     if body.is_some() {
-        return Err(format!("{from} wants the request sent to {}, which is not done", shown(&url)));
+        return Err(format!(
+            "{from} wants the request sent to {}, which is not done",
+            shown(&url)
+        ));
     }
-    Ok(Prepared { method, url, headers: HeaderMap::new(), body })
+    Ok(Prepared {
+        method,
+        url,
+        headers: HeaderMap::new(),
+        body,
+    })
 }
 
 /// Whether a request may be sent again.
@@ -155,7 +215,10 @@ fn may_repeat(retry: Retry, method: &Method, failed: &Failed) -> bool {
 
 /// The wait before the next try, with full jitter; nothing where the server asks for more than is waited.
 fn wait_before(tries: u32, asked: Option<Duration>, jitter: f64) -> Option<Duration> {
-    let wait = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(tries)).min(LONGEST_WAIT).mul_f64(jitter);
+    let wait = FIRST_WAIT
+        .saturating_mul(2_u32.saturating_pow(tries))
+        .min(LONGEST_WAIT)
+        .mul_f64(jitter);
     match asked {
         Some(asked) => (asked <= LONGEST_WAIT).then(|| asked + wait),
         None => Some(wait),
@@ -164,7 +227,8 @@ fn wait_before(tries: u32, asked: Option<Duration>, jitter: f64) -> Option<Durat
 
 /// A number from 0 to 1.
 fn jitter() -> f64 {
-    f64::from(u32::try_from(Uuid::new_v4().as_u128() & 0xFFFF).unwrap_or_default()) / f64::from(0xFFFF)
+    f64::from(u32::try_from(Uuid::new_v4().as_u128() & 0xFFFF).unwrap_or_default())
+        / f64::from(0xFFFF)
 }
 
 #[cfg(test)]
@@ -177,7 +241,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-key", "secret".parse().unwrap());
         headers.insert("content-type", "text/plain".parse().unwrap());
-        Prepared { method, url: Url::parse(url).unwrap(), headers, body: body.map(Bytes::from) }
+        Prepared {
+            method,
+            url: Url::parse(url).unwrap(),
+            headers,
+            body: body.map(Bytes::from),
+        }
     }
 
     fn go(
@@ -187,7 +256,11 @@ mod tests {
         allowed: Redirects,
     ) -> Result<(String, bool, bool), String> {
         let next = redirected(from, StatusCode::from_u16(status).unwrap(), to, allowed)?;
-        Ok((format!("{} {}", next.method, next.url), next.headers.contains_key("x-key"), next.body.is_some()))
+        Ok((
+            format!("{} {}", next.method, next.url),
+            next.headers.contains_key("x-key"),
+            next.body.is_some(),
+        ))
     }
 
     #[test]
@@ -196,44 +269,84 @@ mod tests {
         let get = hop(Method::GET, "https://a.example/x", None);
         let ok = |text: &str, key, body| Ok((text.to_owned(), key, body));
         use Redirects::{Any, SameOrigin};
-        assert_eq!(go(&post, 307, "/y", SameOrigin), ok("POST https://a.example/y", true, true));
-        assert_eq!(go(&post, 303, "/y", SameOrigin), ok("GET https://a.example/y", true, false));
+        assert_eq!(
+            go(&post, 307, "/y", SameOrigin),
+            ok("POST https://a.example/y", true, true)
+        );
+        assert_eq!(
+            go(&post, 303, "/y", SameOrigin),
+            ok("GET https://a.example/y", true, false)
+        );
         assert_eq!(
             go(&post, 302, "https://u:p@a.example/y", SameOrigin),
             ok("GET https://a.example/y", true, false)
         );
         let own = hop(Method::GET, "https://me:pw@a.example/x", None);
         for to in ["/y", "https://a.example/y", "https://u:p@a.example/y"] {
-            assert_eq!(go(&own, 302, to, Any), ok("GET https://me:pw@a.example/y", true, false));
+            assert_eq!(
+                go(&own, 302, to, Any),
+                ok("GET https://me:pw@a.example/y", true, false)
+            );
         }
-        assert_eq!(go(&own, 302, "https://b.example/", Any), ok("GET https://b.example/", false, false));
-        assert!(go(&post, 302, "https://b.example/", SameOrigin).unwrap_err().contains("https://b.example/"));
+        assert_eq!(
+            go(&own, 302, "https://b.example/", Any),
+            ok("GET https://b.example/", false, false)
+        );
+        assert!(
+            go(&post, 302, "https://b.example/", SameOrigin)
+                .unwrap_err()
+                .contains("https://b.example/")
+        );
         assert!(go(&get, 302, "https://a.example:444/", SameOrigin).is_err());
-        assert_eq!(go(&post, 303, "https://b.example/", Any), ok("GET https://b.example/", false, false));
-        assert_eq!(go(&get, 308, "https://b.example/", Any), ok("GET https://b.example/", false, false));
-        assert!(go(&post, 308, "https://b.example/", Any).is_err(), "the input goes to no one else");
-        assert!(go(&get, 302, "http://a.example/", Any).unwrap_err().contains("without TLS"));
+        assert_eq!(
+            go(&post, 303, "https://b.example/", Any),
+            ok("GET https://b.example/", false, false)
+        );
+        assert_eq!(
+            go(&get, 308, "https://b.example/", Any),
+            ok("GET https://b.example/", false, false)
+        );
+        assert!(
+            go(&post, 308, "https://b.example/", Any).is_err(),
+            "the input goes to no one else"
+        );
+        assert!(
+            go(&get, 302, "http://a.example/", Any)
+                .unwrap_err()
+                .contains("without TLS")
+        );
         assert!(go(&get, 302, "file:///etc/passwd", Any).is_err());
     }
 
     #[test]
     fn only_what_is_safe_is_sent_again() {
         let repeats = |retry, method: Method, reached| {
-            may_repeat(retry, &method, &Failed { error: Error::other(""), reached, wait: None })
+            may_repeat(
+                retry,
+                &method,
+                &Failed {
+                    error: Error::other(""),
+                    reached,
+                    wait: None,
+                },
+            )
         };
         let (get, post) = (|| Method::GET, || Method::POST);
         use Reached::{Answered, NoServer, Perhaps, Refused};
         assert!(repeats(Retry::Safe, post(), NoServer));
         assert!(!repeats(Retry::Safe, post(), Perhaps) && !repeats(Retry::Safe, post(), Refused));
         assert!(repeats(Retry::Safe, get(), Perhaps) && repeats(Retry::Safe, Method::PUT, Refused));
-        assert!(repeats(Retry::Always, post(), Refused) && !repeats(Retry::Always, get(), Answered));
+        assert!(
+            repeats(Retry::Always, post(), Refused) && !repeats(Retry::Always, get(), Answered)
+        );
         assert!(!repeats(Retry::Never, get(), NoServer));
     }
 
     #[test]
     fn waits_grow_and_a_long_one_is_not_waited() {
-        let wait =
-            |tries, asked: Option<u64>, jitter| wait_before(tries, asked.map(Duration::from_secs), jitter);
+        let wait = |tries, asked: Option<u64>, jitter| {
+            wait_before(tries, asked.map(Duration::from_secs), jitter)
+        };
         assert_eq!(wait(0, None, 1.0), Some(FIRST_WAIT));
         assert_eq!(wait(1, None, 0.5), Some(FIRST_WAIT));
         assert_eq!(wait(40, None, 1.0), Some(LONGEST_WAIT));

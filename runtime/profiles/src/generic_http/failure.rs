@@ -37,7 +37,11 @@ pub(super) enum Reached {
 
 impl Failed {
     fn new(reached: Reached, category: Category, message: &str) -> Self {
-        Self { error: Error::new(category, redact::text(message)), reached, wait: None }
+        Self {
+            error: Error::new(category, redact::text(message)),
+            reached,
+            wait: None,
+        }
     }
 
     /// The request cannot be made: nothing was sent, and it is no use to try again.
@@ -47,13 +51,20 @@ impl Failed {
 
     /// The same, of a request that some server has had.
     pub(super) fn has_arrived(self) -> Self {
-        let reached = if self.reached == Reached::NoServer { Reached::Perhaps } else { self.reached };
+        let reached = if self.reached == Reached::NoServer {
+            Reached::Perhaps
+        } else {
+            self.reached
+        };
         Self { reached, ..self }
     }
 
     /// No answer in time.
     pub(super) fn quiet(url: &Url, longest: &humantime::FormattedDuration) -> Self {
-        let text = format!("{} has not answered for {longest}; a longer `timeout` waits longer", shown(url));
+        let text = format!(
+            "{} has not answered for {longest}; a longer `timeout` waits longer",
+            shown(url)
+        );
         Self::new(Reached::Perhaps, Category::Timeout, &text)
     }
 
@@ -61,7 +72,10 @@ impl Failed {
     pub(super) fn client(url: &Url, error: reqwest::Error) -> Self {
         let error = error.without_url();
         if error.is_connect() && error.is_timeout() {
-            let text = format!("no connection to {}: it took longer than `connect_timeout`", shown(url));
+            let text = format!(
+                "no connection to {}: it took longer than `connect_timeout`",
+                shown(url)
+            );
             return Self::new(Reached::NoServer, Category::Timeout, &text);
         }
         let (reached, what) = match error.is_connect() {
@@ -69,8 +83,16 @@ impl Failed {
             false => (Reached::Perhaps, "no answer from"),
         };
         let why = innermost(&error);
-        let hint = if why.contains("UnknownIssuer") { "; `ca_file` names certificates to trust" } else { "" };
-        Self::new(reached, Category::Other, &format!("{what} {}: {why}{hint}", shown(url)))
+        let hint = if why.contains("UnknownIssuer") {
+            "; `ca_file` names certificates to trust"
+        } else {
+            ""
+        };
+        Self::new(
+            reached,
+            Category::Other,
+            &format!("{what} {}: {why}{hint}", shown(url)),
+        )
     }
 
     /// The server answered by a status that is not a success. `body` is the beginning of what it said.
@@ -83,9 +105,12 @@ impl Failed {
     ) -> Self {
         let body = body.trim();
         let colon = if body.is_empty() { "" } else { ": " };
-        let text = redact::text(&format!("HTTP {status} from {}{colon}{body}", shown(url))).into_owned();
+        let text =
+            redact::text(&format!("HTTP {status} from {}{colon}{body}", shown(url))).into_owned();
         let mut error = Error::new(category_of(status, body), text).code(status.as_str());
-        let wait = headers.get("retry-after").and_then(|value| value.to_str().ok());
+        let wait = headers
+            .get("retry-after")
+            .and_then(|value| value.to_str().ok());
         let wait = wait.and_then(|value| wait_of(value, now));
         if let Some(wait) = wait {
             error = error.retry_at(humantime::format_rfc3339_seconds(now + wait).to_string());
@@ -94,7 +119,11 @@ impl Failed {
             429 | 502..=504 | 529 => Reached::Refused,
             _ => Reached::Answered,
         };
-        Self { error, reached, wait }
+        Self {
+            error,
+            reached,
+            wait,
+        }
     }
 }
 
@@ -119,14 +148,26 @@ fn category_of(status: StatusCode, body: &str) -> Category {
         401 | 403 | 407 => Category::Auth,
         402 => Category::Billing,
         408 | 504 => Category::Timeout,
-        429 if says(&["insufficient_quota", "quota exceeded", "usage limit", "usage_limit"]) => {
+        429 if says(&[
+            "insufficient_quota",
+            "quota exceeded",
+            "usage limit",
+            "usage_limit",
+        ]) =>
+        {
             Category::UsageLimit
         }
         429 => Category::RateLimit,
         503 | 529 => Category::Overloaded,
         500.. if says(&["overloaded"]) => Category::Overloaded,
         413 => Category::Oversize,
-        400 | 422 if says(&["context_length_exceeded", "context length", "prompt is too long"]) => {
+        400 | 422
+            if says(&[
+                "context_length_exceeded",
+                "context length",
+                "prompt is too long",
+            ]) =>
+        {
             Category::ContextExhausted
         }
         400 | 404 if says(&["model_not_found", "model not found"]) => Category::ModelNotFound,
@@ -146,8 +187,9 @@ fn wait_of(value: &str, now: SystemTime) -> Option<Duration> {
 
 /// A date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn date_of(text: &str) -> Option<SystemTime> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let (_, date) = text.split_once(", ")?;
     let mut words = date.split(' ');
     let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
@@ -177,7 +219,10 @@ mod tests {
             failure.message.as_deref(),
             Some("HTTP 404 Not Found from https://api.example.com:8443/v1: no such thing")
         );
-        assert_eq!((failure.category, failure.code.as_deref()), (Some(Category::Other), Some("404")));
+        assert_eq!(
+            (failure.category, failure.code.as_deref()),
+            (Some(Category::Other), Some("404"))
+        );
         let category = |status, body| failed(status, &[], body).failure().category.unwrap();
         for (status, body, wanted) in [
             (401, "", Category::Auth),
@@ -186,10 +231,22 @@ mod tests {
             (408, "", Category::Timeout),
             (413, "", Category::Oversize),
             (429, "", Category::RateLimit),
-            (429, r#"{"error":{"code":"insufficient_quota"}}"#, Category::UsageLimit),
+            (
+                429,
+                r#"{"error":{"code":"insufficient_quota"}}"#,
+                Category::UsageLimit,
+            ),
             (400, "rate limit", Category::Other),
-            (400, "This model's maximum context length is", Category::ContextExhausted),
-            (404, r#"{"code":"model_not_found"}"#, Category::ModelNotFound),
+            (
+                400,
+                "This model's maximum context length is",
+                Category::ContextExhausted,
+            ),
+            (
+                404,
+                r#"{"code":"model_not_found"}"#,
+                Category::ModelNotFound,
+            ),
             (500, "", Category::Other),
             (500, "Overloaded", Category::Overloaded),
             (503, "", Category::Overloaded),
@@ -201,11 +258,28 @@ mod tests {
 
     #[test]
     fn a_wait_is_told_as_a_time() {
-        let at = |value: &str| failed(429, &[("retry-after", value)], "").failure().retry_at.clone();
+        let at = |value: &str| {
+            failed(429, &[("retry-after", value)], "")
+                .failure()
+                .retry_at
+                .clone()
+        };
         assert_eq!(at("30").as_deref(), Some("1994-11-06T08:49:30Z"));
-        assert_eq!(at("Sun, 06 Nov 1994 08:49:37 GMT").as_deref(), Some("1994-11-06T08:49:37Z"));
-        assert_eq!(at("Sun, 06 Nov 1993 08:49:37 GMT").as_deref(), Some("1994-11-06T08:49:00Z"));
-        for nonsense in ["soon", "-1", "99999999999999999999", "4000000", "Sun, 36 Foo 1994 08:49:37 GMT"] {
+        assert_eq!(
+            at("Sun, 06 Nov 1994 08:49:37 GMT").as_deref(),
+            Some("1994-11-06T08:49:37Z")
+        );
+        assert_eq!(
+            at("Sun, 06 Nov 1993 08:49:37 GMT").as_deref(),
+            Some("1994-11-06T08:49:00Z")
+        );
+        for nonsense in [
+            "soon",
+            "-1",
+            "99999999999999999999",
+            "4000000",
+            "Sun, 36 Foo 1994 08:49:37 GMT",
+        ] {
             assert_eq!(at(nonsense), None, "{nonsense}");
         }
     }

@@ -11,6 +11,8 @@ pub(super) async fn within<T>(
 ) -> Result<T, humantime::FormattedDuration> {
     match longest {
         None => Ok(work.await),
-        Some(longest) => timeout(longest, work).await.map_err(|_| humantime::format_duration(longest)),
+        Some(longest) => timeout(longest, work)
+            .await
+            .map_err(|_| humantime::format_duration(longest)),
     }
 }

@@ -23,7 +23,14 @@ impl<'a> Values<'a> {
         named: &'a BTreeMap<&'static str, String>,
         variables: &'a BTreeMap<String, String>,
     ) -> Self {
-        Self { input: "input", session_id: "session", turn_id: "turn", files: "", named, variables }
+        Self {
+            input: "input",
+            session_id: "session",
+            turn_id: "turn",
+            files: "",
+            named,
+            variables,
+        }
     }
 }
 
@@ -83,7 +90,10 @@ impl Template {
         while let Some(at) = rest.find("{{") {
             let (before, from) = rest.split_at(at);
             plain.push_str(before);
-            let name = from[2..].split_once("}}").map(|(name, _)| name).filter(|name| is_name(name.trim()));
+            let name = from[2..]
+                .split_once("}}")
+                .map(|(name, _)| name)
+                .filter(|name| is_name(name.trim()));
             let Some(name) = name else {
                 plain.push('{');
                 rest = &from[1..];
@@ -135,7 +145,8 @@ impl Template {
     pub(super) fn is_json(&self) -> bool {
         let (named, variables) = (BTreeMap::new(), BTreeMap::new());
         let text = self.render(&Values::sample(&named, &variables), Place::Json);
-        text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(&text).is_ok()
+        text.trim_start().starts_with(['{', '['])
+            && serde_json::from_str::<IgnoredAny>(&text).is_ok()
     }
 
     pub(super) fn is_fixed(&self) -> bool {
@@ -145,7 +156,9 @@ impl Template {
 
 fn is_name(text: &str) -> bool {
     !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
 }
 
 impl Placeholder {
@@ -155,7 +168,10 @@ impl Placeholder {
             "session_id" => Self::SessionId,
             "turn_id" => Self::TurnId,
             "files" => Self::Files,
-            _ => match (OPTIONS.into_iter().find(|option| *option == name), name.split_once('.')) {
+            _ => match (
+                OPTIONS.into_iter().find(|option| *option == name),
+                name.split_once('.'),
+            ) {
                 (Some(option), _) => Self::Option(option),
                 (None, Some(("variables", variable))) if !variable.is_empty() => {
                     Self::Variable(variable.to_owned())
@@ -211,7 +227,14 @@ mod tests {
         named: &'a BTreeMap<&'static str, String>,
         variables: &'a BTreeMap<String, String>,
     ) -> Values<'a> {
-        Values { input, session_id: "s-1", turn_id: "t-1", files: "", named, variables }
+        Values {
+            input,
+            session_id: "s-1",
+            turn_id: "t-1",
+            files: "",
+            named,
+            variables,
+        }
     }
 
     #[test]
@@ -229,19 +252,35 @@ mod tests {
             render("?q={{input}}&t={{variables.TEAM}}", Place::Url),
             "?q=say%20%22hi%22%0A%7B%7Bmodel%7D%7D%20%C3%B6&t=a%26b"
         );
-        assert_eq!(render("{{session_id}}/{{turn_id}}/{{user_id}}", Place::Plain), "s-1/t-1/");
+        assert_eq!(
+            render("{{session_id}}/{{turn_id}}/{{user_id}}", Place::Plain),
+            "s-1/t-1/"
+        );
     }
 
     #[test]
     fn braces_that_hold_no_name_are_text() {
         let fixed = BTreeMap::new();
-        for text in ["{{", "{{}}", r#"{"a":{"b":1}}"#, "{{a b}}", "}} {{", "{{{\"a\"}}}"] {
+        for text in [
+            "{{",
+            "{{}}",
+            r#"{"a":{"b":1}}"#,
+            "{{a b}}",
+            "}} {{",
+            "{{{\"a\"}}}",
+        ] {
             let template = Template::parse(text).unwrap();
             assert!(template.is_fixed(), "{text}");
-            assert_eq!(template.render(&values("x", &BTreeMap::new(), &fixed), Place::Plain), text);
+            assert_eq!(
+                template.render(&values("x", &BTreeMap::new(), &fixed), Place::Plain),
+                text
+            );
         }
         let template = Template::parse("{{{input}}}").unwrap();
-        assert_eq!(template.render(&values("x", &BTreeMap::new(), &fixed), Place::Plain), "{x}");
+        assert_eq!(
+            template.render(&values("x", &BTreeMap::new(), &fixed), Place::Plain),
+            "{x}"
+        );
         assert!(template.holds_input());
     }
 
@@ -250,16 +289,25 @@ mod tests {
         let is_json = |text: &str| Template::parse(text).unwrap().is_json();
         assert!(is_json(r#" {"q":"{{input}}","n":[1,"{{model}}"]}"#) && is_json("[]"));
         assert!(
-            !is_json("{{input}}") && !is_json(r#"{"q":{{input}}}"#) && !is_json("\"text\"") && !is_json("{")
+            !is_json("{{input}}")
+                && !is_json(r#"{"q":{{input}}}"#)
+                && !is_json("\"text\"")
+                && !is_json("{")
         );
     }
 
     #[test]
     fn an_unknown_name_is_told() {
-        assert!(Template::parse("a {{imput}}").unwrap_err().contains("`{{imput}}` is not a placeholder"));
+        assert!(
+            Template::parse("a {{imput}}")
+                .unwrap_err()
+                .contains("`{{imput}}` is not a placeholder")
+        );
         assert!(Template::parse("{{variables.}}").is_err());
-        let options: Vec<_> =
-            Template::parse("{{model}}{{variables.X}}{{input}}").unwrap().options().collect();
+        let options: Vec<_> = Template::parse("{{model}}{{variables.X}}{{input}}")
+            .unwrap()
+            .options()
+            .collect();
         assert_eq!(options, ["model", "variables"]);
     }
 }

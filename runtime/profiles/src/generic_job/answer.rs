@@ -92,8 +92,14 @@ impl AnswerConfig {
             ("result", &self.result),
         ];
         let usage = self.usage.all().map(|(_, pointer)| ("usage", pointer));
-        match named.into_iter().chain(usage).find(|(_, pointer)| pointer.get().is_some()) {
-            Some((name, _)) => Err(format!("`answer.{name}` needs `answer.format` `json` or `jsonl`")),
+        match named
+            .into_iter()
+            .chain(usage)
+            .find(|(_, pointer)| pointer.get().is_some())
+        {
+            Some((name, _)) => Err(format!(
+                "`answer.{name}` needs `answer.format` `json` or `jsonl`"
+            )),
             None => Ok(()),
         }
     }
@@ -152,9 +158,17 @@ impl<'a> AnswerReader<'a> {
         let state = match config.format {
             Format::Text => State::Text,
             Format::Json => State::Json(String::new()),
-            Format::Jsonl => State::Lines { lines: LineCutter::default(), count: 0 },
+            Format::Jsonl => State::Lines {
+                lines: LineCutter::default(),
+                count: 0,
+            },
         };
-        Self { config, name: name.to_owned(), state, end: Ending::default() }
+        Self {
+            config,
+            name: name.to_owned(),
+            state,
+            end: Ending::default(),
+        }
     }
 
     /// Takes a piece of stdout and gives what the user sees of it now.
@@ -181,8 +195,15 @@ impl<'a> AnswerReader<'a> {
 
     /// Shows what is held and all that follows as it is: it is too large to be read.
     fn give_up(&mut self, text: &str) -> String {
-        let what = if matches!(self.state, State::Json(_)) { "more" } else { "a line of more" };
-        let why = format!("{} printed {what} than {LARGEST} bytes, too much to read as JSON", self.name);
+        let what = if matches!(self.state, State::Json(_)) {
+            "more"
+        } else {
+            "a line of more"
+        };
+        let why = format!(
+            "{} printed {what} than {LARGEST} bytes, too much to read as JSON",
+            self.name
+        );
         self.end.fail(Category::Oversize, why);
         match std::mem::replace(&mut self.state, State::Text) {
             State::Text => text.to_owned(),
@@ -217,7 +238,9 @@ impl<'a> AnswerReader<'a> {
             }
         };
         self.end.take(self.config, &value);
-        let Some(pointer) = self.config.text.get() else { return document };
+        let Some(pointer) = self.config.text.get() else {
+            return document;
+        };
         if let Some(text) = value.pointer(pointer) {
             return text_of(text);
         }
@@ -246,7 +269,9 @@ impl<'a> AnswerReader<'a> {
                 }
             }
             Err(refused) => {
-                let State::Lines { count, .. } = self.state else { return line };
+                let State::Lines { count, .. } = self.state else {
+                    return line;
+                };
                 let why = refused.of(&self.name, count);
                 self.end.fail(refused.category, why);
             }
@@ -266,7 +291,12 @@ struct Refused {
 
 impl Refused {
     fn of(&self, name: &str, line: usize) -> String {
-        let Self { column, why, beginning, .. } = self;
+        let Self {
+            column,
+            why,
+            beginning,
+            ..
+        } = self;
         format!("{name} printed no valid JSON at line {line}, column {column} ({why}): {beginning}")
     }
 }
@@ -277,10 +307,19 @@ fn parse(text: &str) -> Result<Value, Refused> {
         line,
         column,
         why: why.to_owned(),
-        beginning: if text.trim().is_empty() { "nothing came".to_owned() } else { beginning(text) },
+        beginning: if text.trim().is_empty() {
+            "nothing came".to_owned()
+        } else {
+            beginning(text)
+        },
     };
     if is_crowded(text.as_bytes()) {
-        return Err(refused(Category::Oversize, 1, 1, "it holds too many values"));
+        return Err(refused(
+            Category::Oversize,
+            1,
+            1,
+            "it holds too many values",
+        ));
     }
     serde_json::from_str(text).map_err(|error| {
         let what = error.to_string();
@@ -292,16 +331,24 @@ fn parse(text: &str) -> Result<Value, Refused> {
 impl Ending {
     /// The first failure is the one that is reported.
     fn fail(&mut self, category: Category, why: String) {
-        self.failure.get_or_insert_with(|| Failure::new(category, why));
+        self.failure
+            .get_or_insert_with(|| Failure::new(category, why));
     }
 
     fn take(&mut self, config: &AnswerConfig, value: &Value) {
-        let at =
-            |pointer: &Pointer| pointer.get().and_then(|at| value.pointer(at)).filter(|at| !at.is_null());
+        let at = |pointer: &Pointer| {
+            pointer
+                .get()
+                .and_then(|at| value.pointer(at))
+                .filter(|at| !at.is_null())
+        };
         for (name, pointer) in config.usage.all() {
             let Some(found) = at(pointer) else { continue };
             let Some(tokens) = found.as_u64() else {
-                self.leave_out(name, "what stands there is not a number of tokens".to_owned());
+                self.leave_out(
+                    name,
+                    "what stands there is not a number of tokens".to_owned(),
+                );
                 continue;
             };
             let usage = self.usage.get_or_insert_default();
@@ -357,9 +404,16 @@ impl Ending {
     pub(super) fn over(self, end: TurnComplete) -> TurnComplete {
         let failed = end.error.is_none().then_some(self.failure).flatten();
         TurnComplete {
-            status: if failed.is_some() { Some(trunkline_sdk::Status::Failed) } else { end.status },
+            status: if failed.is_some() {
+                Some(trunkline_sdk::Status::Failed)
+            } else {
+                end.status
+            },
             error: end.error.or(failed),
-            usage: self.usage.map(|usage| Usage { scope: Some(UsageScope::Turn), ..usage }),
+            usage: self.usage.map(|usage| Usage {
+                scope: Some(UsageScope::Turn),
+                ..usage
+            }),
             artifacts: self.artifacts,
             summary: self.summary,
             result: self.result,
@@ -370,7 +424,10 @@ impl Ending {
 
 /// The usage of a turn that no one counted, by the bytes of its input and of its output.
 pub(crate) fn estimated(input: u64, output: u64) -> Usage {
-    let (input, output) = (input.div_ceil(BYTES_PER_TOKEN), output.div_ceil(BYTES_PER_TOKEN));
+    let (input, output) = (
+        input.div_ceil(BYTES_PER_TOKEN),
+        output.div_ceil(BYTES_PER_TOKEN),
+    );
     Usage {
         input_tokens: Some(input),
         output_tokens: Some(output),

@@ -77,38 +77,70 @@ mod tests {
     #[test]
     fn the_defaults_are_the_published_ones() {
         let JobConfig(config) = serde_json::from_str(r#"{"command":"x"}"#).unwrap();
-        assert_eq!((config.work_dir.as_str(), config.max_runtime), ("", Wait::seconds(300)));
+        assert_eq!(
+            (config.work_dir.as_str(), config.max_runtime),
+            ("", Wait::seconds(300))
+        );
         assert!(config.args.is_empty() && config.env.is_empty());
         assert!(config.input == InputMode::Stdin && !config.estimate_usage);
         let sample = r#"{"command":"/usr/local/bin/batch-job","args":["--output-json"],"work_dir":"/tmp/jobs","env":{},"max_runtime":"5m"}"#;
         assert!(serde_json::from_str::<JobConfig>(sample).is_ok());
-        assert!(serde_json::from_str::<JobConfig>("{}").is_err(), "a program must be named");
+        assert!(
+            serde_json::from_str::<JobConfig>("{}").is_err(),
+            "a program must be named"
+        );
     }
 
     #[test]
     fn keys_that_do_not_agree_are_an_error_of_the_configuration() {
         for (keys, why) in [
             (json!({ "input": "argument" }), "no argument is `{{input}}`"),
-            (json!({ "input": "argument", "args": ["{{input_file}}"] }), "no argument is `{{input}}`"),
-            (json!({ "input": "file", "args": ["{{input}}"] }), "no argument holds `{{input_file}}`"),
-            (json!({ "input": "argument", "args": ["-c", "say {{input}}"] }), "becomes code"),
-            (json!({ "input": "argument", "args": ["a b={{input}}"] }), "becomes code"),
+            (
+                json!({ "input": "argument", "args": ["{{input_file}}"] }),
+                "no argument is `{{input}}`",
+            ),
+            (
+                json!({ "input": "file", "args": ["{{input}}"] }),
+                "no argument holds `{{input_file}}`",
+            ),
+            (
+                json!({ "input": "argument", "args": ["-c", "say {{input}}"] }),
+                "becomes code",
+            ),
+            (
+                json!({ "input": "argument", "args": ["a b={{input}}"] }),
+                "becomes code",
+            ),
             (json!({ "input": "arg" }), "unknown variant `arg`"),
-            (json!({ "answer": { "text": "/a" } }), "`answer.text` needs `answer.format`"),
+            (
+                json!({ "answer": { "text": "/a" } }),
+                "`answer.text` needs `answer.format`",
+            ),
             (
                 json!({ "answer": { "usage": { "input_tokens": "/a" } } }),
                 "`answer.usage` needs `answer.format`",
             ),
-            (json!({ "answer": { "format": "json", "cost_usd": "a" } }), "not a JSON pointer"),
+            (
+                json!({ "answer": { "format": "json", "cost_usd": "a" } }),
+                "not a JSON pointer",
+            ),
             (
                 json!({ "answer": { "format": "json", "usage": { "tokens": "/a" } } }),
                 "unknown field `tokens`",
             ),
-            (json!({ "answer": { "format": "xml" } }), "unknown variant `xml`"),
+            (
+                json!({ "answer": { "format": "xml" } }),
+                "unknown variant `xml`",
+            ),
         ] {
             let mut config = json!({ "command": "x" });
-            config.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
-            let refused = serde_json::from_value::<JobConfig>(config.clone()).unwrap_err().to_string();
+            config
+                .as_object_mut()
+                .unwrap()
+                .extend(keys.as_object().unwrap().clone());
+            let refused = serde_json::from_value::<JobConfig>(config.clone())
+                .unwrap_err()
+                .to_string();
             assert!(refused.contains(why), "{config}: {refused}");
         }
         for keys in [
@@ -119,8 +151,14 @@ mod tests {
             json!({ "answer": { "format": "jsonl" } }),
         ] {
             let mut config = json!({ "command": "x" });
-            config.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
-            assert!(serde_json::from_value::<JobConfig>(config).is_ok(), "{keys}");
+            config
+                .as_object_mut()
+                .unwrap()
+                .extend(keys.as_object().unwrap().clone());
+            assert!(
+                serde_json::from_value::<JobConfig>(config).is_ok(),
+                "{keys}"
+            );
         }
     }
 }

@@ -44,16 +44,23 @@ impl InputMode {
     pub(super) fn check(self, args: &[String]) -> Result<(), String> {
         match self {
             Self::Stdin => Ok(()),
-            Self::Argument => match args.iter().find(|arg| arg.contains(INPUT) && prefix(arg).is_none()) {
+            Self::Argument => match args
+                .iter()
+                .find(|arg| arg.contains(INPUT) && prefix(arg).is_none())
+            {
                 Some(_) => Err(format!(
                     "amid other text of an argument the input becomes code; make `{INPUT}` an argument of its own, or \
                      write `--NAME={INPUT}`; a script of `sh -c` finds the arguments behind it as \"$0\", \"$1\""
                 )),
                 None if args.iter().any(|arg| arg.contains(INPUT)) => Ok(()),
-                None => Err(format!("`input` is `argument`, and no argument is `{INPUT}`")),
+                None => Err(format!(
+                    "`input` is `argument`, and no argument is `{INPUT}`"
+                )),
             },
             Self::File if args.iter().any(|arg| arg.contains(INPUT_FILE)) => Ok(()),
-            Self::File => Err(format!("`input` is `file`, and no argument holds `{INPUT_FILE}`")),
+            Self::File => Err(format!(
+                "`input` is `file`, and no argument holds `{INPUT_FILE}`"
+            )),
         }
     }
 
@@ -63,19 +70,41 @@ impl InputMode {
     /// Where an argument cannot hold it, or no file can be written.
     pub(super) fn give(self, args: &[String], input: String) -> Result<Given, Error> {
         match self {
-            Self::Stdin => Ok(Given { args: args.to_vec(), stdin: input, file: None }),
+            Self::Stdin => Ok(Given {
+                args: args.to_vec(),
+                stdin: input,
+                file: None,
+            }),
             Self::Argument => {
-                let args = (0..args.len()).map(|at| argument(args, at, &input)).collect::<Result<_, _>>()?;
-                Ok(Given { args, stdin: String::new(), file: None })
+                let args = (0..args.len())
+                    .map(|at| argument(args, at, &input))
+                    .collect::<Result<_, _>>()?;
+                Ok(Given {
+                    args,
+                    stdin: String::new(),
+                    file: None,
+                })
             }
             Self::File => {
-                let mut file = tempfile::Builder::new().prefix("input-").suffix(".txt").tempfile()?;
+                let mut file = tempfile::Builder::new()
+                    .prefix("input-")
+                    .suffix(".txt")
+                    .tempfile()?;
                 file.write_all(input.as_bytes())?;
                 let path = file.path().to_str().ok_or_else(|| {
-                    Error::other("the folder for temporary files (TMPDIR) has a name that is not UTF-8")
+                    Error::other(
+                        "the folder for temporary files (TMPDIR) has a name that is not UTF-8",
+                    )
                 })?;
-                let args = args.iter().map(|arg| arg.replace(INPUT_FILE, path)).collect();
-                Ok(Given { args, stdin: String::new(), file: Some(file) })
+                let args = args
+                    .iter()
+                    .map(|arg| arg.replace(INPUT_FILE, path))
+                    .collect();
+                Ok(Given {
+                    args,
+                    stdin: String::new(),
+                    file: Some(file),
+                })
             }
         }
     }
@@ -86,14 +115,19 @@ impl InputMode {
 fn prefix(arg: &str) -> Option<&str> {
     let prefix = arg.strip_suffix(INPUT)?;
     let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     };
     (prefix.is_empty() || prefix.strip_suffix('=').is_some_and(is_name)).then_some(prefix)
 }
 
 /// The argument at an index, with the input where it has a place for it.
 fn argument(args: &[String], at: usize, input: &str) -> Result<String, Error> {
-    let Some(prefix) = prefix(&args[at]) else { return Ok(args[at].clone()) };
+    let Some(prefix) = prefix(&args[at]) else {
+        return Ok(args[at].clone());
+    };
     if input.contains('\0') {
         let text = "the input holds a NUL, which no argument can; set `input` to `stdin` or `file`";
         return Err(Error::other(text));
@@ -124,7 +158,8 @@ mod tests {
 
     fn give(mode: InputMode, args: &[&str], input: &str) -> Result<Given, String> {
         let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        mode.give(&args, input.to_owned()).map_err(|error| error.to_string())
+        mode.give(&args, input.to_owned())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -132,9 +167,27 @@ mod tests {
         use InputMode::{Argument, Stdin};
         for (mode, args, input, wanted, stdin) in [
             (Stdin, vec!["{{input}}"], "hi", vec!["{{input}}"], "hi"),
-            (Argument, vec!["-p", "{{input}}", "x"], "a b\n$(c)", vec!["-p", "a b\n$(c)", "x"], ""),
-            (Argument, vec!["--say={{input}}"], "-x", vec!["--say=-x"], ""),
-            (Argument, vec!["--", "{{input}}"], "--force", vec!["--", "--force"], ""),
+            (
+                Argument,
+                vec!["-p", "{{input}}", "x"],
+                "a b\n$(c)",
+                vec!["-p", "a b\n$(c)", "x"],
+                "",
+            ),
+            (
+                Argument,
+                vec!["--say={{input}}"],
+                "-x",
+                vec!["--say=-x"],
+                "",
+            ),
+            (
+                Argument,
+                vec!["--", "{{input}}"],
+                "--force",
+                vec!["--", "--force"],
+                "",
+            ),
             (
                 Argument,
                 vec!["{{input}}", "{{input_file}}"],
@@ -157,13 +210,28 @@ mod tests {
         for (args, input, why) in [
             (["{{input}}"], "--force".to_owned(), "begins with `-`"),
             (["{{input}}"], "a\0b".to_owned(), "holds a NUL"),
-            (["{{input}}"], "x".repeat(LONGEST_ARGUMENT + 1), "an argument holds 131071 at most"),
-            (["-p={{input}}"], "x".repeat(LONGEST_ARGUMENT - 2), "an argument holds 131071 at most"),
+            (
+                ["{{input}}"],
+                "x".repeat(LONGEST_ARGUMENT + 1),
+                "an argument holds 131071 at most",
+            ),
+            (
+                ["-p={{input}}"],
+                "x".repeat(LONGEST_ARGUMENT - 2),
+                "an argument holds 131071 at most",
+            ),
         ] {
             let refused = give(InputMode::Argument, &args, &input).unwrap_err();
             assert!(refused.contains(why), "{refused}");
         }
-        assert!(give(InputMode::Argument, &["{{input}}"], &"x".repeat(LONGEST_ARGUMENT)).is_ok());
+        assert!(
+            give(
+                InputMode::Argument,
+                &["{{input}}"],
+                &"x".repeat(LONGEST_ARGUMENT)
+            )
+            .is_ok()
+        );
     }
 
     #[test]
@@ -172,7 +240,10 @@ mod tests {
         let path = given.file.as_ref().unwrap().path().to_owned();
         assert_eq!(given.args, [format!("cat {} | wc", path.display())]);
         assert_eq!(std::fs::read(&path).unwrap(), b"a\0b");
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         drop(given);
         assert!(!path.exists());
     }

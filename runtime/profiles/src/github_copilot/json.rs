@@ -31,8 +31,13 @@ const MOST_STREAMED: usize = 1024;
 const LONGEST_ID: usize = 256;
 
 impl Runs for Copilot {
-    const HONOURS: &'static [&'static str] =
-        &["add_dirs", "mode", "reasoning_effort", "denied_tools", "mcp_servers"];
+    const HONOURS: &'static [&'static str] = &[
+        "add_dirs",
+        "mode",
+        "reasoning_effort",
+        "denied_tools",
+        "mcp_servers",
+    ];
 
     type Reader = CopilotReader;
 
@@ -74,16 +79,22 @@ impl Runs for Copilot {
     }
 
     fn reader(&self, version: Option<Version>) -> CopilotReader {
-        let file = || UsageFile(std::env::temp_dir().join(format!("usage-{}.json", uuid::Uuid::new_v4())));
+        let file =
+            || UsageFile(std::env::temp_dir().join(format!("usage-{}.json", uuid::Uuid::new_v4())));
         let usage_file = SINCE.has("--usage-output-file", version).then(file);
-        CopilotReader { usage_file, ..CopilotReader::default() }
+        CopilotReader {
+            usage_file,
+            ..CopilotReader::default()
+        }
     }
 
     /// Skills by a folder that the agent is given, servers by a file.
     fn give(&self, _: &Options, skills: &Roster, servers: &[McpServer]) -> Extras {
         let mut given = Extras::default();
         if let Some(folder) = given.folder(skills) {
-            given.args.extend(["--add-dir".into(), folder.path().into()]);
+            given
+                .args
+                .extend(["--add-dir".into(), folder.path().into()]);
             given.finds_skills = true;
             given.kept.push(Box::new(folder));
         }
@@ -94,10 +105,16 @@ impl Runs for Copilot {
                     let mut at = OsString::from("@");
                     at.push(file.path());
                     given.args.extend(["--additional-mcp-config".into(), at]);
-                    given.env.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+                    given.env.extend(
+                        variables
+                            .into_iter()
+                            .map(|(name, value)| (name.into(), value.into())),
+                    );
                     given.kept.push(Box::new(file));
                 }
-                Err(error) => given.warnings.push(format!("MCP servers are left out: {error}")),
+                Err(error) => given
+                    .warnings
+                    .push(format!("MCP servers are left out: {error}")),
             }
         }
         given
@@ -149,13 +166,25 @@ impl Reader for CopilotReader {
                 let content = text(data, "/deltaContent").to_owned();
                 if !content.is_empty() {
                     self.note_streamed(id);
-                    out.push(Thinking { content, ..Thinking::default() }.into());
+                    out.push(
+                        Thinking {
+                            content,
+                            ..Thinking::default()
+                        }
+                        .into(),
+                    );
                 }
             }
             "assistant.reasoning" => {
                 let content = text(data, "/content").to_owned();
                 if !self.streamed.remove(text(data, "/reasoningId")) && !content.is_empty() {
-                    out.push(Thinking { content, ..Thinking::default() }.into());
+                    out.push(
+                        Thinking {
+                            content,
+                            ..Thinking::default()
+                        }
+                        .into(),
+                    );
                 }
             }
             "tool.execution_start" => {
@@ -164,7 +193,11 @@ impl Reader for CopilotReader {
             }
             "tool.execution_complete" => {
                 let failed = data.get("success").and_then(Value::as_bool) == Some(false)
-                    || data.pointer("/shellExecution/exitCode").and_then(Value::as_i64).unwrap_or(0) != 0;
+                    || data
+                        .pointer("/shellExecution/exitCode")
+                        .and_then(Value::as_i64)
+                        .unwrap_or(0)
+                        != 0;
                 let content = match text(data, "/result/content") {
                     "" => text(data, "/error/message"),
                     content => content,
@@ -174,7 +207,13 @@ impl Reader for CopilotReader {
             "assistant.turn_retry" => {
                 let reason = text(data, "/reason");
                 let message = format!("the model is asked again: {reason}");
-                out.push(Progress { message, ..Progress::default() }.into());
+                out.push(
+                    Progress {
+                        message,
+                        ..Progress::default()
+                    }
+                    .into(),
+                );
             }
             "session.error" => {
                 let http = count(data, "/statusCode").and_then(|code| u16::try_from(code).ok());
@@ -196,8 +235,15 @@ impl Reader for CopilotReader {
     }
 
     fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
-        let usage = self.usage_file.as_ref().and_then(|file| usage_in(&file.0, self.model.as_deref()));
-        let code = self.result.as_ref().and_then(|result| result.get("exitCode")).and_then(Value::as_i64);
+        let usage = self
+            .usage_file
+            .as_ref()
+            .and_then(|file| usage_in(&file.0, self.model.as_deref()));
+        let code = self
+            .result
+            .as_ref()
+            .and_then(|result| result.get("exitCode"))
+            .and_then(Value::as_i64);
         // After its last line a signal is ours: it did not exit by itself.
         let exit = ended.exit.code.unwrap_or(0);
         let failed = self.error.is_some() || code != Some(0) || exit != 0;
@@ -234,8 +280,14 @@ impl CopilotReader {
 
 /// The tokens of the conversation up to a run's end. The agent knows the file's path, and may have put anything there.
 fn usage_in(file: &Path, model: Option<&str>) -> Option<Usage> {
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(file).ok()?;
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
+        .bits()
+        .cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(file)
+        .ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }
@@ -257,12 +309,24 @@ fn usage(file: &Value, model: Option<&str>) -> Option<Usage> {
             reasoning: read("reasoningTokens"),
         }
     };
-    let all = metrics.values().map(tokens).fold(Tokens::default(), Tokens::plus);
-    let one =
-        |(name, value): (&String, &Value)| (name.clone(), tokens(value).model_usage(ModelUsage::default()));
+    let all = metrics
+        .values()
+        .map(tokens)
+        .fold(Tokens::default(), Tokens::plus);
+    let one = |(name, value): (&String, &Value)| {
+        (
+            name.clone(),
+            tokens(value).model_usage(ModelUsage::default()),
+        )
+    };
     let models = Some(metrics.iter().map(one).collect());
     let scope = Some(UsageScope::Session);
-    Some(all.usage(Usage { model: model.map(str::to_owned), models, scope, ..Usage::default() }))
+    Some(all.usage(Usage {
+        model: model.map(str::to_owned),
+        models,
+        scope,
+        ..Usage::default()
+    }))
 }
 
 #[cfg(test)]

@@ -166,8 +166,11 @@ impl Default for Kind {
 impl<'de> Deserialize<'de> for Kind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let unknown =
-            || de::Error::custom(format!("{name:?} is not a category of failures, such as rate_limit"));
+        let unknown = || {
+            de::Error::custom(format!(
+                "{name:?} is not a category of failures, such as rate_limit"
+            ))
+        };
         Category::named(&name).map(Self).ok_or_else(unknown)
     }
 }
@@ -222,7 +225,9 @@ impl<'de> Deserialize<'de> for Usage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut message = Map::deserialize(deserializer)?;
         message.insert("type".to_owned(), json!("usage"));
-        Event::of(message).map(|event| Self(event.0)).map_err(de::Error::custom)
+        Event::of(message)
+            .map(|event| Self(event.0))
+            .map_err(de::Error::custom)
     }
 }
 
@@ -258,7 +263,11 @@ impl MockConfig {
         if let Some(turn) = self.turns.iter().find(called) {
             return Next::Turn(turn);
         }
-        let ordered: Vec<_> = self.turns.iter().filter(|turn| turn.when.is_empty()).collect();
+        let ordered: Vec<_> = self
+            .turns
+            .iter()
+            .filter(|turn| turn.when.is_empty())
+            .collect();
         let at = progress.played;
         progress.played += 1;
         let turn = match (ordered.get(at), self.then) {
@@ -275,15 +284,24 @@ impl MockConfig {
 
 /// Puts what the user said into a text.
 pub(super) fn fill(text: &str, input: &str, when: &str) -> String {
-    let rest = input.split_once(when).map_or(input, |(_, rest)| rest).trim();
+    let rest = input
+        .split_once(when)
+        .map_or(input, |(_, rest)| rest)
+        .trim();
     // What the user said is text, whatever stands in it.
     let with_input = |text: &str| text.replace("{{input}}", input);
-    text.split("{{rest}}").map(with_input).collect::<Vec<_>>().join(rest)
+    text.split("{{rest}}")
+        .map(with_input)
+        .collect::<Vec<_>>()
+        .join(rest)
 }
 
 /// Whether a path is one that a script may create a file at: absolute, and without a step back.
 pub(super) fn is_plain(path: &Path) -> bool {
-    path.is_absolute() && path.components().all(|part| !matches!(part, std::path::Component::ParentDir))
+    path.is_absolute()
+        && path
+            .components()
+            .all(|part| !matches!(part, std::path::Component::ParentDir))
 }
 
 #[cfg(test)]
@@ -328,9 +346,12 @@ mod tests {
         let why = |text: &str| read(text).expect_err(text);
         assert!(why(r#"{"turns":[{"steps":[{"shout":"x"}]}]}"#).contains("shout"));
         assert!(
-            why(r#"{"turns":[{"steps":[{"fail":{"category":"bad luck"}}]}]}"#).contains("not a category")
+            why(r#"{"turns":[{"steps":[{"fail":{"category":"bad luck"}}]}]}"#)
+                .contains("not a category")
         );
-        assert!(why(r#"{"turns":[{"steps":[{"event":{"type":"shout"}}]}]}"#).contains("not a message"));
+        assert!(
+            why(r#"{"turns":[{"steps":[{"event":{"type":"shout"}}]}]}"#).contains("not a message")
+        );
         assert!(why(r#"{"turns":[{"steps":[{"usage":3}]}]}"#).contains("expected a map"));
         assert!(why(r#"{"nope":1}"#).contains("nope"));
         assert!(read(r#"{"turns":[{"steps":["until_stop",{"delay":"1s"},{"exit":3}]}]}"#).is_ok());
@@ -342,7 +363,10 @@ mod tests {
             fill("<{{input}}|{{rest}}>", "please /say hi {{rest}}", "/say"),
             "<please /say hi {{rest}}|hi {{rest}}>"
         );
-        assert_eq!(fill("{{rest}}, {{input}}", "/say {{input}}", "/say"), "{{input}}, /say {{input}}");
+        assert_eq!(
+            fill("{{rest}}, {{input}}", "/say {{input}}", "/say"),
+            "{{input}}, /say {{input}}"
+        );
         assert_eq!(fill("{{rest}}", "hello", ""), "hello");
     }
 }

@@ -2,7 +2,8 @@
 
 use trunkline_sdk::protocol::{SessionEntry, SessionsList};
 use trunkline_sdk::{
-    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Turn,
 };
 
 use super::{Conversation, Extras, Native, Reader};
@@ -81,7 +82,10 @@ impl<K> Default for State<K> {
 
 /// The adapter of an agent over ACP, or by one run a turn.
 pub(crate) fn adapter(profile: impl Runs) -> impl Adapter {
-    ByTransport { acp: Acp::new(profile.clone()), profile }
+    ByTransport {
+        acp: Acp::new(profile.clone()),
+        profile,
+    }
 }
 
 impl<K: Runs> Adapter for ByTransport<K> {

@@ -41,7 +41,12 @@ impl Extras {
             true => instructions.map(str::to_owned),
             false => skills.after(instructions, &mut warnings),
         };
-        Self { warnings, skills, preface, ..given }
+        Self {
+            warnings,
+            skills,
+            preface,
+            ..given
+        }
     }
 
     /// What is given by an agent that has a channel for neither: skills are listed, servers are left out.
@@ -53,7 +58,10 @@ impl Extras {
                 "MCP servers are left out ({names}): run once a turn, the agent takes none; use `transport: \"acp\"`"
             )
         };
-        Self { warnings: (!names.is_empty()).then(left_out).into_iter().collect(), ..Self::default() }
+        Self {
+            warnings: (!names.is_empty()).then(left_out).into_iter().collect(),
+            ..Self::default()
+        }
     }
 
     /// A folder with the skills, which the agent is to be told of; nothing where there are none.
@@ -63,7 +71,10 @@ impl Extras {
         }
         let folder = SkillsFolder::new(skills.skills());
         folder
-            .inspect_err(|error| self.warnings.push(format!("skills are put into inputs only: {error}")))
+            .inspect_err(|error| {
+                self.warnings
+                    .push(format!("skills are put into inputs only: {error}"))
+            })
             .ok()
     }
 }

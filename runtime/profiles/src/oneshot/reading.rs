@@ -20,24 +20,45 @@ impl Read {
             reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut out);
         }
         let end = reader.end(&Ended::of(code, stderr), &mut out);
-        Self { told: out.iter().map(shown).collect(), end }
+        Self {
+            told: out.iter().map(shown).collect(),
+            end,
+        }
     }
 
     /// The category of the failure.
     pub(crate) fn category(&self) -> &'static str {
         let error = self.end.as_ref().expect_err("a failed run");
-        error.failure().category.map_or("none", trunkline_sdk::Category::as_str)
+        error
+            .failure()
+            .category
+            .map_or("none", trunkline_sdk::Category::as_str)
     }
 }
 
 /// Every shape of a line, with every member of the wrong type: nothing panics.
 pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&str]) {
-    let odd = [Value::Null, 1.into(), "x".into(), serde_json::json!([1]), serde_json::json!({"a": {}})];
+    let odd = [
+        Value::Null,
+        1.into(),
+        "x".into(),
+        serde_json::json!([1]),
+        serde_json::json!({"a": {}}),
+    ];
     for kind in types {
         for value in &odd {
             let mut reader = reader();
             let mut out = Vec::new();
-            let names = ["data", "part", "error", "content", "session_id", "sessionID", "stats", "status"];
+            let names = [
+                "data",
+                "part",
+                "error",
+                "content",
+                "session_id",
+                "sessionID",
+                "stats",
+                "status",
+            ];
             let mut line = serde_json::json!({ "type": kind });
             for name in names {
                 line[name] = value.clone();
@@ -54,13 +75,23 @@ fn shown(told: &RunEvent) -> String {
         RunEvent::Session(id) => format!("session {id}"),
         RunEvent::Model(model) => format!("model {model}"),
         RunEvent::Event(AdapterBody::Output(output)) => format!("output {}", output.content),
-        RunEvent::Event(AdapterBody::Thinking(thinking)) => format!("thinking {}", thinking.content),
+        RunEvent::Event(AdapterBody::Thinking(thinking)) => {
+            format!("thinking {}", thinking.content)
+        }
         RunEvent::Event(AdapterBody::ToolStart(start)) => {
             let input = start.input.as_ref().map_or("", |input| input.get());
-            format!("start {} {} {input}", start.tool_call_id.as_str(), start.tool)
+            format!(
+                "start {} {} {input}",
+                start.tool_call_id.as_str(),
+                start.tool
+            )
         }
         RunEvent::Event(AdapterBody::ToolEnd(end)) => {
-            let failed = if end.is_error == Some(true) { "failed" } else { "done" };
+            let failed = if end.is_error == Some(true) {
+                "failed"
+            } else {
+                "done"
+            };
             format!(
                 "end {} {failed} {}",
                 end.tool_call_id.as_str(),
@@ -68,7 +99,10 @@ fn shown(told: &RunEvent) -> String {
             )
         }
         RunEvent::Event(AdapterBody::Usage(usage)) => {
-            format!("usage {:?} {:?} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_usd)
+            format!(
+                "usage {:?} {:?} {:?}",
+                usage.input_tokens, usage.output_tokens, usage.cost_usd
+            )
         }
         RunEvent::Event(event) => format!("{event:?}"),
     }

@@ -40,11 +40,17 @@ fn since(now: Usage, before: &Usage) -> Usage {
     // One model's share is the whole.
     let models = Some(models).filter(|models| models.len() > 1);
     let tokens = Tokens::of(&now).since(Tokens::of(before));
-    tokens.usage(Usage { models, scope: Some(UsageScope::Turn), ..now })
+    tokens.usage(Usage {
+        models,
+        scope: Some(UsageScope::Turn),
+        ..now
+    })
 }
 
 fn is_something(usage: &ModelUsage) -> bool {
-    [usage.input_tokens, usage.output_tokens].iter().any(|count| count.is_some_and(|count| count > 0))
+    [usage.input_tokens, usage.output_tokens]
+        .iter()
+        .any(|count| count.is_some_and(|count| count > 0))
 }
 
 #[cfg(test)]
@@ -52,10 +58,18 @@ mod tests {
     use super::*;
 
     fn total(counts: &[(&str, u64)]) -> Usage {
-        let one = |count| ModelUsage { input_tokens: Some(count), ..ModelUsage::default() };
+        let one = |count| ModelUsage {
+            input_tokens: Some(count),
+            ..ModelUsage::default()
+        };
         Usage {
             input_tokens: Some(counts.iter().map(|(_, count)| count).sum()),
-            models: Some(counts.iter().map(|(name, count)| ((*name).to_owned(), one(*count))).collect()),
+            models: Some(
+                counts
+                    .iter()
+                    .map(|(name, count)| ((*name).to_owned(), one(*count)))
+                    .collect(),
+            ),
             scope: Some(UsageScope::Session),
             ..Usage::default()
         }
@@ -65,25 +79,46 @@ mod tests {
     fn a_turn_is_the_difference_of_totals() {
         let mut spent = RunningTotal::nothing();
         let first = spent.of_turn(total(&[("a", 10)]));
-        assert_eq!((first.input_tokens, first.scope, first.models), (Some(10), Some(UsageScope::Turn), None));
+        assert_eq!(
+            (first.input_tokens, first.scope, first.models),
+            (Some(10), Some(UsageScope::Turn), None)
+        );
         let second = spent.of_turn(total(&[("a", 12), ("b", 5), ("c", 1)]));
         assert_eq!(second.input_tokens, Some(8));
-        let counts = second.models.unwrap().into_values().map(|model| model.input_tokens);
+        let counts = second
+            .models
+            .unwrap()
+            .into_values()
+            .map(|model| model.input_tokens);
         assert_eq!(counts.collect::<Vec<_>>(), [Some(2), Some(5), Some(1)]);
-        assert_eq!(spent.of_turn(total(&[("a", 3)])).input_tokens, Some(3), "it began anew");
+        assert_eq!(
+            spent.of_turn(total(&[("a", 3)])).input_tokens,
+            Some(3),
+            "it began anew"
+        );
     }
 
     #[test]
     fn the_first_total_of_a_conversation_begun_elsewhere_is_the_conversations() {
         let mut spent = RunningTotal::default();
-        assert_eq!(spent.of_turn(total(&[("a", 10)])).scope, Some(UsageScope::Session));
+        assert_eq!(
+            spent.of_turn(total(&[("a", 10)])).scope,
+            Some(UsageScope::Session)
+        );
         let second = spent.of_turn(total(&[("a", 12)]));
-        assert_eq!((second.input_tokens, second.scope), (Some(2), Some(UsageScope::Turn)));
+        assert_eq!(
+            (second.input_tokens, second.scope),
+            (Some(2), Some(UsageScope::Turn))
+        );
     }
 
     #[test]
     fn what_is_a_turns_stays_so() {
-        let turn = Usage { input_tokens: Some(4), scope: Some(UsageScope::Turn), ..Usage::default() };
+        let turn = Usage {
+            input_tokens: Some(4),
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        };
         let mut spent = RunningTotal::nothing();
         assert_eq!(spent.of_turn(turn.clone()), turn);
         assert_eq!(spent.of_turn(turn.clone()), turn);

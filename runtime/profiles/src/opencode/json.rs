@@ -24,7 +24,8 @@ use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 const MOST_CUTS: u32 = 3;
 
 impl Runs for Family {
-    const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort", "mcp_servers", "temperature"];
+    const HONOURS: &'static [&'static str] =
+        &["mode", "reasoning_effort", "mcp_servers", "temperature"];
 
     type Reader = OpencodeReader;
 
@@ -46,7 +47,10 @@ impl Runs for Family {
     ) -> Launch {
         let has = |option| self.since.has(option, version);
         let model = options.model.as_deref().map(|name| self.model(name));
-        let mut launch = options.launch().args(["run", "--format", "json"]).option("-m", model.as_deref());
+        let mut launch = options
+            .launch()
+            .args(["run", "--format", "json"])
+            .option("-m", model.as_deref());
         // Without the option it runs what its own rules would ask for.
         if self.dangerous && has("--auto") {
             launch = launch.arg("--auto");
@@ -54,7 +58,10 @@ impl Runs for Family {
         if has("--thinking") {
             launch = launch.arg("--thinking");
         }
-        let effort = options.reasoning_effort.as_deref().filter(|_| has("--variant"));
+        let effort = options
+            .reasoning_effort
+            .as_deref()
+            .filter(|_| has("--variant"));
         launch
             .option("--agent", options.mode.as_deref().or(Some(&self.mode)))
             .option("--variant", effort)
@@ -125,7 +132,13 @@ impl Reader for OpencodeReader {
             "reasoning" => {
                 let content = text(part, "/text").to_owned();
                 if !content.is_empty() {
-                    out.push(Thinking { content, ..Thinking::default() }.into());
+                    out.push(
+                        Thinking {
+                            content,
+                            ..Thinking::default()
+                        }
+                        .into(),
+                    );
                 }
             }
             "tool_use" => {
@@ -162,9 +175,10 @@ impl Reader for OpencodeReader {
                 "the model's stream broke off; the answer is not whole",
                 None,
             )),
-            None if self.reason == "length" => {
-                Some(Error::limit(Category::ContextExhausted, "the model has reached its output limit"))
-            }
+            None if self.reason == "length" => Some(Error::limit(
+                Category::ContextExhausted,
+                "the model has reached its output limit",
+            )),
             None => None,
         };
         if let Some(error) = failed {
@@ -188,9 +202,13 @@ impl OpencodeReader {
 
     /// Adds a step's tokens and cost. What was read from a cache counts as read.
     fn add(&mut self, part: &Value) {
-        let Some(tokens) = part.get("tokens") else { return };
-        let sum =
-            self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
+        let Some(tokens) = part.get("tokens") else {
+            return;
+        };
+        let sum = self.usage.get_or_insert_with(|| Usage {
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        });
         let read = |path: &str| count(tokens, path).unwrap_or(0);
         let reasoning = read("/reasoning");
         let tokens = Tokens {
@@ -201,7 +219,9 @@ impl OpencodeReader {
             cache_write: Some(read("/cache/write")),
             reasoning: Some(reasoning),
         };
-        *sum = Tokens::of(sum).plus(tokens.caches_read()).usage(std::mem::take(sum));
+        *sum = Tokens::of(sum)
+            .plus(tokens.caches_read())
+            .usage(std::mem::take(sum));
         if let Some(cost) = part.get("cost").and_then(Value::as_f64) {
             sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
         }
@@ -211,12 +231,18 @@ impl OpencodeReader {
 /// A tool call, told once when it is done.
 fn tool(part: &Value, out: &mut Vec<RunEvent>) {
     let (id, tool) = (text(part, "/callID"), text(part, "/tool"));
-    let Some(mut start) = tool_start(id, tool, part.pointer("/state/input")) else { return };
+    let Some(mut start) = tool_start(id, tool, part.pointer("/state/input")) else {
+        return;
+    };
     let title = text(part, "/state/title");
     start.title = (!title.is_empty()).then(|| title.to_owned());
     out.push(start.into());
     let failed = text(part, "/state/status") == "error"
-        || part.pointer("/state/metadata/exit").and_then(Value::as_i64).unwrap_or(0) != 0;
+        || part
+            .pointer("/state/metadata/exit")
+            .and_then(Value::as_i64)
+            .unwrap_or(0)
+            != 0;
     let content = match text(part, "/state/output") {
         "" => text(part, "/state/error"),
         content => content,
@@ -226,14 +252,25 @@ fn tool(part: &Value, out: &mut Vec<RunEvent>) {
 
 /// An `error` line: an object, or a plain text.
 fn error(error: &Value) -> Error {
-    let message = [error.as_str(), error.pointer("/data/message").and_then(Value::as_str)];
+    let message = [
+        error.as_str(),
+        error.pointer("/data/message").and_then(Value::as_str),
+    ];
+    let message = message.into_iter().chain([
+        error.get("message").and_then(Value::as_str),
+        error.get("name").and_then(Value::as_str),
+    ]);
     let message = message
-        .into_iter()
-        .chain([error.get("message").and_then(Value::as_str), error.get("name").and_then(Value::as_str)]);
-    let message = message.flatten().next().unwrap_or("the agent reports an error");
+        .flatten()
+        .next()
+        .unwrap_or("the agent reports an error");
     if message.contains("auto-rejected permission") {
         let hint = "the agent asked for a permission that this mode cannot ask for; use `transport: \"acp\"`";
-        return failure::of(Category::PermissionDenied, format!("{message}; {hint}"), None);
+        return failure::of(
+            Category::PermissionDenied,
+            format!("{message}; {hint}"),
+            None,
+        );
     }
     if failure::is_unknown_session(message) {
         return failure::of(Category::SessionNotFound, message, None);

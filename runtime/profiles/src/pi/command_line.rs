@@ -22,8 +22,14 @@ pub(super) fn launch(
         .args(["--mode", "rpc"])
         .option("--provider", Some(&settings.provider))
         .option("--model", options.model.as_deref())
-        .option("--thinking", options.reasoning_effort.as_deref().or(thinking));
-    let tools = options.allowed_tools.as_ref().unwrap_or(&settings.allowed_tools);
+        .option(
+            "--thinking",
+            options.reasoning_effort.as_deref().or(thinking),
+        );
+    let tools = options
+        .allowed_tools
+        .as_ref()
+        .unwrap_or(&settings.allowed_tools);
     match (&options.allowed_tools, tools.is_empty()) {
         // A session that allows nothing has nothing.
         (Some(_), true) => launch = launch.arg("--no-tools"),
@@ -35,8 +41,11 @@ pub(super) fn launch(
     }
     if let Some(file) = prompt_file {
         // Either takes a text or the path of a file.
-        let option =
-            if options.replaces_system_prompt { "--system-prompt" } else { "--append-system-prompt" };
+        let option = if options.replaces_system_prompt {
+            "--system-prompt"
+        } else {
+            "--append-system-prompt"
+        };
         launch = launch.arg(option).arg(file);
     }
     if settings.offline {
@@ -51,17 +60,33 @@ mod tests {
 
     use super::*;
 
-    fn args(settings: &Pi, start: SessionStart, session: Option<&str>, prompt: Option<&Path>) -> String {
+    fn args(
+        settings: &Pi,
+        start: SessionStart,
+        session: Option<&str>,
+        prompt: Option<&Path>,
+    ) -> String {
         let options = Options::of(&settings.common(), start).unwrap();
         let launch = launch(settings, &options, session, &[], prompt);
-        launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        launch
+            .args
+            .iter()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn command_lines() {
         let plain = Pi::default();
-        assert_eq!(args(&plain, SessionStart::default(), None, None), "--mode rpc");
-        assert_eq!(args(&plain, SessionStart::default(), Some("u"), None), "--mode rpc --session u");
+        assert_eq!(
+            args(&plain, SessionStart::default(), None, None),
+            "--mode rpc"
+        );
+        assert_eq!(
+            args(&plain, SessionStart::default(), Some("u"), None),
+            "--mode rpc --session u"
+        );
         let settings = Pi {
             provider: "p".into(),
             model: "m".into(),
@@ -70,7 +95,12 @@ mod tests {
             ..Pi::default()
         };
         assert_eq!(
-            args(&settings, SessionStart::default(), None, Some(Path::new("/t/p.md"))),
+            args(
+                &settings,
+                SessionStart::default(),
+                None,
+                Some(Path::new("/t/p.md"))
+            ),
             "--mode rpc --provider p --model m --thinking low --tools read,bash --append-system-prompt /t/p.md"
         );
         let asked = SessionStart {

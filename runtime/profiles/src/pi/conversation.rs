@@ -51,18 +51,31 @@ impl Conversation {
     /// # Errors
     /// When the instructions cannot be written down.
     pub(super) fn new(session: &Session, settings: Pi, options: Options) -> Result<Self, Error> {
-        let native = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        let native = options
+            .resume
+            .as_ref()
+            .and_then(|resume| resume.native_session_id.clone());
         if native.is_some() {
-            session.info(SessionInfo { native_session_id: native.clone(), ..SessionInfo::default() });
+            session.info(SessionInfo {
+                native_session_id: native.clone(),
+                ..SessionInfo::default()
+            });
         }
         let (skills, problems) = skills::parse(&options.skills);
         for problem in problems {
             tracing::warn!(problem, "a skill is left out");
         }
         if let Some(commands) = skills::commands(&skills, CommandStyle::SkillColon) {
-            session.info(SessionInfo { commands: Some(commands), ..SessionInfo::default() });
+            session.info(SessionInfo {
+                commands: Some(commands),
+                ..SessionInfo::default()
+            });
         }
-        let prompt_file = options.system_prompt.as_deref().map(PromptFile::new).transpose()?;
+        let prompt_file = options
+            .system_prompt
+            .as_deref()
+            .map(PromptFile::new)
+            .transpose()?;
         let report = Report::new(options.tool_loop);
         let unproven = native.is_some();
         Ok(Self {
@@ -133,9 +146,14 @@ impl Conversation {
                 }
                 let mut end = end?;
                 end.native_session_id.clone_from(&self.native);
-                let params = self.native.as_deref().map(|id| self.options.session_params(id));
+                let params = self
+                    .native
+                    .as_deref()
+                    .map(|id| self.options.session_params(id));
                 end.session_params = params.and_then(|params| params.to_json());
-                self.report.finish(turn, end, self.options.model.as_deref()).await;
+                self.report
+                    .finish(turn, end, self.options.model.as_deref())
+                    .await;
                 Ok(())
             }
             Err(None) => {
@@ -176,7 +194,8 @@ impl Conversation {
         }
         match self.start(turn.session()).await {
             Err(error)
-                if self.native.is_some() && error.failure().category == Some(Category::SessionNotFound) =>
+                if self.native.is_some()
+                    && error.failure().category == Some(Category::SessionNotFound) =>
             {
                 resume::lost(turn.session(), error).await;
                 (self.native, self.unproven) = (None, false);
@@ -189,10 +208,18 @@ impl Conversation {
     async fn start(&mut self, session: &Session) -> Result<(), Error> {
         let prompt_file = self.prompt_file.as_ref().map(PromptFile::path);
         let native = self.native.as_deref();
-        let launch = command_line::launch(&self.settings, &self.options, native, &self.skills, prompt_file);
+        let launch = command_line::launch(
+            &self.settings,
+            &self.options,
+            native,
+            &self.skills,
+            prompt_file,
+        );
         let mut agent = Agent::start(&launch, Stdin::Owned).await?;
         let greet = async {
-            agent.send((&json!({ "id": STATE, "type": "get_state" })).into()).await?;
+            agent
+                .send((&json!({ "id": STATE, "type": "get_state" })).into())
+                .await?;
             let mut out = Vec::new();
             while let Some(line) = agent.next().await {
                 Reader::default().line(&parsed(&line), &mut out);
@@ -210,7 +237,10 @@ impl Conversation {
             Some(wait) => match timeout(wait, greet).await {
                 Ok(greeted) => greeted,
                 Err(_) => {
-                    let error = explained(late("did not answer its start within", wait), &agent.stderr());
+                    let error = explained(
+                        late("did not answer its start within", wait),
+                        &agent.stderr(),
+                    );
                     agent.end(Duration::ZERO, END.1).await;
                     return Err(error);
                 }
@@ -222,8 +252,8 @@ impl Conversation {
             Ok(Err(why)) => return Err(failure::failed(why, None)),
             Err(InputClosed) => {
                 let ended = agent.end(Duration::ZERO, END.1).await;
-                let unknown =
-                    failure::is_unknown_session(&ended.stderr) || ended.stderr.contains("No session found");
+                let unknown = failure::is_unknown_session(&ended.stderr)
+                    || ended.stderr.contains("No session found");
                 let error = ended.error();
                 return Err(if unknown {
                     failure::of(Category::SessionNotFound, error.to_string(), None)
@@ -261,9 +291,27 @@ impl Conversation {
         let engine = engine.begin(|_, out| out.send(prompt.into()));
         match turn::run(engine, agent, turn, &mut self.report).await {
             (_, Finish { why: Some(why), .. }) => Err(Some(explained(why, &agent.stderr()))),
-            (Running { refused: Some(why), .. }, Finish { how: How::Ended, .. }) => Err(Some(why)),
-            (running, Finish { how: How::Ended, .. }) => Ok(running.reader),
-            (_, Finish { how: How::Closed | How::Late, .. }) => Err(None),
+            (
+                Running {
+                    refused: Some(why), ..
+                },
+                Finish {
+                    how: How::Ended, ..
+                },
+            ) => Err(Some(why)),
+            (
+                running,
+                Finish {
+                    how: How::Ended, ..
+                },
+            ) => Ok(running.reader),
+            (
+                _,
+                Finish {
+                    how: How::Closed | How::Late,
+                    ..
+                },
+            ) => Err(None),
         }
     }
 }

@@ -27,7 +27,11 @@ fn shown(told: &PiEvent) -> String {
             format!("update {:?}", update.content.as_deref().unwrap_or_default())
         }
         PiEvent::Event(AdapterBody::ToolEnd(end)) => {
-            format!("end {:?} {:?}", end.content.as_deref().unwrap_or_default(), end.is_error)
+            format!(
+                "end {:?} {:?}",
+                end.content.as_deref().unwrap_or_default(),
+                end.is_error
+            )
         }
         PiEvent::Event(AdapterBody::Progress(progress)) => format!("progress {}", progress.message),
         told => format!("{told:?}"),
@@ -43,7 +47,10 @@ fn an_answer_without_tokens_broke_off_where_tokens_are_counted() {
     };
     let ended = |messages: &[String]| read(&messages.join("\n")).1.end(&mut Vec::new());
     let error = ended(&[message("whole", 3), message("partial", 0)]).unwrap_err();
-    assert_eq!(error.failure().category, Some(trunkline_sdk::Category::Overloaded));
+    assert_eq!(
+        error.failure().category,
+        Some(trunkline_sdk::Category::Overloaded)
+    );
     for whole in [
         vec![message("uncounted", 0)],
         vec![message("a", 3), message("", 0)],
@@ -84,7 +91,10 @@ fn a_turn_with_a_tool_is_told_once_and_adds_up() {
     );
     let end = reader.end(&mut Vec::new()).unwrap();
     let usage = end.usage.unwrap();
-    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cost_usd), (Some(13), Some(4), Some(0.75)));
+    assert_eq!(
+        (usage.input_tokens, usage.output_tokens, usage.cost_usd),
+        (Some(13), Some(4), Some(0.75))
+    );
     assert_eq!((end.num_turns, end.model.as_deref()), (Some(2), Some("m")));
 }
 
@@ -95,7 +105,10 @@ fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
         {"type":"auto_retry_start","attempt":1,"maxAttempts":3,"delayMs":1,"errorMessage":"429 slow down"}"#;
     let (told, reader) = read(failed);
     assert!(reader.retries);
-    assert_eq!(told, ["Rests", "progress attempt 1 of 3 failed: 429 slow down"]);
+    assert_eq!(
+        told,
+        ["Rests", "progress attempt 1 of 3 failed: 429 slow down"]
+    );
 
     let over = failed.to_owned()
         + r#"
@@ -103,7 +116,10 @@ fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
     let (_, reader) = read(&over);
     assert!(!reader.retries);
     let error = reader.end(&mut Vec::new()).unwrap_err();
-    assert_eq!(error.failure().category, Some(trunkline_sdk::Category::RateLimit));
+    assert_eq!(
+        error.failure().category,
+        Some(trunkline_sdk::Category::RateLimit)
+    );
 
     let mended = failed.to_owned()
         + r#"
@@ -116,9 +132,16 @@ fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
 #[tokio::test(start_paused = true)]
 async fn a_session_with_servers_is_refused() {
     let servers = serde_json::json!({"files": {"command": "x"}});
-    let of_session = SessionStart { mcp_servers: Json::of(&servers).ok(), ..SessionStart::default() };
+    let of_session = SessionStart {
+        mcp_servers: Json::of(&servers).ok(),
+        ..SessionStart::default()
+    };
     for (configured, start) in [(None, of_session), (Some(servers), SessionStart::default())] {
-        let settings = Pi { command: "no-such-pi".to_owned(), mcp_servers: configured, ..Pi::default() };
+        let settings = Pi {
+            command: "no-such-pi".to_owned(),
+            mcp_servers: configured,
+            ..Pi::default()
+        };
         let host = Host::start(PiAdapter::new(settings));
         let session = host.open_with(start);
         let closed = session.wait_for(|body| match body {
@@ -126,23 +149,33 @@ async fn a_session_with_servers_is_refused() {
             _ => None,
         });
         // Nothing is said of a session that opens.
-        let closed = timeout(Duration::from_secs(60), closed).await.expect("the session is refused");
+        let closed = timeout(Duration::from_secs(60), closed)
+            .await
+            .expect("the session is refused");
         let message = closed.message.unwrap();
-        assert!(message.starts_with("pi has no MCP servers: leave `mcp_servers` out"), "{message}");
+        assert!(
+            message.starts_with("pi has no MCP servers: leave `mcp_servers` out"),
+            "{message}"
+        );
     }
 }
 
 #[test]
 fn an_abort_is_a_stop() {
-    let aborted =
-        r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"aborted"}}"#;
+    let aborted = r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"aborted"}}"#;
     let error = read(aborted).1.end(&mut Vec::new()).unwrap_err();
     assert_eq!(error.status(), trunkline_sdk::Status::Stopped);
 }
 
 #[test]
 fn any_shape_is_survived() {
-    let odd = [Value::Null, 1.into(), "x".into(), serde_json::json!([1]), serde_json::json!({"a": {}})];
+    let odd = [
+        Value::Null,
+        1.into(),
+        "x".into(),
+        serde_json::json!([1]),
+        serde_json::json!({"a": {}}),
+    ];
     for kind in [
         "response",
         "message_update",
@@ -155,9 +188,15 @@ fn any_shape_is_survived() {
     ] {
         for value in &odd {
             let mut line = serde_json::json!({ "type": kind });
-            for name in
-                ["message", "assistantMessageEvent", "partialResult", "result", "usage", "id", "method"]
-            {
+            for name in [
+                "message",
+                "assistantMessageEvent",
+                "partialResult",
+                "result",
+                "usage",
+                "id",
+                "method",
+            ] {
                 line[name] = value.clone();
                 let mut reader = Reader::default();
                 reader.line(&line, &mut Vec::new());

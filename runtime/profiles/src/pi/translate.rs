@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
-    AdapterBody, Compaction, CompactionTrigger, Output, Progress, Thinking, ToolUpdate, Usage, UsageScope,
+    AdapterBody, Compaction, CompactionTrigger, Output, Progress, Thinking, ToolUpdate, Usage,
+    UsageScope,
 };
 use trunkline_sdk::{Category, Error, Status, ToolCallId, TurnComplete};
 
@@ -59,7 +60,8 @@ pub(super) struct Reader {
 }
 
 /// Why an answer without tokens fails.
-const CUT: &str = "the model's answer broke off: the agent counts no tokens for it; send the input again";
+const CUT: &str =
+    "the model's answer broke off: the agent counts no tokens for it; send the input again";
 
 /// The most of a tool's output that is remembered in order to tell what is new, in bytes.
 const MAX_PRINTED: usize = 1024 * 1024;
@@ -70,7 +72,10 @@ const MAX_PRINTING: usize = 64;
 impl Reader {
     /// `counts`: whether the model's tokens are counted, as an earlier turn has shown.
     pub(super) fn new(counts: bool) -> Self {
-        Self { counts, ..Self::default() }
+        Self {
+            counts,
+            ..Self::default()
+        }
     }
 
     /// Takes one line.
@@ -93,7 +98,11 @@ impl Reader {
                 self.message(line.get("message").unwrap_or(&Value::Null), out);
             }
             "tool_execution_start" => {
-                let start = tool_start(text(line, "/toolCallId"), text(line, "/toolName"), line.get("args"));
+                let start = tool_start(
+                    text(line, "/toolCallId"),
+                    text(line, "/toolName"),
+                    line.get("args"),
+                );
                 out.extend(start.map(event));
             }
             "tool_execution_update" => {
@@ -103,14 +112,27 @@ impl Reader {
             "tool_execution_end" => {
                 let id = text(line, "/toolCallId");
                 self.printed.remove(id);
-                let failed = line.get("isError").and_then(Value::as_bool).unwrap_or(false);
-                out.extend(tool_end(id, &joined(line.pointer("/result/content")), failed).map(event));
+                let failed = line
+                    .get("isError")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false);
+                out.extend(
+                    tool_end(id, &joined(line.pointer("/result/content")), failed).map(event),
+                );
             }
             "compaction_end" => {
                 let manual = text(line, "/reason") == "manual";
-                let trigger = if manual { CompactionTrigger::Manual } else { CompactionTrigger::Auto };
+                let trigger = if manual {
+                    CompactionTrigger::Manual
+                } else {
+                    CompactionTrigger::Auto
+                };
                 let pre_tokens = count(line, "/result/tokensBefore");
-                out.push(event(Compaction { trigger: Some(trigger), pre_tokens, ..Compaction::default() }));
+                out.push(event(Compaction {
+                    trigger: Some(trigger),
+                    pre_tokens,
+                    ..Compaction::default()
+                }));
             }
             "auto_retry_start" => {
                 self.retries = true;
@@ -121,7 +143,10 @@ impl Reader {
                     most.unwrap_or(0),
                     text(line, "/errorMessage")
                 );
-                out.push(event(Progress { message, ..Progress::default() }));
+                out.push(event(Progress {
+                    message,
+                    ..Progress::default()
+                }));
             }
             "auto_retry_end" => {
                 self.retries = false;
@@ -131,8 +156,11 @@ impl Reader {
             "agent_end" => out.push(PiEvent::Rests),
             "extension_error" => {
                 let message = format!("an extension failed: {}", text(line, "/error"));
-                let error =
-                    trunkline_sdk::protocol::ErrorEvent { message, fatal: Some(false), ..Default::default() };
+                let error = trunkline_sdk::protocol::ErrorEvent {
+                    message,
+                    fatal: Some(false),
+                    ..Default::default()
+                };
                 out.push(event(error));
             }
             "extension_ui_request" => out.extend(asked(line)),
@@ -149,9 +177,10 @@ impl Reader {
             Some(message) if message == CUT => Some(Error::new(Category::Overloaded, message)),
             Some(message) => Some(failure::failed(message.clone(), http_in(&message))),
             None if self.aborted => Some(Error::stopped()),
-            None if self.length => {
-                Some(Error::limit(Category::ContextExhausted, "the model has reached its output limit"))
-            }
+            None if self.length => Some(Error::limit(
+                Category::ContextExhausted,
+                "the model has reached its output limit",
+            )),
             None => None,
         };
         if let Some(error) = failed {
@@ -180,7 +209,10 @@ impl Reader {
             }
             "thinking_delta" => {
                 self.streamed = true;
-                out.push(event(Thinking { content: piece, ..Thinking::default() }));
+                out.push(event(Thinking {
+                    content: piece,
+                    ..Thinking::default()
+                }));
             }
             _ => {}
         }
@@ -204,7 +236,9 @@ impl Reader {
             error => error.to_owned(),
         });
         let tokens = message.get("usage").unwrap_or(&Value::Null);
-        let counted = ["/totalTokens", "/input", "/output"].iter().any(|path| count(tokens, path) > Some(0));
+        let counted = ["/totalTokens", "/input", "/output"]
+            .iter()
+            .any(|path| count(tokens, path) > Some(0));
         self.counts |= counted;
         // pi reports such an answer as a whole one.
         if reason == "stop" && spoke && self.counts && !counted {
@@ -220,11 +254,16 @@ impl Reader {
 
     fn add(&mut self, tokens: &Value) {
         let read = |path: &str| count(tokens, path).unwrap_or(0);
-        if ["/totalTokens", "/input", "/output"].iter().all(|path| read(path) == 0) {
+        if ["/totalTokens", "/input", "/output"]
+            .iter()
+            .all(|path| read(path) == 0)
+        {
             return;
         }
-        let sum =
-            self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
+        let sum = self.usage.get_or_insert_with(|| Usage {
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        });
         let counts = Tokens {
             input: Some(read("/input")),
             output: Some(read("/output")),
@@ -232,7 +271,9 @@ impl Reader {
             cache_write: Some(read("/cacheWrite")),
             ..Tokens::default()
         };
-        *sum = Tokens::of(sum).plus(counts.caches_read()).usage(std::mem::take(sum));
+        *sum = Tokens::of(sum)
+            .plus(counts.caches_read())
+            .usage(std::mem::take(sum));
         if let Some(cost) = tokens.pointer("/cost/total").and_then(Value::as_f64) {
             sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
         }
@@ -252,7 +293,10 @@ impl Reader {
             return None;
         }
         self.printed.insert(id.to_owned(), printed);
-        Some(ToolUpdate { content: Some(new), ..ToolUpdate::new(ToolCallId::new(id).ok()?) })
+        Some(ToolUpdate {
+            content: Some(new),
+            ..ToolUpdate::new(ToolCallId::new(id).ok()?)
+        })
     }
 }
 
@@ -283,12 +327,27 @@ fn asked(line: &Value) -> Option<PiEvent> {
     };
     if !waits {
         let shown = (method == "notify").then(|| text(line, "/message").to_owned())?;
-        return Some(event(Progress { message: shown, ..Progress::default() }));
+        return Some(event(Progress {
+            message: shown,
+            ..Progress::default()
+        }));
     }
-    let options = line.get("options").and_then(Value::as_array).into_iter().flatten();
-    let options = options.filter_map(Value::as_str).map(str::to_owned).collect();
+    let options = line
+        .get("options")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let options = options
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
     let id = text(line, "/id").to_owned();
-    Some(PiEvent::Question(ExtensionQuestion { id, method: method.to_owned(), title, options }))
+    Some(PiEvent::Question(ExtensionQuestion {
+        id,
+        method: method.to_owned(),
+        title,
+        options,
+    }))
 }
 
 /// The HTTP status that an error's text begins with: `429 …`.

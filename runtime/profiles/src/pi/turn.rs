@@ -38,7 +38,10 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn new(reader: Reader) -> Self {
-        Self { reader, ..Self::default() }
+        Self {
+            reader,
+            ..Self::default()
+        }
     }
 }
 
@@ -84,7 +87,10 @@ impl Dialect for Running {
                         out.end();
                     }
                     (id, result) => {
-                        if let Some(number) = id.strip_prefix(STEER).and_then(|number| number.parse().ok()) {
+                        if let Some(number) = id
+                            .strip_prefix(STEER)
+                            .and_then(|number| number.parse().ok())
+                        {
                             out.steered(number, result.map(drop));
                         }
                     }
@@ -102,7 +108,9 @@ impl Dialect for Running {
     }
 
     fn steer(&mut self, number: u64, text: &str, out: &mut Out<LineOut>) {
-        out.send((&json!({ "id": format!("{STEER}{number}"), "type": "steer", "message": text })).into());
+        out.send(
+            (&json!({ "id": format!("{STEER}{number}"), "type": "steer", "message": text })).into(),
+        );
     }
 
     fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
@@ -121,7 +129,10 @@ pub(super) fn parsed(line: &Line) -> Value {
 
 fn context(stats: &Value) -> Option<ContextUsage> {
     let used_tokens = Some(count(stats, "/contextUsage/tokens")?);
-    Some(ContextUsage { used_tokens, total_tokens: count(stats, "/contextUsage/contextWindow") })
+    Some(ContextUsage {
+        used_tokens,
+        total_tokens: count(stats, "/contextUsage/contextWindow"),
+    })
 }
 
 /// The only field of a question.
@@ -133,7 +144,10 @@ fn question(asked: &ExtensionQuestion) -> Question {
         "select" => FieldKind::Choice,
         _ => FieldKind::Text,
     };
-    let choice = |option: &String| Choice { id: option.clone(), ..Choice::default() };
+    let choice = |option: &String| Choice {
+        id: option.clone(),
+        ..Choice::default()
+    };
     let choices: Vec<Choice> = asked.options.iter().map(choice).collect();
     Question::new(&asked.title).field(QuestionField {
         id: FIELD.to_owned(),
@@ -144,7 +158,10 @@ fn question(asked: &ExtensionQuestion) -> Question {
 }
 
 fn answered(id: &str, method: &str, answer: &Answer) -> Value {
-    let value = answer.values.get(FIELD).and_then(|value| value.to::<Value>().ok());
+    let value = answer
+        .values
+        .get(FIELD)
+        .and_then(|value| value.to::<Value>().ok());
     let mut response = json!({ "type": "extension_ui_response", "id": id });
     match (method, value) {
         ("confirm", Some(value)) => response["confirmed"] = json!(value.as_bool() == Some(true)),

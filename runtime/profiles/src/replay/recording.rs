@@ -67,9 +67,16 @@ impl Recording {
             }
         }
         let recording = reader.recording;
-        match recording.sessions.iter().any(|session| !session.turns.is_empty()) {
+        match recording
+            .sessions
+            .iter()
+            .any(|session| !session.turns.is_empty())
+        {
             true => Ok(recording),
-            false => Err(format!("holds no turn ({} lines say nothing)", recording.skipped)),
+            false => Err(format!(
+                "holds no turn ({} lines say nothing)",
+                recording.skipped
+            )),
         }
     }
 }
@@ -102,7 +109,11 @@ impl Reader {
             self.recording.skipped += 1;
             return;
         };
-        let id = message.get("session_id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let id = message
+            .get("session_id")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if id.is_empty() {
             return;
         }
@@ -118,14 +129,23 @@ impl Reader {
     fn place(&mut self, id: &str) -> (&mut Recorded, &mut Place) {
         let sessions = &mut self.recording.sessions;
         let place = self.places.entry(id.to_owned()).or_insert_with(|| {
-            sessions.push(Recorded { id: id.to_owned(), ..Recorded::default() });
-            Place { session: sessions.len() - 1, ..Place::default() }
+            sessions.push(Recorded {
+                id: id.to_owned(),
+                ..Recorded::default()
+            });
+            Place {
+                session: sessions.len() - 1,
+                ..Place::default()
+            }
         });
         (&mut sessions[place.session], place)
     }
 
     fn host(&mut self, id: &str, at: Option<f64>, message: &Map<String, Value>) {
-        let kind = message.get("type").and_then(Value::as_str).unwrap_or_default();
+        let kind = message
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let (session, place) = self.place(id);
         let before = place.last;
         place.last = at.or(before);
@@ -142,7 +162,9 @@ impl Reader {
             "permission.response" => {
                 let request = message.get("request_id").and_then(Value::as_str);
                 let request = request.and_then(|request| RequestId::new(request).ok());
-                if let Some((turn, step, _)) = request.and_then(|request| place.pending.remove(&request)) {
+                if let Some((turn, step, _)) =
+                    request.and_then(|request| place.pending.remove(&request))
+                {
                     let approved = message.get("approved") == Some(&Value::Bool(true));
                     session.turns[turn].steps[step].approved = Some(approved);
                 }
@@ -159,7 +181,12 @@ impl Reader {
             _ => Duration::ZERO,
         };
         place.last = at.or(place.last);
-        let step = Step { after, body: message.body, approved: None, withdrawn: None };
+        let step = Step {
+            after,
+            body: message.body,
+            approved: None,
+            withdrawn: None,
+        };
         let turn_id = message.turn_id.as_ref().map(|turn| turn.as_str());
         let named = turn_id.and_then(|turn| place.turns.get(turn).copied());
         let turn = match (named, turn_id, place.open) {
@@ -167,7 +194,9 @@ impl Reader {
             // A turn of a recording without inputs begins with what is said first in it.
             (None, Some(turn_id), _) => {
                 session.turns.push(RecordedTurn::default());
-                place.turns.insert(turn_id.to_owned(), session.turns.len() - 1);
+                place
+                    .turns
+                    .insert(turn_id.to_owned(), session.turns.len() - 1);
                 Some(session.turns.len() - 1)
             }
             (None, None, Some(turn)) => Some(turn),
@@ -195,10 +224,14 @@ impl Reader {
                 return;
             }
             AdapterBody::PermissionRequest(request) => {
-                place.pending.insert(request.request_id.clone(), (turn, steps.len(), now));
+                place
+                    .pending
+                    .insert(request.request_id.clone(), (turn, steps.len(), now));
             }
             AdapterBody::InputRequest(request) => {
-                place.pending.insert(request.request_id.clone(), (turn, steps.len(), now));
+                place
+                    .pending
+                    .insert(request.request_id.clone(), (turn, steps.len(), now));
             }
             AdapterBody::PermissionCancel(cancel) => {
                 if let Some((turn, step, asked)) = place.pending.remove(&cancel.request_id) {
@@ -215,7 +248,10 @@ impl Reader {
 
 /// What tells of a session rather than of a turn.
 fn is_of_session(body: &AdapterBody) -> bool {
-    matches!(body, AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_) | AdapterBody::SessionClosed(_))
+    matches!(
+        body,
+        AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_) | AdapterBody::SessionClosed(_)
+    )
 }
 
 #[cfg(test)]
@@ -228,7 +264,12 @@ mod tests {
 
     /// Sessions, each with the types of its greeting and of its turns.
     fn outline(recording: &Recording) -> Vec<(String, Vec<Vec<&'static str>>)> {
-        let kinds = |steps: &[Step]| steps.iter().map(|step| step.body.kind().as_str()).collect::<Vec<_>>();
+        let kinds = |steps: &[Step]| {
+            steps
+                .iter()
+                .map(|step| step.body.kind().as_str())
+                .collect::<Vec<_>>()
+        };
         let of = |session: &Recorded| {
             let mut outline = vec![kinds(&session.greeting)];
             for turn in &session.turns {
@@ -290,8 +331,18 @@ noise
         assert_eq!(
             outline(&recording),
             [
-                ("a".to_owned(), vec![vec![], vec!["output", "turn.complete"], vec!["turn.complete"]]),
-                ("b".to_owned(), vec![vec![], vec!["output", "turn.complete"]]),
+                (
+                    "a".to_owned(),
+                    vec![
+                        vec![],
+                        vec!["output", "turn.complete"],
+                        vec!["turn.complete"]
+                    ]
+                ),
+                (
+                    "b".to_owned(),
+                    vec![vec![], vec!["output", "turn.complete"]]
+                ),
             ]
         );
     }
@@ -310,7 +361,11 @@ noise
             outline(&recording),
             [(
                 "a".to_owned(),
-                vec![vec!["session.ready"], vec!["output", "turn.complete"], vec!["output", "turn.complete"]]
+                vec![
+                    vec!["session.ready"],
+                    vec!["output", "turn.complete"],
+                    vec!["output", "turn.complete"]
+                ]
             )]
         );
     }
@@ -328,14 +383,24 @@ noise
             outline(&recording),
             [(
                 "run".to_owned(),
-                vec![vec!["session.info"], vec!["permission.request", "output", "turn.complete"]]
+                vec![
+                    vec!["session.info"],
+                    vec!["permission.request", "output", "turn.complete"]
+                ]
             )]
         );
         let steps = &recording.sessions[0].turns[0].steps;
         assert_eq!(steps[0].approved, Some(false));
-        let AdapterBody::TurnComplete(end) = &steps[2].body else { panic!("an end") };
+        let AdapterBody::TurnComplete(end) = &steps[2].body else {
+            panic!("an end")
+        };
         assert_eq!(
-            (end.exit_code, end.error.as_ref().and_then(|error| error.message.as_deref())),
+            (
+                end.exit_code,
+                end.error
+                    .as_ref()
+                    .and_then(|error| error.message.as_deref())
+            ),
             (Some(3), Some("no"))
         );
     }
@@ -356,8 +421,18 @@ noise
 
     #[test]
     fn what_holds_no_turn_is_no_recording() {
-        for text in ["", "\n\n", "noise", r#"{"type":"session.ready","session_id":"a"}"#] {
-            assert!(Recording::read(text.as_bytes()).unwrap_err().contains("no turn"), "{text}");
+        for text in [
+            "",
+            "\n\n",
+            "noise",
+            r#"{"type":"session.ready","session_id":"a"}"#,
+        ] {
+            assert!(
+                Recording::read(text.as_bytes())
+                    .unwrap_err()
+                    .contains("no turn"),
+                "{text}"
+            );
         }
     }
 }

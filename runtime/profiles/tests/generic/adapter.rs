@@ -33,9 +33,14 @@ pub(crate) struct Turn {
 impl Turn {
     /// Its output on a channel.
     pub(crate) fn on(&self, channel: &str) -> String {
-        let outputs = self.messages.iter().filter(|message| message["type"] == "output");
-        let of = outputs.filter(|message| message["channel"].as_str().unwrap_or("stdout") == channel);
-        of.filter_map(|message| message["content"].as_str()).collect()
+        let outputs = self
+            .messages
+            .iter()
+            .filter(|message| message["type"] == "output");
+        let of =
+            outputs.filter(|message| message["channel"].as_str().unwrap_or("stdout") == channel);
+        of.filter_map(|message| message["content"].as_str())
+            .collect()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -55,7 +60,10 @@ impl Turn {
     }
 
     pub(crate) fn kinds(&self) -> Vec<&str> {
-        self.messages.iter().filter_map(|message| message["type"].as_str()).collect()
+        self.messages
+            .iter()
+            .filter_map(|message| message["type"].as_str())
+            .collect()
     }
 }
 
@@ -64,14 +72,22 @@ pub(crate) fn program(profile: &str, config: &Value) -> (Command, tempfile::Temp
     let file = folder.path().join("config.json");
     std::fs::write(&file, config.to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline-adapter"));
-    command.arg(profile).env("ADAPTER_CONFIG", file).env("TMPDIR", folder.path()).env_remove("CONFORM_PROBE");
+    command
+        .arg(profile)
+        .env("ADAPTER_CONFIG", file)
+        .env("TMPDIR", folder.path())
+        .env_remove("CONFORM_PROBE");
     (command, folder)
 }
 
 /// What a program prints until it ends, and its exit code.
 pub(crate) fn printed(mut command: Command) -> (String, Option<i32>) {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let text = if output.stdout.is_empty() {
+        output.stderr
+    } else {
+        output.stdout
+    };
     (String::from_utf8(text).unwrap(), output.status.code())
 }
 
@@ -82,7 +98,11 @@ impl Adapter {
     }
 
     pub(crate) fn run(mut command: Command, folder: tempfile::TempDir) -> Self {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (sender, lines) = sync_channel(100_000);
         let stdout = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
@@ -93,7 +113,14 @@ impl Adapter {
             }
         });
         let input = child.stdin.take();
-        Self { child, input, lines, came: HashMap::new(), turns: 0, folder }
+        Self {
+            child,
+            input,
+            lines,
+            came: HashMap::new(),
+            turns: 0,
+            folder,
+        }
     }
 
     pub(crate) fn say(&mut self, message: &Value) {
@@ -110,7 +137,9 @@ impl Adapter {
             "type": "session.start", "session_id": session, "protocol": 1,
             "extensions": ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"],
         });
-        let Value::Object(options) = options else { panic!("options are an object") };
+        let Value::Object(options) = options else {
+            panic!("options are an object")
+        };
         start.as_object_mut().unwrap().extend(options);
         self.say(&start);
         let ready = self.next(session);
@@ -139,7 +168,10 @@ impl Adapter {
         loop {
             let message = self.next_until(session, until);
             if message["type"] == "turn.complete" {
-                return Turn { messages, end: message };
+                return Turn {
+                    messages,
+                    end: message,
+                };
             }
             messages.push(message);
         }
@@ -160,9 +192,15 @@ impl Adapter {
             if let Some(message) = self.came.get_mut(session).and_then(VecDeque::pop_front) {
                 return message;
             }
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match self
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok(message) => {
-                    let of = message["session_id"].as_str().unwrap_or_default().to_owned();
+                    let of = message["session_id"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned();
                     self.came.entry(of).or_default().push_back(message);
                 }
                 Err(RecvTimeoutError::Timeout) => panic!("nothing more came for {session}"),
@@ -190,7 +228,9 @@ impl Adapter {
             assert!(Instant::now() < until, "the adapter ends with its input");
             std::thread::yield_now();
         }
-        let files = std::fs::read_dir(self.folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        let files = std::fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|file| file.unwrap().file_name());
         let left: Vec<_> = files.filter(|name| name != "config.json").collect();
         assert!(left.is_empty(), "left behind: {left:?}");
     }
@@ -224,11 +264,15 @@ impl Adapter {
     fn has_agent(&self) -> bool {
         let own = self.child.id().to_string();
         let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        let states =
-            processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+        let states = processes
+            .filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
         states.into_iter().any(|state| {
             // The name may hold anything; after its parenthesis come the state and the parent.
-            let mut words = state.rsplit(')').next().unwrap_or_default().split_whitespace();
+            let mut words = state
+                .rsplit(')')
+                .next()
+                .unwrap_or_default()
+                .split_whitespace();
             words.next() != Some("Z") && words.next() == Some(own.as_str())
         })
     }

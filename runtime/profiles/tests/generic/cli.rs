@@ -26,7 +26,10 @@ done
 
 fn start(script: &str, more: &Value) -> Adapter {
     let mut config = json!({ "command": "sh", "args": ["-c", script] });
-    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    config
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     Adapter::start("generic-cli", &config)
 }
 
@@ -42,17 +45,28 @@ fn a_sentinel_ends_each_answer_of_one_process() {
     for (number, word) in (1..).zip(["one", "two", "ö <END>"]) {
         let turn = adapter.send("s", word);
         assert_eq!(turn.text(), format!("{number}: {word}\n"));
-        assert_eq!((turn.status(), &turn.end["stop_reason"]), ("completed", &json!("sentinel")));
+        assert_eq!(
+            (turn.status(), &turn.end["stop_reason"]),
+            ("completed", &json!("sentinel"))
+        );
     }
     adapter.open("other");
-    assert_eq!(adapter.send("other", "x").text(), "1: x\n", "a process for each session");
+    assert_eq!(
+        adapter.send("other", "x").text(),
+        "1: x\n",
+        "a process for each session"
+    );
     adapter.end();
 }
 
 #[test]
 fn usage_is_estimated_where_it_is_to() {
-    let mut adapter = open(TALK, &json!({ "sentinel": "<END>", "estimate_usage": true }));
-    let usage = json!({ "input_tokens": 2, "output_tokens": 3, "scope": "turn", "estimated": true });
+    let mut adapter = open(
+        TALK,
+        &json!({ "sentinel": "<END>", "estimate_usage": true }),
+    );
+    let usage =
+        json!({ "input_tokens": 2, "output_tokens": 3, "scope": "turn", "estimated": true });
     assert_eq!(adapter.send("s", "12345").end["usage"], usage);
     adapter.end();
 }
@@ -62,9 +76,17 @@ fn a_prompt_ends_an_answer_and_the_greeting_is_no_turn() {
     let script = r"echo welcome; printf '> '; while read -r line; do printf 'a> b'; sleep 0.01; echo; printf '> '; done";
     let mut adapter = open(script, &json!({ "prompt_pattern": "^> $" }));
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.text().as_str(), &turn.end["stop_reason"]), ("welcome\n> a> b\n> ", &json!("prompt")));
-    let of_turn = turn.messages.iter().filter(|message| message["turn_id"] == "t1");
-    let text: String = of_turn.filter_map(|message| message["content"].as_str()).collect();
+    assert_eq!(
+        (turn.text().as_str(), &turn.end["stop_reason"]),
+        ("welcome\n> a> b\n> ", &json!("prompt"))
+    );
+    let of_turn = turn
+        .messages
+        .iter()
+        .filter(|message| message["turn_id"] == "t1");
+    let text: String = of_turn
+        .filter_map(|message| message["content"].as_str())
+        .collect();
     assert_eq!(text, "a> b\n> ");
     adapter.end();
     // Some print their prompt on stderr.
@@ -72,7 +94,10 @@ fn a_prompt_ends_an_answer_and_the_greeting_is_no_turn() {
     let mut adapter = open(script, &json!({ "prompt_pattern": "> $" }));
     adapter.send("s", "x");
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.text().as_str(), turn.on("stderr").as_str()), ("a\n", "> "));
+    assert_eq!(
+        (turn.text().as_str(), turn.on("stderr").as_str()),
+        ("a\n", "> ")
+    );
     adapter.end();
 }
 
@@ -92,34 +117,55 @@ fn a_late_greeting_is_no_answer() {
     assert_eq!(adapter.finish("s").status(), "stopped");
     fs::write(&gate, "").unwrap();
     let turn = adapter.send("s", "two");
-    assert!(turn.text().ends_with("> said two\n> ") && turn.on("system").is_empty(), "{turn:?}");
+    assert!(
+        turn.text().ends_with("> said two\n> ") && turn.on("system").is_empty(),
+        "{turn:?}"
+    );
     adapter.end();
     fs::remove_file(&gate).unwrap();
-    let mut adapter = open(&script, &json!({ "prompt_pattern": "^> $", "start_timeout": "100ms" }));
+    let mut adapter = open(
+        &script,
+        &json!({ "prompt_pattern": "^> $", "start_timeout": "100ms" }),
+    );
     assert_eq!(adapter.send("s", "one").category(), "timeout");
-    assert_eq!(adapter.send("s", "two").category(), "timeout", "it was started anew");
+    assert_eq!(
+        adapter.send("s", "two").category(),
+        "timeout",
+        "it was started anew"
+    );
     adapter.end();
 }
 
 #[test]
 fn a_program_that_takes_no_input_fails_the_turn_and_is_ended() {
     let witness = Witness::new();
-    let script = format!("exec 3>'{}'; exec 0<&-; printf '> '; sleep 300", witness.path().display());
+    let script = format!(
+        "exec 3>'{}'; exec 0<&-; printf '> '; sleep 300",
+        witness.path().display()
+    );
     let mut adapter = open(&script, &json!({ "prompt_pattern": "^> $" }));
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.status(), turn.error()), ("failed", "sh takes no input any more and was ended"));
+    assert_eq!(
+        (turn.status(), turn.error()),
+        ("failed", "sh takes no input any more and was ended")
+    );
     witness.gone();
     adapter.end();
 }
 
 #[test]
 fn a_file_is_told_of_by_its_path() {
-    let mut adapter =
-        open("read -r a; read -r b; echo \"$a|$b\"; echo END; cat", &json!({ "sentinel": "END" }));
+    let mut adapter = open(
+        "read -r a; read -r b; echo \"$a|$b\"; echo END; cat",
+        &json!({ "sentinel": "END" }),
+    );
     adapter.say(
         &json!({ "type": "file.input", "session_id": "s", "file_path": "/a/b", "file_mime_type": "text/x" }),
     );
-    assert_eq!(adapter.send("s", "look").text(), "[File uploaded: b (text/x)] Path: /a/b|look\n");
+    assert_eq!(
+        adapter.send("s", "look").text(),
+        "[File uploaded: b (text/x)] Path: /a/b|look\n"
+    );
     adapter.end();
 }
 
@@ -128,11 +174,17 @@ fn silence_ends_an_answer_where_nothing_else_does() {
     let script = "while read -r line; do printf '%s ' a; sleep 0.1; printf b; done";
     let mut adapter = open(script, &json!({ "idle": "1s" }));
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.text().as_str(), &turn.end["stop_reason"]), ("a b", &json!("quiet")));
+    assert_eq!(
+        (turn.text().as_str(), &turn.end["stop_reason"]),
+        ("a b", &json!("quiet"))
+    );
     adapter.end();
     let mut adapter = open("cat >/dev/null", &json!({ "first_output": "100ms" }));
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.text().as_str(), &turn.end["stop_reason"]), ("", &json!("quiet")));
+    assert_eq!(
+        (turn.text().as_str(), &turn.end["stop_reason"]),
+        ("", &json!("quiet"))
+    );
     adapter.end();
 }
 
@@ -154,11 +206,18 @@ fn partial_lines_are_shown_while_the_answer_goes_on() {
 
 #[test]
 fn a_command_after_each_input_prints_the_sentinel() {
-    let mut adapter =
-        open("exec sh", &json!({ "sentinel": "done-4711", "sentinel_command": "echo; echo done-4711" }));
+    let mut adapter = open(
+        "exec sh",
+        &json!({ "sentinel": "done-4711", "sentinel_command": "echo; echo done-4711" }),
+    );
     assert_eq!(adapter.send("s", "a=7").text(), "\n");
     assert_eq!(adapter.send("s", "echo $a").text(), "7\n\n");
-    assert_eq!(adapter.send("s", "head -c 100000 /dev/zero | tr '\\0' y").text(), "y".repeat(100_000) + "\n");
+    assert_eq!(
+        adapter
+            .send("s", "head -c 100000 /dev/zero | tr '\\0' y")
+            .text(),
+        "y".repeat(100_000) + "\n"
+    );
     adapter.end();
 }
 
@@ -168,13 +227,19 @@ fn an_end_fails_the_turn_and_the_next_input_begins_anew() {
     assert_eq!(adapter.send("s", "x").text(), "1: x\n");
     let turn = adapter.send("s", "crash");
     assert_eq!((turn.status(), turn.category()), ("failed", "process_exit"));
-    assert_eq!((turn.error(), turn.end["exit_code"].as_i64()), ("sh ended: exit status 3: no luck", Some(3)));
+    assert_eq!(
+        (turn.error(), turn.end["exit_code"].as_i64()),
+        ("sh ended: exit status 3: no luck", Some(3))
+    );
     assert_eq!(turn.end["stop_reason"], "exit");
     let turn = adapter.send("s", "again");
     assert_eq!(turn.text(), "1: again\n");
     assert!(turn.on("system").contains("not remembered"), "{turn:?}");
     let turn = adapter.send("s", "bye");
-    assert_eq!((turn.status(), &turn.end["stop_reason"]), ("completed", &json!("exit")));
+    assert_eq!(
+        (turn.status(), &turn.end["stop_reason"]),
+        ("completed", &json!("exit"))
+    );
     adapter.end();
 }
 
@@ -196,8 +261,10 @@ fn a_stop_interrupts_the_program_and_the_conversation_goes_on() {
 #[test]
 fn a_closed_sessions_program_is_ended_with_all_of_its_processes() {
     let witness = Witness::new();
-    let script =
-        format!("trap '' TERM INT HUP; exec 3>'{}'; setsid sleep 300 & {TALK}", witness.path().display());
+    let script = format!(
+        "trap '' TERM INT HUP; exec 3>'{}'; setsid sleep 300 & {TALK}",
+        witness.path().display()
+    );
     let mut adapter = open(&script, &json!({ "sentinel": "<END>" }));
     adapter.send("s", "x");
     adapter.say(&json!({ "type": "session.close", "session_id": "s" }));
@@ -207,9 +274,16 @@ fn a_closed_sessions_program_is_ended_with_all_of_its_processes() {
 
 #[test]
 fn one_process_serves_all_sessions_where_it_is_to() {
-    let mut adapter = start(TALK, &json!({ "sentinel": "<END>", "spawn_policy": "persistent" }));
+    let mut adapter = start(
+        TALK,
+        &json!({ "sentinel": "<END>", "spawn_policy": "persistent" }),
+    );
     let ready = adapter.open_with("a", json!({ "cwd": "/" }));
-    assert_eq!(ready["options_applied"], json!([]), "one session does not move the others");
+    assert_eq!(
+        ready["options_applied"],
+        json!([]),
+        "one session does not move the others"
+    );
     adapter.open("b");
     adapter.begin("a", "one");
     adapter.begin("b", "two");
@@ -229,7 +303,10 @@ fn what_comes_late_belongs_to_no_turn() {
     let mut adapter = open(script, &json!({ "sentinel": "END" }));
     assert_eq!(adapter.send("s", "one").text(), "one\n");
     let late = adapter.wait_for("s", "output");
-    assert_eq!((&late["content"], &late["turn_id"]), (&json!("late\n"), &Value::Null));
+    assert_eq!(
+        (&late["content"], &late["turn_id"]),
+        (&json!("late\n"), &Value::Null)
+    );
     assert_eq!(adapter.send("s", "two").text(), "two\n");
     adapter.end();
 }
@@ -250,14 +327,27 @@ done
 "#;
     let more = json!({ "sentinel": "END", "pty": true, "columns": 99, "rows": 33 });
     let mut adapter = open(script, &more);
-    assert_eq!(adapter.send("s", "hello").text(), "yes dumb 5\n", "nothing is echoed");
-    assert_eq!(adapter.send("s", &"x".repeat(9000)).text(), "yes dumb 9000\n");
+    assert_eq!(
+        adapter.send("s", "hello").text(),
+        "yes dumb 5\n",
+        "nothing is echoed"
+    );
+    assert_eq!(
+        adapter.send("s", &"x".repeat(9000)).text(),
+        "yes dumb 9000\n"
+    );
     assert_eq!(adapter.send("s", "size").text(), "33 99\n");
     assert_eq!(adapter.send("s", "control").text(), "controlled\n");
     let turn = adapter.send("s", "exit");
-    assert_eq!((turn.category(), turn.error()), ("process_exit", "sh ended: exit status 3"));
+    assert_eq!(
+        (turn.category(), turn.error()),
+        ("process_exit", "sh ended: exit status 3")
+    );
     adapter.end();
-    let mut adapter = Adapter::start("generic-cli", &json!({ "command": "no-such-program", "pty": true }));
+    let mut adapter = Adapter::start(
+        "generic-cli",
+        &json!({ "command": "no-such-program", "pty": true }),
+    );
     adapter.open("s");
     assert_eq!(adapter.send("s", "x").category(), "not_installed");
     adapter.end();
@@ -289,17 +379,29 @@ fn it_says_what_it_is_and_what_is_missing() {
         let (mut command, _folder) = program("generic-cli", config);
         command.arg(flag);
         let (text, code) = printed(command);
-        (serde_json::from_str::<Value>(&text).unwrap_or(Value::String(text)), code)
+        (
+            serde_json::from_str::<Value>(&text).unwrap_or(Value::String(text)),
+            code,
+        )
     };
     let (said, _) = flag(&json!({ "command": "sh" }), "--describe");
     assert_eq!(said["capabilities"]["turn_completion"], false);
-    assert_eq!(said["config_schema"]["properties"]["newlines"]["default"], "keep");
+    assert_eq!(
+        said["config_schema"]["properties"]["newlines"]["default"],
+        "keep"
+    );
     let (said, _) = flag(&json!({ "command": "sh", "sentinel": "END" }), "--describe");
     assert_eq!(said["capabilities"]["turn_completion"], true);
     let (report, code) = flag(&json!({ "command": "sh" }), "--diagnose");
     assert_eq!((report["status"].as_str(), code), (Some("pass"), Some(0)));
-    let (report, code) = flag(&json!({ "command": "no-such-program", "work_dir": "/nowhere" }), "--diagnose");
+    let (report, code) = flag(
+        &json!({ "command": "no-such-program", "work_dir": "/nowhere" }),
+        "--diagnose",
+    );
     assert_eq!((report["status"].as_str(), code), (Some("fail"), Some(1)));
     let (text, code) = flag(&json!({ "command": "sh", "prompt_pattern": "(" }), "");
-    assert!(text.to_string().contains("prompt_pattern") && code == Some(2), "{text}");
+    assert!(
+        text.to_string().contains("prompt_pattern") && code == Some(2),
+        "{text}"
+    );
 }

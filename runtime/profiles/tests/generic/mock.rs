@@ -16,13 +16,18 @@ fn without_a_script_it_echoes_or_says_what_it_was_given() {
     adapter.open("s");
     assert_eq!(adapter.send("s", "hello").text(), "hello");
     adapter.end();
-    let options =
-        json!({ "stdout": { "a": 1 }, "exit_code": 3, "tokens": 42, "delay": "20ms", "failure": "no luck" });
+    let options = json!({ "stdout": { "a": 1 }, "exit_code": 3, "tokens": 42, "delay": "20ms", "failure": "no luck" });
     let mut adapter = Adapter::start("mock", &options);
     adapter.open("s");
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.text().as_str(), turn.status(), turn.error()), (r#"{"a":1}"#, "failed", "no luck"));
-    assert_eq!((&turn.end["exit_code"], &turn.end["usage"]["total_tokens"]), (&json!(3), &json!(42)));
+    assert_eq!(
+        (turn.text().as_str(), turn.status(), turn.error()),
+        (r#"{"a":1}"#, "failed", "no luck")
+    );
+    assert_eq!(
+        (&turn.end["exit_code"], &turn.end["usage"]["total_tokens"]),
+        (&json!(3), &json!(42))
+    );
     adapter.end();
 }
 
@@ -52,12 +57,26 @@ fn each_step_does_what_it_says() {
     ]));
     let turn = adapter.send("s", "hi");
     assert_eq!(
-        (turn.text().as_str(), turn.on("stderr").as_str(), turn.on("debug").as_str()),
+        (
+            turn.text().as_str(),
+            turn.on("stderr").as_str(),
+            turn.on("debug").as_str()
+        ),
         ("you said hi", "careful", "d")
     );
     assert_eq!(
         turn.kinds(),
-        ["thinking", "output", "output", "output", "tool.start", "tool.end", "file.output", "usage", "plan"]
+        [
+            "thinking",
+            "output",
+            "output",
+            "output",
+            "tool.start",
+            "tool.end",
+            "file.output",
+            "usage",
+            "plan"
+        ]
     );
     adapter.begin("s", "x");
     let asked = adapter.wait_for("s", "permission.request");
@@ -66,9 +85,15 @@ fn each_step_does_what_it_says() {
     assert_eq!(adapter.finish("s").text(), "did");
     assert!(effect.exists());
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.category(), turn.error(), turn.text().as_str()), ("rate_limit", "slow down", "half"));
+    assert_eq!(
+        (turn.category(), turn.error(), turn.text().as_str()),
+        ("rate_limit", "slow down", "half")
+    );
     let turn = adapter.send("s", "x");
-    assert_eq!((turn.category(), &turn.end["exit_code"]), ("process_exit", &json!(2)));
+    assert_eq!(
+        (turn.category(), &turn.end["exit_code"]),
+        ("process_exit", &json!(2))
+    );
     assert_eq!(adapter.send("s", "x").status(), "refused");
     adapter.begin("s", "x");
     adapter.wait_for("s", "output");
@@ -81,8 +106,14 @@ fn each_step_does_what_it_says() {
 
 #[test]
 fn a_script_that_cannot_be_read_is_told() {
-    let (command, _folder) = program("mock", &json!({ "turns": [{ "steps": [{ "shout": "x" }] }] }));
+    let (command, _folder) = program(
+        "mock",
+        &json!({ "turns": [{ "steps": [{ "shout": "x" }] }] }),
+    );
     let (text, code) = printed(command);
     assert_eq!(code, Some(2));
-    assert!(text.contains("turns[0].steps[0]") && text.contains("shout"), "{text}");
+    assert!(
+        text.contains("turns[0].steps[0]") && text.contains("shout"),
+        "{text}"
+    );
 }

@@ -33,7 +33,10 @@ fn play(lines: &[Value], more: &Value) -> (Adapter, tempfile::TempDir) {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     fs::write(&file, text.join("\n")).unwrap();
     let mut config = json!({ "file": file });
-    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    config
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     (Adapter::start("replay", &config), folder)
 }
 
@@ -46,7 +49,11 @@ fn a_session_is_played_turn_by_turn_with_todays_ids() {
     adapter.begin("mine", "anything");
     let asked = adapter.wait_for("mine", "permission.request");
     assert_eq!(
-        (&asked["tool"], &asked["turn_id"], &asked["options"][0]["id"]),
+        (
+            &asked["tool"],
+            &asked["turn_id"],
+            &asked["options"][0]["id"]
+        ),
         (&json!("shell"), &json!("t1"), &json!("o"))
     );
     adapter.say(&json!({ "type": "permission.response", "session_id": "mine", "request_id": asked["request_id"], "approved": false }));
@@ -55,15 +62,32 @@ fn a_session_is_played_turn_by_turn_with_todays_ids() {
         (turn.text().as_str(), turn.status(), &turn.end["num_turns"]),
         ("a b", "completed", &json!(1))
     );
-    let said = turn.messages.iter().find(|message| message["type"] == "progress").unwrap();
-    assert_eq!(said["message"], "denied now, approved then: the recording goes on as it was");
+    let said = turn
+        .messages
+        .iter()
+        .find(|message| message["type"] == "progress")
+        .unwrap();
+    assert_eq!(
+        said["message"],
+        "denied now, approved then: the recording goes on as it was"
+    );
     let outside = adapter.next("mine");
-    assert_eq!((&outside["content"], &outside["turn_id"]), (&json!("by the way"), &Value::Null));
+    assert_eq!(
+        (&outside["content"], &outside["turn_id"]),
+        (&json!("by the way"), &Value::Null)
+    );
     let turn = adapter.send("mine", "x");
-    assert_eq!((turn.status(), turn.category(), turn.error()), ("failed", "auth", "no"));
+    assert_eq!(
+        (turn.status(), turn.category(), turn.error()),
+        ("failed", "auth", "no")
+    );
     let turn = adapter.send("mine", "x");
     assert_eq!(turn.status(), "failed");
-    assert!(turn.error().contains("is over: session a has 2 turns"), "{}", turn.error());
+    assert!(
+        turn.error().contains("is over: session a has 2 turns"),
+        "{}",
+        turn.error()
+    );
     adapter.open("second");
     assert_eq!(adapter.send("second", "x").text(), "of b");
     adapter.end();
@@ -75,7 +99,10 @@ fn pauses_are_kept_at_the_speed_asked_for_and_a_stop_ends_them() {
     adapter.open("s");
     let begun = Instant::now();
     assert_eq!(adapter.send("s", "x").text(), "of b");
-    assert!(begun.elapsed().as_millis() >= 250, "five seconds, twenty times as fast");
+    assert!(
+        begun.elapsed().as_millis() >= 250,
+        "five seconds, twenty times as fast"
+    );
     adapter.end();
     let (mut adapter, _folder) = play(&recording(), &json!({ "session": "b" }));
     adapter.open("s");
@@ -90,9 +117,18 @@ fn what_is_no_recording_is_told() {
     let (mut adapter, _folder) = play(&[], &json!({}));
     adapter.open("s");
     let closed = adapter.wait_for("s", "session.closed");
-    assert!(closed["error"]["message"].as_str().unwrap().contains("holds no turn"), "{closed}");
+    assert!(
+        closed["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("holds no turn"),
+        "{closed}"
+    );
     let (mut command, _folder) = program("replay", &json!({ "file": "/nowhere/x.jsonl" }));
     command.arg("--diagnose");
     let (text, code) = printed(command);
-    assert!(text.contains("/nowhere/x.jsonl cannot be read") && code == Some(1), "{text}");
+    assert!(
+        text.contains("/nowhere/x.jsonl cannot be read") && code == Some(1),
+        "{text}"
+    );
 }

@@ -31,7 +31,9 @@ pub(crate) struct Server {
 
 impl Server {
     /// Answers each connection's one request by a closure, which gets the request's number from 0.
-    pub(crate) fn start(handler: impl Fn(usize, &Request, &mut dyn Stream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(
+        handler: impl Fn(usize, &Request, &mut dyn Stream) + Send + Sync + 'static,
+    ) -> Self {
         Self::with(None, Arc::new(handler))
     }
 
@@ -74,7 +76,9 @@ impl Server {
 
 fn serve(stream: impl Stream, seen: &Mutex<Vec<Request>>, handler: &Handler) {
     let mut reader = BufReader::new(stream);
-    let Some(request) = read(&mut reader) else { return };
+    let Some(request) = read(&mut reader) else {
+        return;
+    };
     let number = {
         let mut seen = seen.lock().unwrap();
         seen.push(request.clone());
@@ -93,10 +97,18 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        request.headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            break;
+        };
+        request
+            .headers
+            .insert(name.to_ascii_lowercase(), value.to_owned());
     }
-    let length = request.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length = request
+        .headers
+        .get("content-length")
+        .and_then(|length| length.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     request.body = String::from_utf8(body).unwrap();
@@ -105,15 +117,22 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
 
 /// Writes a whole response.
 pub(crate) fn respond(to: &mut dyn Stream, status: &str, headers: &str, body: &[u8]) {
-    let head =
-        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n",
+        body.len()
+    );
     // A client that has gone does not read it.
-    let _ = to.write_all(head.as_bytes()).and_then(|()| to.write_all(body)).and_then(|()| to.flush());
+    let _ = to
+        .write_all(head.as_bytes())
+        .and_then(|()| to.write_all(body))
+        .and_then(|()| to.flush());
 }
 
 /// Begins a response whose body comes in chunks.
 pub(crate) fn begin(to: &mut dyn Stream, headers: &str) {
-    let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n{headers}\r\n");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n{headers}\r\n"
+    );
     to.write_all(head.as_bytes()).unwrap();
 }
 

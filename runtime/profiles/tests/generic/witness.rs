@@ -20,7 +20,13 @@ impl Witness {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("witness");
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(
+            Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .unwrap()
+                .success()
+        );
         let (told, closed) = sync_channel(1);
         std::thread::spawn(move || {
             let ended = File::open(path).and_then(|mut pipe| pipe.read_to_end(&mut Vec::new()));

@@ -40,7 +40,9 @@ impl Asks {
     pub(crate) fn run_both(self, first: &str, second: &str) -> String {
         match self {
             Self::ForCommands | Self::NoOne => format!("FAKE:two:{first};;{second};;"),
-            Self::ForDangerousCommands => format!("FAKE:two:{};;{};;", dangerous(first), dangerous(second)),
+            Self::ForDangerousCommands => {
+                format!("FAKE:two:{};;{};;", dangerous(first), dangerous(second))
+            }
             Self::ToLeaveItsSandbox => format!("FAKE:esctwo:{first};;{second};;"),
         }
     }
@@ -96,12 +98,18 @@ const NO_PERMISSIONS: &str = "No permission popups";
 const ASKS_NO_ONE: &str = "asks its caller";
 
 /// Said by the fact sheet.
-const NO_STEER: Cannot =
-    Cannot { scenario: "steer", shows: "takes no input", line: "a prompt that runs takes no further input" };
+const NO_STEER: Cannot = Cannot {
+    scenario: "steer",
+    shows: "takes no input",
+    line: "a prompt that runs takes no further input",
+};
 
 /// Said by the fact sheet.
-const IMAGE_BY_PATH: Cannot =
-    Cannot { scenario: "image", shows: "a request with the image", line: "an image is named by its path" };
+const IMAGE_BY_PATH: Cannot = Cannot {
+    scenario: "image",
+    shows: "a request with the image",
+    line: "an image is named by its path",
+};
 
 /// Said by the fact sheet: what ends such a turn is `turn_timeout`.
 const TRIES_WITHOUT_END: &str = "Retries may last without end (codex, with an unreachable server)";
@@ -169,7 +177,10 @@ const COPILOT: Agent = Agent {
     configuration: |_| Some(("copilot", json!({}))),
     environment: |place| {
         vec![
-            ("COPILOT_PROVIDER_BASE_URL", format!("{}/v1", place.model.base())),
+            (
+                "COPILOT_PROVIDER_BASE_URL",
+                format!("{}/v1", place.model.base()),
+            ),
             ("COPILOT_PROVIDER_TYPE", "openai".to_owned()),
             ("COPILOT_PROVIDER_API_KEY", "dummy".to_owned()),
             ("COPILOT_MODEL", "gpt-4.1".to_owned()),
@@ -207,10 +218,26 @@ const KILO: Agent = Agent {
     other_model: "fake/other-model",
     mode: Some(("plan", "plan_exit")),
     cannot: &[
-        Cannot { scenario: "no credentials", shows: TIMEOUT, line: HANGS },
-        Cannot { scenario: "no login", shows: TIMEOUT, line: HANGS },
-        Cannot { scenario: "no login", shows: "a failure soon", line: HANGS },
-        Cannot { scenario: "model never there", shows: "an end in time", line: HANGS },
+        Cannot {
+            scenario: "no credentials",
+            shows: TIMEOUT,
+            line: HANGS,
+        },
+        Cannot {
+            scenario: "no login",
+            shows: TIMEOUT,
+            line: HANGS,
+        },
+        Cannot {
+            scenario: "no login",
+            shows: "a failure soon",
+            line: HANGS,
+        },
+        Cannot {
+            scenario: "model never there",
+            shows: "an end in time",
+            line: HANGS,
+        },
         NO_STEER,
     ],
 };
@@ -223,28 +250,62 @@ const OPENCODE: Agent = Agent {
     configuration: |_| Some(("opencode", json!({}))),
     environment: opencode,
     secrets: &[],
-    settle: |place, credentials| forked_home(place, credentials, "home/.config/opencode/opencode.json"),
+    settle: |place, credentials| {
+        forked_home(place, credentials, "home/.config/opencode/opencode.json")
+    },
     session: no_members,
     streams: true,
     other_model: "fake/other-model",
     mode: Some(("plan", "lan mode")),
     cannot: &[
-        Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE },
-        Cannot { scenario: "no login", shows: "the category auth", line: UNNAMED_FAILURE },
+        Cannot {
+            scenario: "no credentials",
+            shows: "the category auth",
+            line: UNNAMED_FAILURE,
+        },
+        Cannot {
+            scenario: "no login",
+            shows: "the category auth",
+            line: UNNAMED_FAILURE,
+        },
         NO_STEER,
     ],
 };
 
 /// Agents run once a turn, which ask no one.
 const RUN_ONCE: &[Cannot] = &[
-    Cannot { scenario: "allow", shows: "one permission request", line: ASKS_NO_ONE },
-    Cannot { scenario: "deny", shows: "one permission request", line: ASKS_NO_ONE },
-    Cannot { scenario: "changed command", shows: "one permission request", line: ASKS_NO_ONE },
+    Cannot {
+        scenario: "allow",
+        shows: "one permission request",
+        line: ASKS_NO_ONE,
+    },
+    Cannot {
+        scenario: "deny",
+        shows: "one permission request",
+        line: ASKS_NO_ONE,
+    },
+    Cannot {
+        scenario: "changed command",
+        shows: "one permission request",
+        line: ASKS_NO_ONE,
+    },
     NO_STEER,
     IMAGE_BY_PATH,
-    Cannot { scenario: "MCP", shows: "policy is never", line: ASKS_NO_ONE },
-    Cannot { scenario: "mode", shows: "No such agent", line: "a mode is a custom agent of the user's own" },
-    Cannot { scenario: "MCP", shows: "no such tool", line: "takes MCP servers from its own settings alone" },
+    Cannot {
+        scenario: "MCP",
+        shows: "policy is never",
+        line: ASKS_NO_ONE,
+    },
+    Cannot {
+        scenario: "mode",
+        shows: "No such agent",
+        line: "a mode is a custom agent of the user's own",
+    },
+    Cannot {
+        scenario: "MCP",
+        shows: "no such tool",
+        line: "takes MCP servers from its own settings alone",
+    },
 ];
 
 /// The same of kilo and opencode.
@@ -254,8 +315,16 @@ const FORKS_ONCE: &[Cannot] = &[
     RUN_ONCE[2],
     NO_STEER,
     IMAGE_BY_PATH,
-    Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE },
-    Cannot { scenario: "no login", shows: "the category auth", line: UNNAMED_FAILURE },
+    Cannot {
+        scenario: "no credentials",
+        shows: "the category auth",
+        line: UNNAMED_FAILURE,
+    },
+    Cannot {
+        scenario: "no login",
+        shows: "the category auth",
+        line: UNNAMED_FAILURE,
+    },
 ];
 
 /// A configuration with the transport that runs an agent once a turn.
@@ -300,7 +369,8 @@ pub(crate) const AGENTS: &[Agent] = &[
         name: "gemini-cli: json",
         asks: Asks::NoOne,
         configuration: |_| {
-            let own = json!({"model": "gemini-2.5-flash", "approval_mode": "yolo", "dangerous": true});
+            let own =
+                json!({"model": "gemini-2.5-flash", "approval_mode": "yolo", "dangerous": true});
             Some(("gemini", once(own)))
         },
         cannot: RUN_ONCE,
@@ -310,7 +380,12 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "github-copilot: json",
         asks: Asks::NoOne,
-        configuration: |_| Some(("copilot", once(json!({"allowed_tools": ["shell", "write", "notes"]})))),
+        configuration: |_| {
+            Some((
+                "copilot",
+                once(json!({"allowed_tools": ["shell", "write", "notes"]})),
+            ))
+        },
         cannot: RUN_ONCE,
         ..COPILOT
     },
@@ -338,7 +413,12 @@ pub(crate) const AGENTS: &[Agent] = &[
         cli: "pi",
         asks: Asks::NoOne,
         configuration: |_| Some(("pi", json!({}))),
-        environment: |_| vec![("FAKE_KEY", "dummy".to_owned()), ("PI_OFFLINE", "1".to_owned())],
+        environment: |_| {
+            vec![
+                ("FAKE_KEY", "dummy".to_owned()),
+                ("PI_OFFLINE", "1".to_owned()),
+            ]
+        },
         secrets: &["FAKE_KEY"],
         settle: pi_home,
         session: no_members,
@@ -346,11 +426,31 @@ pub(crate) const AGENTS: &[Agent] = &[
         other_model: "other-model",
         mode: None,
         cannot: &[
-            Cannot { scenario: "allow", shows: "one permission request", line: NO_PERMISSIONS },
-            Cannot { scenario: "deny", shows: "one permission request", line: NO_PERMISSIONS },
-            Cannot { scenario: "changed command", shows: "one permission request", line: NO_PERMISSIONS },
-            Cannot { scenario: "MCP", shows: "ended the session", line: "No MCP" },
-            Cannot { scenario: "mode", shows: "a mode to choose", line: "No plan mode" },
+            Cannot {
+                scenario: "allow",
+                shows: "one permission request",
+                line: NO_PERMISSIONS,
+            },
+            Cannot {
+                scenario: "deny",
+                shows: "one permission request",
+                line: NO_PERMISSIONS,
+            },
+            Cannot {
+                scenario: "changed command",
+                shows: "one permission request",
+                line: NO_PERMISSIONS,
+            },
+            Cannot {
+                scenario: "MCP",
+                shows: "ended the session",
+                line: "No MCP",
+            },
+            Cannot {
+                scenario: "mode",
+                shows: "a mode to choose",
+                line: "No plan mode",
+            },
         ],
     },
     acp::CLAUDE,
@@ -426,7 +526,9 @@ fn kilo(_: &Place) -> Vec<(&'static str, String)> {
         "KILO_NO_DAEMON",
     ];
     let off = off.map(|name| (name, "1".to_owned()));
-    off.into_iter().chain([("KILO_TELEMETRY_LEVEL", "off".to_owned())]).collect()
+    off.into_iter()
+        .chain([("KILO_TELEMETRY_LEVEL", "off".to_owned())])
+        .collect()
 }
 
 fn opencode(_: &Place) -> Vec<(&'static str, String)> {
@@ -484,17 +586,25 @@ fn pi_home(place: &Place, credentials: Credentials) -> Step {
 /// # Panics
 /// When `TRUNKLINE_CLIS` does not name one.
 pub(crate) fn installation() -> PathBuf {
-    let named =
-        std::env::var_os("TRUNKLINE_CLIS").expect("TRUNKLINE_CLIS names the folder of an npm install");
+    let named = std::env::var_os("TRUNKLINE_CLIS")
+        .expect("TRUNKLINE_CLIS names the folder of an npm install");
     let modules = Path::new(&named).join("node_modules");
-    assert!(modules.is_dir(), "TRUNKLINE_CLIS has no node_modules: {}", modules.display());
+    assert!(
+        modules.is_dir(),
+        "TRUNKLINE_CLIS has no node_modules: {}",
+        modules.display()
+    );
     std::path::absolute(modules).expect("it has a path")
 }
 
 /// Where programs are found: of the installation first, and its node.
 pub(crate) fn search_path() -> OsString {
     let modules = installation();
-    let own = [modules.join("node/bin"), modules.join(".bin"), modules.with_file_name("bin")];
+    let own = [
+        modules.join("node/bin"),
+        modules.join(".bin"),
+        modules.with_file_name("bin"),
+    ];
     let usual = std::env::var_os("PATH").unwrap_or_default();
     let usual: Vec<_> = std::env::split_paths(&usual).collect();
     std::env::join_paths(own.into_iter().chain(usual)).expect("no path has a colon")
@@ -504,14 +614,25 @@ pub(crate) fn search_path() -> OsString {
 pub(crate) fn version(agent: &Agent) -> Option<String> {
     let home = tempfile::tempdir().ok()?;
     let path = search_path();
-    let of_installation = std::env::split_paths(&path).take(3).map(|folder| folder.join(agent.cli));
-    let mut command = Command::new(of_installation.into_iter().find(|program| program.exists())?);
-    command.arg("--version").env_clear().env("PATH", path).env("HOME", home.path());
+    let of_installation = std::env::split_paths(&path)
+        .take(3)
+        .map(|folder| folder.join(agent.cli));
+    let mut command = Command::new(
+        of_installation
+            .into_iter()
+            .find(|program| program.exists())?,
+    );
+    command
+        .arg("--version")
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", home.path());
     let said = command.stdin(Stdio::null()).output().ok()?;
     // One of them says it on stderr.
     let said = [said.stdout, said.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
-    let digits =
-        said.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
+    let digits = said
+        .split_whitespace()
+        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
     Some(digits.trim_end_matches('.').to_owned())
 }

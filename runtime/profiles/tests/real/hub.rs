@@ -17,7 +17,15 @@ use serde_json::{Value, json};
 pub(crate) type Step<T = ()> = Result<T, String>;
 
 /// What the hub knows of the protocol.
-const EXTENSIONS: [&str; 7] = ["turns", "events", "usage", "resume", "options", "questions", "control"];
+const EXTENSIONS: [&str; 7] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "control",
+];
 
 /// The longest line that is read whole, in bytes; a longer one is a broken peer.
 const MAX_LINE: u64 = 64 * 1024 * 1024;
@@ -33,7 +41,14 @@ const SHOWN: usize = 600;
 
 /// A step fails unless `holds`.
 pub(crate) fn expect(holds: bool, expected: impl Display, came: impl Display) -> Step {
-    if holds { Ok(()) } else { Err(format!("expected {expected}; came {}", cut(&came.to_string()))) }
+    if holds {
+        Ok(())
+    } else {
+        Err(format!(
+            "expected {expected}; came {}",
+            cut(&came.to_string())
+        ))
+    }
 }
 
 /// A text for people: its two ends where it is long.
@@ -43,7 +58,12 @@ pub(crate) fn cut(text: &str) -> String {
     }
     let head = text.floor_char_boundary(SHOWN);
     let tail = text.ceil_char_boundary(text.len() - SHOWN);
-    format!("{} […{} bytes…] {}", &text[..head], tail - head, &text[tail..])
+    format!(
+        "{} […{} bytes…] {}",
+        &text[..head],
+        tail - head,
+        &text[tail..]
+    )
 }
 
 /// A conversation partner on two pipes.
@@ -82,13 +102,22 @@ impl Turn {
 
     /// The messages of a type.
     pub(crate) fn of(&self, kind: &str) -> impl Iterator<Item = &Value> {
-        self.messages.iter().filter(move |message| message["type"] == kind)
+        self.messages
+            .iter()
+            .filter(move |message| message["type"] == kind)
     }
 
     /// How it ended, for people.
     pub(crate) fn told(&self) -> String {
-        let kinds: Vec<_> = self.messages.iter().filter_map(|message| message["type"].as_str()).collect();
-        let warnings: Vec<_> = self.of("error").filter_map(|error| error["message"].as_str()).collect();
+        let kinds: Vec<_> = self
+            .messages
+            .iter()
+            .filter_map(|message| message["type"].as_str())
+            .collect();
+        let warnings: Vec<_> = self
+            .of("error")
+            .filter_map(|error| error["message"].as_str())
+            .collect();
         format!(
             "status {}, error {}, warnings {warnings:?}, text {:?}, messages {}",
             self.status(),
@@ -100,13 +129,21 @@ impl Turn {
 
     /// Fails unless the turn ended with this status.
     pub(crate) fn is(&self, status: &str) -> Step {
-        expect(self.status() == status, format_args!("a turn that is {status}"), self.told())
+        expect(
+            self.status() == status,
+            format_args!("a turn that is {status}"),
+            self.told(),
+        )
     }
 
     /// Fails unless the turn was completed and said exactly this.
     pub(crate) fn says(&self, text: &str) -> Step {
         self.is("completed")?;
-        expect(self.text == text, format_args!("the text {text:?}"), self.told())
+        expect(
+            self.text == text,
+            format_args!("the text {text:?}"),
+            self.told(),
+        )
     }
 
     /// Fails unless the turn failed with one of these categories.
@@ -154,12 +191,24 @@ impl Hub {
         });
         let input = child.stdin.take();
         let (queues, ended) = (HashMap::new(), HashSet::new());
-        Ok(Self { child, input, lines, queues, ended, stderr, turns: 0, deadline })
+        Ok(Self {
+            child,
+            input,
+            lines,
+            queues,
+            ended,
+            stderr,
+            turns: 0,
+            deadline,
+        })
     }
 
     /// What the peer last wrote to stderr.
     pub(crate) fn stderr(&self) -> String {
-        let kept = self.stderr.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let kept = self
+            .stderr
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         String::from_utf8_lossy(&kept).trim().to_owned()
     }
 
@@ -170,9 +219,14 @@ impl Hub {
 
     pub(crate) fn send(&mut self, message: &Value) -> Step {
         let input = self.input.as_mut().ok_or("the peer's input is closed")?;
-        writeln!(input, "{message}").and_then(|()| input.flush()).map_err(|error| {
-            format!("expected a peer that reads; came {error}; stderr: {}", cut(&self.stderr()))
-        })
+        writeln!(input, "{message}")
+            .and_then(|()| input.flush())
+            .map_err(|error| {
+                format!(
+                    "expected a peer that reads; came {error}; stderr: {}",
+                    cut(&self.stderr())
+                )
+            })
     }
 
     /// Opens a session; `options` are further members of its `session.start`.
@@ -191,7 +245,9 @@ impl Hub {
         self.turns += 1;
         let turn = format!("turn-{}", self.turns);
         let (kind, id) = ("user.input", &turn);
-        self.send(&json!({"type": kind, "session_id": session, "turn_id": id, "content": content}))?;
+        self.send(
+            &json!({"type": kind, "session_id": session, "turn_id": id, "content": content}),
+        )?;
         Ok(turn)
     }
 
@@ -204,7 +260,10 @@ impl Hub {
             let left = self.deadline.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(message) => {
-                    let of = message["session_id"].as_str().unwrap_or_default().to_owned();
+                    let of = message["session_id"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned();
                     self.queues.entry(of).or_default().push_back(message);
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -225,7 +284,9 @@ impl Hub {
 
     /// Whether a message of a type waits to be taken.
     pub(crate) fn holds(&self, session: &str, kind: &str) -> bool {
-        self.queues.get(session).is_some_and(|queue| queue.iter().any(|message| message["type"] == kind))
+        self.queues
+            .get(session)
+            .is_some_and(|queue| queue.iter().any(|message| message["type"] == kind))
     }
 
     /// The next message of a session that is of a type, and those on the way to it.
@@ -233,8 +294,10 @@ impl Hub {
         let mut passed = Vec::new();
         loop {
             let message = self.next(session).map_err(|error| {
-                let kinds: Vec<_> =
-                    passed.iter().filter_map(|message: &Value| message["type"].as_str()).collect();
+                let kinds: Vec<_> = passed
+                    .iter()
+                    .filter_map(|message: &Value| message["type"].as_str())
+                    .collect();
                 format!("expected {kind}, after {}; {error}", cut(&kinds.join(" ")))
             })?;
             if message["type"] == kind {
@@ -254,7 +317,11 @@ impl Hub {
         turn: &str,
         mut decide: impl FnMut(&Value) -> bool,
     ) -> Step<Turn> {
-        self.follow_with(session, turn, |request| json!({"approved": decide(request)}))
+        self.follow_with(
+            session,
+            turn,
+            |request| json!({"approved": decide(request)}),
+        )
     }
 
     /// Follows a turn to its end; `answer` gives the members that answer a permission, by its request.
@@ -267,9 +334,15 @@ impl Hub {
         let (mut text, mut messages) = (String::new(), Vec::new());
         loop {
             let message = self.next(session).map_err(|error| {
-                let kinds: Vec<_> =
-                    messages.iter().filter_map(|message: &Value| message["type"].as_str()).collect();
-                format!("{error}; the turn so far: text {:?}, messages {}", cut(&text), cut(&kinds.join(" ")))
+                let kinds: Vec<_> = messages
+                    .iter()
+                    .filter_map(|message: &Value| message["type"].as_str())
+                    .collect();
+                format!(
+                    "{error}; the turn so far: text {:?}, messages {}",
+                    cut(&text),
+                    cut(&kinds.join(" "))
+                )
             })?;
             match message["type"].as_str().unwrap_or_default() {
                 "turn.complete" => {
@@ -277,9 +350,15 @@ impl Hub {
                     expect(id == turn, format_args!("the end of {turn}"), &message)?;
                     let once = self.ended.insert(turn.to_owned());
                     expect(once, format_args!("one end of {turn}"), "a second one")?;
-                    return Ok(Turn { text, messages, end: message });
+                    return Ok(Turn {
+                        text,
+                        messages,
+                        end: message,
+                    });
                 }
-                "session.closed" => return Err(format!("expected the end of {turn}; came {message}")),
+                "session.closed" => {
+                    return Err(format!("expected the end of {turn}; came {message}"));
+                }
                 "permission.request" => {
                     let mut response = answer(&message);
                     response["type"] = "permission.response".into();
@@ -289,9 +368,14 @@ impl Hub {
                 }
                 "output" => {
                     let own = message["turn_id"] == turn;
-                    expect(own || message["history"] == true, "output of the running turn", &message)?;
-                    let spoken =
-                        message["channel"].as_str().is_none_or(|name| name.is_empty() || name == "stdout");
+                    expect(
+                        own || message["history"] == true,
+                        "output of the running turn",
+                        &message,
+                    )?;
+                    let spoken = message["channel"]
+                        .as_str()
+                        .is_none_or(|name| name.is_empty() || name == "stdout");
                     if own && spoken {
                         text.push_str(message["content"].as_str().unwrap_or_default());
                     }
@@ -307,10 +391,16 @@ impl Hub {
         let mut passed = VecDeque::new();
         while !is_so() {
             if Instant::now() > self.deadline {
-                return Err(format!("expected something in time; came {}", cut(&format!("{passed:?}"))));
+                return Err(format!(
+                    "expected something in time; came {}",
+                    cut(&format!("{passed:?}"))
+                ));
             }
             if let Ok(message) = self.lines.recv_timeout(Duration::from_millis(50)) {
-                let of = message["session_id"].as_str().unwrap_or_default().to_owned();
+                let of = message["session_id"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
                 self.queues.entry(of).or_default().push_back(message);
             }
             while let Some(message) = self.queues.get_mut(session).and_then(VecDeque::pop_front) {
@@ -319,7 +409,9 @@ impl Hub {
                         "type": "permission.response", "session_id": session,
                         "request_id": message["request_id"], "approved": true,
                     }))?,
-                    "turn.complete" => return Err(format!("expected a turn that runs; came {message}")),
+                    "turn.complete" => {
+                        return Err(format!("expected a turn that runs; came {message}"));
+                    }
                     _ => {}
                 }
                 passed.push_back(message);
@@ -354,7 +446,9 @@ impl Hub {
                 Ok(None) if begun.elapsed() < END => {}
                 Ok(None) => {
                     let stderr = cut(&self.stderr());
-                    return Err(format!("expected an end within {END:?}; came none; stderr: {stderr}"));
+                    return Err(format!(
+                        "expected an end within {END:?}; came none; stderr: {stderr}"
+                    ));
                 }
                 Err(error) => return Err(format!("failed to wait for the peer: {error}")),
             }

@@ -33,10 +33,17 @@ pub(crate) fn read() -> Cells {
     let text = fs::read_to_string(path()).unwrap_or_default();
     let mut cells = Cells::new();
     let columns = |line: &'_ str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|column| column.trim().to_owned()).collect()
+        line.trim_matches('|')
+            .split('|')
+            .map(|column| column.trim().to_owned())
+            .collect()
     };
     let mut header = Vec::new();
-    for row in text.lines().filter(|line| line.starts_with('|')).map(columns) {
+    for row in text
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(columns)
+    {
         if row[0] == "profile" {
             header = row;
             continue;
@@ -73,7 +80,9 @@ pub(crate) fn add(tried: &Cells) {
     // This takes seconds, in which another run may write its own cells: the file is read after it.
     let version = |agent: &Agent| {
         let is_tried = tried.keys().any(|(name, _)| name == agent.name);
-        agents::version(agent).filter(|_| is_tried).or_else(|| read_version(agent))
+        agents::version(agent)
+            .filter(|_| is_tried)
+            .or_else(|| read_version(agent))
     };
     let versions: Vec<_> = AGENTS.iter().map(version).collect();
     let mut cells = read();
@@ -99,9 +108,16 @@ pub(crate) fn add(tried: &Cells) {
 
 fn table(cells: &Cells, scenarios: &[Scenario]) -> String {
     let header: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
-    let mut table = format!("| profile | {} |\n|---{}|\n", header.join(" | "), "|---".repeat(header.len()));
+    let mut table = format!(
+        "| profile | {} |\n|---{}|\n",
+        header.join(" | "),
+        "|---".repeat(header.len())
+    );
     for agent in AGENTS {
-        let row: Vec<_> = scenarios.iter().map(|scenario| shown(cells, agent, scenario.name)).collect();
+        let row: Vec<_> = scenarios
+            .iter()
+            .map(|scenario| shown(cells, agent, scenario.name))
+            .collect();
         table += &format!("| {} | {} |\n", agent.name, row.join(" | "));
     }
     table

@@ -42,7 +42,11 @@ impl Model {
     /// Starts one that keeps its requests in `log`, and waits until it listens.
     pub(crate) fn start(log: PathBuf) -> Step<Self> {
         let port = free_port()?;
-        Ok(Self { child: Mutex::new(serve(port, &log)?), port, log })
+        Ok(Self {
+            child: Mutex::new(serve(port, &log)?),
+            port,
+            log,
+        })
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {
@@ -78,10 +82,24 @@ impl Model {
     pub(crate) fn models_of(&self, text: &str) -> Vec<String> {
         let model = |request: &str| {
             let request: Value = serde_json::from_str(request).ok()?;
-            let of_path = || request["path"].as_str()?.split("/models/").nth(1)?.split(':').next();
-            request["body"]["model"].as_str().or_else(of_path).map(str::to_owned)
+            let of_path = || {
+                request["path"]
+                    .as_str()?
+                    .split("/models/")
+                    .nth(1)?
+                    .split(':')
+                    .next()
+            };
+            request["body"]["model"]
+                .as_str()
+                .or_else(of_path)
+                .map(str::to_owned)
         };
-        self.log().lines().filter(|request| request.contains(text)).filter_map(model).collect()
+        self.log()
+            .lines()
+            .filter(|request| request.contains(text))
+            .filter_map(model)
+            .collect()
     }
 
     /// `http://` and where it listens.
@@ -102,22 +120,29 @@ impl Model {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).map(|_| answer)
         })();
-        let answer =
-            asked.map_err(|error: std::io::Error| format!("failed to ask the fake model: {error}"))?;
-        let (_, body) = answer.split_once("\r\n\r\n").ok_or("the fake model answers no HTTP")?;
-        let body: Value =
-            serde_json::from_str(body).map_err(|error| format!("the fake model answers no JSON: {error}"))?;
+        let answer = asked
+            .map_err(|error: std::io::Error| format!("failed to ask the fake model: {error}"))?;
+        let (_, body) = answer
+            .split_once("\r\n\r\n")
+            .ok_or("the fake model answers no HTTP")?;
+        let body: Value = serde_json::from_str(body)
+            .map_err(|error| format!("the fake model answers no JSON: {error}"))?;
         let content = body["choices"][0]["message"]["content"].as_str();
-        content.map(str::to_owned).ok_or_else(|| "the fake model answers no text".to_owned())
+        content
+            .map(str::to_owned)
+            .ok_or_else(|| "the fake model answers no text".to_owned())
     }
 
     /// Whether a request with this text wanted its answer at once, not as a stream that can be cut.
     pub(crate) fn answered_at_once(&self, text: &str) -> bool {
-        self.log().lines().filter(|request| request.contains(text)).any(|request| {
-            let request: Value = serde_json::from_str(request).unwrap_or_default();
-            let path = request["path"].as_str().unwrap_or_default();
-            request["body"]["stream"] != true && !path.contains("streamGenerateContent")
-        })
+        self.log()
+            .lines()
+            .filter(|request| request.contains(text))
+            .any(|request| {
+                let request: Value = serde_json::from_str(request).unwrap_or_default();
+                let path = request["path"].as_str().unwrap_or_default();
+                request["body"]["stream"] != true && !path.contains("streamGenerateContent")
+            })
     }
 
     fn log(&self) -> String {
@@ -126,7 +151,9 @@ impl Model {
 
     /// Whether one request had all of these texts, in whatever order.
     pub(crate) fn was_told_at_once(&self, texts: &[&str]) -> bool {
-        self.log().lines().any(|request| texts.iter().all(|text| request.contains(text)))
+        self.log()
+            .lines()
+            .any(|request| texts.iter().all(|text| request.contains(text)))
     }
 
     /// Whether one request had all of these texts, in this order.

@@ -26,10 +26,32 @@ pub(crate) fn inside() -> Option<std::path::PathBuf> {
 /// When no namespace can be made, or this test not be started.
 pub(crate) fn enter(test: &str, program: &Path) -> ExitStatus {
     let own = std::env::current_exe().expect("this program has a path");
-    let alone = Command::new("unshare").args(["-n", "true"]).stderr(Stdio::null()).status();
+    let alone = Command::new("unshare")
+        .args(["-n", "true"])
+        .stderr(Stdio::null())
+        .status();
     let mut command = Command::new("unshare");
-    command.args(if alone.is_ok_and(|status| status.success()) { &["-n"][..] } else { &["-U", "-r", "-n"] });
-    command.args(["sh", "-c", "python3 -c \"$1\" && shift && exec \"$@\"", "sh", LOOPBACK_UP]);
-    command.arg(own).args(["--ignored", "--exact", "--nocapture", "--test-threads=1", test]);
-    command.env(INSIDE, program).status().expect("unshare (util-linux) makes namespaces")
+    command.args(if alone.is_ok_and(|status| status.success()) {
+        &["-n"][..]
+    } else {
+        &["-U", "-r", "-n"]
+    });
+    command.args([
+        "sh",
+        "-c",
+        "python3 -c \"$1\" && shift && exec \"$@\"",
+        "sh",
+        LOOPBACK_UP,
+    ]);
+    command.arg(own).args([
+        "--ignored",
+        "--exact",
+        "--nocapture",
+        "--test-threads=1",
+        test,
+    ]);
+    command
+        .env(INSIDE, program)
+        .status()
+        .expect("unshare (util-linux) makes namespaces")
 }

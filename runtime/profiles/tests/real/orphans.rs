@@ -33,7 +33,11 @@ pub(crate) fn none_of(folder: &Path) -> Step {
     loop {
         let left = of(folder);
         if left.is_empty() || begun.elapsed() > GONE {
-            return expect(left.is_empty(), "no process left behind", format_args!("{left:?}"));
+            return expect(
+                left.is_empty(),
+                "no process left behind",
+                format_args!("{left:?}"),
+            );
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -51,12 +55,20 @@ pub(crate) fn strangers() -> Vec<Process> {
 }
 
 fn every(mut counts: impl FnMut(&Path) -> bool) -> Vec<Process> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     let processes = processes.flatten().filter_map(|entry| {
         let number: u32 = entry.file_name().to_str()?.parse().ok()?;
         (number != std::process::id() && counts(&entry.path())).then(|| {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            (number, String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned())
+            (
+                number,
+                String::from_utf8_lossy(&line)
+                    .replace('\0', " ")
+                    .trim()
+                    .to_owned(),
+            )
         })
     });
     // A process without a command line has ended and waits to be taken note of.
@@ -70,12 +82,23 @@ pub(crate) fn parent_of(process: u32) -> Option<u32> {
 
 /// Kills a process by SIGKILL.
 pub(crate) fn kill(process: u32) -> Step {
-    let killed = std::process::Command::new("kill").args(["-9", &process.to_string()]).status();
+    let killed = std::process::Command::new("kill")
+        .args(["-9", &process.to_string()])
+        .status();
     let killed = killed.is_ok_and(|status| status.success());
-    expect(killed, format_args!("process {process} killed"), "a failure")
+    expect(
+        killed,
+        format_args!("process {process} killed"),
+        "a failure",
+    )
 }
 
 fn parent(process: &Path) -> Option<u32> {
     let status = fs::read_to_string(process.join("status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("PPid:"))?
+        .trim()
+        .parse()
+        .ok()
 }

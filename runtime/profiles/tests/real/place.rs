@@ -49,16 +49,30 @@ pub(crate) struct Place {
 impl Place {
     /// Makes one for an agent; `program` is `trunkline`.
     pub(crate) fn new(agent: &'static Agent, program: &Path, deadline: Instant) -> Step<Self> {
-        let folder =
-            TempDir::with_prefix("real-").map_err(|error| format!("failed to make a folder: {error}"))?;
+        let folder = TempDir::with_prefix("real-")
+            .map_err(|error| format!("failed to make a folder: {error}"))?;
         let model = Model::start(folder.path().join("requests.jsonl"))?;
-        let place = Self { folder, program: program.to_owned(), agent, model, deadline };
+        let place = Self {
+            folder,
+            program: program.to_owned(),
+            agent,
+            model,
+            deadline,
+        };
         for part in ["home", "work", "elsewhere", "tmp", "spool"] {
-            fs::create_dir(place.path(part)).map_err(|error| format!("failed to make a folder: {error}"))?;
+            fs::create_dir(place.path(part))
+                .map_err(|error| format!("failed to make a folder: {error}"))?;
         }
-        let made =
-            Command::new("git").args(["init", "-q"]).arg(place.work()).env("HOME", place.home()).status();
-        expect(made.is_ok_and(|status| status.success()), "a repository made by git", "none")?;
+        let made = Command::new("git")
+            .args(["init", "-q"])
+            .arg(place.work())
+            .env("HOME", place.home())
+            .status();
+        expect(
+            made.is_ok_and(|status| status.success()),
+            "a repository made by git",
+            "none",
+        )?;
         place.write("work/README.md", "# a project to try agents on\n")?;
         Ok(place)
     }
@@ -79,8 +93,10 @@ impl Place {
     /// Writes a file of this place, and the folders above it.
     pub(crate) fn write(&self, name: &str, content: &str) -> Step {
         let path = self.path(name);
-        let written =
-            path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, content));
+        let written = path
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&path, content));
         written.map_err(|error| format!("failed to write {}: {error}", path.display()))
     }
 
@@ -94,7 +110,10 @@ impl Place {
     pub(crate) fn logging_host(&self) -> Step<(Hub, PathBuf)> {
         let mut serve = self.serve(Credentials::There)?;
         let log = self.path("log");
-        serve.arg("--log-file").arg(&log).env("TRUNKLINE_LOG", "trace");
+        serve
+            .arg("--log-file")
+            .arg(&log)
+            .env("TRUNKLINE_LOG", "trace");
         Ok((Hub::start(&mut serve, self.deadline)?, log))
     }
 
@@ -103,7 +122,9 @@ impl Place {
         (self.agent.settle)(self, credentials)?;
         let environment: BTreeMap<_, _> = (self.agent.environment)(self)
             .into_iter()
-            .filter(|(name, _)| credentials == Credentials::There || !self.agent.secrets.contains(name))
+            .filter(|(name, _)| {
+                credentials == Credentials::There || !self.agent.secrets.contains(name)
+            })
             .chain([("TRIAL_TOKEN", SECRET.to_owned())])
             .collect();
         let mut entry = json!({
@@ -122,7 +143,11 @@ impl Place {
         });
         self.write("trunkline.json", &format!("{configuration:#}\n"))?;
         let mut serve = Command::new(&self.program);
-        serve.arg("--config").arg(self.path("trunkline.json")).arg("serve").current_dir(self.work());
+        serve
+            .arg("--config")
+            .arg(self.path("trunkline.json"))
+            .arg("serve")
+            .current_dir(self.work());
         serve.env_clear().envs(self.variables());
         Ok(serve)
     }
@@ -144,7 +169,12 @@ impl Place {
     pub(crate) fn open(&self, hub: &mut Hub, session: &str, further: &Value) -> Step {
         let mut options = json!({"cwd": self.work()});
         if let Some(options) = options.as_object_mut() {
-            options.extend((self.agent.session)().as_object().cloned().unwrap_or_default());
+            options.extend(
+                (self.agent.session)()
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default(),
+            );
             options.extend(further.as_object().cloned().unwrap_or_default());
         }
         hub.open(session, &options)
@@ -161,6 +191,10 @@ impl Place {
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .filter(|name| name.starts_with("trunkline"))
             .collect();
-        expect(left.is_empty(), "no folder of the host left behind", format_args!("{left:?}"))
+        expect(
+            left.is_empty(),
+            "no folder of the host left behind",
+            format_args!("{left:?}"),
+        )
     }
 }

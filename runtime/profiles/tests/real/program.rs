@@ -14,15 +14,28 @@ use serde_json::Value;
 pub(crate) fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "-p", "trunkline", "--bin", "trunkline", "--message-format=json"]);
+    command.args([
+        "build",
+        "--quiet",
+        "-p",
+        "trunkline",
+        "--bin",
+        "trunkline",
+        "--message-format=json",
+    ]);
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
-    let built = command.stderr(Stdio::inherit()).output().expect("cargo can be started");
+    let built = command
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo can be started");
     assert!(built.status.success(), "trunkline could not be built");
     let said = String::from_utf8_lossy(&built.stdout);
-    let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let messages = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut programs = messages.filter(|message| message["target"]["name"] == "trunkline");
     programs
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))

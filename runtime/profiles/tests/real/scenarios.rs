@@ -53,9 +53,21 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         means: "another host goes on with a conversation of two turns by its native id, `context: kept`",
         run: resume,
     },
-    Scenario { name: "2 MB", means: "an answer of 2 MB comes whole and once", run: long },
-    Scenario { name: "401", means: "the turn fails as `auth`; the session goes on", run: unauthorized },
-    Scenario { name: "429", means: "the turn fails as `rate_limit`; the session goes on", run: limited },
+    Scenario {
+        name: "2 MB",
+        means: "an answer of 2 MB comes whole and once",
+        run: long,
+    },
+    Scenario {
+        name: "401",
+        means: "the turn fails as `auth`; the session goes on",
+        run: unauthorized,
+    },
+    Scenario {
+        name: "429",
+        means: "the turn fails as `rate_limit`; the session goes on",
+        run: limited,
+    },
     Scenario {
         name: "500",
         means: "the turn fails as `overloaded` or `other`; the session goes on",
@@ -66,7 +78,11 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         means: "a stream cut by the server ends the turn once, in time, and as failed, unless the agent got the answer without a stream, after a turn that went well; the session goes on",
         run: cut_stream,
     },
-    Scenario { name: "no credentials", means: "the turn fails as `auth`, in time", run: no_credentials },
+    Scenario {
+        name: "no credentials",
+        means: "the turn fails as `auth`, in time",
+        run: no_credentials,
+    },
     Scenario {
         name: "two sessions",
         means: "two answer at the same time; neither hears of the other",
@@ -121,7 +137,11 @@ pub(crate) const FURTHER: &[Scenario] = &[
         means: "the same from the first turn on",
         run: failures::never_there,
     },
-    Scenario { name: "slow", means: "an answer that takes 24 s comes whole", run: failures::slow },
+    Scenario {
+        name: "slow",
+        means: "an answer that takes 24 s comes whole",
+        run: failures::slow,
+    },
     Scenario {
         name: "cut once",
         means: "a stream that is cut once ends as failed, or is asked for again and comes whole",
@@ -152,7 +172,11 @@ pub(crate) const FURTHER: &[Scenario] = &[
         means: "the model of the session is the one that is asked",
         run: replies::model,
     },
-    Scenario { name: "image", means: "an image goes to the model", run: replies::image },
+    Scenario {
+        name: "image",
+        means: "an image goes to the model",
+        run: replies::image,
+    },
     Scenario {
         name: "steer",
         means: "what is said during a turn reaches the model in that turn",
@@ -209,7 +233,9 @@ fn memory(place: &Place) -> Step {
         turn.says(HELLO)?;
         within_a_turn(&turn)?;
     }
-    let told = place.model.was_told(&["kestrel-one", "merlin-one", "hobby-one"]);
+    let told = place
+        .model
+        .was_told(&["kestrel-one", "merlin-one", "hobby-one"]);
     expect(told, "a request with all three inputs", "none")?;
     place.end(hub)
 }
@@ -219,7 +245,11 @@ fn within_a_turn(turn: &Turn) -> Step {
     let usage = &turn.end["usage"];
     let output = usage["output_tokens"].as_u64();
     // An agent may make a second, small request for a turn, such as one for a title.
-    expect(output.is_none_or(|tokens| tokens <= 2 * 34), "the usage of this turn alone", usage)
+    expect(
+        output.is_none_or(|tokens| tokens <= 2 * 34),
+        "the usage of this turn alone",
+        usage,
+    )
 }
 
 /// The input that makes the model run a command which leaves a file.
@@ -240,11 +270,23 @@ fn allow(place: &Place) -> Step {
         true
     })?;
     turn.is("completed")?;
-    expect(requests.len() == 1, "one permission request", format_args!("{requests:?}; {}", turn.told()))?;
+    expect(
+        requests.len() == 1,
+        "one permission request",
+        format_args!("{requests:?}; {}", turn.told()),
+    )?;
     names_the_command(&requests[0], "made-by-allow")?;
     expect(!early, "no file before the permission", "one")?;
-    expect(file.exists(), "the file that the command makes", turn.told())?;
-    expect(turn.text.contains("after tool:"), "text from after the tool", turn.told())?;
+    expect(
+        file.exists(),
+        "the file that the command makes",
+        turn.told(),
+    )?;
+    expect(
+        turn.text.contains("after tool:"),
+        "text from after the tool",
+        turn.told(),
+    )?;
     tools_are_whole(&turn)?;
     let ends: Vec<_> = turn.of("tool.end").collect();
     let succeeded = ends.iter().any(|end| end["is_error"] != true);
@@ -253,9 +295,14 @@ fn allow(place: &Place) -> Step {
 }
 
 fn names_the_command(request: &Value, word: &str) -> Step {
-    let texts = ["tool", "description", "resource"].map(|name| request[name].as_str().unwrap_or_default());
+    let texts =
+        ["tool", "description", "resource"].map(|name| request[name].as_str().unwrap_or_default());
     let named = !texts[0].is_empty() && request.to_string().contains(word);
-    expect(named, format_args!("a request that names a tool, and {word}"), request)
+    expect(
+        named,
+        format_args!("a request that names a tool, and {word}"),
+        request,
+    )
 }
 
 fn deny(place: &Place) -> Step {
@@ -267,16 +314,28 @@ fn deny(place: &Place) -> Step {
         requests += 1;
         false
     })?;
-    expect(requests == 1, "one permission request", format_args!("{requests}; {}", turn.told()))?;
+    expect(
+        requests == 1,
+        "one permission request",
+        format_args!("{requests}; {}", turn.told()),
+    )?;
     // Some agents go on and say so, some end the turn.
     let ended = ["completed", "stopped", "refused"].contains(&turn.status());
-    expect(ended, "a turn that is completed, stopped or refused", turn.told())?;
+    expect(
+        ended,
+        "a turn that is completed, stopped or refused",
+        turn.told(),
+    )?;
     tools_are_whole(&turn)?;
     let ends: Vec<_> = turn.of("tool.end").collect();
     let failed = ends.iter().all(|end| end["is_error"] == true);
     expect(failed, "no tool that succeeded", format_args!("{ends:?}"))?;
     goes_on(&mut hub)?;
-    expect(!place.work().join("made-by-deny").exists(), "no file", "the file that the command makes")?;
+    expect(
+        !place.work().join("made-by-deny").exists(),
+        "no file",
+        "the file that the command makes",
+    )?;
     place.end(hub)
 }
 
@@ -292,7 +351,11 @@ fn tools_are_whole(turn: &Turn) -> Step {
         };
         expect(right, "one start and one end of each tool", message)?;
     }
-    expect(open.is_empty(), "the end of every tool", format_args!("none of {open:?}"))
+    expect(
+        open.is_empty(),
+        "the end of every tool",
+        format_args!("none of {open:?}"),
+    )
 }
 
 fn stop(place: &Place) -> Step {
@@ -314,9 +377,21 @@ fn stop(place: &Place) -> Step {
         "an end soon after the stop",
         format_args!("{:?}", asked.elapsed()),
     )?;
-    let text = format!("{}{}", first["content"].as_str().unwrap_or_default(), turn.text);
-    expect(text.starts_with("tick0 ") || !place.agent.streams, "the beginning of the answer", turn.told())?;
-    expect(!text.contains("tick399"), "an answer cut short", turn.told())?;
+    let text = format!(
+        "{}{}",
+        first["content"].as_str().unwrap_or_default(),
+        turn.text
+    );
+    expect(
+        text.starts_with("tick0 ") || !place.agent.streams,
+        "the beginning of the answer",
+        turn.told(),
+    )?;
+    expect(
+        !text.contains("tick399"),
+        "an answer cut short",
+        turn.told(),
+    )?;
     hub.turn("s", "FAKE:text harrier-one")?.says(HELLO)?;
     let told = place.model.was_told(&["osprey-one", "harrier-one"]);
     expect(told, "a request with the inputs before and after", "none")?;
@@ -332,7 +407,10 @@ fn resume(place: &Place) -> Step {
     let first = hub.turn("s", "FAKE:text buzzard-two")?;
     first.says(HELLO)?;
     let (mut native, mut params) = (Value::Null, Value::Null);
-    for message in [&early, &first].into_iter().flat_map(|turn| turn.messages.iter().chain([&turn.end])) {
+    for message in [&early, &first]
+        .into_iter()
+        .flat_map(|turn| turn.messages.iter().chain([&turn.end]))
+    {
         if !message["native_session_id"].is_null() {
             native = message["native_session_id"].clone();
         }
@@ -348,8 +426,16 @@ fn resume(place: &Place) -> Step {
     place.open(&mut hub, "again", &json!({ "resume": resume }))?;
     let second = hub.turn("again", "FAKE:text goshawk-one")?;
     second.says(HELLO)?;
-    let context = second.messages.iter().rev().find_map(|message| message["context"].as_str());
-    expect(context == Some("kept"), "context: kept", format_args!("{context:?}; {}", second.told()))?;
+    let context = second
+        .messages
+        .iter()
+        .rev()
+        .find_map(|message| message["context"].as_str());
+    expect(
+        context == Some("kept"),
+        "context: kept",
+        format_args!("{context:?}; {}", second.told()),
+    )?;
     let told = place.model.was_told(&["buzzard-one", "goshawk-one"]);
     expect(told, "a request with both inputs", "none")?;
     place.end(hub)
@@ -362,10 +448,19 @@ fn long(place: &Place) -> Step {
     place.open(&mut hub, "s", &json!({}))?;
     let turn = hub.turn("s", &input)?;
     turn.is("completed")?;
-    let (bytes, differs) =
-        (turn.text.len(), turn.text.bytes().zip(expected.bytes()).position(|(a, b)| a != b));
+    let (bytes, differs) = (
+        turn.text.len(),
+        turn.text
+            .bytes()
+            .zip(expected.bytes())
+            .position(|(a, b)| a != b),
+    );
     let came = format!("{bytes} bytes, other from {differs:?} on");
-    expect(turn.text == expected, format_args!("the {} bytes of the answer", expected.len()), came)?;
+    expect(
+        turn.text == expected,
+        format_args!("the {} bytes of the answer", expected.len()),
+        came,
+    )?;
     place.end(hub)
 }
 
@@ -387,15 +482,22 @@ fn fails(place: &Place, input: &str, categories: &[&str]) -> Step {
     let turn = hub.turn("s", input)?;
     turn.failed(categories)?;
     let message = turn.end["error"]["message"].as_str().unwrap_or_default();
-    expect(!message.is_empty(), "a message that says what happened", turn.told())?;
+    expect(
+        !message.is_empty(),
+        "a message that says what happened",
+        turn.told(),
+    )?;
     goes_on(&mut hub)?;
     place.end(hub)
 }
 
 /// One more turn in the session, after one that did not go well.
 fn goes_on(hub: &mut Hub) -> Step {
-    let turn = hub.turn("s", "FAKE:text and on").map_err(|error| format!("in the next turn: {error}"))?;
-    turn.says(HELLO).map_err(|error| format!("in the next turn: {error}"))
+    let turn = hub
+        .turn("s", "FAKE:text and on")
+        .map_err(|error| format!("in the next turn: {error}"))?;
+    turn.says(HELLO)
+        .map_err(|error| format!("in the next turn: {error}"))
 }
 
 fn cut_stream(place: &Place) -> Step {
@@ -410,7 +512,11 @@ fn cut_stream(place: &Place) -> Step {
         turn.told(),
     )?;
     if place.model.answered_at_once("FAKE:drop") && turn.status() == "completed" {
-        expect(turn.text.ends_with("partial text "), "the answer that came without a stream", turn.told())?;
+        expect(
+            turn.text.ends_with("partial text "),
+            "the answer that came without a stream",
+            turn.told(),
+        )?;
     } else {
         turn.is("failed")?;
     }
@@ -429,7 +535,10 @@ fn two_sessions(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "a", &json!({}))?;
     place.open(&mut hub, "b", &json!({}))?;
-    let turns = [hub.input("a", "FAKE:slow:60:0.2 falcon-a")?, hub.input("b", "FAKE:slow:50:0.2 falcon-b")?];
+    let turns = [
+        hub.input("a", "FAKE:slow:60:0.2 falcon-a")?,
+        hub.input("b", "FAKE:slow:50:0.2 falcon-b")?,
+    ];
     let mut begun = Vec::new();
     for session in ["a", "b"] {
         let (first, _) = hub.until(session, "output")?;
@@ -440,8 +549,10 @@ fn two_sessions(place: &Place) -> Step {
         "two answers at the same time",
         "the end of one before the other",
     )?;
-    for ((session, turn), (first, ticks)) in
-        ["a", "b"].into_iter().zip(turns).zip(begun.into_iter().zip([60, 50]))
+    for ((session, turn), (first, ticks)) in ["a", "b"]
+        .into_iter()
+        .zip(turns)
+        .zip(begun.into_iter().zip([60, 50]))
     {
         let mut turn = hub.follow(session, &turn, |_| false)?;
         turn.text.insert_str(0, &first);
@@ -451,11 +562,21 @@ fn two_sessions(place: &Place) -> Step {
     hub.turn("a", "FAKE:text eagle-a")?.says(HELLO)?;
     hub.turn("b", "FAKE:text eagle-b")?.says(HELLO)?;
     for session in ["a", "b"] {
-        let told = place.model.was_told(&[&format!("falcon-{session}"), &format!("eagle-{session}")]);
-        expect(told, format_args!("a request with both inputs of {session}"), "none")?;
+        let told = place
+            .model
+            .was_told(&[&format!("falcon-{session}"), &format!("eagle-{session}")]);
+        expect(
+            told,
+            format_args!("a request with both inputs of {session}"),
+            "none",
+        )?;
     }
     for both in [["falcon-a", "falcon-b"], ["falcon-b", "falcon-a"]] {
-        expect(!place.model.was_told(&both), "no request with inputs of both sessions", "one")?;
+        expect(
+            !place.model.was_told(&both),
+            "no request with inputs of both sessions",
+            "one",
+        )?;
     }
     place.end(hub)
 }

@@ -31,15 +31,22 @@ const TURNS: [(&str, OfTurn); 7] = [
         })
     }),
     ("tool calls without an end", |turn, seen| {
-        seen.messages.retain(|message| message["type"] != "tool.end");
+        seen.messages
+            .retain(|message| message["type"] != "tool.end");
         turn.tools.iter().any(|tool| !tool.optional)
     }),
     ("tool calls that went the other way", |turn, seen| {
-        for message in seen.messages.iter_mut().filter(|message| message["type"] == "tool.end") {
+        for message in seen
+            .messages
+            .iter_mut()
+            .filter(|message| message["type"] == "tool.end")
+        {
             let failed = message["is_error"].as_bool().unwrap_or(false);
             message["is_error"] = json!(!failed);
         }
-        turn.tools.iter().any(|tool| tool.failed.is_some() && !tool.optional)
+        turn.tools
+            .iter()
+            .any(|tool| tool.failed.is_some() && !tool.optional)
     }),
     ("permissions that no one was asked for", |turn, seen| {
         seen.permissions.clear();
@@ -51,8 +58,15 @@ const TURNS: [(&str, OfTurn); 7] = [
                 usage["input_tokens"] = json!(count + 1);
             }
         };
-        seen.messages.iter_mut().filter(|message| message["type"] == "usage").for_each(more);
-        if let Some(usage) = seen.complete.as_mut().and_then(|complete| complete.get_mut("usage")) {
+        seen.messages
+            .iter_mut()
+            .filter(|message| message["type"] == "usage")
+            .for_each(more);
+        if let Some(usage) = seen
+            .complete
+            .as_mut()
+            .and_then(|complete| complete.get_mut("usage"))
+        {
             more(usage);
         }
         turn.usage.as_ref().is_some_and(|usage| !usage.optional)
@@ -71,18 +85,29 @@ const SESSIONS: [(&str, OfSession); 2] = [
 ];
 
 /// Spoils what came out, one thing at a time; the judge must not let any of it pass.
-pub(crate) fn doubt(expected: &Expected, observed: &Observed, recording: &Recording) -> Result<(), String> {
+pub(crate) fn doubt(
+    expected: &Expected,
+    observed: &Observed,
+    recording: &Recording,
+) -> Result<(), String> {
     for (at, session) in expected.sessions.iter().enumerate() {
         for (what, spoil) in SESSIONS {
             let mut other = observed.clone();
-            if other.sessions.get_mut(at).is_some_and(|seen| spoil(session, seen)) {
+            if other
+                .sessions
+                .get_mut(at)
+                .is_some_and(|seen| spoil(session, seen))
+            {
                 noticed(what, judge(expected, &other, recording))?;
             }
         }
         for (number, turn) in session.turns.iter().enumerate() {
             for (what, spoil) in TURNS {
                 let mut other = observed.clone();
-                let seen = other.sessions.get_mut(at).and_then(|seen| seen.turns.get_mut(number));
+                let seen = other
+                    .sessions
+                    .get_mut(at)
+                    .and_then(|seen| seen.turns.get_mut(number));
                 if seen.is_some_and(|seen| seen.complete.is_some() && spoil(turn, seen)) {
                     noticed(what, judge(expected, &other, recording))?;
                 }
@@ -93,5 +118,7 @@ pub(crate) fn doubt(expected: &Expected, observed: &Observed, recording: &Record
 }
 
 fn noticed(what: &str, judged: Result<(), String>) -> Result<(), String> {
-    judged.map_or(Ok(()), |()| Err(format!("the judge does not notice {what}")))
+    judged.map_or(Ok(()), |()| {
+        Err(format!("the judge does not notice {what}"))
+    })
 }

@@ -26,8 +26,16 @@ const END: Duration = Duration::from_secs(10);
 /// How many things may wait for the driver.
 const WAITING: usize = 4096;
 
-const EXTENSIONS: [&str; 8] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+const EXTENSIONS: [&str; 8] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "flow",
+    "control",
+];
 
 /// What a profile is started with.
 #[derive(Debug, Clone)]
@@ -74,15 +82,20 @@ pub(crate) struct SeenTurn {
 impl SeenTurn {
     /// Whether all that was recorded before a stop has been told.
     fn told(&self, turn: &Turn) -> bool {
-        let started = self.messages.iter().filter(|message| message["type"] == "tool.start").count();
+        let started = self
+            .messages
+            .iter()
+            .filter(|message| message["type"] == "tool.start")
+            .count();
         let certain = turn.tools.iter().filter(|tool| !tool.optional).count();
         self.text.len() >= turn.certain()
             && self.permissions.len() >= turn.permissions.len()
             && started >= certain
-            && turn
-                .warned
-                .iter()
-                .all(|warning| self.messages.iter().any(|message| message.to_string().contains(warning)))
+            && turn.warned.iter().all(|warning| {
+                self.messages
+                    .iter()
+                    .any(|message| message.to_string().contains(warning))
+            })
     }
 }
 
@@ -106,13 +119,24 @@ pub(crate) fn play(setup: &Setup, script: &Expected) -> Result<Observed, String>
     let observed = std::mem::take(&mut driver.observed);
     let clean = is_clean(&folder.path().join("proj"), &observed);
     played.and(ended).and(clean).map_err(|error| {
-        let last: Vec<_> = observed.sessions.iter().flat_map(|session| &session.turns).collect();
+        let last: Vec<_> = observed
+            .sessions
+            .iter()
+            .flat_map(|session| &session.turns)
+            .collect();
         format!(
             "{error}\n  CLI started as {:?}\n  it was told {}\n  adapter's stderr: {}\n  turns: {}",
             observed.starts,
             short(&Value::from(observed.told.clone()), 3000),
             observed.stderr,
-            short(&Value::from(last.iter().flat_map(|turn| turn.messages.clone()).collect::<Vec<_>>()), 3000)
+            short(
+                &Value::from(
+                    last.iter()
+                        .flat_map(|turn| turn.messages.clone())
+                        .collect::<Vec<_>>()
+                ),
+                3000
+            )
         )
     })?;
     Ok(observed)
@@ -123,11 +147,20 @@ fn is_clean(cwd: &Path, observed: &Observed) -> Result<(), String> {
     let left = std::fs::read_dir(cwd).map_err(|error| error.to_string())?;
     let is_asked = |name: &String| {
         let asked = format!("/{name};;");
-        observed.told.iter().any(|line| line.to_string().contains(&asked))
+        observed
+            .told
+            .iter()
+            .any(|line| line.to_string().contains(&asked))
     };
-    let left = left.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let left = left
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
     let left: Vec<_> = left.filter(|name| !is_asked(name)).collect();
-    if left.is_empty() { Ok(()) } else { Err(format!("the working directory was written to: {left:?}")) }
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("the working directory was written to: {left:?}"))
+    }
 }
 
 /// Asks a profile for its report on itself.
@@ -152,7 +185,8 @@ pub(crate) fn diagnose(setup: &Setup) -> Result<Value, String> {
     drop(child.wait());
     drop(reader.join());
     let text = text.map_err(|_| "no report in time".to_owned())?;
-    serde_json::from_str(text.trim()).map_err(|error| format!("the report is not JSON ({error}): {text}"))
+    serde_json::from_str(text.trim())
+        .map_err(|error| format!("the report is not JSON ({error}): {text}"))
 }
 
 fn command(setup: &Setup, folder: &Path) -> Result<Command, String> {
@@ -232,7 +266,10 @@ impl Driver {
             String::from_utf8_lossy(&bytes).into_owned()
         });
         let cwd = folder.join("proj");
-        let observed = Observed { cwd: cwd.to_string_lossy().into_owned(), ..Observed::default() };
+        let observed = Observed {
+            cwd: cwd.to_string_lossy().into_owned(),
+            ..Observed::default()
+        };
         Ok(Self {
             stdin: child.stdin.take(),
             child,
@@ -276,7 +313,11 @@ impl Driver {
         }
         self.send(&id, "session.start", Value::Object(start))?;
         self.wait(&id, "session.ready", |driver| {
-            driver.seen().outside.iter().any(|message| message["type"] == "session.ready")
+            driver
+                .seen()
+                .outside
+                .iter()
+                .any(|message| message["type"] == "session.ready")
         })?;
         for turn in &session.turns {
             if self.seen().closed.is_some() {
@@ -298,7 +339,11 @@ impl Driver {
         self.seen().turns.push(SeenTurn::default());
         self.want = None;
         self.prompted = false;
-        self.send(id, "user.input", json!({"content": turn.prompt, "turn_id": turn_id}))?;
+        self.send(
+            id,
+            "user.input",
+            json!({"content": turn.prompt, "turn_id": turn_id}),
+        )?;
         let until = Instant::now() + TURN;
         let (mut answered, mut stopped) = (0, false);
         let mut steers = turn.steers.iter();
@@ -309,7 +354,10 @@ impl Driver {
             }
             let seen = self.turn();
             if let Some(request) = seen.permissions.get(answered).cloned() {
-                let answer = turn.permissions.get(answered).and_then(|permission| permission.answer.clone());
+                let answer = turn
+                    .permissions
+                    .get(answered)
+                    .and_then(|permission| permission.answer.clone());
                 answered += 1;
                 if let Some(answer) = answer {
                     self.send(id, "permission.response", response(&request, &answer))?;
@@ -342,7 +390,12 @@ impl Driver {
         }
     }
 
-    fn wait(&mut self, id: &str, what: &str, done: impl Fn(&mut Self) -> bool) -> Result<(), String> {
+    fn wait(
+        &mut self,
+        id: &str,
+        what: &str,
+        done: impl Fn(&mut Self) -> bool,
+    ) -> Result<(), String> {
         let until = Instant::now() + TURN;
         while !done(self) && self.seen().closed.is_none() {
             let left = until.saturating_duration_since(Instant::now());
@@ -387,29 +440,38 @@ impl Driver {
             self.wanted_since = Instant::now();
         }
         if let Value::Array(words) = &report["start"] {
-            let words = words.iter().filter_map(|word| word.as_str().map(str::to_owned));
+            let words = words
+                .iter()
+                .filter_map(|word| word.as_str().map(str::to_owned));
             self.observed.starts.push(words.collect());
         }
         if let Value::Object(_) = &report["live"] {
             self.want = None;
-            self.prompted |=
-                ["turn/start", "session/prompt"].iter().any(|method| report["live"]["method"] == *method);
+            self.prompted |= ["turn/start", "session/prompt"]
+                .iter()
+                .any(|method| report["live"]["method"] == *method);
             self.observed.told.push(report["live"].clone());
         }
     }
 
     fn note(&mut self, message: Value) -> Result<(), String> {
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
-        let number =
-            message["session_id"].as_str().and_then(|id| id.strip_prefix("session-")?.parse::<usize>().ok());
-        let Some(number) = number else { return Err(format!("of no session: {message}")) };
+        let number = message["session_id"]
+            .as_str()
+            .and_then(|id| id.strip_prefix("session-")?.parse::<usize>().ok());
+        let Some(number) = number else {
+            return Err(format!("of no session: {message}"));
+        };
         if number != self.sessions {
             // A closed session is silent, save for what was in the pipe.
             return Ok(());
         }
         let current = self.turns;
         let seen = self.seen();
-        for (member, place) in [("native_session_id", &mut seen.native_id), ("context", &mut seen.context)] {
+        for (member, place) in [
+            ("native_session_id", &mut seen.native_id),
+            ("context", &mut seen.context),
+        ] {
             if let Some(value) = message[member].as_str() {
                 *place = Some(value.to_owned());
             }
@@ -425,13 +487,16 @@ impl Driver {
             seen.outside.push(message);
             return Ok(());
         }
-        let Some(turn) = seen.turns.last_mut() else { return Err(format!("of no turn: {message}")) };
+        let Some(turn) = seen.turns.last_mut() else {
+            return Err(format!("of no turn: {message}"));
+        };
         if turn.complete.is_some() {
             return Err(format!("after its end: {message}"));
         }
         match kind.as_str() {
             "output" if matches!(message["channel"].as_str(), None | Some("" | "stdout")) => {
-                turn.text.push_str(message["content"].as_str().unwrap_or_default());
+                turn.text
+                    .push_str(message["content"].as_str().unwrap_or_default());
             }
             "permission.request" => turn.permissions.push(message.clone()),
             "turn.complete" => turn.complete = Some(message.clone()),
@@ -461,12 +526,20 @@ impl Driver {
     fn send(&mut self, session: &str, kind: &str, mut body: Value) -> Result<(), String> {
         body["type"] = json!(kind);
         body["session_id"] = json!(session);
-        let Some(stdin) = &mut self.stdin else { return Err("stdin is closed".to_owned()) };
-        stdin.write_all(format!("{body}\n").as_bytes()).map_err(|error| format!("write {kind}: {error}"))
+        let Some(stdin) = &mut self.stdin else {
+            return Err("stdin is closed".to_owned());
+        };
+        stdin
+            .write_all(format!("{body}\n").as_bytes())
+            .map_err(|error| format!("write {kind}: {error}"))
     }
 
     /// Takes what comes until it is done, in time.
-    fn drain(&mut self, otherwise: &str, done: impl Fn(&Self, &Event) -> bool) -> Result<(), String> {
+    fn drain(
+        &mut self,
+        otherwise: &str,
+        done: impl Fn(&Self, &Event) -> bool,
+    ) -> Result<(), String> {
         let until = Instant::now() + END;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -486,12 +559,15 @@ impl Driver {
     /// Closes stdin: the adapter must end, well and in time.
     fn end(&mut self) -> Result<(), String> {
         self.stdin = None;
-        let mut ended = self.drain("the adapter did not end", |_, event| matches!(event, Event::Gone));
+        let mut ended = self.drain("the adapter did not end", |_, event| {
+            matches!(event, Event::Gone)
+        });
         if ended.is_ok() {
             // What connected before this is heard before this; and no CLI may outlive its adapter.
             let before = self.reported.0;
             drop(UnixStream::connect(&self.socket));
-            let all = |driver: &Self, _: &Event| driver.reported.0 > before && driver.reported.1 == 0;
+            let all =
+                |driver: &Self, _: &Event| driver.reported.0 > before && driver.reported.1 == 0;
             ended = self.drain("a CLI outlives its adapter", all);
         }
         if ended.is_err() {
@@ -525,7 +601,9 @@ fn response(request: &Value, answer: &Answer) -> Value {
     {
         response["option_id"] = option["id"].clone();
         // The kind of an option says whether it approves.
-        let approves = option["kind"].as_str().is_some_and(|kind| kind.starts_with("allow"));
+        let approves = option["kind"]
+            .as_str()
+            .is_some_and(|kind| kind.starts_with("allow"));
         response["approved"] = json!(approves);
     }
     if answer.end_turn {
@@ -560,5 +638,9 @@ pub(crate) fn short(value: &Value, most: usize) -> String {
         return text.into_iter().collect();
     }
     let (begin, end) = (&text[..most / 2], &text[text.len() - most / 2..]);
-    format!("{} … {}", begin.iter().collect::<String>(), end.iter().collect::<String>())
+    format!(
+        "{} … {}",
+        begin.iter().collect::<String>(),
+        end.iter().collect::<String>()
+    )
 }

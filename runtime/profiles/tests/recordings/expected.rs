@@ -105,22 +105,35 @@ pub(crate) struct Usage {
 
 impl Piece {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { ways: vec![text.into()], optional: false }
+        Self {
+            ways: vec![text.into()],
+            optional: false,
+        }
     }
 
     pub(crate) fn optional(text: impl Into<String>) -> Self {
-        Self { optional: true, ..Self::new(text) }
+        Self {
+            optional: true,
+            ..Self::new(text)
+        }
     }
 }
 
 impl Turn {
     /// A turn of a prompt.
     pub(crate) fn of(prompt: impl Into<String>) -> Self {
-        Self { prompt: prompt.into(), ..Self::default() }
+        Self {
+            prompt: prompt.into(),
+            ..Self::default()
+        }
     }
 
     /// Says that it fails.
-    pub(crate) fn fails(&mut self, category: &[&'static str], told: impl IntoIterator<Item = String>) {
+    pub(crate) fn fails(
+        &mut self,
+        category: &[&'static str],
+        told: impl IntoIterator<Item = String>,
+    ) {
         self.status = vec!["failed"];
         self.category = category.to_vec();
         self.told.extend(told);
@@ -128,17 +141,26 @@ impl Turn {
 
     /// The tool call of an id.
     pub(crate) fn tool(&mut self, id: &str) -> &mut Tool {
-        let at = self.tools.iter().position(|tool| tool.id == id).unwrap_or_else(|| {
-            self.tools.push(Tool { id: id.to_owned(), ..Tool::default() });
-            self.tools.len() - 1
-        });
+        let at = self
+            .tools
+            .iter()
+            .position(|tool| tool.id == id)
+            .unwrap_or_else(|| {
+                self.tools.push(Tool {
+                    id: id.to_owned(),
+                    ..Tool::default()
+                });
+                self.tools.len() - 1
+            });
         &mut self.tools[at]
     }
 
     /// How many characters must have been told before the turn may be stopped.
     pub(crate) fn certain(&self) -> usize {
         let pieces = self.text.iter().filter(|piece| !piece.optional);
-        pieces.map(|piece| piece.ways.iter().map(String::len).min().unwrap_or(0)).sum()
+        pieces
+            .map(|piece| piece.ways.iter().map(String::len).min().unwrap_or(0))
+            .sum()
     }
 }
 
@@ -161,24 +183,38 @@ struct Message {
 
 impl Text {
     fn message(&mut self, id: &str) -> &mut Message {
-        let at = self.messages.iter().position(|message| message.id == id).unwrap_or_else(|| {
-            self.messages.push(Message { id: id.to_owned(), ..Message::default() });
-            self.messages.len() - 1
-        });
+        let at = self
+            .messages
+            .iter()
+            .position(|message| message.id == id)
+            .unwrap_or_else(|| {
+                self.messages.push(Message {
+                    id: id.to_owned(),
+                    ..Message::default()
+                });
+                self.messages.len() - 1
+            });
         &mut self.messages[at]
     }
 
     pub(crate) fn delta(&mut self, id: &str, text: &str) {
         let stopped = self.stopped;
         let message = self.message(id);
-        if stopped { message.late.push_str(text) } else { message.deltas.push_str(text) }
+        if stopped {
+            message.late.push_str(text)
+        } else {
+            message.deltas.push_str(text)
+        }
     }
 
     pub(crate) fn whole(&mut self, id: &str, text: &str) {
         let stopped = self.stopped;
         let message = self.message(id);
         if stopped {
-            message.late = text.strip_prefix(message.deltas.as_str()).unwrap_or_default().to_owned();
+            message.late = text
+                .strip_prefix(message.deltas.as_str())
+                .unwrap_or_default()
+                .to_owned();
         } else {
             message.whole = Some(text.to_owned());
         }
@@ -194,7 +230,9 @@ impl Text {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.messages.iter().all(|message| message.deltas.is_empty() && message.whole.is_none())
+        self.messages
+            .iter()
+            .all(|message| message.deltas.is_empty() && message.whole.is_none())
     }
 
     /// From here on the turn is stopped: what comes may be told or not.
@@ -204,7 +242,11 @@ impl Text {
 
     /// A failed attempt is repeated: what was not finished may have been told or not.
     pub(crate) fn retry(&mut self) {
-        for message in self.messages.iter_mut().filter(|message| message.whole.is_none()) {
+        for message in self
+            .messages
+            .iter_mut()
+            .filter(|message| message.whole.is_none())
+        {
             message.optional = true;
         }
     }
@@ -221,7 +263,10 @@ impl Text {
                 }
                 None => vec![message.deltas],
             };
-            pieces.push(Piece { ways, optional: message.optional });
+            pieces.push(Piece {
+                ways,
+                optional: message.optional,
+            });
             if !message.late.is_empty() {
                 pieces.push(Piece::optional(message.late));
             }

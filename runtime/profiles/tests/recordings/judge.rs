@@ -16,21 +16,44 @@ const RECORDED_CWD: &str = "$WORK/scratch/proj";
 const CENT_OF_A_CENT: f64 = 1e-7;
 
 /// What is wrong; nothing: all is well.
-pub(crate) fn judge(expected: &Expected, observed: &Observed, recording: &Recording) -> Result<(), String> {
+pub(crate) fn judge(
+    expected: &Expected,
+    observed: &Observed,
+    recording: &Recording,
+) -> Result<(), String> {
     let mut wrong = Vec::new();
-    if !observed.starts.iter().any(|words| Mode::of_arguments(words) != Mode::Query) {
+    if !observed
+        .starts
+        .iter()
+        .any(|words| Mode::of_arguments(words) != Mode::Query)
+    {
         wrong.push("the CLI was never started for a turn".to_owned());
     }
     if expected.sessions.len() != observed.sessions.len() {
-        wrong.push(format!("{} sessions instead of {}", observed.sessions.len(), expected.sessions.len()));
+        wrong.push(format!(
+            "{} sessions instead of {}",
+            observed.sessions.len(),
+            expected.sessions.len()
+        ));
     }
     for (number, (session, seen)) in expected.sessions.iter().zip(&observed.sessions).enumerate() {
-        let judge = Judge { observed, recording, wrong: Vec::new() };
+        let judge = Judge {
+            observed,
+            recording,
+            wrong: Vec::new(),
+        };
         wrong.extend(
-            judge.session(session, seen).into_iter().map(|text| format!("session {}: {text}", number + 1)),
+            judge
+                .session(session, seen)
+                .into_iter()
+                .map(|text| format!("session {}: {text}", number + 1)),
         );
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n  ")) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n  "))
+    }
 }
 
 struct Judge<'a> {
@@ -45,23 +68,36 @@ impl Judge<'_> {
             let chosen = self.chosen(native);
             let known = seen.native_id.as_deref();
             // An id that a failed start never got to be used under need not be told.
-            let began = session.turns.iter().any(|turn| turn.status.first() == Some(&"completed"));
+            let began = session
+                .turns
+                .iter()
+                .any(|turn| turn.status.first() == Some(&"completed"));
             if known != Some(chosen.as_str()) && (known.is_some() || began) {
-                self.wrong.push(format!("native session id {known:?} instead of {chosen:?}"));
+                self.wrong
+                    .push(format!("native session id {known:?} instead of {chosen:?}"));
             }
         }
         if let Some(context) = session.context
             && seen.context.as_deref() != Some(context)
             && seen.closed.is_none()
         {
-            self.wrong.push(format!("context {:?} instead of {context:?}", seen.context));
+            self.wrong
+                .push(format!("context {:?} instead of {context:?}", seen.context));
         }
         let first = seen.turns.first().and_then(|turn| turn.complete.as_ref());
-        if seen.context.as_deref() == Some("lost") && first.is_some_and(|end| end["clear_session"] != true) {
-            self.wrong.push("the first end after a lost context does not clear what was resumed".to_owned());
+        if seen.context.as_deref() == Some("lost")
+            && first.is_some_and(|end| end["clear_session"] != true)
+        {
+            self.wrong.push(
+                "the first end after a lost context does not clear what was resumed".to_owned(),
+            );
         }
         if session.turns.len() != seen.turns.len() && seen.closed.is_none() {
-            self.wrong.push(format!("{} turns instead of {}", seen.turns.len(), session.turns.len()));
+            self.wrong.push(format!(
+                "{} turns instead of {}",
+                seen.turns.len(),
+                session.turns.len()
+            ));
         }
         for (number, (turn, told)) in session.turns.iter().zip(&seen.turns).enumerate() {
             let before = self.wrong.len();
@@ -75,19 +111,30 @@ impl Judge<'_> {
 
     /// The id that the profile chose in place of the recorded one, if it did.
     fn chosen(&self, native: &str) -> String {
-        let given = self.observed.starts.iter().rev().find_map(|words| option(words, &["--session-id"]));
+        let given = self
+            .observed
+            .starts
+            .iter()
+            .rev()
+            .find_map(|words| option(words, &["--session-id"]));
         let fixed = self.recording.resumes() == Some(native);
-        given.filter(|_| !fixed).map_or_else(|| native.to_owned(), str::to_owned)
+        given
+            .filter(|_| !fixed)
+            .map_or_else(|| native.to_owned(), str::to_owned)
     }
 
     fn turn(&mut self, turn: &Turn, seen: &SeenTurn, session: &SeenSession) {
         let Some(complete) = &seen.complete else {
             // The session as a whole was refused: that is an end too.
-            let category = session.closed.as_ref().and_then(|closed| closed["error"]["category"].as_str());
+            let category = session
+                .closed
+                .as_ref()
+                .and_then(|closed| closed["error"]["category"].as_str());
             let fits = turn.category.is_empty()
                 || category.is_some_and(|category| turn.category.contains(&category));
             if session.closed.is_none() || !turn.status.contains(&"failed") || !fits {
-                self.wrong.push(format!("no end; session closed: {:?}", session.closed));
+                self.wrong
+                    .push(format!("no end; session closed: {:?}", session.closed));
             }
             return;
         };
@@ -111,7 +158,10 @@ impl Judge<'_> {
     fn end(&mut self, turn: &Turn, complete: &Value) {
         let status = complete["status"].as_str().unwrap_or("completed");
         if !turn.status.contains(&status) {
-            self.wrong.push(format!("ended as {status} instead of {:?}: {}", turn.status, complete["error"]));
+            self.wrong.push(format!(
+                "ended as {status} instead of {:?}: {}",
+                turn.status, complete["error"]
+            ));
         }
         if status != "failed" {
             return;
@@ -120,13 +170,21 @@ impl Judge<'_> {
         let category = error["category"].as_str().unwrap_or_default();
         let message = error["message"].as_str().unwrap_or_default();
         if category.is_empty() || message.trim().is_empty() {
-            self.wrong.push(format!("failed without saying why: {complete}"));
+            self.wrong
+                .push(format!("failed without saying why: {complete}"));
         }
         if !turn.category.is_empty() && !turn.category.contains(&category) {
-            self.wrong.push(format!("category {category} instead of {:?}: {message}", turn.category));
+            self.wrong.push(format!(
+                "category {category} instead of {:?}: {message}",
+                turn.category
+            ));
         }
         let told: Vec<String> = turn.told.iter().map(|words| self.live(words)).collect();
-        if !told.is_empty() && !told.iter().any(|words| plain(message).contains(plain(words).trim())) {
+        if !told.is_empty()
+            && !told
+                .iter()
+                .any(|words| plain(message).contains(plain(words).trim()))
+        {
             self.wrong.push(format!(
                 "the error does not say what the CLI said, such as {:?}: {message}",
                 told.first()
@@ -144,7 +202,10 @@ impl Judge<'_> {
             })
             .collect();
         if !fits(&pieces, &seen.text, turn.stopped) {
-            let wanted: Vec<_> = pieces.iter().map(|piece| (piece.optional, &piece.ways)).collect();
+            let wanted: Vec<_> = pieces
+                .iter()
+                .map(|piece| (piece.optional, &piece.ways))
+                .collect();
             self.wrong.push(format!(
                 "text {} instead of {}",
                 short(&Value::from(seen.text.as_str()), 600),
@@ -155,12 +216,23 @@ impl Judge<'_> {
 
     fn tools(&mut self, turn: &Turn, seen: &SeenTurn) {
         let of = |kind: &str| -> Vec<&Value> {
-            seen.messages.iter().filter(|message| message["type"] == kind).collect()
+            seen.messages
+                .iter()
+                .filter(|message| message["type"] == kind)
+                .collect()
         };
         let (starts, ends) = (of("tool.start"), of("tool.end"));
-        for Tool { id, name, failed, optional } in &turn.tools {
+        for Tool {
+            id,
+            name,
+            failed,
+            optional,
+        } in &turn.tools
+        {
             let named = |message: &&&Value| {
-                message["tool_call_id"].as_str().is_some_and(|told| told.contains(id.as_str()))
+                message["tool_call_id"]
+                    .as_str()
+                    .is_some_and(|told| told.contains(id.as_str()))
             };
             let started: Vec<_> = starts.iter().filter(named).collect();
             let ended: Vec<_> = ends.iter().filter(named).collect();
@@ -168,56 +240,91 @@ impl Judge<'_> {
                 ([], []) if *optional => {}
                 ([start], [end]) => {
                     let tool = start["tool"].as_str().unwrap_or_default();
-                    if tool.is_empty() || name.as_deref().is_some_and(|name| !name.eq_ignore_ascii_case(tool))
+                    if tool.is_empty()
+                        || name
+                            .as_deref()
+                            .is_some_and(|name| !name.eq_ignore_ascii_case(tool))
                     {
-                        self.wrong.push(format!("tool {id} is called {tool:?} instead of {name:?}"));
+                        self.wrong
+                            .push(format!("tool {id} is called {tool:?} instead of {name:?}"));
                     }
                     let told = end["is_error"].as_bool().unwrap_or(false);
                     if failed.is_some_and(|failed| failed != told) {
-                        self.wrong.push(format!("tool {id} failed: {told} instead of {failed:?}"));
+                        self.wrong
+                            .push(format!("tool {id} failed: {told} instead of {failed:?}"));
                     }
                 }
                 (started, ended) => {
-                    self.wrong.push(format!("tool {id}: {} starts and {} ends", started.len(), ended.len()));
+                    self.wrong.push(format!(
+                        "tool {id}: {} starts and {} ends",
+                        started.len(),
+                        ended.len()
+                    ));
                 }
             }
         }
         if starts.len() > turn.tools.len() {
-            self.wrong.push(format!("{} tool calls instead of {}", starts.len(), turn.tools.len()));
+            self.wrong.push(format!(
+                "{} tool calls instead of {}",
+                starts.len(),
+                turn.tools.len()
+            ));
         }
     }
 
     fn permissions(&mut self, turn: &Turn, seen: &SeenTurn) {
         if seen.permissions.len() != turn.permissions.len() {
             let (told, wanted) = (seen.permissions.len(), turn.permissions.len());
-            self.wrong.push(format!("{told} permission requests instead of {wanted}"));
+            self.wrong
+                .push(format!("{told} permission requests instead of {wanted}"));
         }
         for (wanted, request) in turn.permissions.iter().zip(&seen.permissions) {
-            let Permission { tool, tool_call_id, about, answer } = wanted;
+            let Permission {
+                tool,
+                tool_call_id,
+                about,
+                answer,
+            } = wanted;
             let named = request["tool"].as_str().unwrap_or_default();
             if named.is_empty() || tool.as_deref().is_some_and(|tool| tool != named) {
-                self.wrong.push(format!("permission for {named:?} instead of {tool:?}"));
+                self.wrong
+                    .push(format!("permission for {named:?} instead of {tool:?}"));
             }
             let call = request["tool_call_id"].as_str();
             if call.is_some()
                 && tool_call_id.is_some()
-                && !call.unwrap_or_default().contains(tool_call_id.as_deref().unwrap_or_default())
+                && !call
+                    .unwrap_or_default()
+                    .contains(tool_call_id.as_deref().unwrap_or_default())
             {
-                self.wrong.push(format!("permission of tool call {call:?} instead of {tool_call_id:?}"));
+                self.wrong.push(format!(
+                    "permission of tool call {call:?} instead of {tool_call_id:?}"
+                ));
             }
             let resource = request["resource"].as_str().unwrap_or_default();
-            let about: Vec<_> =
-                about.iter().map(|about| self.live(about)).filter(|about| !about.is_empty()).collect();
+            let about: Vec<_> = about
+                .iter()
+                .map(|about| self.live(about))
+                .filter(|about| !about.is_empty())
+                .collect();
             let same = |about: &String| {
-                resource.contains(about.as_str()) || (about.contains(resource) && !resource.is_empty())
+                resource.contains(about.as_str())
+                    || (about.contains(resource) && !resource.is_empty())
             };
             if !about.is_empty() && !about.iter().any(same) {
-                self.wrong.push(format!("permission about {resource:?} instead of one of {about:?}"));
+                self.wrong.push(format!(
+                    "permission about {resource:?} instead of one of {about:?}"
+                ));
             }
             if let Some((place, value)) = answer.as_ref().and_then(|answer| answer.to_cli.as_ref())
-                && !self.observed.told.iter().any(|line| line.pointer(place) == Some(value))
+                && !self
+                    .observed
+                    .told
+                    .iter()
+                    .any(|line| line.pointer(place) == Some(value))
             {
-                self.wrong.push(format!("the CLI was never told {value} at {place}"));
+                self.wrong
+                    .push(format!("the CLI was never told {value} at {place}"));
             }
         }
     }
@@ -227,13 +334,17 @@ impl Judge<'_> {
             .messages
             .iter()
             .filter(|message| message["type"] == "usage" && message["scope"] != "session");
-        let told = Some(&complete["usage"]).filter(|usage| usage.is_object()).or_else(|| told.next_back());
+        let told = Some(&complete["usage"])
+            .filter(|usage| usage.is_object())
+            .or_else(|| told.next_back());
         if let Some(total) = turn.no_total
             && told
                 .and_then(|told| told["cost_usd"].as_f64())
                 .is_some_and(|cost| (cost - total).abs() < CENT_OF_A_CENT)
         {
-            self.wrong.push(format!("a running total of {total} is reported as the cost of a turn"));
+            self.wrong.push(format!(
+                "a running total of {total} is reported as the cost of a turn"
+            ));
         }
         let Some(wanted) = &turn.usage else { return };
         let Some(told) = told else {
@@ -242,10 +353,14 @@ impl Judge<'_> {
             }
             return;
         };
-        for (name, wanted) in [("input_tokens", &wanted.input), ("output_tokens", &wanted.output)] {
+        for (name, wanted) in [
+            ("input_tokens", &wanted.input),
+            ("output_tokens", &wanted.output),
+        ] {
             let told = told[name].as_u64();
             if told.is_none_or(|told| !wanted.contains(&told)) {
-                self.wrong.push(format!("{name} {told:?} instead of {wanted:?}"));
+                self.wrong
+                    .push(format!("{name} {told:?} instead of {wanted:?}"));
             }
         }
         if let (Some(wanted), Some(told)) = (turn.cost, told["cost_usd"].as_f64())
@@ -253,7 +368,10 @@ impl Judge<'_> {
         {
             self.wrong.push(format!("cost {told} instead of {wanted}"));
         }
-        if turn.cost.is_some_and(|cost| cost > 0.0) && told["cost_usd"].is_null() && !wanted.optional {
+        if turn.cost.is_some_and(|cost| cost > 0.0)
+            && told["cost_usd"].is_null()
+            && !wanted.optional
+        {
             self.wrong.push("no cost".to_owned());
         }
     }
@@ -272,10 +390,14 @@ fn plain(text: &str) -> String {
 /// Whether a text is made of these pieces, with nothing but white space between; a stopped one may end anywhere in
 /// what is optional.
 fn fits(pieces: &[Piece], text: &str, stopped: bool) -> bool {
-    let Some((piece, rest)) = pieces.split_first() else { return text.trim().is_empty() };
+    let Some((piece, rest)) = pieces.split_first() else {
+        return text.trim().is_empty();
+    };
     let trimmed = text.trim_start();
     piece.ways.iter().any(|way| {
-        let after = text.strip_prefix(way.as_str()).or_else(|| trimmed.strip_prefix(way.trim_start()));
+        let after = text
+            .strip_prefix(way.as_str())
+            .or_else(|| trimmed.strip_prefix(way.trim_start()));
         after.is_some_and(|after| fits(rest, after, stopped))
             || (stopped && piece.optional && way.trim_start().starts_with(trimmed))
     }) || (piece.optional && fits(rest, text, stopped))

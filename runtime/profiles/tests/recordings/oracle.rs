@@ -32,7 +32,9 @@ pub(crate) fn expect(recording: &Recording) -> Expected {
     let mut expected = match (Mode::of(recording), recording.cli()) {
         (Mode::AppServer, _) => app_server::expect(recording),
         (Mode::Acp, _) => acp::expect(recording),
-        (Mode::StreamJson | Mode::OneShot, cli) if cli.starts_with("claude") => claude::expect(recording),
+        (Mode::StreamJson | Mode::OneShot, cli) if cli.starts_with("claude") => {
+            claude::expect(recording)
+        }
         (_, "codex") => exec::expect(recording),
         (_, "gemini") => gemini::expect(recording),
         (_, "copilot") => copilot::expect(recording),
@@ -43,13 +45,21 @@ pub(crate) fn expect(recording: &Recording) -> Expected {
         // Nothing that a session would begin with was recorded: an input must end all the same.
         let mut turn = Turn::of("FAKE:text");
         turn.status = vec!["completed", "failed"];
-        expected.sessions.push(Session { turns: vec![turn], ..Session::default() });
+        expected.sessions.push(Session {
+            turns: vec![turn],
+            ..Session::default()
+        });
     }
     expected
 }
 
 /// A one-shot run: its one turn, with what is common to all that end so.
-fn one_turn(recording: &Recording, rule: &'static str, mut session: Session, mut turn: Turn) -> Expected {
+fn one_turn(
+    recording: &Recording,
+    rule: &'static str,
+    mut session: Session,
+    mut turn: Turn,
+) -> Expected {
     session.resume = recording.resumes().map(str::to_owned);
     session.model = recording.option(&["--model", "-m"]).map(str::to_owned);
     if session.resume.is_some() && refused_to_resume(recording) {
@@ -62,7 +72,10 @@ fn one_turn(recording: &Recording, rule: &'static str, mut session: Session, mut
             turn.status = vec!["stopped"];
             ("stopped by a signal", true)
         }
-        Exit::Never | Exit::Signal { after_eof: true, .. } => {
+        Exit::Never
+        | Exit::Signal {
+            after_eof: true, ..
+        } => {
             turn.stopped = true;
             turn.status = vec!["stopped"];
             ("hangs, is stopped", true)
@@ -90,30 +103,48 @@ fn one_turn(recording: &Recording, rule: &'static str, mut session: Session, mut
         turn.cost = None;
     }
     session.turns.push(turn);
-    Expected { rule, sessions: vec![session], or: None }
+    Expected {
+        rule,
+        sessions: vec![session],
+        or: None,
+    }
 }
 
 /// Whether the session on the command line was not there.
 fn refused_to_resume(recording: &Recording) -> bool {
     !matches!(recording.exit, Exit::Code(0))
-        && (UNKNOWN_SESSION.iter().any(|words| recording.stderr.contains(words))
-            || recording.outputs().any(|line| UNKNOWN_SESSION.iter().any(|words| line.text.contains(words)))
-            || recording.outputs().all(|line| line.str("/type") == Some("result")))
+        && (UNKNOWN_SESSION
+            .iter()
+            .any(|words| recording.stderr.contains(words))
+            || recording.outputs().any(|line| {
+                UNKNOWN_SESSION
+                    .iter()
+                    .any(|words| line.text.contains(words))
+            })
+            || recording
+                .outputs()
+                .all(|line| line.str("/type") == Some("result")))
 }
 
 /// The session to resume is not there: the profile says so, begins another, and the turn goes on in that.
 fn begun_afresh(recording: &Recording, session: &Session, mut turn: Turn) -> Expected {
     let clear = |words: &str| {
-        recording.stderr.contains(words) || recording.outputs().any(|line| line.text.contains(words))
+        recording.stderr.contains(words)
+            || recording.outputs().any(|line| line.text.contains(words))
     };
     turn.prompt = prompt(recording);
     turn.fails(&["session_not_found"], []);
     let failed = Expected {
         rule: "unknown session, failed",
-        sessions: vec![Session { turns: vec![turn], ..session.clone() }],
+        sessions: vec![Session {
+            turns: vec![turn],
+            ..session.clone()
+        }],
         or: None,
     };
-    let Some(fresh) = recording.begun_afresh() else { return failed };
+    let Some(fresh) = recording.begun_afresh() else {
+        return failed;
+    };
     let mut expected = expect(&fresh);
     expected.rule = "unknown session, begun afresh";
     for session in &mut expected.sessions {
@@ -127,7 +158,10 @@ fn begun_afresh(recording: &Recording, session: &Session, mut turn: Turn) -> Exp
 
 /// What the recorded user said.
 fn prompt(recording: &Recording) -> String {
-    let last = recording.argv.last().filter(|word| word.starts_with("FAKE:"));
+    let last = recording
+        .argv
+        .last()
+        .filter(|word| word.starts_with("FAKE:"));
     last.cloned().unwrap_or_else(|| "FAKE:text".to_owned())
 }
 
@@ -136,16 +170,28 @@ fn first_words(stderr: &str) -> Vec<String> {
     const WORDS: usize = 16;
     let code = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == ';');
     let mut told = Vec::new();
-    for line in stderr.lines().map(str::trim).filter(|line| line.len() > 8).take(40) {
+    for line in stderr
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.len() > 8)
+        .take(40)
+    {
         // Colours go, and so does what a terminal would show of them.
         let plain: String = line
             .split("\u{1b}[")
-            .map(|part| part.split_once('m').filter(|(begin, _)| code(begin)).map_or(part, |(_, rest)| rest))
+            .map(|part| {
+                part.split_once('m')
+                    .filter(|(begin, _)| code(begin))
+                    .map_or(part, |(_, rest)| rest)
+            })
             .collect();
         told.push(plain.trim().chars().take(WORDS).collect());
     }
-    let errors: Vec<String> =
-        told.iter().filter(|words: &&String| !words.starts_with("Reading ")).cloned().collect();
+    let errors: Vec<String> = told
+        .iter()
+        .filter(|words: &&String| !words.starts_with("Reading "))
+        .cloned()
+        .collect();
     if errors.is_empty() { told } else { errors }
 }
 
@@ -162,13 +208,19 @@ fn category_of(status: Option<u64>) -> &'static [&'static str] {
 /// An HTTP status that stands in a message as a word of its own.
 fn status_in(text: &str) -> Option<u64> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
-    words.filter_map(|word| word.parse().ok()).find(|status| (400..600).contains(status))
+    words
+        .filter_map(|word| word.parse().ok())
+        .find(|status| (400..600).contains(status))
 }
 
 /// What a message of the CLI says in words: of a provider's JSON the sentence in it.
 fn in_words(message: &str) -> String {
     let object: Value = serde_json::from_str(message).unwrap_or_default();
-    object.pointer("/error/message").and_then(Value::as_str).unwrap_or(message).to_owned()
+    object
+        .pointer("/error/message")
+        .and_then(Value::as_str)
+        .unwrap_or(message)
+        .to_owned()
 }
 
 fn number(value: &Value, pointer: &str) -> Option<u64> {

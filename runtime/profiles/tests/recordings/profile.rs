@@ -19,12 +19,19 @@ use super::{
 /// Plays a recording, and judges what came out; with what is wrong where something is.
 pub(crate) fn judged(recording: &Recording) -> (Verdict, Option<String>) {
     let profile = profile_of(recording);
-    let verdict = |rule: &str, verdict: String| Verdict { profile, rule: rule.to_owned(), verdict };
+    let verdict = |rule: &str, verdict: String| Verdict {
+        profile,
+        rule: rule.to_owned(),
+        verdict,
+    };
     if !PROFILES.iter().any(|known| known.name == profile) {
         return (verdict("none", "no profile yet".to_owned()), None);
     }
-    let setup =
-        Setup { profile, config: config_of(recording), recording: recording.folder.join(&recording.name) };
+    let setup = Setup {
+        profile,
+        config: config_of(recording),
+        recording: recording.folder.join(&recording.name),
+    };
     if is_self_check(recording) {
         let outcome = driver::diagnose(&setup).and_then(|report| self_check(recording, &report));
         return match outcome {
@@ -58,9 +65,10 @@ fn played(recording: &Recording, setup: &Setup, expected: &Expected) -> Result<S
         .collect();
     let ends = turns.iter().map(|complete| {
         let status = complete["status"].as_str().unwrap_or("completed");
-        complete["error"]["category"]
-            .as_str()
-            .map_or_else(|| status.to_owned(), |category| format!("{status} ({category})"))
+        complete["error"]["category"].as_str().map_or_else(
+            || status.to_owned(),
+            |category| format!("{status} ({category})"),
+        )
     });
     let ends: Vec<String> = ends.collect();
     judged
@@ -114,14 +122,19 @@ fn codex(recording: &Recording, config: &mut Value) {
         Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => None,
     });
     let asked = |name: &str| started.and_then(|params| params[name].as_str());
-    let bypass = recording.argv.iter().any(|word| word == "--dangerously-bypass-approvals-and-sandbox");
+    let bypass = recording
+        .argv
+        .iter()
+        .any(|word| word == "--dangerously-bypass-approvals-and-sandbox");
     match asked("sandbox").or(recording.option(&["-s"])) {
         Some("danger-full-access") => config["dangerous_full_access"] = json!(true),
         _ if bypass => config["dangerous_full_access"] = json!(true),
         Some(sandbox) => config["sandbox_mode"] = json!(sandbox),
         None => {}
     }
-    if let Some(policy) = asked("approvalPolicy").filter(|_| config["dangerous_full_access"].is_null()) {
+    if let Some(policy) =
+        asked("approvalPolicy").filter(|_| config["dangerous_full_access"].is_null())
+    {
         config["approval_mode"] = json!(policy);
     }
 }
@@ -129,21 +142,34 @@ fn codex(recording: &Recording, config: &mut Value) {
 /// The player, which lies among the examples beside the adapter.
 fn fake_cli() -> PathBuf {
     let adapter = PathBuf::from(env!("CARGO_BIN_EXE_trunkline-adapter"));
-    adapter.parent().map(|folder| folder.join("examples/fake_cli")).unwrap_or_default()
+    adapter
+        .parent()
+        .map(|folder| folder.join("examples/fake_cli"))
+        .unwrap_or_default()
 }
 
 /// Whether the recording is of a question that a profile asks for its report on itself.
 fn is_self_check(recording: &Recording) -> bool {
     Mode::of(recording) == Mode::Query
-        && ["--version", "auth", "login"].contains(&recording.argv.get(1).map_or("", String::as_str))
+        && ["--version", "auth", "login"]
+            .contains(&recording.argv.get(1).map_or("", String::as_str))
 }
 
 /// The report must have the version that was recorded, and say whether somebody is logged in as recorded.
 fn self_check(recording: &Recording, report: &Value) -> Result<(), String> {
     let text = report.to_string();
-    let checks = report["checks"].as_array().ok_or_else(|| format!("no checks: {report}"))?;
-    if recording.argv.get(1).is_some_and(|word| word == "--version") {
-        let version = recording.outputs().find_map(|line| version_in(&line.text)).unwrap_or_default();
+    let checks = report["checks"]
+        .as_array()
+        .ok_or_else(|| format!("no checks: {report}"))?;
+    if recording
+        .argv
+        .get(1)
+        .is_some_and(|word| word == "--version")
+    {
+        let version = recording
+            .outputs()
+            .find_map(|line| version_in(&line.text))
+            .unwrap_or_default();
         return if text.contains(version) {
             Ok(())
         } else {
@@ -153,15 +179,23 @@ fn self_check(recording: &Recording, report: &Value) -> Result<(), String> {
     let logged_in = recording.exit == super::recording::Exit::Code(0);
     let worried = checks.iter().any(|check| {
         let code = check["code"].as_str().unwrap_or_default();
-        let about_it = ["auth", "login", "cred"].iter().any(|word| code.contains(word));
+        let about_it = ["auth", "login", "cred"]
+            .iter()
+            .any(|word| code.contains(word));
         about_it && check["level"] != "info" && check["level"] != "pass"
     });
-    if logged_in == worried { Err(format!("logged in: {logged_in}, but {report}")) } else { Ok(()) }
+    if logged_in == worried {
+        Err(format!("logged in: {logged_in}, but {report}"))
+    } else {
+        Ok(())
+    }
 }
 
 /// The first word that is a version.
 fn version_in(text: &str) -> Option<&str> {
-    let words = text.split_whitespace().map(|word| word.trim_end_matches('.'));
+    let words = text
+        .split_whitespace()
+        .map(|word| word.trim_end_matches('.'));
     words
         .into_iter()
         .find(|word| word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.'))

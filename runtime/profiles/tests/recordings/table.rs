@@ -24,7 +24,10 @@ pub(crate) type Table = BTreeMap<String, Verdict>;
 
 pub(crate) fn written(table: &Table) -> String {
     let line = |(name, verdict): (&String, &Verdict)| {
-        format!("| {name} | {} | {} | {} |\n", verdict.profile, verdict.rule, verdict.verdict)
+        format!(
+            "| {name} | {} | {} | {} |\n",
+            verdict.profile, verdict.rule, verdict.verdict
+        )
     };
     HEAD.to_owned() + &table.iter().map(line).collect::<String>()
 }
@@ -32,10 +35,14 @@ pub(crate) fn written(table: &Table) -> String {
 /// Whether the table in the repository says the same of each recording that it names. Recordings that it does not name
 /// may have come later.
 pub(crate) fn check(table: &Table, file: &Path) -> Result<(), String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("read {}: {error}", file.display()))?;
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("read {}: {error}", file.display()))?;
     let now = written(table);
     let mut stale = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with("| ") && line.contains('/')) {
+    for line in text
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains('/'))
+    {
         if !now.lines().any(|told| told == line) {
             stale.push(line);
         }

@@ -21,9 +21,21 @@ pub(crate) struct Cli {
 impl Cli {
     /// A script that says nothing of versions has none, and says so at once.
     pub(crate) fn new(script: &str) -> Self {
-        let cli = Self { folder: tempfile::tempdir().unwrap() };
-        assert!(Command::new("mkfifo").arg(cli.file("witness")).status().unwrap().success());
-        let version = if script.contains("--version") { "" } else { "[ \"$*\" = --version ] && exit" };
+        let cli = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        assert!(
+            Command::new("mkfifo")
+                .arg(cli.file("witness"))
+                .status()
+                .unwrap()
+                .success()
+        );
+        let version = if script.contains("--version") {
+            ""
+        } else {
+            "[ \"$*\" = --version ] && exit"
+        };
         let script = format!("exec 9<>\"$HERE/witness\"\n{version}\n{script}");
         std::fs::write(cli.file("cli.sh"), script).unwrap();
         cli
@@ -41,7 +53,10 @@ impl Cli {
             "args": [self.file("cli.sh")],
             "env": { "HERE": self.folder.path() },
         });
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         Adapter::start(profile, &config)
     }
 
@@ -50,7 +65,10 @@ impl Cli {
         let until = Instant::now() + LIMIT;
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         loop {
-            let held = OpenOptions::new().write(true).custom_flags(flags).open(self.file("witness"));
+            let held = OpenOptions::new()
+                .write(true)
+                .custom_flags(flags)
+                .open(self.file("witness"));
             match held.map_err(|error| error.raw_os_error()) {
                 Ok(_) => assert!(Instant::now() < until, "no process is left"),
                 Err(error) => return assert_eq!(error, Some(Errno::NXIO.raw_os_error())),

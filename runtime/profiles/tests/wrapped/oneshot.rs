@@ -23,17 +23,22 @@ fn says_all() -> String {
 
 fn gemini(cli: &Cli, more: &Value) -> Adapter {
     let mut config = json!({ "transport": "json" });
-    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    config
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     cli.adapter("gemini-cli", &config)
 }
 
 /// The contexts that a session was reported, and where its first output came: what comes after an output comes too late.
 fn told(messages: &[Value]) -> Vec<String> {
-    let told = messages.iter().filter_map(|message| match message["type"].as_str()? {
-        "session.info" => message["context"].as_str().map(str::to_owned),
-        "output" => Some("output".to_owned()),
-        _ => None,
-    });
+    let told = messages
+        .iter()
+        .filter_map(|message| match message["type"].as_str()? {
+            "session.info" => message["context"].as_str().map(str::to_owned),
+            "output" => Some("output".to_owned()),
+            _ => None,
+        });
     told.collect()
 }
 
@@ -52,7 +57,8 @@ fn a_turn_is_a_run_and_the_next_one_resumes() {
     );
     let second = adapter.send("s", "again").text();
     assert!(
-        second.starts_with("again|") && second.ends_with("--resume 11111111-2222-4333-8444-555555555555"),
+        second.starts_with("again|")
+            && second.ends_with("--resume 11111111-2222-4333-8444-555555555555"),
         "{second}"
     );
     cli.gone();
@@ -61,7 +67,10 @@ fn a_turn_is_a_run_and_the_next_one_resumes() {
 
 #[test]
 fn a_prompt_that_no_one_reads_keeps_nothing_up() {
-    let cli = Cli::new(&format!("{}; {DONE}", init("11111111-2222-4333-8444-555555555555")));
+    let cli = Cli::new(&format!(
+        "{}; {DONE}",
+        init("11111111-2222-4333-8444-555555555555")
+    ));
     let mut adapter = gemini(&cli, &json!({}));
     adapter.open("s");
     let turn = adapter.send("s", &"x".repeat(3_000_000));
@@ -93,7 +102,11 @@ fn a_stop_ends_a_deaf_agent_with_its_children_and_the_next_turn_is_served() {
 #[test]
 fn an_agent_that_ends_at_once_says_why() {
     for (script, category, text) in [
-        ("echo 'Please set an Auth method' >&2; exit 41", "auth", "Please set"),
+        (
+            "echo 'Please set an Auth method' >&2; exit 41",
+            "auth",
+            "Please set",
+        ),
         ("echo 'it broke' >&2; exit 7", "process_exit", "it broke"),
         ("kill -9 $$", "process_exit", "signal"),
         ("exit 0", "process_exit", "exit status 0"),
@@ -102,7 +115,12 @@ fn an_agent_that_ends_at_once_says_why() {
         let mut adapter = gemini(&cli, &json!({}));
         adapter.open("s");
         let turn = adapter.send("s", "hello");
-        assert_eq!((turn.status(), turn.category()), ("failed", category), "{}", turn.error());
+        assert_eq!(
+            (turn.status(), turn.category()),
+            ("failed", category),
+            "{}",
+            turn.error()
+        );
         assert!(turn.error().contains(text), "{}", turn.error());
         adapter.end();
     }
@@ -114,7 +132,12 @@ fn a_program_that_is_not_there_is_not_installed() {
     let mut adapter = gemini(&cli, &json!({ "command": "/nowhere/gemini" }));
     adapter.open("s");
     let turn = adapter.send("s", "hello");
-    assert_eq!((turn.status(), turn.category()), ("failed", "not_installed"), "{}", turn.error());
+    assert_eq!(
+        (turn.status(), turn.category()),
+        ("failed", "not_installed"),
+        "{}",
+        turn.error()
+    );
     adapter.end();
 }
 
@@ -133,11 +156,17 @@ fn a_session_that_is_resumed_is_kept_before_anything_else_of_it() {
     let cli = Cli::new(&remembers());
     std::fs::write(cli.file("known"), "").unwrap();
     let mut adapter = gemini(&cli, &json!({ "system_prompt": "Be brief." }));
-    adapter
-        .open_with("s", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
+    adapter.open_with(
+        "s",
+        json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }),
+    );
     let turn = adapter.send("s", "hello");
     assert_eq!(told(&turn.messages), ["kept", "output"]);
-    assert!(turn.text().starts_with("hello|"), "it has its instructions: {}", turn.text());
+    assert!(
+        turn.text().starts_with("hello|"),
+        "it has its instructions: {}",
+        turn.text()
+    );
     adapter.end();
 }
 
@@ -145,15 +174,23 @@ fn a_session_that_is_resumed_is_kept_before_anything_else_of_it() {
 fn a_session_that_the_agent_does_not_know_begins_anew() {
     let cli = Cli::new(&remembers());
     let mut adapter = gemini(&cli, &json!({ "system_prompt": "Be brief." }));
-    adapter
-        .open_with("s", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
+    adapter.open_with(
+        "s",
+        json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }),
+    );
     let turn = adapter.send("s", "hello");
-    assert_eq!((turn.status(), told(&turn.messages)), ("completed", vec!["lost".into(), "output".into()]));
+    assert_eq!(
+        (turn.status(), told(&turn.messages)),
+        ("completed", vec!["lost".into(), "output".into()])
+    );
     assert_eq!(turn.end["clear_session"], true);
     assert!(turn.text().starts_with("Be brief.~~hello|") && turn.text().contains("--session-id"));
     // Also one that the agent has made and did not keep.
     let turn = adapter.send("s", "again");
-    assert_eq!((turn.status(), told(&turn.messages)), ("completed", vec!["lost".into(), "output".into()]));
+    assert_eq!(
+        (turn.status(), told(&turn.messages)),
+        ("completed", vec!["lost".into(), "output".into()])
+    );
     adapter.end();
 }
 
@@ -164,11 +201,17 @@ fn a_silent_agent_fails_in_time_with_what_it_said() {
         (json!({ "silence_timeout": "300ms" }), "said nothing"),
         (json!({ "turn_timeout": "300ms" }), "did not end its turn"),
     ] {
-        let cli = Cli::new("echo 'fetching models' >&2; echo started > \"$HERE/up\"; sleep 300 & wait");
+        let cli =
+            Cli::new("echo 'fetching models' >&2; echo started > \"$HERE/up\"; sleep 300 & wait");
         let mut adapter = gemini(&cli, &more);
         adapter.open("s");
         let turn = adapter.send("s", "hello");
-        assert_eq!((turn.status(), turn.category()), ("failed", "timeout"), "{}", turn.error());
+        assert_eq!(
+            (turn.status(), turn.category()),
+            ("failed", "timeout"),
+            "{}",
+            turn.error()
+        );
         assert!(turn.error().contains(text), "{}", turn.error());
         if cli.file("up").exists() {
             assert!(turn.error().contains("fetching models"), "{}", turn.error());
@@ -204,7 +247,11 @@ fn floods_are_read_and_forgotten() {
     adapter.open("s");
     let turn = adapter.send("s", "hello");
     assert_eq!(turn.status(), "completed", "{}", turn.error());
-    let left_out = turn.messages.iter().find(|message| message["type"] == "error").unwrap();
+    let left_out = turn
+        .messages
+        .iter()
+        .find(|message| message["type"] == "error")
+        .unwrap();
     assert_eq!(left_out["category"], "oversize");
     adapter.end();
 }
@@ -235,14 +282,29 @@ fn what_copilot_counts_for_a_session_is_told_for_each_turn() {
         assert_eq!(usage["scope"], "turn");
     }
     let turn = adapter.send("s", "pipe");
-    assert_eq!((turn.status(), &turn.end["usage"]), ("completed", &Value::Null));
+    assert_eq!(
+        (turn.status(), &turn.end["usage"]),
+        ("completed", &Value::Null)
+    );
     // Of a session that began elsewhere the first total is not a turn's.
-    adapter
-        .open_with("t", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
+    adapter.open_with(
+        "t",
+        json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }),
+    );
     let turn = adapter.send("t", "x");
-    assert_eq!((turn.status(), &turn.end["usage"]), ("completed", &Value::Null));
-    let usage = turn.messages.iter().find(|message| message["type"] == "usage").unwrap();
-    assert_eq!((&usage["scope"], &usage["input_tokens"]), (&json!("session"), &json!(50)));
+    assert_eq!(
+        (turn.status(), &turn.end["usage"]),
+        ("completed", &Value::Null)
+    );
+    let usage = turn
+        .messages
+        .iter()
+        .find(|message| message["type"] == "usage")
+        .unwrap();
+    assert_eq!(
+        (&usage["scope"], &usage["input_tokens"]),
+        (&json!("session"), &json!(50))
+    );
     assert_eq!(adapter.send("t", "x").end["usage"]["input_tokens"], 10);
     adapter.end();
 }
@@ -252,26 +314,44 @@ fn options_are_applied_as_they_are_told() {
     let says = r#"cat > /dev/null; echo '{"type":"text","sessionID":"k","part":{"text":"'"$*"'"}}'
         echo '{"type":"step_finish","sessionID":"k","part":{"reason":"stop"}}'"#;
     let cli = Cli::new(says);
-    let mut adapter = cli.adapter("kilo-code", &json!({ "transport": "json", "provider": "p" }));
+    let mut adapter = cli.adapter(
+        "kilo-code",
+        &json!({ "transport": "json", "provider": "p" }),
+    );
     let asked = json!({ "model": "m", "mode": "plan", "reasoning_effort": "low", "permission_mode": "x",
         "denied_tools": ["bash"], "allowed_tools": ["read"], "max_turns": 3 });
     let ready = adapter.open_with("s", asked);
-    let mut applied: Vec<&str> =
-        ready["options_applied"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let mut applied: Vec<&str> = ready["options_applied"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
     applied.sort_unstable();
     assert_eq!(applied, ["mode", "model", "reasoning_effort"]);
     let line = adapter.send("s", "x").text();
-    assert_eq!(line, "run --format json -m p/m --thinking --agent plan --variant low");
-    adapter.say(&json!({ "type": "session.update", "session_id": "s", "model": "n", "permission_mode": "y",
-        "denied_tools": ["write"], "mode": "code" }));
+    assert_eq!(
+        line,
+        "run --format json -m p/m --thinking --agent plan --variant low"
+    );
+    adapter.say(
+        &json!({ "type": "session.update", "session_id": "s", "model": "n", "permission_mode": "y",
+        "denied_tools": ["write"], "mode": "code" }),
+    );
     let info = adapter.wait_for("s", "session.info");
     assert_eq!(
         (&info["model"], &info["mode"], &info["reasoning_effort"]),
         (&json!("n"), &json!("code"), &json!("low"))
     );
-    assert_eq!((&info["permission_mode"], &info["denied_tools"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&info["permission_mode"], &info["denied_tools"]),
+        (&Value::Null, &Value::Null)
+    );
     let line = adapter.send("s", "x").text();
-    assert_eq!(line, "run --format json -m p/n --thinking --agent code --variant low --session k");
+    assert_eq!(
+        line,
+        "run --format json -m p/n --thinking --agent code --variant low --session k"
+    );
     adapter.end();
 }
 
@@ -280,7 +360,11 @@ fn skill() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let review = folder.path().join("review");
     std::fs::create_dir(&review).unwrap();
-    std::fs::write(review.join("SKILL.md"), "---\ndescription: Looks.\n---\nLook closely.\n").unwrap();
+    std::fs::write(
+        review.join("SKILL.md"),
+        "---\ndescription: Looks.\n---\nLook closely.\n",
+    )
+    .unwrap();
     folder
 }
 
@@ -298,8 +382,12 @@ fn logs(messages: &[Value]) -> Vec<&str> {
 }
 
 fn commands(messages: &[Value]) -> Option<&Value> {
-    let infos = messages.iter().filter(|message| message["type"] == "session.info");
-    infos.filter_map(|info| info["commands"][0].get("text")).next()
+    let infos = messages
+        .iter()
+        .filter(|message| message["type"] == "session.info");
+    infos
+        .filter_map(|info| info["commands"][0].get("text"))
+        .next()
 }
 
 const CALLED: &str = "---~description: Looks.~---~Look closely.~~---~~User request: it";
@@ -309,8 +397,20 @@ fn skills_are_put_into_inputs_and_servers_that_find_no_channel_are_told() {
     let (cli, skill) = (Cli::new(&says_all()), skill());
     let mut adapter = gemini(&cli, &json!({ "system_prompt": "Be brief." }));
     let ready = adapter.open_with("s", extras(&skill));
-    assert!(ready["options_applied"].as_array().unwrap().contains(&json!("skills")), "{ready}");
-    assert!(!ready["options_applied"].as_array().unwrap().contains(&json!("mcp_servers")), "{ready}");
+    assert!(
+        ready["options_applied"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("skills")),
+        "{ready}"
+    );
+    assert!(
+        !ready["options_applied"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("mcp_servers")),
+        "{ready}"
+    );
     // What may be a command of the agent stands alone.
     let turn = adapter.send("s", "/compact now");
     assert!(turn.text().starts_with("/compact now|"), "{}", turn.text());
@@ -351,7 +451,10 @@ fn copilot_is_given_skills_by_a_folder_and_servers_by_a_file() {
     assert!(read("skill.md").contains("Look closely."));
     assert_eq!(read("prompt").replace('\n', "~"), CALLED);
     let config: Value = serde_json::from_str(&read("mcp.json")).unwrap();
-    assert_eq!(config["mcpServers"]["files"]["args"], json!(["${TRUNKLINE_MCP_0}"]));
+    assert_eq!(
+        config["mcpServers"]["files"]["args"],
+        json!(["${TRUNKLINE_MCP_0}"])
+    );
     assert_eq!(read("variable"), "$HOME");
     adapter.end();
     let given = read("given");
@@ -373,7 +476,10 @@ fn kilo_is_given_both_by_its_variable() {
     asked["env"] = json!({ "KILO_CONFIG_CONTENT": r#"{"theme":"dark"}"# });
     adapter.open_with("s", asked.clone());
     let turn = adapter.send("s", "hello");
-    assert_eq!((logs(&turn.messages).len(), read("prompt").as_str()), (1, "hello"));
+    assert_eq!(
+        (logs(&turn.messages).len(), read("prompt").as_str()),
+        (1, "hello")
+    );
     assert!(!read("config.json").contains("{env:"));
     let config: Value = serde_json::from_str(&read("config.json")).unwrap();
     assert_eq!(
@@ -384,20 +490,33 @@ fn kilo_is_given_both_by_its_variable() {
     let folder = std::path::PathBuf::from(config["skills"]["paths"][0].as_str().unwrap());
     assert!(folder.join("review/SKILL.md").exists());
     // No one can be asked: what would have to be is denied.
-    assert_eq!((&config["permission"]["*"], &config["permission"]["bash"]), (&json!("deny"), &json!("deny")));
+    assert_eq!(
+        (&config["permission"]["*"], &config["permission"]["bash"]),
+        (&json!("deny"), &json!("deny"))
+    );
     // A configuration that is none could not say so.
     asked["env"] = json!({ "KILO_CONFIG_CONTENT": "none" });
     adapter.open_with("t", asked.clone());
     let closed = adapter.wait_for("t", "session.closed").to_string();
-    assert!(closed.contains("KILO_CONFIG_CONTENT") && closed.contains("dangerous"), "{closed}");
+    assert!(
+        closed.contains("KILO_CONFIG_CONTENT") && closed.contains("dangerous"),
+        "{closed}"
+    );
     adapter.end();
     assert!(!folder.exists());
     // Where all may run, it stands as it is, and the skills are listed.
-    let mut adapter = cli.adapter("kilo-code", &json!({ "transport": "json", "dangerous": true }));
+    let mut adapter = cli.adapter(
+        "kilo-code",
+        &json!({ "transport": "json", "dangerous": true }),
+    );
     adapter.open_with("u", asked);
     let turn = adapter.send("u", "hello");
     assert_eq!(turn.status(), "completed", "{}", turn.error());
-    assert!(logs(&turn.messages).iter().any(|log| log.contains("not a JSON object")));
+    assert!(
+        logs(&turn.messages)
+            .iter()
+            .any(|log| log.contains("not a JSON object"))
+    );
     assert!(read("prompt").contains("- review: Looks.") && read("config.json") == "none");
     adapter.end();
 }

@@ -30,7 +30,11 @@ fn start(cli: &Cli) -> Adapter {
 fn goes_on(mut adapter: Adapter) {
     let turn = adapter.send("s", "again");
     let said = turn.text();
-    assert!(said.ends_with(&format!("--session {SESSION}")), "{said} {}", turn.error());
+    assert!(
+        said.ends_with(&format!("--session {SESSION}")),
+        "{said} {}",
+        turn.error()
+    );
     adapter.end();
 }
 
@@ -53,7 +57,11 @@ fn turns_share_a_process_and_a_stop_keeps_it() {
     adapter.wait_for("s", "tool.start");
     adapter.stop("s");
     assert_eq!(adapter.finish("s").status(), "stopped");
-    assert_eq!(adapter.send("s", "again").text(), first.text(), "the same process");
+    assert_eq!(
+        adapter.send("s", "again").text(),
+        first.text(),
+        "the same process"
+    );
     adapter.say(&json!({ "type": "session.close", "session_id": "s" }));
     cli.gone();
     adapter.end();
@@ -77,15 +85,30 @@ fn a_deaf_agent_is_ended_by_a_stop_and_the_next_turn_is_served() {
 #[test]
 fn an_agent_that_does_not_start_says_why() {
     for (script, more, category, text) in [
-        ("echo 'it broke' >&2; exit 7", json!({}), "process_exit", "it broke"),
-        ("sleep 300", json!({ "start_timeout": "300ms" }), "timeout", "did not answer its start"),
+        (
+            "echo 'it broke' >&2; exit 7",
+            json!({}),
+            "process_exit",
+            "it broke",
+        ),
+        (
+            "sleep 300",
+            json!({ "start_timeout": "300ms" }),
+            "timeout",
+            "did not answer its start",
+        ),
         ("exec >&-; sleep 300", json!({}), "process_exit", "ended"),
     ] {
         let cli = Cli::new(script);
         let mut adapter = cli.adapter("pi", &more);
         adapter.open("s");
         let turn = adapter.send("s", "hello");
-        assert_eq!((turn.status(), turn.category()), ("failed", category), "{}", turn.error());
+        assert_eq!(
+            (turn.status(), turn.category()),
+            ("failed", category),
+            "{}",
+            turn.error()
+        );
         assert!(turn.error().contains(text), "{}", turn.error());
         cli.gone();
         adapter.end();
@@ -140,7 +163,10 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
             "{}",
             turn.error()
         );
-        let infos = turn.messages.iter().filter(|message| message["type"] == "session.info");
+        let infos = turn
+            .messages
+            .iter()
+            .filter(|message| message["type"] == "session.info");
         let contexts: Vec<_> = infos.filter_map(|info| info["context"].as_str()).collect();
         assert_eq!(contexts, ["lost"]);
         assert_eq!(turn.end["clear_session"], true);
@@ -150,8 +176,14 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
     std::fs::remove_file(cli.file("unknown")).unwrap();
     adapter.open_with("t", json!({ "resume": { "native_session_id": SESSION } }));
     let turn = adapter.send("t", "hello");
-    let first = turn.messages.iter().position(|message| message["context"] == "kept");
-    let output = turn.messages.iter().position(|message| message["type"] == "output");
+    let first = turn
+        .messages
+        .iter()
+        .position(|message| message["context"] == "kept");
+    let output = turn
+        .messages
+        .iter()
+        .position(|message| message["type"] == "output");
     assert!(first.is_some() && first < output, "{:?}", turn.messages);
     adapter.end();
 }

@@ -8,7 +8,15 @@ const ID: &str = "11111111-2222-4333-8444-555555555555";
 
 /// Every wrapped agent, in each of its ways.
 fn each(check: impl Fn(&str, &Value)) {
-    for profile in ["acp", "claude-code", "gemini-cli", "github-copilot", "kilo-code", "opencode", "pi"] {
+    for profile in [
+        "acp",
+        "claude-code",
+        "gemini-cli",
+        "github-copilot",
+        "kilo-code",
+        "opencode",
+        "pi",
+    ] {
         check(profile, &json!({}));
     }
     for profile in ["gemini-cli", "github-copilot", "kilo-code", "opencode"] {
@@ -23,7 +31,9 @@ fn each(check: impl Fn(&str, &Value)) {
 /// is lost, with a reason, and the agent never hears its id.
 #[track_caller]
 fn resumed_elsewhere(profile: &str, more: &Value) {
-    let cli = Cli::new(r#"echo "$*" >> "$HERE/heard"; read -r line; echo "$line" >> "$HERE/heard"; exit 1"#);
+    let cli = Cli::new(
+        r#"echo "$*" >> "$HERE/heard"; read -r line; echo "$line" >> "$HERE/heard"; exit 1"#,
+    );
     let was = cli.file("was");
     std::fs::create_dir(&was).unwrap();
     let mut adapter = cli.adapter(profile, more);
@@ -41,15 +51,24 @@ fn resumed_elsewhere(profile: &str, more: &Value) {
             break;
         }
     }
-    let lost = told.iter().filter(|message| message["context"] == "lost").count();
+    let lost = told
+        .iter()
+        .filter(|message| message["context"] == "lost")
+        .count();
     let reason = told.last().unwrap()["message"].as_str().unwrap();
-    assert!(lost == 1 && reason.contains(was.to_str().unwrap()), "{profile}: {told:?}");
+    assert!(
+        lost == 1 && reason.contains(was.to_str().unwrap()),
+        "{profile}: {told:?}"
+    );
     assert_eq!(told.last().unwrap()["fatal"], false);
     adapter.begin("s", "hello");
     adapter.end();
     cli.gone();
     let heard = std::fs::read_to_string(cli.file("heard")).unwrap_or_default();
-    assert!(!heard.contains(ID), "{profile} goes on all the same: {heard}");
+    assert!(
+        !heard.contains(ID),
+        "{profile} goes on all the same: {heard}"
+    );
 }
 
 #[test]
@@ -80,7 +99,10 @@ fn reason(profile: &str, more: &Value, params: &Value) -> String {
 fn parameters_that_name_no_conversation_are_lost_with_a_reason() {
     each(|profile, more| {
         let reason = reason(profile, more, &json!([1]));
-        assert!(reason.contains("`resume.params` is not an object"), "{profile}: {reason}");
+        assert!(
+            reason.contains("`resume.params` is not an object"),
+            "{profile}: {reason}"
+        );
     });
 }
 
@@ -99,21 +121,41 @@ fn the_parameters_alone_are_enough_in_each_of_their_forms() {
         ("b", json!({ "sessionId": "ses_1" })),
         ("c", json!("ses_1")),
     ] {
-        adapter.open_with(session, json!({ "cwd": "/", "resume": { "params": params.clone() } }));
+        adapter.open_with(
+            session,
+            json!({ "cwd": "/", "resume": { "params": params.clone() } }),
+        );
         let turn = adapter.send(session, "hello");
-        assert_eq!((turn.status(), turn.text().as_str()), ("completed", "known"), "{}", turn.error());
-        let contexts: Vec<_> =
-            turn.messages.iter().filter_map(|message| message["context"].as_str()).collect();
-        assert_eq!((contexts, &turn.end["clear_session"]), (vec!["kept"], &Value::Null));
+        assert_eq!(
+            (turn.status(), turn.text().as_str()),
+            ("completed", "known"),
+            "{}",
+            turn.error()
+        );
+        let contexts: Vec<_> = turn
+            .messages
+            .iter()
+            .filter_map(|message| message["context"].as_str())
+            .collect();
+        assert_eq!(
+            (contexts, &turn.end["clear_session"]),
+            (vec!["kept"], &Value::Null)
+        );
         let mut kept = json!({ "native_session_id": "ses_1", "cwd": "/" });
         for name in ["display_id", "workspace_id"] {
             if let Some(value) = params.get(name) {
                 kept[name] = value.clone();
             }
         }
-        assert_eq!(turn.end["session_params"], kept, "what was kept of it stays");
-        let told: Vec<_> =
-            turn.messages.iter().filter_map(|message| message["display_id"].as_str()).collect();
+        assert_eq!(
+            turn.end["session_params"], kept,
+            "what was kept of it stays"
+        );
+        let told: Vec<_> = turn
+            .messages
+            .iter()
+            .filter_map(|message| message["display_id"].as_str())
+            .collect();
         assert_eq!(told.first().copied(), kept["display_id"].as_str());
         assert!(told.len() < 2, "{told:?}");
     }

@@ -33,8 +33,13 @@ pub(super) fn entry(health: &AgentHealth) -> HealthEntry {
 
 /// Those that are not 0.
 fn counters(counters: &Counters) -> BTreeMap<String, u64> {
-    let counted = counters.counts().chain(counters.levels()).filter(|(_, count)| *count > 0);
-    counted.map(|(name, count)| (name.to_owned(), count)).collect()
+    let counted = counters
+        .counts()
+        .chain(counters.levels())
+        .filter(|(_, count)| *count > 0);
+    counted
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
 }
 
 /// What a hub learns of an open session.

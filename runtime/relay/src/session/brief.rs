@@ -8,8 +8,14 @@ const LAST_WORDS: &str = "; its last words on stderr:\n";
 
 /// Leaves the last line of what the adapter wrote to stderr. `tail` is that text, where the message does not hold it.
 pub(super) fn shorten(message: &mut String, tail: Option<&str>) {
-    let (what, said) = message.split_once(LAST_WORDS).unwrap_or((message, tail.unwrap_or_default()));
-    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let (what, said) = message
+        .split_once(LAST_WORDS)
+        .unwrap_or((message, tail.unwrap_or_default()));
+    let last = said
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty());
     let short = match last {
         Some(last) => format!("{}; its last words on stderr: {}", cut(what), cut(last)),
         None => cut(what).to_owned(),
@@ -34,9 +40,15 @@ mod tests {
             message
         };
         assert_eq!(short("it ended", None), "it ended");
-        assert_eq!(short("it ended", Some("a\nb\n\n")), "it ended; its last words on stderr: b");
+        assert_eq!(
+            short("it ended", Some("a\nb\n\n")),
+            "it ended; its last words on stderr: b"
+        );
         let long = format!("it ended{LAST_WORDS}{}the last\n", "noise\n".repeat(10_000));
-        assert_eq!(short(&long, Some("other")), "it ended; its last words on stderr: the last");
+        assert_eq!(
+            short(&long, Some("other")),
+            "it ended; its last words on stderr: the last"
+        );
         let wide = "\u{1F600}".repeat(9_000);
         let both = short(&wide, Some(&wide));
         assert!(both.contains("; its last words on stderr: \u{1F600}"));

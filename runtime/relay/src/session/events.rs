@@ -39,7 +39,9 @@ impl HubSession {
                 self.gave_files = true;
                 FileOutput::from(*file).into()
             }
-            EventKind::Permission(permission) if pieces::is_too_long(permission.request(), self.max_line) => {
+            EventKind::Permission(permission)
+                if pieces::is_too_long(permission.request(), self.max_line) =>
+            {
                 permission.deny();
                 return self.say_error(
                     Category::PermissionDenied,
@@ -49,15 +51,21 @@ impl HubSession {
             EventKind::Error(error) if self.is_said_already(&error) => return,
             EventKind::Permission(permission) => {
                 let mut request = permission.request().clone();
-                request.request_id =
-                    self.requests.ask(&request.request_id, no, PendingRequest::Permission(permission));
+                request.request_id = self.requests.ask(
+                    &request.request_id,
+                    no,
+                    PendingRequest::Permission(permission),
+                );
                 Box::new(request).into()
             }
             EventKind::Question(question) => {
                 let mut request = question.request().clone();
                 if self.knows(Extensions::QUESTIONS) {
-                    request.request_id =
-                        self.requests.ask(&request.request_id, no, PendingRequest::Question(question));
+                    request.request_id = self.requests.ask(
+                        &request.request_id,
+                        no,
+                        PendingRequest::Question(question),
+                    );
                 } else {
                     // Told as text, and cancelled at once ([ext.3]).
                     question.cancel();
@@ -65,10 +73,19 @@ impl HubSession {
                 Box::new(request).into()
             }
             EventKind::Withdrawn { request_id, reason } => {
-                let informed =
-                    if self.knows(Extensions::CONTROL) { HubInformed::Yes } else { HubInformed::No };
-                let Some(request_id) = self.requests.withdraw(&request_id, informed) else { return };
-                PermissionCancel { request_id, reason: Some(reason) }.into()
+                let informed = if self.knows(Extensions::CONTROL) {
+                    HubInformed::Yes
+                } else {
+                    HubInformed::No
+                };
+                let Some(request_id) = self.requests.withdraw(&request_id, informed) else {
+                    return;
+                };
+                PermissionCancel {
+                    request_id,
+                    reason: Some(reason),
+                }
+                .into()
             }
             // A hub has a clock of its own, which a message would reset.
             EventKind::Stalled { .. } => return,
@@ -91,13 +108,21 @@ impl HubSession {
         let Some(turn) = self.turns.end(end.turn) else {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that the hub does not wait for");
         };
-        let end = if self.knows(Extensions::TURNS) { end } else { self.brief_end(end) };
-        self.pass_on(turn.hub, Box::new(TurnComplete::from(end)).into(), meta).await;
+        let end = if self.knows(Extensions::TURNS) {
+            end
+        } else {
+            self.brief_end(end)
+        };
+        self.pass_on(turn.hub, Box::new(TurnComplete::from(end)).into(), meta)
+            .await;
     }
 
     /// The end of a turn for a hub that reads it as text: without the whole tail of stderr.
     fn brief_end(&mut self, mut end: TurnEnd) -> TurnEnd {
-        self.said_exit = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream | Cause::StartTimeout);
+        self.said_exit = matches!(
+            end.cause,
+            Cause::ProcessExit | Cause::EndOfStream | Cause::StartTimeout
+        );
         let tail = end.stderr_tail.take();
         if end.cause != Cause::Complete
             && let Some(message) = end.error.as_mut().and_then(|error| error.message.as_mut())
@@ -116,7 +141,10 @@ impl HubSession {
 
     /// The host's session has ended: so has the hub's ([session.8]).
     fn take_closed(&mut self, end: SessionEnd) {
-        let closed = SessionClosed { reason: Some(end.reason), error: end.error };
+        let closed = SessionClosed {
+            reason: Some(end.reason),
+            error: end.error,
+        };
         if self.phase == Phase::Finishing {
             // The hub has ended the pipe: there is nothing to report but the ends of the turns ([relay.9]).
             self.over = Some(closed);
@@ -128,7 +156,10 @@ impl HubSession {
     /// Ends what is open. Why nothing more will come is reported when the hub has had what it waits for.
     pub(super) fn end_from_here(&mut self, mut closed: SessionClosed) {
         if !self.knows(Extensions::CONTROL)
-            && let Some(message) = closed.error.as_mut().and_then(|error| error.message.as_mut())
+            && let Some(message) = closed
+                .error
+                .as_mut()
+                .and_then(|error| error.message.as_mut())
         {
             brief::shorten(message, None);
         }
@@ -154,7 +185,9 @@ impl HubSession {
         if self.phase != Phase::Ending || !self.turns.is_empty() || !self.answers.is_empty() {
             return;
         }
-        let Some(closed) = self.over.clone() else { return };
+        let Some(closed) = self.over.clone() else {
+            return;
+        };
         if self.knows(Extensions::CONTROL) {
             self.say_last(Box::new(closed).into());
         } else {
@@ -203,7 +236,11 @@ impl HubSession {
                 Stage::Refused(end, count) => (Delivered::No, Some((end, count))),
             };
             let Some((end, count)) = &mut refused else {
-                self.say(turn.hub, Box::new(stopped(StopReason::Shutdown, delivered)).into(), None);
+                self.say(
+                    turn.hub,
+                    Box::new(stopped(StopReason::Shutdown, delivered)).into(),
+                    None,
+                );
                 continue;
             };
             while *count > 0 && !self.outlet.is_full() {

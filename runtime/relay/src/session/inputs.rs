@@ -13,9 +13,9 @@ use std::{
 use trunkline_host::{FileError, Input, SendError, Session, SteerError, UpdateError};
 use trunkline_pipe::{Flow, take_json};
 use trunkline_protocol::{
-    Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
-    InputResponse, LargeMember, MessageId, PermissionResponse, SessionInfo, SessionUpdate, SteerResult, Stop,
-    StopReason, TurnComplete, TurnId, UserInput, filled,
+    Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage,
+    InputMode, InputResponse, LargeMember, MessageId, PermissionResponse, SessionInfo,
+    SessionUpdate, SteerResult, Stop, StopReason, TurnComplete, TurnId, UserInput, filled,
 };
 use trunkline_sessions::ends::{busy, never_sent, stopped};
 
@@ -67,7 +67,13 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 impl HubSession {
     /// Takes a message that the tables let through.
     pub(super) async fn take_message(&mut self, message: HostMessage) {
-        let HostMessage { turn_id, meta, large, body, .. } = message;
+        let HostMessage {
+            turn_id,
+            meta,
+            large,
+            body,
+            ..
+        } = message;
         let turn = turn_id.filter(|_| self.knows(Extensions::TURNS));
         let large = large.filter(|_| self.knows(Extensions::LARGE));
         let body = match large.and_then(|mut large| large.remove("content")) {
@@ -84,7 +90,9 @@ impl HubSession {
             _ => body,
         };
         match body {
-            HostBody::UserInput(message) if self.is_steer(&message) => self.steer(Input { message, meta }),
+            HostBody::UserInput(message) if self.is_steer(&message) => {
+                self.steer(Input { message, meta })
+            }
             HostBody::UserInput(message) => self.input(turn, Input { message, meta }),
             HostBody::FileInput(mut file) => {
                 if !self.knows(Extensions::LARGE) {
@@ -93,7 +101,9 @@ impl HubSession {
                 self.order(Ordered::File(file));
             }
             HostBody::SessionUpdate(update) => self.order(Ordered::Update(update)),
-            HostBody::Stop(Stop { reason }) => self.stop(turn.as_ref(), reason.unwrap_or(StopReason::User)),
+            HostBody::Stop(Stop { reason }) => {
+                self.stop(turn.as_ref(), reason.unwrap_or(StopReason::User))
+            }
             HostBody::PermissionResponse(response) => self.permission(response),
             HostBody::InputResponse(response) => self.question(response),
             HostBody::FlowPause(_) => self.flow(Flow::Pause),
@@ -116,7 +126,10 @@ impl HubSession {
         match body {
             HostBody::UserInput(message) if self.is_steer(&message) => {
                 let result = Err(SteerError::NotDelivered(why));
-                self.answer(Answer::Steered { message_id: message.message_id, result });
+                self.answer(Answer::Steered {
+                    message_id: message.message_id,
+                    result,
+                });
             }
             _ => {
                 let serial = self.turns.begin(turn);
@@ -139,16 +152,24 @@ impl HubSession {
             return self.refuse(serial, never_sent(closed));
         }
         if self.outlet.is_full() || self.turns.is_full() {
-            return self
-                .refuse(serial, busy("too much of this session waits to be read; read it, then try again"));
+            return self.refuse(
+                serial,
+                busy("too much of this session waits to be read; read it, then try again"),
+            );
         }
         self.order(Ordered::Input(serial, input));
     }
 
     /// Answers an input of a session that has ended, for a hub that could not learn of it otherwise ([session.8]).
     fn answer_after_the_end(&mut self, turn: Option<TurnId>) {
-        let Some(closed) = self.over.clone() else { return };
-        let end = if self.knows(Extensions::TURNS) { never_sent(&closed) } else { TurnComplete::default() };
+        let Some(closed) = self.over.clone() else {
+            return;
+        };
+        let end = if self.knows(Extensions::TURNS) {
+            never_sent(&closed)
+        } else {
+            TurnComplete::default()
+        };
         self.reply(turn.clone(), Box::new(closed).into());
         self.reply(turn, Box::new(end).into());
     }
@@ -163,7 +184,9 @@ impl HubSession {
         }
         if self.ordered.len() >= WAITING {
             return match ordered {
-                Ordered::Input(serial, _) => self.refuse(serial, busy(&SendError::Busy.to_string())),
+                Ordered::Input(serial, _) => {
+                    self.refuse(serial, busy(&SendError::Busy.to_string()))
+                }
                 Ordered::File(_) => self.refuse_file("too many files wait already"),
                 Ordered::Update(_) => self.answer(Answer::Updated(Values::Unreported)),
             };
@@ -175,7 +198,9 @@ impl HubSession {
     /// Hands on what waits, up to the next file that has to be copied.
     pub(super) fn hand_on(&mut self) {
         while self.placing.is_none() {
-            let Some(session) = self.session.clone() else { return };
+            let Some(session) = self.session.clone() else {
+                return;
+            };
             match self.ordered.pop_front() {
                 None => return,
                 Some(Ordered::Input(serial, input)) => match session.send(input) {
@@ -195,7 +220,9 @@ impl HubSession {
                 Some(Ordered::Update(update)) => {
                     let updating = async move {
                         match session.update(*update).await {
-                            Ok(info) if info != SessionInfo::default() => Answer::Updated(Values::Reported),
+                            Ok(info) if info != SessionInfo::default() => {
+                                Answer::Updated(Values::Reported)
+                            }
                             Err(refused @ (UpdateError::WouldWiden(_) | UpdateError::Busy)) => {
                                 Answer::Refused(refused)
                             }
@@ -245,15 +272,24 @@ impl HubSession {
             })),
             Some(_) => {
                 let why = "too many wait already".to_owned();
-                self.answer(Answer::Steered { message_id, result: Err(SteerError::NotDelivered(why)) });
+                self.answer(Answer::Steered {
+                    message_id,
+                    result: Err(SteerError::NotDelivered(why)),
+                });
             }
-            None => self.answer(Answer::Steered { message_id, result: Err(SteerError::Closed) }),
+            None => self.answer(Answer::Steered {
+                message_id,
+                result: Err(SteerError::Closed),
+            }),
         }
     }
 
     /// Polls a call of the host once, so that what it asks takes its place among the others at once.
     fn wait_for(&mut self, mut answering: Answering) {
-        match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match answering
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(answer) => self.answer(answer),
             Poll::Pending => self.answers.push(answering),
         }
@@ -266,7 +302,15 @@ impl HubSession {
                 let reason = result.as_ref().err().map(ToString::to_string);
                 // It belongs to the turn that it reached; the steer's own `turn_id` names none ([turn.10]).
                 let turn = result.is_ok().then(|| self.turns.running()).flatten();
-                self.reply(turn, SteerResult { message_id, delivered: result.is_ok(), reason }.into());
+                self.reply(
+                    turn,
+                    SteerResult {
+                        message_id,
+                        delivered: result.is_ok(),
+                        reason,
+                    }
+                    .into(),
+                );
             }
             Answer::Updated(Values::Reported) => {}
             Answer::Updated(Values::Unreported) => self.say_values(),
@@ -287,12 +331,18 @@ impl HubSession {
 
     /// Answers the updates that wait, since the session ends.
     pub(super) fn answer_updates(&mut self) {
-        let updates = self.ordered.iter().filter(|ordered| matches!(ordered, Ordered::Update(_))).count();
+        let updates = self
+            .ordered
+            .iter()
+            .filter(|ordered| matches!(ordered, Ordered::Update(_)))
+            .count();
         (0..updates).for_each(|_| self.answer(Answer::Updated(Values::Unreported)));
     }
 
     fn stop(&mut self, named: Option<&TurnId>, reason: StopReason) {
-        let Some((serial, stage)) = self.turns.meant_by(named) else { return };
+        let Some((serial, stage)) = self.turns.meant_by(named) else {
+            return;
+        };
         match stage {
             Stage::Given(no) => {
                 let no = *no;
@@ -301,8 +351,9 @@ impl HubSession {
                 }
             }
             Stage::Waiting => {
-                self.ordered
-                    .retain(|ordered| !matches!(ordered, Ordered::Input(waiting, _) if *waiting == serial));
+                self.ordered.retain(
+                    |ordered| !matches!(ordered, Ordered::Input(waiting, _) if *waiting == serial),
+                );
                 self.refuse(serial, stopped(reason, Delivered::No));
             }
             // Its end is on its way.
@@ -343,13 +394,18 @@ impl HubSession {
 
 /// The input with its text, which lies right in the hub's exchange folder; or the input as it was, and why it is that.
 /// Blocks on the file system.
-fn with_text(body: HostBody, folder: Option<PathBuf>, member: &LargeMember) -> (HostBody, Option<String>) {
+fn with_text(
+    body: HostBody,
+    folder: Option<PathBuf>,
+    member: &LargeMember,
+) -> (HostBody, Option<String>) {
     let json = folder.map_or_else(
         || Err("the session has no exchange folder".to_owned()),
         |folder| take_json(&folder, member).map_err(|error| error.to_string()),
     );
-    let whole =
-        json.and_then(|json| filled(&body, &[("content".to_owned(), json)]).map_err(|why| why.to_string()));
+    let whole = json.and_then(|json| {
+        filled(&body, &[("content".to_owned(), json)]).map_err(|why| why.to_string())
+    });
     match whole {
         Ok(whole) => (whole, None),
         Err(why) => (body, Some(why)),

@@ -1,6 +1,8 @@
 //! What a core-only hub reads for sure: lines within 1 MiB ([frame.5]).
 
-use trunkline_protocol::{AdapterBody, AdapterMessage, Envelope, MIN_MAX_LINE, Output, PermissionRequest};
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, Envelope, MIN_MAX_LINE, Output, PermissionRequest,
+};
 
 /// The most bytes of text in one line, as they stand in it. Half of the line: the rest is room for all else.
 const PIECE: usize = MIN_MAX_LINE / 2;
@@ -26,8 +28,17 @@ pub(super) fn lines(message: AdapterMessage, mut put: impl FnMut(Vec<u8>)) {
 
 /// Whether a request may be too long for a line of this length. It cannot be split.
 pub(super) fn is_too_long(request: &PermissionRequest, max_line: usize) -> bool {
-    let texts = [Some(&request.tool), request.description.as_ref(), request.resource.as_ref()];
-    texts.into_iter().flatten().map(|text| written(text)).sum::<usize>() > max_line / 2
+    let texts = [
+        Some(&request.tool),
+        request.description.as_ref(),
+        request.resource.as_ref(),
+    ];
+    texts
+        .into_iter()
+        .flatten()
+        .map(|text| written(text))
+        .sum::<usize>()
+        > max_line / 2
 }
 
 /// How many bytes of a text fit into a piece, one character at least.
@@ -65,10 +76,13 @@ mod tests {
     fn pieces(content: &str) -> Vec<Value> {
         let id = SessionId::new("\u{1}".repeat(200)).unwrap();
         let mut all = Vec::new();
-        lines(Envelope::new(id, Output::on(Channel::System, content.to_owned())), |line| {
-            assert!(line.len() <= MIN_MAX_LINE, "{}", line.len());
-            all.push(serde_json::from_slice(&line).unwrap());
-        });
+        lines(
+            Envelope::new(id, Output::on(Channel::System, content.to_owned())),
+            |line| {
+                assert!(line.len() <= MIN_MAX_LINE, "{}", line.len());
+                all.push(serde_json::from_slice(&line).unwrap());
+            },
+        );
         all
     }
 
@@ -77,13 +91,24 @@ mod tests {
         for unit in ["x", "\0", "\"", "\u{1F600}", "a\u{2028}\n"] {
             let content = unit.repeat(2 * MIN_MAX_LINE);
             let pieces = pieces(&content);
-            assert_eq!(pieces.len(), written(&content).div_ceil(PIECE - PIECE % written(unit)), "{unit:?}");
-            let joined: String = pieces.iter().map(|piece| piece["content"].as_str().unwrap()).collect();
+            assert_eq!(
+                pieces.len(),
+                written(&content).div_ceil(PIECE - PIECE % written(unit)),
+                "{unit:?}"
+            );
+            let joined: String = pieces
+                .iter()
+                .map(|piece| piece["content"].as_str().unwrap())
+                .collect();
             assert_eq!(joined, content);
             assert!(pieces.iter().all(|piece| piece["channel"] == "system"));
         }
         assert_eq!(pieces("").len(), 1);
-        assert_eq!(pieces(&"x".repeat(MIN_MAX_LINE - 2000)).len(), 1, "what fits is not split");
+        assert_eq!(
+            pieces(&"x".repeat(MIN_MAX_LINE - 2000)).len(),
+            1,
+            "what fits is not split"
+        );
     }
 
     #[test]
@@ -94,7 +119,9 @@ mod tests {
                 "resource": resource,
             });
             let message = AdapterMessage::parse(&line.to_string()).unwrap();
-            let AdapterBody::PermissionRequest(request) = message.body else { panic!("{message:?}") };
+            let AdapterBody::PermissionRequest(request) = message.body else {
+                panic!("{message:?}")
+            };
             super::is_too_long(&request, MIN_MAX_LINE)
         };
         assert!(!is_too_long("x".repeat(PIECE - 100)));

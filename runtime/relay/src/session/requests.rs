@@ -70,7 +70,14 @@ impl<A> Requests<A> {
             }
         }
         self.hub_ids.insert(own.clone(), hub.clone());
-        self.pending.insert(hub.clone(), Request { own: own.clone(), turn, asked: Some(asked) });
+        self.pending.insert(
+            hub.clone(),
+            Request {
+                own: own.clone(),
+                turn,
+                asked: Some(asked),
+            },
+        );
         hub
     }
 
@@ -104,7 +111,10 @@ impl<A> Requests<A> {
     fn forget_oldest(&mut self) {
         if self.settled.len() > SETTLED
             && let Some(oldest) = self.settled.pop_front()
-            && self.pending.get(&oldest).is_some_and(|request| request.asked.is_none())
+            && self
+                .pending
+                .get(&oldest)
+                .is_some_and(|request| request.asked.is_none())
         {
             self.pending.remove(&oldest);
             self.forgot = true;
@@ -129,7 +139,9 @@ impl<A> Requests<A> {
 /// Whether an id ends as fresh ones do: in `~` and a number.
 fn is_fresh_form(id: &RequestId) -> bool {
     let number = id.as_str().rsplit_once('~').map(|(_, number)| number);
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Whether the hub learns that a request was settled.

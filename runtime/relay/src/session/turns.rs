@@ -56,7 +56,11 @@ impl Turns {
     pub(super) fn begin(&mut self, hub: Option<TurnId>) -> Serial {
         self.serials += 1;
         let serial = Serial(self.serials);
-        self.open.push_back(OpenTurn { hub, serial, stage: Stage::Waiting });
+        self.open.push_back(OpenTurn {
+            hub,
+            serial,
+            stage: Stage::Waiting,
+        });
         serial
     }
 
@@ -75,7 +79,12 @@ impl Turns {
     /// The hub's id of a turn of the host, also of one that ended lately.
     pub(super) fn hub_id(&self, no: TurnNo) -> Option<TurnId> {
         let open = self.open.iter().find(|turn| turn.is(no));
-        let ended = || self.ended.iter().find(|(ended, _)| *ended == no).map(|(_, hub)| hub.clone());
+        let ended = || {
+            self.ended
+                .iter()
+                .find(|(ended, _)| *ended == no)
+                .map(|(_, hub)| hub.clone())
+        };
         open.map_or_else(ended, |turn| turn.hub.clone())
     }
 
@@ -120,7 +129,9 @@ impl Turns {
 
     /// Leaves a turn that the host did not take in its place, with its end.
     pub(super) fn refuse(&mut self, serial: Serial, end: TurnComplete) {
-        let Some(at) = self.open.iter().rposition(|turn| turn.serial == serial) else { return };
+        let Some(at) = self.open.iter().rposition(|turn| turn.serial == serial) else {
+            return;
+        };
         self.open[at].stage = Stage::Refused(Box::new(end), 1);
         // With the one behind first: its place does not move.
         self.join(at + 1);
@@ -141,11 +152,15 @@ impl Turns {
     /// the reason of the first serves both.
     fn join(&mut self, at: usize) {
         let is_full = self.is_full();
-        let (Some(second), Some(first)) = (self.open.get(at), at.checked_sub(1).map(|at| &self.open[at]))
-        else {
+        let (Some(second), Some(first)) = (
+            self.open.get(at),
+            at.checked_sub(1).map(|at| &self.open[at]),
+        ) else {
             return;
         };
-        let (Stage::Refused(end, count), Stage::Refused(other, more)) = (&first.stage, &second.stage) else {
+        let (Stage::Refused(end, count), Stage::Refused(other, more)) =
+            (&first.stage, &second.stage)
+        else {
             return;
         };
         if end == other || is_full {
@@ -159,7 +174,13 @@ impl Turns {
 
     /// Whether the first turn was refused: those before it have ended.
     pub(super) fn is_refused_first(&self) -> bool {
-        matches!(self.open.front(), Some(OpenTurn { stage: Stage::Refused(..), .. }))
+        matches!(
+            self.open.front(),
+            Some(OpenTurn {
+                stage: Stage::Refused(..),
+                ..
+            })
+        )
     }
 
     /// Takes one refused turn from the front, and gives its end.

@@ -32,20 +32,30 @@ async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
     hub.read_exact(&mut read).await.unwrap();
     assert!(has_room(&outlet).await);
     outlet.flow(Flow::Pause);
-    assert!(!has_room(&outlet).await, "a paused session takes nothing from the host");
+    assert!(
+        !has_room(&outlet).await,
+        "a paused session takes nothing from the host"
+    );
     outlet.flow(Flow::Resume);
     assert!(has_room(&outlet).await);
     drop(hub);
     assert!(writing.await.unwrap().is_err());
     outlet.put(vec![b'x'; ROOM], Class::Event);
-    assert!(has_room(&outlet).await, "no one waits for a pipe that is gone");
+    assert!(
+        has_room(&outlet).await,
+        "no one waits for a pipe that is gone"
+    );
 }
 
 /// A pipe that notes at each write whether the session's end is seen.
 struct Noting(Arc<Gate>, Arc<Mutex<Vec<bool>>>);
 
 impl AsyncWrite for Noting {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.1.lock().unwrap().push(self.0.is_ended());
         Poll::Ready(Ok(bytes.len()))
     }
@@ -68,17 +78,28 @@ async fn the_end_of_a_session_is_known_before_the_hub_can_read_it() {
     outlet.put_last(vec![b'x'; 100_000]);
     assert!(!outlet.gate().is_ended());
     upstream.finish();
-    upstream.write(Noting(outlet.gate(), Arc::clone(&noted))).await.unwrap();
+    upstream
+        .write(Noting(outlet.gate(), Arc::clone(&noted)))
+        .await
+        .unwrap();
     let noted = noted.lock().unwrap().clone();
     assert_eq!((noted.first(), noted.last()), (Some(&false), Some(&true)));
-    assert!(timeout(Duration::from_secs(1), outlet.drained()).await.is_ok());
+    assert!(
+        timeout(Duration::from_secs(1), outlet.drained())
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_are_kept_and_the_hub_waits_while_it_reads_none() {
     let upstream = Arc::new(Upstream::default());
     let outlet = upstream.outlet();
-    let answered = async || timeout(Duration::from_secs(1), upstream.answered()).await.is_ok();
+    let answered = async || {
+        timeout(Duration::from_secs(1), upstream.answered())
+            .await
+            .is_ok()
+    };
     // What overtakes and what a session answers count together; events have a bound of their own.
     outlet.put(vec![b'x'; 4 * ANSWERS], Class::Event);
     upstream.put_control(&vec![b'x'; ANSWERS / 2]);

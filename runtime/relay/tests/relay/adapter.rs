@@ -30,7 +30,11 @@ impl Adapters {
         let connect = move || {
             let (output, read) = tokio::io::duplex(64 * 1024);
             let (written, input) = tokio::io::duplex(64 * 1024);
-            runs.try_send(Adapter { input: BufReader::new(input), output }).expect("few runs");
+            runs.try_send(Adapter {
+                input: BufReader::new(input),
+                output,
+            })
+            .expect("few runs");
             (read, written)
         };
         (Self(arrived), connect)
@@ -38,15 +42,20 @@ impl Adapters {
 
     /// The next run.
     pub async fn next(&mut self) -> Adapter {
-        timeout(SOON, self.0.recv()).await.expect("the host starts its adapter").expect("the host is there")
+        timeout(SOON, self.0.recv())
+            .await
+            .expect("the host starts its adapter")
+            .expect("the host is there")
     }
 }
 
 impl Adapter {
     pub async fn hear_or_end(&mut self) -> Option<Value> {
         let mut line = String::new();
-        let read =
-            timeout(SOON, self.input.read_line(&mut line)).await.expect("the host writes soon").ok()?;
+        let read = timeout(SOON, self.input.read_line(&mut line))
+            .await
+            .expect("the host writes soon")
+            .ok()?;
         (read > 0).then(|| serde_json::from_str(&line).expect("a line is JSON"))
     }
 
@@ -63,7 +72,10 @@ impl Adapter {
 
     pub async fn hears_nothing(&mut self) {
         let mut line = String::new();
-        if timeout(Duration::from_secs(2), self.input.read_line(&mut line)).await.is_ok() {
+        if timeout(Duration::from_secs(2), self.input.read_line(&mut line))
+            .await
+            .is_ok()
+        {
             panic!("nothing was to come, but: {line}");
         }
     }
@@ -81,21 +93,29 @@ impl Adapter {
     pub async fn ready(&mut self) -> String {
         let start = self.expect("session.start").await;
         let id = start["session_id"].as_str().unwrap().to_owned();
-        self.say(json!({"type": "session.ready", "session_id": id, "protocol": 1, "extensions": ALL})).await;
+        self.say(
+            json!({"type": "session.ready", "session_id": id, "protocol": 1, "extensions": ALL}),
+        )
+        .await;
         id
     }
 
     /// Takes a `user.input` and gives its turn's id.
     pub async fn turn(&mut self) -> String {
         let input = self.expect("user.input").await;
-        input["turn_id"].as_str().expect("the host mints a turn's id").to_owned()
+        input["turn_id"]
+            .as_str()
+            .expect("the host mints a turn's id")
+            .to_owned()
     }
 
     pub async fn output(&mut self, id: &str, turn: &str, content: &str) {
-        self.say(json!({"type": "output", "session_id": id, "turn_id": turn, "content": content})).await;
+        self.say(json!({"type": "output", "session_id": id, "turn_id": turn, "content": content}))
+            .await;
     }
 
     pub async fn complete(&mut self, id: &str, turn: &str) {
-        self.say(json!({"type": "turn.complete", "session_id": id, "turn_id": turn})).await;
+        self.say(json!({"type": "turn.complete", "session_id": id, "turn_id": turn}))
+            .await;
     }
 }

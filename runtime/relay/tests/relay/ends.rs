@@ -16,16 +16,27 @@ use crate::{
 const HUBS: [bool; 2] = [true, false];
 
 async fn open(world: &mut World, extended: bool) -> Adapter {
-    if extended { world.open("s").await } else { world.open_core("s").await }
+    if extended {
+        world.open("s").await
+    } else {
+        world.open_core("s").await
+    }
 }
 
 /// Takes the end of the turn `t`: with extensions in full, without as text and a bare end.
 async fn end(hub: &mut Hub, extended: bool, status: &str, category: &str, words: &str) -> Value {
     if extended {
         let end = hub.expect("turn.complete").await;
-        assert_eq!((&end["turn_id"], &end["status"]), (&json!("t"), &json!(status)), "{end}");
+        assert_eq!(
+            (&end["turn_id"], &end["status"]),
+            (&json!("t"), &json!(status)),
+            "{end}"
+        );
         assert_eq!(end["error"]["category"], category, "{end}");
-        assert!(end["error"]["message"].as_str().unwrap().contains(words), "{end}");
+        assert!(
+            end["error"]["message"].as_str().unwrap().contains(words),
+            "{end}"
+        );
         end
     } else {
         let text = hub.expect("output").await;
@@ -47,7 +58,11 @@ async fn told(hub: &mut Hub, extended: bool, category: &str, words: &str) {
         );
         assert!(told["message"].as_str().unwrap().contains(words), "{told}");
     } else {
-        assert_eq!((&told["type"], &told["channel"]), (&json!("output"), &json!("system")), "{told}");
+        assert_eq!(
+            (&told["type"], &told["channel"]),
+            (&json!("output"), &json!("system")),
+            "{told}"
+        );
         assert!(told["content"].as_str().unwrap().contains(words), "{told}");
     }
 }
@@ -57,38 +72,58 @@ async fn a_crash_is_told_with_status_and_last_words() {
     for extended in HUBS {
         let script = "read start; read input; echo 'last words' >&2; exit 3";
         let agent = AgentConfig::external("sh", Command::new("sh").arg("-c").arg(script));
-        let mut world = World::made(|agent| agent, |host| host.agent(agent).default_agent("sh"), 64 * 1024);
+        let mut world = World::made(
+            |agent| agent,
+            |host| host.agent(agent).default_agent("sh"),
+            64 * 1024,
+        );
         if extended {
             world.hub.start("s").await;
         } else {
             world.hub.start_core("s").await;
         }
         world.hub.input("s", "t", "go").await;
-        let end = end(&mut world.hub, extended, "failed", "process_exit", "last words").await;
+        let end = end(
+            &mut world.hub,
+            extended,
+            "failed",
+            "process_exit",
+            "last words",
+        )
+        .await;
         if extended {
-            assert_eq!((&end["exit_code"], &end["delivered"]), (&json!(3), &json!("unknown")));
+            assert_eq!(
+                (&end["exit_code"], &end["delivered"]),
+                (&json!(3), &json!("unknown"))
+            );
         }
         if extended {
             told(&mut world.hub, extended, "process_exit", "exit status 3").await;
         }
         world.hub.hang_up().await;
-        assert_eq!(world.hub.rest().await, [json!(null); 0], "a core-only hub reads of a crash once");
+        assert_eq!(
+            world.hub.rest().await,
+            [json!(null); 0],
+            "a core-only hub reads of a crash once"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_core_only_hub_gets_one_short_text_of_a_crash() {
-    let script =
-        "read start; read input; i=0; while [ $i -lt 3000 ]; do echo noise $i >&2; i=$((i+1)); done; exit 7";
+    let script = "read start; read input; i=0; while [ $i -lt 3000 ]; do echo noise $i >&2; i=$((i+1)); done; exit 7";
     for crashes in 1..=2 {
         let agent = AgentConfig::external("sh", Command::new("sh").arg("-c").arg(script));
-        let mut world = World::made(|agent| agent, |host| host.agent(agent).default_agent("sh"), 64 * 1024);
+        let mut world = World::made(
+            |agent| agent,
+            |host| host.agent(agent).default_agent("sh"),
+            64 * 1024,
+        );
         world.hub.start_core("s").await;
         for _ in 0..crashes {
             world.hub.input_core("s", "go").await;
             let text = world.hub.expect("output").await;
-            let expected =
-                "the adapter's process ended with exit status 7; its last words on stderr: noise 2999";
+            let expected = "the adapter's process ended with exit status 7; its last words on stderr: noise 2999";
             assert_eq!(text["content"], expected);
             world.hub.expect("turn.complete").await;
         }
@@ -101,11 +136,18 @@ async fn a_core_only_hub_gets_one_short_text_of_a_crash() {
 async fn a_signal_is_told_as_such() {
     let script = "read start; read input; kill -9 $$";
     let agent = AgentConfig::external("sh", Command::new("sh").arg("-c").arg(script));
-    let mut world = World::made(|agent| agent, |host| host.agent(agent).default_agent("sh"), 64 * 1024);
+    let mut world = World::made(
+        |agent| agent,
+        |host| host.agent(agent).default_agent("sh"),
+        64 * 1024,
+    );
     world.hub.start("s").await;
     world.hub.input("s", "t", "go").await;
     let end = end(&mut world.hub, true, "failed", "process_exit", "signal 9").await;
-    assert_eq!((&end["signal"], &end["exit_code"]), (&json!(9), &json!(null)));
+    assert_eq!(
+        (&end["signal"], &end["exit_code"]),
+        (&json!(9), &json!(null))
+    );
     world.end().await;
 }
 
@@ -155,7 +197,14 @@ async fn a_deadline_is_told_whether_the_stop_is_answered_or_not() {
             assert_eq!(adapter.expect("stop").await["reason"], "timeout");
             if answered {
                 adapter.complete("s", &turn).await;
-                end(&mut world.hub, extended, "failed", "timeout", "turn_timeout").await;
+                end(
+                    &mut world.hub,
+                    extended,
+                    "failed",
+                    "timeout",
+                    "turn_timeout",
+                )
+                .await;
             } else {
                 let (category, words) = ("stop_unanswered", "stop_timeout");
                 end(&mut world.hub, extended, "failed", category, words).await;
@@ -171,9 +220,19 @@ async fn an_unanswered_stop_is_told() {
         let mut adapter = open(&mut world, extended).await;
         world.hub.input("s", "t", "go").await;
         adapter.turn().await;
-        world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+        world
+            .hub
+            .say(json!({"type": "stop", "session_id": "s"}))
+            .await;
         adapter.expect("stop").await;
-        end(&mut world.hub, extended, "failed", "stop_unanswered", "stop_timeout").await;
+        end(
+            &mut world.hub,
+            extended,
+            "failed",
+            "stop_unanswered",
+            "stop_timeout",
+        )
+        .await;
     }
 }
 
@@ -191,7 +250,14 @@ async fn a_limit_is_told() {
         adapter.expect("stop").await;
         adapter.complete("s", &turn).await;
         world.hub.expect("output").await;
-        end(&mut world.hub, extended, "limit", "oversize", "more than it may").await;
+        end(
+            &mut world.hub,
+            extended,
+            "limit",
+            "oversize",
+            "more than it may",
+        )
+        .await;
     }
 }
 
@@ -213,11 +279,24 @@ async fn a_refusal_is_told() {
         adapter.expect("session.close").await;
         if extended {
             assert_eq!(end["delivered"], "no");
-            assert_eq!(world.hub.expect("session.closed").await["reason"], "refused");
+            assert_eq!(
+                world.hub.expect("session.closed").await["reason"],
+                "refused"
+            );
         } else {
-            assert!(world.hub.expect("output").await["content"].as_str().unwrap().contains(why));
+            assert!(
+                world.hub.expect("output").await["content"]
+                    .as_str()
+                    .unwrap()
+                    .contains(why)
+            );
             world.hub.input_core("s", "go on").await;
-            assert!(world.hub.expect("output").await["content"].as_str().unwrap().contains(why));
+            assert!(
+                world.hub.expect("output").await["content"]
+                    .as_str()
+                    .unwrap()
+                    .contains(why)
+            );
             world.hub.expect("turn.complete").await;
         }
     }
@@ -234,7 +313,14 @@ async fn an_adapters_own_failure_is_passed_on() {
             .say(json!({"type": "turn.complete", "session_id": "s", "turn_id": turn, "status": "failed",
                 "error": {"category": "rate_limit", "message": "slow down", "code": "429", "retry_at": "2030-01-01T00:00:00Z"}}))
             .await;
-        let end = end(&mut world.hub, extended, "failed", "rate_limit", "slow down").await;
+        let end = end(
+            &mut world.hub,
+            extended,
+            "failed",
+            "rate_limit",
+            "slow down",
+        )
+        .await;
         if extended {
             assert_eq!(
                 (&end["error"]["code"], &end["error"]["retry_at"]),
@@ -258,18 +344,32 @@ async fn bad_and_oversize_lines_that_name_the_session_are_told_to_it_alone() {
             world.hub.start_core("other").await;
         }
         adapter.ready().await;
-        adapter.write(r#"{"type":"permission.request","session_id":"s","request_id":"r"}"#).await;
+        adapter
+            .write(r#"{"type":"permission.request","session_id":"s","request_id":"r"}"#)
+            .await;
         told(&mut world.hub, extended, "protocol", "permission.request").await;
         let long = "x".repeat(2 << 20);
-        adapter.write(&format!(r#"{{"type":"output","session_id":"s","content":"{long}"}}"#)).await;
+        adapter
+            .write(&format!(
+                r#"{{"type":"output","session_id":"s","content":"{long}"}}"#
+            ))
+            .await;
         told(&mut world.hub, extended, "oversize", "max_line").await;
-        adapter.write(r#"{"type":"file.output","session_id":"s","file_path":"/etc/passwd"}"#).await;
+        adapter
+            .write(r#"{"type":"file.output","session_id":"s","file_path":"/etc/passwd"}"#)
+            .await;
         told(&mut world.hub, extended, "file_refused", "").await;
         // Noise, unknown ids, late messages: not on the wire.
         adapter.write("a banner").await;
-        adapter.write(r#"{"type":"telepathy","session_id":"s"}"#).await;
-        adapter.write(r#"{"type":"output","session_id":"unknown","content":"x"}"#).await;
-        adapter.write(r#"{"type":"turn.complete","session_id":"s"}"#).await;
+        adapter
+            .write(r#"{"type":"telepathy","session_id":"s"}"#)
+            .await;
+        adapter
+            .write(r#"{"type":"output","session_id":"unknown","content":"x"}"#)
+            .await;
+        adapter
+            .write(r#"{"type":"turn.complete","session_id":"s"}"#)
+            .await;
         world.hub.hears_nothing().await;
     }
 }
@@ -282,8 +382,7 @@ async fn a_core_only_hub_gets_lines_that_it_can_read() {
     let turn = adapter.turn().await;
     let content = "\"\u{1F600}\n".repeat(400_000);
     let (mut read, mut lines) = (String::new(), 0);
-    let long =
-        json!({"type": "output", "session_id": "s", "turn_id": turn, "content": content, "channel": "notes"});
+    let long = json!({"type": "output", "session_id": "s", "turn_id": turn, "content": content, "channel": "notes"});
     adapter.say(long).await;
     while read.len() < content.len() {
         let piece = world.hub.expect("output").await;
@@ -298,8 +397,17 @@ async fn a_core_only_hub_gets_lines_that_it_can_read() {
         "description": "d", "resource": "x".repeat(2 << 20),
     });
     adapter.say(request).await;
-    assert_eq!(adapter.expect("permission.response").await["approved"], false);
-    told(&mut world.hub, false, "permission_denied", "too long for this hub to show").await;
+    assert_eq!(
+        adapter.expect("permission.response").await["approved"],
+        false
+    );
+    told(
+        &mut world.hub,
+        false,
+        "permission_denied",
+        "too long for this hub to show",
+    )
+    .await;
     adapter.complete("s", &turn).await;
     world.hub.expect("turn.complete").await;
 }
@@ -307,11 +415,20 @@ async fn a_core_only_hub_gets_lines_that_it_can_read() {
 #[tokio::test(start_paused = true)]
 async fn a_hub_with_extensions_gets_a_long_output_whole() {
     let mut world = World::new();
-    world.hub.start_with("s", &ALL, json!({"max_line": 8 << 20})).await;
+    world
+        .hub
+        .start_with("s", &ALL, json!({"max_line": 8 << 20}))
+        .await;
     let mut adapter = world.adapters.next().await;
     adapter.ready().await;
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
     adapter.output("s", &turn, &"x".repeat(3 << 20)).await;
-    assert_eq!(world.hub.expect("output").await["content"].as_str().unwrap().len(), 3 << 20);
+    assert_eq!(
+        world.hub.expect("output").await["content"]
+            .as_str()
+            .unwrap()
+            .len(),
+        3 << 20
+    );
 }

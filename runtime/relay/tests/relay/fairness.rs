@@ -31,22 +31,32 @@ async fn two_floods_share_the_pipe_by_bytes() {
     // No spool: its thread is outside the runtime, and how soon it reads would decide what they share.
     let mut unspooled = Config::default();
     unspooled.buffers.mailbox = 4 * bytes;
-    let mut world =
-        World::made(|agent| agent, |host| host.config(unspooled).agent_over(other, connect), 64 * 1024);
+    let mut world = World::made(
+        |agent| agent,
+        |host| host.config(unspooled).agent_over(other, connect),
+        64 * 1024,
+    );
     let mut small = world.open("small").await;
-    world.hub.start_with("large", &crate::hub::ALL, json!({"agent_id": "other"})).await;
+    world
+        .hub
+        .start_with("large", &crate::hub::ALL, json!({"agent_id": "other"}))
+        .await;
     let mut large = others.next().await;
     large.ready().await;
     world.hub.input("small", "t", "go").await;
     world.hub.input("large", "t", "go").await;
-    tokio::join!(flood(&mut small, "small", 300, bytes), flood(&mut large, "large", 150_000, bytes));
+    tokio::join!(
+        flood(&mut small, "small", 300, bytes),
+        flood(&mut large, "large", 150_000, bytes)
+    );
 
     let mut got: HashMap<String, usize> = HashMap::new();
     let mut since_rest = 0;
     while got.values().sum::<usize>() < bytes {
         let output = world.hub.expect("output").await;
         let bytes = output.to_string().len();
-        *got.entry(output["session_id"].as_str().unwrap().to_owned()).or_default() += bytes;
+        *got.entry(output["session_id"].as_str().unwrap().to_owned())
+            .or_default() += bytes;
         since_rest += bytes;
         if since_rest > 64 * 1024 {
             // Time passes only when nothing else can run: the pipe is full again, and is what they share.
@@ -55,16 +65,26 @@ async fn two_floods_share_the_pipe_by_bytes() {
         }
     }
     let (one, two) = (got["small"], got["large"]);
-    assert!(one.abs_diff(two) < ON_THE_WAY / 4, "small: {one} bytes, large: {two} bytes");
+    assert!(
+        one.abs_diff(two) < ON_THE_WAY / 4,
+        "small: {one} bytes, large: {two} bytes"
+    );
 }
 
 #[tokio::test]
 async fn an_answer_passes_a_flood_within_a_bound_of_bytes() {
     let (mut others, connect) = Adapters::new();
     let other = AgentConfig::external("other", "none");
-    let mut world = World::made(|agent| agent, |host| host.agent_over(other, connect), 64 * 1024);
+    let mut world = World::made(
+        |agent| agent,
+        |host| host.agent_over(other, connect),
+        64 * 1024,
+    );
     let mut quick = world.open("quick").await;
-    world.hub.start_with("flood", &crate::hub::ALL, json!({"agent_id": "other"})).await;
+    world
+        .hub
+        .start_with("flood", &crate::hub::ALL, json!({"agent_id": "other"}))
+        .await;
     let mut flooding = others.next().await;
     flooding.ready().await;
     world.hub.input("flood", "t", "go").await;
@@ -83,8 +103,14 @@ async fn an_answer_passes_a_flood_within_a_bound_of_bytes() {
             }
             passed += message.to_string().len();
         }
-        assert!(passed < ON_THE_WAY, "{passed} bytes of the flood came before the answer");
-        world.hub.say(json!({"type": "ping", "session_id": "", "nonce": round})).await;
+        assert!(
+            passed < ON_THE_WAY,
+            "{passed} bytes of the flood came before the answer"
+        );
+        world
+            .hub
+            .say(json!({"type": "ping", "session_id": "", "nonce": round}))
+            .await;
         let mut passed = 0;
         loop {
             let message = world.hub.hear().await;
@@ -93,6 +119,9 @@ async fn an_answer_passes_a_flood_within_a_bound_of_bytes() {
             }
             passed += message.to_string().len();
         }
-        assert!(passed < ON_THE_WAY, "{passed} bytes of the flood came before the pong");
+        assert!(
+            passed < ON_THE_WAY,
+            "{passed} bytes of the flood came before the pong"
+        );
     }
 }

@@ -20,8 +20,20 @@ const AT_MOST: Duration = Duration::from_secs(4);
 
 fn assert_stopped(end: &Value, turn: &str, delivered: &str) {
     assert_eq!(
-        (&end["type"], &end["turn_id"], &end["status"], &end["stop_reason"], &end["delivered"]),
-        (&json!("turn.complete"), &json!(turn), &json!("stopped"), &json!("shutdown"), &json!(delivered)),
+        (
+            &end["type"],
+            &end["turn_id"],
+            &end["status"],
+            &end["stop_reason"],
+            &end["delivered"]
+        ),
+        (
+            &json!("turn.complete"),
+            &json!(turn),
+            &json!("stopped"),
+            &json!("shutdown"),
+            &json!(delivered)
+        ),
         "{end}"
     );
 }
@@ -113,7 +125,10 @@ async fn a_hub_that_reads_nothing_does_not_delay_the_end() {
 async fn what_is_queued_for_the_hub_is_written_before_the_end() {
     let mut world = World::made(|agent| agent, |host| host, 1024);
     let mut adapter = world.open("s").await;
-    world.hub.say(json!({"type": "flow.pause", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "flow.pause", "session_id": "s"}))
+        .await;
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
     adapter.expect("flow.pause").await;
@@ -126,10 +141,16 @@ async fn what_is_queued_for_the_hub_is_written_before_the_end() {
     adapter.turn().await;
     world.hub.hang_up().await;
     for line in 0..200 {
-        assert_eq!(world.hub.expect("output").await["content"], line.to_string());
+        assert_eq!(
+            world.hub.expect("output").await["content"],
+            line.to_string()
+        );
     }
     let end = world.hub.expect("turn.complete").await;
-    assert_eq!((&end["turn_id"], &end["status"]), (&json!("t"), &json!("completed")));
+    assert_eq!(
+        (&end["turn_id"], &end["status"]),
+        (&json!("t"), &json!("completed"))
+    );
     assert_stopped(&world.hub.hear().await, "u", "unknown");
     assert_eq!(world.hub.hear_or_end().await, None);
     world.relay.await.unwrap();
@@ -138,8 +159,10 @@ async fn what_is_queued_for_the_hub_is_written_before_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_output_ends_the_relay() {
     let (mut adapters, connect) = Adapters::new();
-    let host =
-        Host::builder().agent_over(AgentConfig::external("scripted", "none"), connect).build().unwrap();
+    let host = Host::builder()
+        .agent_over(AgentConfig::external("scripted", "none"), connect)
+        .build()
+        .unwrap();
     let (above, below) = tokio::io::duplex(64 * 1024);
     let (output, pipe) = tokio::io::duplex(64 * 1024);
     let relay = tokio::spawn(serve(host, below, pipe, RelayOptions::default()));
@@ -149,7 +172,9 @@ async fn a_broken_output_ends_the_relay() {
     adapter.ready().await;
     let begun = Instant::now();
     drop(output);
-    adapter.say(json!({"type": "output", "session_id": "s", "content": "anyone there?"})).await;
+    adapter
+        .say(json!({"type": "output", "session_id": "s", "content": "anyone there?"}))
+        .await;
     let below = tokio::spawn(obedient(adapter));
     assert_eq!(relay.await.unwrap().ended, Ended::BrokenOutput);
     assert!(begun.elapsed() <= AT_MOST, "{:?}", begun.elapsed());
@@ -160,9 +185,16 @@ async fn a_broken_output_ends_the_relay() {
 async fn a_process_that_ignores_every_step_is_killed_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
-    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.1; done", pid.display());
+    let script = format!(
+        "trap '' TERM; echo $$ > {}; while :; do sleep 0.1; done",
+        pid.display()
+    );
     let agent = AgentConfig::external("sh", Command::new("sh").arg("-c").arg(script));
-    let mut world = World::made(|agent| agent, |host| host.agent(agent).default_agent("sh"), 64 * 1024);
+    let mut world = World::made(
+        |agent| agent,
+        |host| host.agent(agent).default_agent("sh"),
+        64 * 1024,
+    );
     world.hub.start("s").await;
     world.hub.input("s", "t", "go").await;
     let child = loop {
@@ -180,5 +212,8 @@ async fn a_process_that_ignores_every_step_is_killed_in_time() {
     assert_eq!(world.relay.await.unwrap().ended, Ended::EndOfInput);
     let took = begun.elapsed();
     assert!(took <= AT_MOST, "{took:?}");
-    assert!(!std::path::Path::new(&format!("/proc/{child}")).exists(), "the process is gone and reaped");
+    assert!(
+        !std::path::Path::new(&format!("/proc/{child}")).exists(),
+        "the process is gone and reaped"
+    );
 }

@@ -25,7 +25,9 @@ async fn a_paused_session_waits_on_disk_in_order_while_others_go_on() {
     adapter.expect("flow.pause").await;
     let filling = "x".repeat(LINE);
     for line in 0..LINES {
-        adapter.output("s", &turn, &format!("{line:06}{filling}")).await;
+        adapter
+            .output("s", &turn, &format!("{line:06}{filling}"))
+            .await;
     }
     adapter.complete("s", &turn).await;
     adapter.expect("flow.resume").await;
@@ -43,13 +45,19 @@ async fn a_paused_session_waits_on_disk_in_order_while_others_go_on() {
         adapter.output("other", &turn, "hello").await;
         adapter.complete("other", &turn).await;
         assert_eq!(world.hub.expect("output").await["session_id"], "other");
-        assert_eq!(world.hub.expect("turn.complete").await["turn_id"], name.as_str());
+        assert_eq!(
+            world.hub.expect("turn.complete").await["turn_id"],
+            name.as_str()
+        );
     }
     world.hub.say(flow("flow.resume")).await;
     for line in 0..LINES {
         let output = world.hub.expect("output").await;
         assert_eq!(output["turn_id"], "t");
-        assert_eq!(output["content"].as_str().unwrap()[..6], format!("{line:06}"));
+        assert_eq!(
+            output["content"].as_str().unwrap()[..6],
+            format!("{line:06}")
+        );
     }
     assert_eq!(world.hub.expect("turn.complete").await["turn_id"], "t");
     assert_eq!(world.hub.expect("output").await["content"], "second");
@@ -64,7 +72,10 @@ async fn a_stop_works_while_the_session_is_paused() {
     let turn = adapter.turn().await;
     world.hub.say(flow("flow.pause")).await;
     adapter.expect("flow.pause").await;
-    world.hub.say(json!({"type": "stop", "session_id": "s", "turn_id": "t"})).await;
+    world
+        .hub
+        .say(json!({"type": "stop", "session_id": "s", "turn_id": "t"}))
+        .await;
     // The end of what is stopped is not held back.
     adapter.expect("flow.resume").await;
     adapter.expect("stop").await;
@@ -73,8 +84,10 @@ async fn a_stop_works_while_the_session_is_paused() {
         .say(json!({"type": "turn.complete", "session_id": "s", "turn_id": turn, "status": "stopped"}))
         .await;
     adapter
-        .say(json!({"type": "permission.request", "session_id": "s", "request_id": "r", "tool": "T",
-            "description": "d", "resource": "r"}))
+        .say(
+            json!({"type": "permission.request", "session_id": "s", "request_id": "r", "tool": "T",
+            "description": "d", "resource": "r"}),
+        )
         .await;
     world.hub.hears_nothing().await;
     world.hub.say(flow("flow.resume")).await;
@@ -90,11 +103,17 @@ async fn a_paused_session_is_closed_without_a_word() {
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
     world.hub.say(flow("flow.pause")).await;
-    world.hub.say(json!({"type": "ping", "session_id": ""})).await;
+    world
+        .hub
+        .say(json!({"type": "ping", "session_id": ""}))
+        .await;
     world.hub.expect("pong").await;
     adapter.output("s", &turn, "held back").await;
     adapter.expect("flow.pause").await;
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
     adapter.expect("session.close").await;
     world.hub.hears_nothing().await;
     world.hub.start("s").await;
@@ -106,12 +125,20 @@ async fn the_end_of_a_paused_session_waits_for_the_resume() {
     let mut world = World::new();
     let mut adapter = world.open("s").await;
     world.hub.say(flow("flow.pause")).await;
-    world.hub.say(json!({"type": "ping", "session_id": ""})).await;
+    world
+        .hub
+        .say(json!({"type": "ping", "session_id": ""}))
+        .await;
     world.hub.expect("pong").await;
-    adapter.say(json!({"type": "session.closed", "session_id": "s", "reason": "finished"})).await;
+    adapter
+        .say(json!({"type": "session.closed", "session_id": "s", "reason": "finished"}))
+        .await;
     world.hub.hears_nothing().await;
     world.hub.say(flow("flow.resume")).await;
-    assert_eq!(world.hub.expect("session.closed").await["reason"], "finished");
+    assert_eq!(
+        world.hub.expect("session.closed").await["reason"],
+        "finished"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +159,10 @@ async fn the_inactivity_deadline_rests_while_a_session_is_paused() {
     adapter.expect("flow.resume").await;
     assert_eq!(adapter.expect("stop").await["reason"], "timeout");
     adapter.complete("s", &turn).await;
-    assert_eq!(world.hub.expect("turn.complete").await["error"]["category"], "timeout");
+    assert_eq!(
+        world.hub.expect("turn.complete").await["error"]["category"],
+        "timeout"
+    );
 }
 
 #[tokio::test]
@@ -149,7 +179,11 @@ async fn what_a_slow_hub_does_not_read_waits_on_disk() {
     let spooled = || world.host.agent("scripted").unwrap().counters.spooled_bytes;
     let begun = std::time::Instant::now();
     while spooled() < 2 << 20 {
-        assert!(begun.elapsed() < crate::hub::SOON, "only {} bytes are on disk", spooled());
+        assert!(
+            begun.elapsed() < crate::hub::SOON,
+            "only {} bytes are on disk",
+            spooled()
+        );
         tokio::task::yield_now().await;
     }
     for _ in 0..LINES {

@@ -29,18 +29,34 @@ impl Lines {
 }
 
 /// Every extension.
-pub const ALL: [&str; 9] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
+pub const ALL: [&str; 9] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "flow",
+    "control",
+    "large",
+];
 
 impl Hub {
     pub fn new(pipe: DuplexStream) -> Self {
         let (output, input) = tokio::io::split(pipe);
-        Self { input: Some(Lines(input)), output: BufReader::new(output) }
+        Self {
+            input: Some(Lines(input)),
+            output: BufReader::new(output),
+        }
     }
 
     /// Writes a line as it is.
     pub async fn write(&mut self, line: &str) {
-        self.input.as_mut().expect("the hub has not closed its side").write(line).await;
+        self.input
+            .as_mut()
+            .expect("the hub has not closed its side")
+            .write(line)
+            .await;
     }
 
     /// Lends the relay's input to a task that writes while the test does not.
@@ -62,9 +78,11 @@ impl Hub {
     }
 
     pub async fn start_with(&mut self, id: &str, extensions: &[&str], more: Value) -> Value {
-        let mut start =
-            json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": extensions});
-        start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut start = json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": extensions});
+        start
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         self.say(start).await;
         let ready = self.hear().await;
         assert_eq!(ready["type"], "session.ready", "{ready}");
@@ -74,15 +92,20 @@ impl Hub {
 
     /// Opens a session as a hub does that knows the core alone.
     pub async fn start_core(&mut self, id: &str) {
-        self.say(json!({"type": "session.start", "session_id": id})).await;
+        self.say(json!({"type": "session.start", "session_id": id}))
+            .await;
     }
 
     pub async fn input(&mut self, id: &str, turn: &str, content: &str) {
-        self.say(json!({"type": "user.input", "session_id": id, "turn_id": turn, "content": content})).await;
+        self.say(
+            json!({"type": "user.input", "session_id": id, "turn_id": turn, "content": content}),
+        )
+        .await;
     }
 
     pub async fn input_core(&mut self, id: &str, content: &str) {
-        self.say(json!({"type": "user.input", "session_id": id, "content": content})).await;
+        self.say(json!({"type": "user.input", "session_id": id, "content": content}))
+            .await;
     }
 
     /// The next message.
@@ -93,8 +116,10 @@ impl Hub {
     /// The next message, nothing at the end of the relay's output.
     pub async fn hear_or_end(&mut self) -> Option<Value> {
         let mut line = String::new();
-        let read =
-            timeout(SOON, self.output.read_line(&mut line)).await.expect("a message comes soon").unwrap();
+        let read = timeout(SOON, self.output.read_line(&mut line))
+            .await
+            .expect("a message comes soon")
+            .unwrap();
         (read > 0).then(|| serde_json::from_str(&line).expect("a line is JSON"))
     }
 
@@ -127,7 +152,10 @@ impl Hub {
     /// Asserts that nothing comes for a while of (virtual) time.
     pub async fn hears_nothing(&mut self) {
         let mut line = String::new();
-        if timeout(Duration::from_secs(2), self.output.read_line(&mut line)).await.is_ok() {
+        if timeout(Duration::from_secs(2), self.output.read_line(&mut line))
+            .await
+            .is_ok()
+        {
             panic!("nothing was to come, but: {line}");
         }
     }

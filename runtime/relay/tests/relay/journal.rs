@@ -20,7 +20,10 @@ pub(crate) async fn open(world: &mut World, id: &str) -> Adapter {
     let ready = world.hub.start_with(id, &JOURNAL, json!({})).await;
     assert_eq!(ready["extensions"], json!(JOURNAL));
     let opened = world.hub.expect("host.fact").await;
-    assert_eq!((&opened["fact"], &opened["seq"]), (&json!("opened"), &json!(1)));
+    assert_eq!(
+        (&opened["fact"], &opened["seq"]),
+        (&json!("opened"), &json!(1))
+    );
     let mut adapter = world.adapters.next().await;
     assert_eq!(adapter.ready().await, id);
     adapter
@@ -33,7 +36,10 @@ async fn attach(hub: &mut Hub, id: &str, after: u64) -> Value {
 async fn attach_as(hub: &mut Hub, id: &str, after: u64, more: Value) -> Value {
     let mut attach = json!({"type": "session.attach", "session_id": id, "after": after, "protocol": 1,
         "extensions": JOURNAL});
-    attach.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    attach
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     hub.say(attach).await;
     hub.until("session.attached").await
 }
@@ -60,11 +66,17 @@ pub(crate) async fn entries_until(hub: &mut Hub, kind: &str) -> Vec<Value> {
 }
 
 fn kinds(entries: &[Value]) -> Vec<&str> {
-    entries.iter().map(|entry| entry["type"].as_str().unwrap()).collect()
+    entries
+        .iter()
+        .map(|entry| entry["type"].as_str().unwrap())
+        .collect()
 }
 
 fn numbers(entries: &[Value]) -> Vec<u64> {
-    entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect()
+    entries
+        .iter()
+        .map(|entry| entry["seq"].as_u64().unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -79,10 +91,16 @@ async fn a_turn_is_entries_numbered_from_one() {
     adapter.complete("s", &turn).await;
     let entries = entries_until(&mut world.hub, "turn.complete").await;
     let expected = ["turn.begin", "output", "output", "turn.complete"];
-    let told: Vec<_> = kinds(&entries).into_iter().filter(|kind| *kind != "session.info").collect();
+    let told: Vec<_> = kinds(&entries)
+        .into_iter()
+        .filter(|kind| *kind != "session.info")
+        .collect();
     assert_eq!(told, expected);
     let first = entries[0]["seq"].as_u64().unwrap();
-    assert_eq!(numbers(&entries), (first..first + entries.len() as u64).collect::<Vec<_>>());
+    assert_eq!(
+        numbers(&entries),
+        (first..first + entries.len() as u64).collect::<Vec<_>>()
+    );
     for entry in &entries {
         assert_eq!(entry["epoch"], 1);
         assert!(entry["time"].as_str().unwrap().ends_with('Z'));
@@ -108,26 +126,44 @@ async fn who_comes_back_gets_each_entry_once_and_the_same() {
 
     let mut world = World::journaled(folder.path()).await;
     let attached = attach(&mut world.hub, "s", 0).await;
-    assert_eq!((&attached["state"], &attached["epoch"]), (&json!("detached"), &json!(2)));
+    assert_eq!(
+        (&attached["state"], &attached["epoch"]),
+        (&json!("detached"), &json!(2))
+    );
     let again = entries_until(&mut world.hub, "turn.complete").await;
     // The first is that of the opening, which was heard before.
     let known = live.len();
     live.insert(0, again[0].clone());
     assert_eq!(again[..=known], live[..], "what was live is the same line");
-    assert_eq!(numbers(&again), (1..=again.len() as u64).collect::<Vec<_>>());
+    assert_eq!(
+        numbers(&again),
+        (1..=again.len() as u64).collect::<Vec<_>>()
+    );
     assert_eq!(kinds(&again[known + 1..]), ["host.fact", "turn.complete"]);
     let end = again.last().unwrap();
     assert_eq!(
-        (&end["turn_id"], &end["status"], &end["error"]["category"], &end["delivered"]),
-        (&json!("mine"), &json!("failed"), &json!("host_restart"), &json!("yes"))
+        (
+            &end["turn_id"],
+            &end["status"],
+            &end["error"]["category"],
+            &end["delivered"]
+        ),
+        (
+            &json!("mine"),
+            &json!("failed"),
+            &json!("host_restart"),
+            &json!("yes")
+        )
     );
 
     // A second attach replaces the first; an input right behind it goes on.
     let last = again.len() as u64;
     world
         .hub
-        .say(json!({"type": "session.attach", "session_id": "s", "after": last, "protocol": 1,
-        "extensions": JOURNAL}))
+        .say(
+            json!({"type": "session.attach", "session_id": "s", "after": last, "protocol": 1,
+        "extensions": JOURNAL}),
+        )
         .await;
     world.hub.input("s", "next", "go on").await;
     let attached = world.hub.until("session.attached").await;
@@ -138,9 +174,18 @@ async fn who_comes_back_gets_each_entry_once_and_the_same() {
     adapter.output("s", &turn, "b").await;
     adapter.complete("s", &turn).await;
     let entries = entries_until(&mut world.hub, "turn.complete").await;
-    assert_eq!(numbers(&entries), (last + 1..=last + entries.len() as u64).collect::<Vec<_>>());
-    let context = entries.iter().position(|entry| entry["context"] == "lost").unwrap();
-    let output = entries.iter().position(|entry| entry["type"] == "output").unwrap();
+    assert_eq!(
+        numbers(&entries),
+        (last + 1..=last + entries.len() as u64).collect::<Vec<_>>()
+    );
+    let context = entries
+        .iter()
+        .position(|entry| entry["context"] == "lost")
+        .unwrap();
+    let output = entries
+        .iter()
+        .position(|entry| entry["type"] == "output")
+        .unwrap();
     assert!(context < output, "{entries:?}");
     world.kill().await;
 }
@@ -160,10 +205,19 @@ async fn an_input_that_was_never_sent_is_said_to_be() {
 
     let mut world = World::journaled(folder.path()).await;
     attach(&mut world.hub, "s", 0).await;
-    let one = entries_until(&mut world.hub, "turn.complete").await.pop().unwrap();
+    let one = entries_until(&mut world.hub, "turn.complete")
+        .await
+        .pop()
+        .unwrap();
     let two = entry(&mut world.hub).await;
-    assert_eq!((&one["turn_id"], &one["delivered"]), (&json!("one"), &json!("unknown")));
-    assert_eq!((&two["turn_id"], &two["delivered"]), (&json!("two"), &json!("no")));
+    assert_eq!(
+        (&one["turn_id"], &one["delivered"]),
+        (&json!("one"), &json!("unknown"))
+    );
+    assert_eq!(
+        (&two["turn_id"], &two["delivered"]),
+        (&json!("two"), &json!("no"))
+    );
     world.kill().await;
 }
 
@@ -186,7 +240,10 @@ async fn the_same_input_twice_is_one_turn() {
     attach(&mut world.hub, "s", 0).await;
     world.hub.say(input).await;
     let again = world.hub.until("input.result").await;
-    assert_eq!((&again["duplicate"], &again["seq"]), (&json!(true), &result["seq"]));
+    assert_eq!(
+        (&again["duplicate"], &again["seq"]),
+        (&json!(true), &result["seq"])
+    );
     assert_eq!(again["turn_id"], "a");
     let other = json!({"type": "user.input", "session_id": "s", "turn_id": "b", "message_id": "m",
         "content": "other"});
@@ -197,7 +254,10 @@ async fn the_same_input_twice_is_one_turn() {
             break end;
         }
     };
-    assert_eq!((&refused["error"]["category"], refused.get("seq")), (&json!("protocol"), None));
+    assert_eq!(
+        (&refused["error"]["category"], refused.get("seq")),
+        (&json!("protocol"), None)
+    );
     // A turn id that was used is not used again.
     world.hub.input("s", "a", "new").await;
     let begin = loop {
@@ -227,7 +287,8 @@ async fn what_may_not_be_attached_is_refused_with_its_reason() {
     assert_eq!(refused(attach("none", 0, 1)).await, "unknown");
     assert_eq!(refused(attach("s", 99, 1)).await, "ahead");
     assert_eq!(refused(attach("s", 2, 7)).await, "forked");
-    let start = json!({"type": "session.start", "session_id": "s", "protocol": 1, "extensions": JOURNAL});
+    let start =
+        json!({"type": "session.start", "session_id": "s", "protocol": 1, "extensions": JOURNAL});
     assert_eq!(refused(start).await, "exists");
     world.kill().await;
 
@@ -245,9 +306,15 @@ async fn an_agent_keeps_no_session_that_has_been_idle_for_a_week() {
     let mut world = World::journaled(folder.path()).await;
     let mut adapter = open(&mut world, "s").await;
     let last = whole_turn(&mut world, &mut adapter, "a").await;
-    world.hub.say(json!({"type": "session.detach", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.detach", "session_id": "s"}))
+        .await;
     // What it answers comes behind the detach.
-    world.hub.say(json!({"type": "session.history", "session_id": "s", "request_id": "h"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.history", "session_id": "s", "request_id": "h"}))
+        .await;
     world.hub.until("session.history.result").await;
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(7 * 24 * 60 * 60 - 60)).await;
@@ -265,13 +332,19 @@ async fn whole_turn(world: &mut World, adapter: &mut Adapter, name: &str) -> u64
     world.hub.input("s", name, "hello").await;
     let turn = adapter.turn().await;
     adapter.complete("s", &turn).await;
-    world.hub.until("turn.complete").await["seq"].as_u64().unwrap()
+    world.hub.until("turn.complete").await["seq"]
+        .as_u64()
+        .unwrap()
 }
 
 /// The folder as it is now, as a backup.
 fn copied(from: &Path) -> TempDir {
     let to = folder();
-    for file in fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+    for file in fs::read_dir(from)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.is_file())
+    {
         fs::copy(&file, to.path().join(file.file_name().unwrap())).unwrap();
     }
     to
@@ -294,12 +367,18 @@ async fn a_journal_of_a_backup_parts_from_what_a_hub_has_where_it_says() {
     adapter.ready().await;
     let turn = adapter.turn().await;
     adapter.complete("s", &turn).await;
-    let other = world.hub.until("turn.complete").await["seq"].as_u64().unwrap();
+    let other = world.hub.until("turn.complete").await["seq"]
+        .as_u64()
+        .unwrap();
     assert!(other >= seen);
     let claimed = json!({"type": "session.attach", "session_id": "s", "after": seen, "epoch": 1, "extensions": JOURNAL});
     world.hub.say(claimed).await;
     let refused = world.hub.until("session.refused").await;
-    assert_eq!((&refused["reason"], &refused["last_seq"]), (&json!("forked"), &json!(kept)), "{refused}");
+    assert_eq!(
+        (&refused["reason"], &refused["last_seq"]),
+        (&json!("forked"), &json!(kept)),
+        "{refused}"
+    );
     world.kill().await;
 }
 
@@ -313,10 +392,19 @@ async fn an_observer_hears_and_does_not_speak() {
     world.hub.until("turn.begin").await;
     attach_as(&mut world.hub, "s", 0, json!({"role": "observe"})).await;
     world.hub.input("s", "b", "not taken").await;
-    world.hub.say(json!({"type": "stop", "session_id": "s", "turn_id": "a"})).await;
+    world
+        .hub
+        .say(json!({"type": "stop", "session_id": "s", "turn_id": "a"}))
+        .await;
     adapter.complete("s", &turn).await;
     let entries = entries_until(&mut world.hub, "turn.complete").await;
-    assert_eq!(entries.iter().filter(|entry| entry["type"] == "turn.begin").count(), 1);
+    assert_eq!(
+        entries
+            .iter()
+            .filter(|entry| entry["type"] == "turn.begin")
+            .count(),
+        1
+    );
     assert_eq!(entries.last().unwrap()["status"], "completed");
     attach(&mut world.hub, "s", entries.len() as u64).await;
     world.hub.input("s", "b", "taken").await;
@@ -337,13 +425,18 @@ async fn an_approval_is_stored_before_the_agent_has_it_and_a_late_answer_learns_
         .await;
     let asked = world.hub.until("permission.request").await;
     assert_eq!(asked["turn_id"], "a");
-    let answer =
-        json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": true});
+    let answer = json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": true});
     world.hub.say(answer.clone()).await;
     let decided = world.hub.until("request.decided").await;
-    assert_eq!((&decided["approved"], &decided["request_id"]), (&json!(true), &json!("r")));
+    assert_eq!(
+        (&decided["approved"], &decided["request_id"]),
+        (&json!(true), &json!("r"))
+    );
     assert!(decided["seq"].as_u64().is_some() && decided["by"].as_str().unwrap().starts_with("l-"));
-    assert_eq!(adapter.expect("permission.response").await["approved"], true);
+    assert_eq!(
+        adapter.expect("permission.response").await["approved"],
+        true
+    );
     world
         .hub
         .say(json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": false}))
@@ -363,8 +456,14 @@ async fn a_host_that_ends_leaves_no_turn_open_and_the_session_detached() {
     world.hub.until("turn.begin").await;
     world.hub.hang_up().await;
     let rest = world.hub.rest().await;
-    let end = rest.iter().find(|message| message["type"] == "turn.complete").unwrap();
-    assert_eq!((&end["turn_id"], &end["status"]), (&json!("a"), &json!("stopped")));
+    let end = rest
+        .iter()
+        .find(|message| message["type"] == "turn.complete")
+        .unwrap();
+    assert_eq!(
+        (&end["turn_id"], &end["status"]),
+        (&json!("a"), &json!("stopped"))
+    );
     assert!(end["seq"].as_u64().is_some());
     drop(adapter);
     world.relay.await.unwrap();
@@ -372,21 +471,36 @@ async fn a_host_that_ends_leaves_no_turn_open_and_the_session_detached() {
 
     let mut world = World::journaled(folder.path()).await;
     let attached = attach(&mut world.hub, "s", end["seq"].as_u64().unwrap()).await;
-    assert_eq!((&attached["state"], &attached["last_seq"]), (&json!("detached"), &end["seq"]));
+    assert_eq!(
+        (&attached["state"], &attached["last_seq"]),
+        (&json!("detached"), &end["seq"])
+    );
     world
         .hub
         .say(json!({"type": "session.history", "session_id": "s", "request_id": "q", "from": 2, "to": 2}))
         .await;
     let history = world.hub.until("session.history.result").await;
     assert_eq!(history["entries"].as_array().unwrap().len(), 1);
-    assert_eq!((&history["entries"][0]["seq"], history.get("next")), (&json!(2), None));
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    assert_eq!(
+        (&history["entries"][0]["seq"], history.get("next")),
+        (&json!(2), None)
+    );
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
     attach(&mut world.hub, "s", 0).await;
     let closed = entries_until(&mut world.hub, "session.closed").await;
-    assert_eq!(numbers(&closed).len() as u64, closed.last().unwrap()["seq"].as_u64().unwrap());
+    assert_eq!(
+        numbers(&closed).len() as u64,
+        closed.last().unwrap()["seq"].as_u64().unwrap()
+    );
     world.hub.input("s", "late", "x").await;
     let refused = world.hub.until("turn.complete").await;
-    assert_eq!((&refused["turn_id"], refused.get("seq")), (&json!("late"), None));
+    assert_eq!(
+        (&refused["turn_id"], refused.get("seq")),
+        (&json!("late"), None)
+    );
     world.kill().await;
 }
 
@@ -417,8 +531,14 @@ async fn secrets_are_not_stored_and_are_asked_for_again() {
     attach(&mut world.hub, "s", 1).await;
     world.hub.input("s", "a", "hello").await;
     let end = world.hub.until("turn.complete").await;
-    assert_eq!((&end["status"], &end["delivered"]), (&json!("refused"), &json!("no")));
-    assert!(end["error"]["message"].as_str().unwrap().contains("`env`"), "{end}");
+    assert_eq!(
+        (&end["status"], &end["delivered"]),
+        (&json!("refused"), &json!("no"))
+    );
+    assert!(
+        end["error"]["message"].as_str().unwrap().contains("`env`"),
+        "{end}"
+    );
     attach_as(&mut world.hub, "s", 1, more.clone()).await;
     world.hub.input("s", "b", "hello").await;
     let mut adapter = world.adapters.next().await;

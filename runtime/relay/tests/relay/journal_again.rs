@@ -12,10 +12,14 @@ async fn a_start_of_a_known_id_is_refused_and_no_ready_comes() {
     let folder = folder();
     let mut world = World::journaled(folder.path()).await;
     open(&mut world, "s").await;
-    let start = json!({"type": "session.start", "session_id": "s", "protocol": 1, "extensions": JOURNAL});
+    let start =
+        json!({"type": "session.start", "session_id": "s", "protocol": 1, "extensions": JOURNAL});
     for detach in [false, true] {
         if detach {
-            world.hub.say(json!({"type": "session.detach", "session_id": "s"})).await;
+            world
+                .hub
+                .say(json!({"type": "session.detach", "session_id": "s"}))
+                .await;
         }
         world.hub.say(start.clone()).await;
         let refused = loop {
@@ -35,7 +39,8 @@ async fn an_input_sent_twice_at_once_is_answered_in_its_order_when_it_is_stored(
     let folder = folder();
     let mut world = World::journaled(folder.path()).await;
     open(&mut world, "s").await;
-    let input = json!({"type": "user.input", "session_id": "s", "message_id": "m", "content": "hello"});
+    let input =
+        json!({"type": "user.input", "session_id": "s", "message_id": "m", "content": "hello"});
     world.hub.write(&format!("{input}\n{input}")).await;
     let mut results = Vec::new();
     let mut is_stored = false;
@@ -46,7 +51,10 @@ async fn an_input_sent_twice_at_once_is_answered_in_its_order_when_it_is_stored(
             results.push(message);
         }
     }
-    let duplicates: Vec<Option<&Value>> = results.iter().map(|result| result.get("duplicate")).collect();
+    let duplicates: Vec<Option<&Value>> = results
+        .iter()
+        .map(|result| result.get("duplicate"))
+        .collect();
     assert_eq!(duplicates, [None, Some(&json!(true))]);
     assert_eq!(results[0]["seq"], results[1]["seq"]);
     if !is_stored {
@@ -78,10 +86,16 @@ async fn a_steer_sent_twice_reaches_the_agent_once() {
     let first = world.hub.until("input.result").await;
     world.hub.say(steer).await;
     let second = world.hub.until("input.result").await;
-    assert_eq!((first.get("duplicate"), &second["duplicate"]), (None, &json!(true)));
+    assert_eq!(
+        (first.get("duplicate"), &second["duplicate"]),
+        (None, &json!(true))
+    );
     assert_eq!(first["seq"], second["seq"]);
     assert_eq!(adapter.expect("user.input").await["mode"], "steer");
-    world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "stop", "session_id": "s"}))
+        .await;
     adapter.expect("stop").await;
     world.kill().await;
 }

@@ -41,23 +41,42 @@ async fn what_a_hub_may_not_say_is_answered_and_reaches_no_session() {
     let start = json!({"type": "session.start", "session_id": "t", "model": "m"});
     world.hub.say(start).await;
     let closed = world.hub.expect("session.closed").await;
-    assert_eq!((&closed["reason"], &closed["session_id"]), (&json!("refused"), &json!("t")));
+    assert_eq!(
+        (&closed["reason"], &closed["session_id"]),
+        (&json!("refused"), &json!("t"))
+    );
     assert_eq!(closed["error"]["message"], "session.start may not be said");
 
     world.hub.input("s", "one", "forbidden").await;
     let end = world.hub.expect("turn.complete").await;
-    assert_eq!((&end["status"], &end["delivered"]), (&json!("refused"), &json!("no")));
-    assert_eq!((&end["turn_id"], &end["error"]["category"]), (&json!("one"), &json!("permission_denied")));
+    assert_eq!(
+        (&end["status"], &end["delivered"]),
+        (&json!("refused"), &json!("no"))
+    );
+    assert_eq!(
+        (&end["turn_id"], &end["error"]["category"]),
+        (&json!("one"), &json!("permission_denied"))
+    );
     assert!(end.get("seq").is_none(), "it is no entry");
 
-    world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "stop", "session_id": "s"}))
+        .await;
     let error = world.hub.expect("error").await;
-    assert_eq!((&error["category"], &error["fatal"]), (&json!("permission_denied"), &json!(false)));
+    assert_eq!(
+        (&error["category"], &error["fatal"]),
+        (&json!("permission_denied"), &json!(false))
+    );
 
-    let attach = json!({"type": "session.attach", "session_id": "s", "after": 0, "env": {"A": "b"}});
+    let attach =
+        json!({"type": "session.attach", "session_id": "s", "after": 0, "env": {"A": "b"}});
     world.hub.say(attach).await;
     let refused = world.hub.expect("session.refused").await;
-    assert_eq!((&refused["reason"], &refused["message"]), (&json!("forbidden"), &json!("no env")));
+    assert_eq!(
+        (&refused["reason"], &refused["message"]),
+        (&json!("forbidden"), &json!("no env"))
+    );
 
     // What it may say goes on, and the agent has heard nothing of the rest.
     world.hub.input("s", "two", "allowed").await;
@@ -65,12 +84,14 @@ async fn what_a_hub_may_not_say_is_answered_and_reaches_no_session() {
 
     // What may be set differs between agents: the judge knows which it is, in a session of the journal and in another.
     let extensions = ["options", "events"];
-    let start =
-        json!({"type": "session.start", "session_id": "plain", "protocol": 1, "extensions": extensions});
+    let start = json!({"type": "session.start", "session_id": "plain", "protocol": 1, "extensions": extensions});
     world.hub.say(start).await;
     world.hub.until("session.ready").await;
     for session in ["s", "plain"] {
-        world.hub.say(json!({"type": "session.update", "session_id": session, "model": "another"})).await;
+        world
+            .hub
+            .say(json!({"type": "session.update", "session_id": session, "model": "another"}))
+            .await;
         let error = world.hub.until("error").await;
         assert_eq!(
             (&error["session_id"], &error["category"]),
@@ -80,7 +101,10 @@ async fn what_a_hub_may_not_say_is_answered_and_reaches_no_session() {
             world.hub.until("session.info").await,
             json!({"type": "session.info", "session_id": session})
         );
-        world.hub.say(json!({"type": "session.update", "session_id": session, "model": "scripted"})).await;
+        world
+            .hub
+            .say(json!({"type": "session.update", "session_id": session, "model": "scripted"}))
+            .await;
     }
     let report = world.end().await;
     assert_eq!(report.counters.forbidden, 6);

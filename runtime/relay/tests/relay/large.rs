@@ -24,7 +24,10 @@ async fn hear(world: &mut World, most: usize) -> Value {
 async fn a_hub_gets_lines_that_it_reads_and_learns_what_was_cut() {
     for (max_line, most) in [(None, MIB), (Some(8 << 20), 8 << 20)] {
         let mut world = World::new();
-        let ready = world.hub.start_with("s", &ALL, json!({"max_line": max_line})).await;
+        let ready = world
+            .hub
+            .start_with("s", &ALL, json!({"max_line": max_line}))
+            .await;
         assert_eq!(ready["max_line"], 16 << 20);
         let mut adapter = world.adapters.next().await;
         adapter.ready().await;
@@ -33,9 +36,15 @@ async fn a_hub_gets_lines_that_it_reads_and_learns_what_was_cut() {
         let long = "y".repeat(3 * MIB);
         adapter.output("s", &turn, &long).await;
         let call = json!({"session_id": "s", "turn_id": turn, "tool_call_id": "c", "tool": "T"});
-        for (kind, members) in [("tool.start", json!({})), ("tool.end", json!({"content": long}))] {
+        for (kind, members) in [
+            ("tool.start", json!({})),
+            ("tool.end", json!({"content": long})),
+        ] {
             let mut message = call.clone();
-            message.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            message
+                .as_object_mut()
+                .unwrap()
+                .extend(members.as_object().unwrap().clone());
             message["type"] = kind.into();
             adapter.say(message).await;
         }
@@ -49,7 +58,10 @@ async fn a_hub_gets_lines_that_it_reads_and_learns_what_was_cut() {
                 "output" => text.push_str(message["content"].as_str().unwrap()),
                 "tool.end" => {
                     cut.push(message["truncated"] == true);
-                    assert_eq!(message["content"].as_str().unwrap().len() == long.len(), max_line.is_some());
+                    assert_eq!(
+                        message["content"].as_str().unwrap().len() == long.len(),
+                        max_line.is_some()
+                    );
                 }
                 "turn.complete" => {
                     cut.push(message["truncated"] == true);
@@ -113,7 +125,10 @@ async fn an_input_that_the_agent_cannot_read_ends_with_a_word_and_the_session_go
 async fn large_values_go_by_file_on_both_sides_of_the_relay() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::new();
-    world.hub.start_with("s", &ALL, json!({"exchange_dir": folder.path()})).await;
+    world
+        .hub
+        .start_with("s", &ALL, json!({"exchange_dir": folder.path()}))
+        .await;
     let mut adapter = world.adapters.next().await;
     adapter.ready().await;
     let text = "y".repeat(2 * MIB);
@@ -137,16 +152,26 @@ async fn large_values_go_by_file_on_both_sides_of_the_relay() {
             break message;
         }
     };
-    assert_eq!((&message["content"], &message["truncated"]), (&json!(""), &Value::Null));
+    assert_eq!(
+        (&message["content"], &message["truncated"]),
+        (&json!(""), &Value::Null)
+    );
     let member = serde_json::from_value::<Value>(message["large"]["content"].clone()).unwrap();
-    assert_eq!(std::fs::read_to_string(member["file_path"].as_str().unwrap()).unwrap(), json);
+    assert_eq!(
+        std::fs::read_to_string(member["file_path"].as_str().unwrap()).unwrap(),
+        json
+    );
     world.hub.expect("turn.complete").await;
 
-    let gone = json!({"file_path": folder.path().join("gone"), "size": 1, "sha256": member["sha256"]});
+    let gone =
+        json!({"file_path": folder.path().join("gone"), "size": 1, "sha256": member["sha256"]});
     world
         .hub
         .say(json!({"type": "user.input", "session_id": "s", "turn_id": "u", "content": "", "large": {"content": gone}}))
         .await;
     let end = world.hub.expect("turn.complete").await;
-    assert_eq!((&end["turn_id"], &end["error"]["category"]), (&json!("u"), &json!("file_refused")));
+    assert_eq!(
+        (&end["turn_id"], &end["error"]["category"]),
+        (&json!("u"), &json!("file_refused"))
+    );
 }

@@ -13,26 +13,42 @@ use crate::{
 async fn answer(hub: &mut Hub, more: Value) -> Value {
     let mut asked = json!({"type": "sessions.list", "session_id": "", "request_id": "l",
         "extensions": ["journal"]});
-    asked.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    asked
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     hub.say(asked).await;
     let result = hub.until("sessions.list.result").await;
-    assert_eq!((&result["session_id"], &result["request_id"]), (&json!(""), &json!("l")));
+    assert_eq!(
+        (&result["session_id"], &result["request_id"]),
+        (&json!(""), &json!("l"))
+    );
     result
 }
 
 /// Opens one more session of the adapter.
 async fn open_more(hub: &mut Hub, adapter: &mut Adapter, id: &str) {
-    hub.say(json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": JOURNAL})).await;
+    hub.say(
+        json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": JOURNAL}),
+    )
+    .await;
     while hub.until("host.fact").await["session_id"] != id {}
     assert_eq!(adapter.ready().await, id);
 }
 
 /// The sessions of an answer, by id and state, in the order of ids.
 fn states(answer: &Value) -> Vec<(&str, &str)> {
-    let sessions = answer["sessions"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let sessions = answer["sessions"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{answer}"));
     let mut states: Vec<_> = sessions
         .iter()
-        .map(|one| (one["session_id"].as_str().unwrap(), one["state"].as_str().unwrap()))
+        .map(|one| {
+            (
+                one["session_id"].as_str().unwrap(),
+                one["state"].as_str().unwrap(),
+            )
+        })
         .collect();
     states.sort_unstable();
     states
@@ -43,12 +59,18 @@ async fn a_hub_finds_sessions_by_what_they_do_and_what_they_are_called() {
     let folder = folder();
     let mut world = World::journaled(folder.path()).await;
     let mut adapter = open(&mut world, "old").await;
-    world.hub.input("old", "first", "Tidy the Cellar\nand the roof").await;
+    world
+        .hub
+        .input("old", "first", "Tidy the Cellar\nand the roof")
+        .await;
     let turn = adapter.turn().await;
     adapter.complete("old", &turn).await;
     entries_until(&mut world.hub, "turn.complete").await;
     // What a host says in the moment of its last entry, the next one knows, too.
-    assert_eq!(states(&answer(&mut world.hub, json!({})).await), [("old", "idle")]);
+    assert_eq!(
+        states(&answer(&mut world.hub, json!({})).await),
+        [("old", "idle")]
+    );
     world.kill().await;
 
     let mut world = World::journaled(folder.path()).await;
@@ -62,10 +84,18 @@ async fn a_hub_finds_sessions_by_what_they_do_and_what_they_are_called() {
         "request_id": "r", "tool": "T", "description": "d"});
     adapter.say(request).await;
     entries_until(&mut world.hub, "permission.request").await;
-    world.hub.say(json!({"type": "session.close", "session_id": "shut"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "shut"}))
+        .await;
     adapter.expect("session.close").await;
 
-    let all = [("busy", "running"), ("old", "detached"), ("quiet", "idle"), ("shut", "closed")];
+    let all = [
+        ("busy", "running"),
+        ("old", "detached"),
+        ("quiet", "idle"),
+        ("shut", "closed"),
+    ];
     let hub = &mut world.hub;
     let whole = answer(hub, json!({})).await;
     assert_eq!(states(&whole), all);
@@ -81,7 +111,10 @@ async fn a_hub_finds_sessions_by_what_they_do_and_what_they_are_called() {
         (json!({"agent_id": "scripted"}), all.to_vec()),
         (json!({"agent_id": "other"}), vec![]),
         (json!({"cwd": "/elsewhere"}), vec![]),
-        (json!({"agent_id": "scripted", "state": "idle", "text": "q"}), vec![all[2]]),
+        (
+            json!({"agent_id": "scripted", "state": "idle", "text": "q"}),
+            vec![all[2]],
+        ),
         (json!({"id": "none"}), vec![]),
     ] {
         assert_eq!(states(&answer(hub, asked.clone()).await), found, "{asked}");
@@ -91,19 +124,27 @@ async fn a_hub_finds_sessions_by_what_they_do_and_what_they_are_called() {
         (&old["title"], &old["agent_id"], &old["open_turns"]),
         (&json!("Tidy the Cellar"), &json!("scripted"), &json!(0))
     );
-    assert!(old["entries"].as_u64() > Some(2) && old["bytes"].as_u64() > Some(100), "{old}");
-    assert!(old["created"].is_string() && old["active"].is_string(), "{old}");
+    assert!(
+        old["entries"].as_u64() > Some(2) && old["bytes"].as_u64() > Some(100),
+        "{old}"
+    );
+    assert!(
+        old["created"].is_string() && old["active"].is_string(),
+        "{old}"
+    );
     let busy = &answer(hub, json!({"id": "busy"})).await["sessions"][0];
     assert_eq!(
         (&busy["title"], &busy["open_turns"], &busy["open_requests"]),
         (&json!("hello"), &json!(1), &json!(1))
     );
-    let approved =
-        json!({"type": "permission.response", "session_id": "busy", "request_id": "r", "approved": true});
+    let approved = json!({"type": "permission.response", "session_id": "busy", "request_id": "r", "approved": true});
     hub.say(approved).await;
     hub.until("request.decided").await;
     let busy = &answer(hub, json!({"id": "busy"})).await["sessions"][0];
-    assert_eq!((&busy["open_turns"], &busy["open_requests"]), (&json!(1), &json!(0)));
+    assert_eq!(
+        (&busy["open_turns"], &busy["open_requests"]),
+        (&json!(1), &json!(0))
+    );
     world.kill().await;
 }
 
@@ -115,7 +156,11 @@ async fn a_list_is_read_page_by_page() {
     for id in 1..7 {
         open_more(&mut world.hub, &mut adapter, &id.to_string()).await;
     }
-    for (filter, limit) in [(json!({}), 3), (json!({"state": "idle"}), 2), (json!({"text": ""}), 1)] {
+    for (filter, limit) in [
+        (json!({}), 3),
+        (json!({"state": "idle"}), 2),
+        (json!({"text": ""}), 1),
+    ] {
         let (mut found, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
         loop {
             let mut asked = filter.clone();
@@ -131,10 +176,19 @@ async fn a_list_is_read_page_by_page() {
             }
         }
         found.sort();
-        assert_eq!((found.concat(), pages), ("0123456".to_owned(), 7_usize.div_ceil(limit)));
+        assert_eq!(
+            (found.concat(), pages),
+            ("0123456".to_owned(), 7_usize.div_ceil(limit))
+        );
     }
     let wrong = answer(&mut world.hub, json!({"cursor": "the second page"})).await;
-    assert!(wrong["error"].as_str().unwrap().contains("\"the second page\""), "{wrong}");
+    assert!(
+        wrong["error"]
+            .as_str()
+            .unwrap()
+            .contains("\"the second page\""),
+        "{wrong}"
+    );
     assert_eq!(wrong.get("sessions"), None);
     world.kill().await;
 }
@@ -145,8 +199,18 @@ async fn a_hub_that_does_not_name_the_journal_gets_none_of_it() {
     let mut world = World::journaled(folder.path()).await;
     open(&mut world, "s").await;
     for extensions in [json!(null), json!([]), json!(["resume", "turns"])] {
-        let result = answer(&mut world.hub, json!({"extensions": extensions, "text": "s"})).await;
-        assert!(result["error"].as_str().unwrap().starts_with("not supported"), "{result}");
+        let result = answer(
+            &mut world.hub,
+            json!({"extensions": extensions, "text": "s"}),
+        )
+        .await;
+        assert!(
+            result["error"]
+                .as_str()
+                .unwrap()
+                .starts_with("not supported"),
+            "{result}"
+        );
         assert_eq!((result.get("sessions"), result.get("next")), (None, None));
     }
     world.kill().await;
@@ -156,5 +220,11 @@ async fn a_hub_that_does_not_name_the_journal_gets_none_of_it() {
 async fn a_relay_without_a_journal_has_no_list_of_it() {
     let mut world = World::new();
     let result = answer(&mut world.hub, json!({})).await;
-    assert!(result["error"].as_str().unwrap().starts_with("not supported"), "{result}");
+    assert!(
+        result["error"]
+            .as_str()
+            .unwrap()
+            .starts_with("not supported"),
+        "{result}"
+    );
 }

@@ -1,7 +1,10 @@
 //! The relay between a hub by hand and a scripted adapter, over pipes in memory.
 
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
-#![allow(unreachable_pub, reason = "the modules of one test program share what they need")]
+#![allow(
+    unreachable_pub,
+    reason = "the modules of one test program share what they need"
+)]
 
 mod adapter;
 mod ends;

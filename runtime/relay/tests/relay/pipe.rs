@@ -7,9 +7,18 @@ use crate::world::World;
 #[tokio::test(start_paused = true)]
 async fn a_ping_is_answered_before_any_session_is_open() {
     let mut world = World::new();
-    world.hub.say(json!({"type": "ping", "session_id": "", "nonce": {"n": 7}})).await;
-    assert_eq!(world.hub.hear().await, json!({"type": "pong", "session_id": "", "nonce": {"n": 7}}));
-    world.hub.say(json!({"type": "sessions.list", "session_id": "", "request_id": "r"})).await;
+    world
+        .hub
+        .say(json!({"type": "ping", "session_id": "", "nonce": {"n": 7}}))
+        .await;
+    assert_eq!(
+        world.hub.hear().await,
+        json!({"type": "pong", "session_id": "", "nonce": {"n": 7}})
+    );
+    world
+        .hub
+        .say(json!({"type": "sessions.list", "session_id": "", "request_id": "r"}))
+        .await;
     let list = world.hub.expect("sessions.list.result").await;
     assert_eq!(list["request_id"], "r");
     assert!(list["error"].as_str().unwrap().starts_with("not supported"));
@@ -31,19 +40,37 @@ async fn what_cannot_be_understood_is_counted_and_never_answered() {
     ] {
         world.hub.write(line).await;
     }
-    world.hub.write(&format!(r#"{{"type":"stop","session_id":"s","x":"{}"}}"#, "x".repeat(17 << 20))).await;
+    world
+        .hub
+        .write(&format!(
+            r#"{{"type":"stop","session_id":"s","x":"{}"}}"#,
+            "x".repeat(17 << 20)
+        ))
+        .await;
     world.hub.start_core("s").await;
     world.hub.start_core("s").await;
-    world.hub.say(json!({"type": "flow.pause", "session_id": "s"})).await;
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "flow.pause", "session_id": "s"}))
+        .await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
     world.hub.input_core("s", "late").await;
     world.hub.hears_nothing().await;
     let counters = world.end().await.counters;
     assert_eq!((counters.noise, counters.bad, counters.too_long), (3, 2, 1));
     // The unknown type and the extension that was not agreed on.
     assert_eq!((counters.unknown_type, counters.unknown_session), (2, 2));
-    assert_eq!((counters.repeated, counters.late, counters.messages), (2, 1, 2));
+    assert_eq!(
+        (counters.repeated, counters.late, counters.messages),
+        (2, 1, 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,13 +80,27 @@ async fn a_line_over_the_limit_is_reported_to_the_session_that_it_names() {
     world.hub.start_core("core").await;
     let long = "x".repeat(17 << 20);
     for id in ["rich", "core"] {
-        world.hub.write(&format!(r#"{{"type":"user.input","session_id":"{id}","content":"{long}"}}"#)).await;
+        world
+            .hub
+            .write(&format!(
+                r#"{{"type":"user.input","session_id":"{id}","content":"{long}"}}"#
+            ))
+            .await;
     }
     let error = world.hub.expect("error").await;
-    assert_eq!((&error["session_id"], &error["category"]), (&json!("rich"), &json!("oversize")));
+    assert_eq!(
+        (&error["session_id"], &error["category"]),
+        (&json!("rich"), &json!("oversize"))
+    );
     assert_eq!(error["fatal"], false);
     let text = world.hub.expect("output").await;
-    assert_eq!((&text["session_id"], &text["channel"]), (&json!("core"), &json!("system")));
-    assert!(text["content"].as_str().unwrap().contains("over the limit"), "{text}");
+    assert_eq!(
+        (&text["session_id"], &text["channel"]),
+        (&json!("core"), &json!("system"))
+    );
+    assert!(
+        text["content"].as_str().unwrap().contains("over the limit"),
+        "{text}"
+    );
     assert_eq!(world.end().await.counters.too_long, 2);
 }

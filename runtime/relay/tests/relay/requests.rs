@@ -16,7 +16,11 @@ fn question(turn: &str, request: &str) -> Value {
 }
 
 async fn begin(world: &mut World, core_only: bool) -> (Adapter, String) {
-    let mut adapter = if core_only { world.open_core("s").await } else { world.open("s").await };
+    let mut adapter = if core_only {
+        world.open_core("s").await
+    } else {
+        world.open("s").await
+    };
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
     (adapter, turn)
@@ -36,16 +40,26 @@ async fn only_the_boolean_true_without_a_contradiction_approves() {
         (json!({}), false),
         (json!({"approved": true, "option_id": "no"}), false),
         (json!({"approved": false, "option_id": "yes"}), false),
-        (json!({"approved": true, "option_id": "never-offered"}), false),
+        (
+            json!({"approved": true, "option_id": "never-offered"}),
+            false,
+        ),
     ];
     for (round, (answer, approved)) in answers.into_iter().enumerate() {
         let id = format!("r{round}");
         adapter.say(ask(&turn, &id)).await;
         let asked = world.hub.expect("permission.request").await;
-        assert_eq!((&asked["request_id"], &asked["turn_id"]), (&json!(id), &json!("t")));
+        assert_eq!(
+            (&asked["request_id"], &asked["turn_id"]),
+            (&json!(id), &json!("t"))
+        );
         assert_eq!(asked["options"][1]["kind"], "reject_once");
-        let mut response = json!({"type": "permission.response", "session_id": "s", "request_id": id});
-        response.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        let mut response =
+            json!({"type": "permission.response", "session_id": "s", "request_id": id});
+        response
+            .as_object_mut()
+            .unwrap()
+            .extend(answer.as_object().unwrap().clone());
         world.hub.say(response.clone()).await;
         let response_below = adapter.expect("permission.response").await;
         assert_eq!(response_below["approved"], approved, "{answer}");
@@ -74,8 +88,18 @@ async fn what_the_user_adds_to_an_answer_reaches_the_adapter() {
         .await;
     let response = adapter.expect("permission.response").await;
     assert_eq!(
-        (&response["option_id"], &response["updated_input"], &response["message"], &response["reason"]),
-        (&json!("yes"), &json!({"a": 1}), &json!("go on"), &json!("policy"))
+        (
+            &response["option_id"],
+            &response["updated_input"],
+            &response["message"],
+            &response["reason"]
+        ),
+        (
+            &json!("yes"),
+            &json!({"a": 1}),
+            &json!("go on"),
+            &json!("policy")
+        )
     );
 }
 
@@ -91,7 +115,10 @@ async fn a_request_that_is_settled_below_is_withdrawn_from_the_hub() {
             .await;
         if !core_only {
             let cancel = world.hub.expect("permission.cancel").await;
-            assert_eq!((&cancel["request_id"], &cancel["reason"]), (&json!("r"), &json!("timeout")));
+            assert_eq!(
+                (&cancel["request_id"], &cancel["reason"]),
+                (&json!("r"), &json!("timeout"))
+            );
         }
         // The id may be used again. A hub that was not told the end of the first is asked under another.
         adapter.say(ask(&turn, "r")).await;
@@ -111,7 +138,10 @@ async fn a_request_that_is_settled_below_is_withdrawn_from_the_hub() {
             )
             .await;
         let response = adapter.expect("permission.response").await;
-        assert_eq!((&response["request_id"], &response["approved"]), (&json!("r"), &json!(true)));
+        assert_eq!(
+            (&response["request_id"], &response["approved"]),
+            (&json!("r"), &json!(true))
+        );
         adapter.complete("s", &turn).await;
         world.hub.expect("turn.complete").await;
     }
@@ -124,12 +154,21 @@ async fn a_stop_denies_what_waits_before_the_end() {
         let (mut adapter, turn) = begin(&mut world, core_only).await;
         adapter.say(ask(&turn, "r")).await;
         world.hub.expect("permission.request").await;
-        world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+        world
+            .hub
+            .say(json!({"type": "stop", "session_id": "s"}))
+            .await;
         adapter.expect("stop").await;
-        assert_eq!(adapter.expect("permission.response").await["approved"], false);
+        assert_eq!(
+            adapter.expect("permission.response").await["approved"],
+            false
+        );
         adapter.complete("s", &turn).await;
         if !core_only {
-            assert_eq!(world.hub.expect("permission.cancel").await["request_id"], "r");
+            assert_eq!(
+                world.hub.expect("permission.cancel").await["request_id"],
+                "r"
+            );
         }
         world.hub.expect("turn.complete").await;
         world.hub.say(json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": true}))
@@ -143,25 +182,45 @@ async fn a_question_is_answered_cancelled_and_withdrawn() {
     let mut world = World::new();
     let (mut adapter, turn) = begin(&mut world, false).await;
     let answers = [
-        (json!({"values": {"f": "blue"}}), json!({"f": "blue"}), json!(null)),
+        (
+            json!({"values": {"f": "blue"}}),
+            json!({"f": "blue"}),
+            json!(null),
+        ),
         (json!({"cancelled": true}), json!(null), json!(true)),
-        (json!({"values": {"f": "blue"}, "cancelled": true}), json!(null), json!(true)),
+        (
+            json!({"values": {"f": "blue"}, "cancelled": true}),
+            json!(null),
+            json!(true),
+        ),
         (json!({}), json!(null), json!(true)),
     ];
     for (answer, values, cancelled) in answers {
         adapter.say(question(&turn, "q")).await;
         let asked = world.hub.expect("input.request").await;
-        assert_eq!((&asked["turn_id"], &asked["prompt"]), (&json!("t"), &json!("Which?")));
+        assert_eq!(
+            (&asked["turn_id"], &asked["prompt"]),
+            (&json!("t"), &json!("Which?"))
+        );
         let mut response = json!({"type": "input.response", "session_id": "s", "request_id": "q"});
-        response.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        response
+            .as_object_mut()
+            .unwrap()
+            .extend(answer.as_object().unwrap().clone());
         world.hub.say(response).await;
         let response = adapter.expect("input.response").await;
-        assert_eq!((&response["values"], &response["cancelled"]), (&values, &cancelled));
+        assert_eq!(
+            (&response["values"], &response["cancelled"]),
+            (&values, &cancelled)
+        );
     }
     adapter.say(question(&turn, "q")).await;
     world.hub.expect("input.request").await;
     adapter.complete("s", &turn).await;
-    assert_eq!(world.hub.expect("permission.cancel").await["request_id"], "q");
+    assert_eq!(
+        world.hub.expect("permission.cancel").await["request_id"],
+        "q"
+    );
     world.hub.expect("turn.complete").await;
 }
 
@@ -183,7 +242,10 @@ async fn closing_denies_nothing_on_the_wire() {
     let (mut adapter, turn) = begin(&mut world, false).await;
     adapter.say(ask(&turn, "r")).await;
     world.hub.expect("permission.request").await;
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
     adapter.expect("session.close").await;
     adapter.hears_nothing().await;
 }

@@ -9,7 +9,10 @@ use crate::{hub::ALL, world::World};
 #[tokio::test(start_paused = true)]
 async fn a_start_is_answered_at_once_whatever_the_agent_does() {
     let mut world = World::new();
-    let ready = world.hub.start_with("s", &["turns", "flow", "unheard-of"], json!({})).await;
+    let ready = world
+        .hub
+        .start_with("s", &["turns", "flow", "unheard-of"], json!({}))
+        .await;
     assert_eq!(ready["protocol"], 1);
     assert_eq!(ready["extensions"], json!(["turns", "flow"]));
     assert_eq!(ready["adapter"]["name"], "trunkline");
@@ -17,7 +20,11 @@ async fn a_start_is_answered_at_once_whatever_the_agent_does() {
     let mut adapter = world.adapters.next().await;
     let start = adapter.expect("session.start").await;
     assert_eq!(start["session_id"], "s");
-    assert_eq!(start["extensions"], json!(ALL), "the relay offers below what it knows itself");
+    assert_eq!(
+        start["extensions"],
+        json!(ALL),
+        "the relay offers below what it knows itself"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,12 +36,26 @@ async fn options_pass_and_facts_of_the_agent_follow() {
     let more = json!({"model": "m", "denied_tools": ["Bash"], "variables": {"a": "b"}, "agent_id": "scripted",
         "exchange_dir": "/elsewhere", "resume": {"native_session_id": "n"}, "_meta": {"trace": [1, 2]}});
     let ready = world.hub.start_with("s", &ALL, more).await;
-    assert_eq!(ready["options_applied"], json!(["denied_tools"]), "what the host below sees to");
+    assert_eq!(
+        ready["options_applied"],
+        json!(["denied_tools"]),
+        "what the host below sees to"
+    );
     let mut adapter = world.adapters.next().await;
     let start = adapter.expect("session.start").await;
     assert_eq!(
-        (&start["model"], &start["denied_tools"], &start["resume"]["native_session_id"], &start["_meta"]),
-        (&json!("m"), &json!(["Bash"]), &json!("n"), &json!({"trace": [1, 2]}))
+        (
+            &start["model"],
+            &start["denied_tools"],
+            &start["resume"]["native_session_id"],
+            &start["_meta"]
+        ),
+        (
+            &json!("m"),
+            &json!(["Bash"]),
+            &json!("n"),
+            &json!({"trace": [1, 2]})
+        )
     );
     assert_eq!(start["agent_id"], json!(null));
     assert_ne!(start["exchange_dir"], "/elsewhere");
@@ -50,7 +71,10 @@ async fn options_pass_and_facts_of_the_agent_follow() {
     assert_eq!(info["options_applied"], json!(["model", "denied_tools"]));
     assert_eq!(info["_meta"], json!({"x": "y"}));
 
-    world.hub.say(json!({"type": "agents.list", "session_id": "", "request_id": "1"})).await;
+    world
+        .hub
+        .say(json!({"type": "agents.list", "session_id": "", "request_id": "1"}))
+        .await;
     let list = world.hub.expect("agents.list.result").await;
     assert_eq!(list["request_id"], "1");
     assert_eq!(
@@ -63,8 +87,7 @@ async fn options_pass_and_facts_of_the_agent_follow() {
 #[tokio::test(start_paused = true)]
 async fn a_hub_that_asks_learns_the_health_of_agents_and_nothing_of_other_hubs_sessions() {
     let mut world = World::new();
-    let list =
-        json!({"type": "agents.list", "session_id": "", "request_id": "1", "health": true, "sessions": 9});
+    let list = json!({"type": "agents.list", "session_id": "", "request_id": "1", "health": true, "sessions": 9});
     world.hub.say(list.clone()).await;
     let unused = world.hub.expect("agents.list.result").await;
     assert_eq!(unused["agents"][0]["health"]["liveness"], "down");
@@ -78,19 +101,43 @@ async fn a_hub_that_asks_learns_the_health_of_agents_and_nothing_of_other_hubs_s
     let list = world.hub.expect("agents.list.result").await;
     assert!(list["sessions"].is_null(), "{list}");
     let health = &list["agents"][0]["health"];
-    assert_eq!((&health["liveness"], &health["severity"]), (&json!("progressing"), &json!("note")));
-    assert_eq!((&health["sessions"], &health["turns"]), (&json!(1), &json!(1)));
-    assert_eq!((&health["counters"]["noise"], &health["counters"]["late"]), (&json!(1), &json!(null)));
-    assert!(health["verdict"].as_str().unwrap().contains("no messages (1 of 3)"), "{health}");
+    assert_eq!(
+        (&health["liveness"], &health["severity"]),
+        (&json!("progressing"), &json!("note"))
+    );
+    assert_eq!(
+        (&health["sessions"], &health["turns"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(
+        (&health["counters"]["noise"], &health["counters"]["late"]),
+        (&json!(1), &json!(null))
+    );
+    assert!(
+        health["verdict"]
+            .as_str()
+            .unwrap()
+            .contains("no messages (1 of 3)"),
+        "{health}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_agent_ends_the_session_of_a_hub_that_knows_control() {
     let mut world = World::new();
-    world.hub.start_with("s", &ALL, json!({"agent_id": "missing"})).await;
+    world
+        .hub
+        .start_with("s", &ALL, json!({"agent_id": "missing"}))
+        .await;
     let closed = world.hub.expect("session.closed").await;
     assert_eq!(closed["reason"], "unknown_agent");
-    assert!(closed["error"]["message"].as_str().unwrap().contains("\"scripted\""), "{closed}");
+    assert!(
+        closed["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("\"scripted\""),
+        "{closed}"
+    );
     // It is over: what comes is late, and the id may open a new session.
     world.hub.input("s", "t", "hello").await;
     world.hub.start("s").await;
@@ -101,15 +148,24 @@ async fn an_unknown_agent_ends_the_session_of_a_hub_that_knows_control() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_agent_is_told_a_core_only_hub_at_each_input() {
     let mut world = World::new();
-    world.hub.say(json!({"type": "session.start", "session_id": "s", "agent_id": "missing"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.start", "session_id": "s", "agent_id": "missing"}))
+        .await;
     let text = world.hub.expect("output").await;
     assert_eq!(text["channel"], "system");
     for _ in 0..2 {
         world.hub.input_core("s", "hello").await;
         assert_eq!(world.hub.hear().await, text);
-        assert_eq!(world.hub.hear().await, json!({"type": "turn.complete", "session_id": "s"}));
+        assert_eq!(
+            world.hub.hear().await,
+            json!({"type": "turn.complete", "session_id": "s"})
+        );
     }
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
     world.hub.input_core("s", "hello").await;
     world.hub.hears_nothing().await;
 }
@@ -117,11 +173,17 @@ async fn an_unknown_agent_is_told_a_core_only_hub_at_each_input() {
 #[tokio::test(start_paused = true)]
 async fn a_hub_with_turns_and_without_control_gets_text_and_an_end_for_its_turn() {
     let mut world = World::new();
-    world.hub.start_with("s", &["turns"], json!({"agent_id": "missing"})).await;
+    world
+        .hub
+        .start_with("s", &["turns"], json!({"agent_id": "missing"}))
+        .await;
     assert_eq!(world.hub.expect("output").await["turn_id"], json!(null));
     world.hub.input("s", "t", "hello").await;
     let text = world.hub.expect("output").await;
-    assert_eq!((&text["channel"], &text["turn_id"]), (&json!("system"), &json!("t")));
+    assert_eq!(
+        (&text["channel"], &text["turn_id"]),
+        (&json!("system"), &json!("t"))
+    );
     let end = world.hub.expect("turn.complete").await;
     assert_eq!(
         (&end["turn_id"], &end["status"], &end["delivered"]),
@@ -135,8 +197,18 @@ async fn limits_and_widening_options_refuse_a_session() {
         agent.limits.max_sessions = Some(1);
         agent
     });
-    world.hub.start_with("wide", &ALL, json!({"permission_mode": "bypassPermissions"})).await;
-    assert_eq!(world.hub.expect("session.closed").await["reason"], "refused");
+    world
+        .hub
+        .start_with(
+            "wide",
+            &ALL,
+            json!({"permission_mode": "bypassPermissions"}),
+        )
+        .await;
+    assert_eq!(
+        world.hub.expect("session.closed").await["reason"],
+        "refused"
+    );
     world.hub.start("one").await;
     world.hub.start("two").await;
     assert_eq!(world.hub.expect("session.closed").await["reason"], "limit");
@@ -150,7 +222,10 @@ async fn a_session_that_is_closed_makes_room_for_the_next_at_once() {
     });
     let mut adapter = world.open("s0").await;
     for round in 0..20 {
-        world.hub.say(json!({"type": "session.close", "session_id": format!("s{round}")})).await;
+        world
+            .hub
+            .say(json!({"type": "session.close", "session_id": format!("s{round}")}))
+            .await;
         let next = format!("s{}", round + 1);
         world.hub.start(&next).await;
         adapter.expect("session.close").await;
@@ -163,8 +238,15 @@ async fn a_session_that_is_closed_makes_room_for_the_next_at_once() {
 async fn the_agent_is_picked_by_its_id() {
     let (mut others, connect) = crate::adapter::Adapters::new();
     let other = AgentConfig::external("other", "none");
-    let mut world = World::made(|agent| agent, |host| host.agent_over(other, connect), 64 * 1024);
-    world.hub.start_with("s", &ALL, json!({"agent_id": "other"})).await;
+    let mut world = World::made(
+        |agent| agent,
+        |host| host.agent_over(other, connect),
+        64 * 1024,
+    );
+    world
+        .hub
+        .start_with("s", &ALL, json!({"agent_id": "other"}))
+        .await;
     assert_eq!(others.next().await.ready().await, "s");
 }
 
@@ -193,7 +275,10 @@ async fn a_session_that_the_adapter_ends_is_told_after_its_turns() {
         assert_eq!(message["status"], "failed");
     }
     ended.push(());
-    assert_eq!((&closed["reason"], &closed["error"]["message"]), (&json!("failed"), &json!("gone")));
+    assert_eq!(
+        (&closed["reason"], &closed["error"]["message"]),
+        (&json!("failed"), &json!("gone"))
+    );
     world.hub.hears_nothing().await;
     // The hub may open it again; below it gets an id of its own.
     world.hub.start("s").await;
@@ -216,7 +301,13 @@ async fn a_session_that_ends_with_its_process_is_told_a_core_only_hub_as_text() 
     // Of the process it has read: this is the session's end.
     let closed = world.hub.expect("output").await;
     assert_eq!(closed["channel"], "system");
-    assert!(closed["content"].as_str().unwrap().starts_with("the session cannot go on"), "{closed}");
+    assert!(
+        closed["content"]
+            .as_str()
+            .unwrap()
+            .starts_with("the session cannot go on"),
+        "{closed}"
+    );
     world.hub.input_core("s", "two").await;
     assert_eq!(world.hub.expect("output").await["channel"], "system");
     world.hub.expect("turn.complete").await;
@@ -231,23 +322,48 @@ async fn an_update_has_one_answer_also_where_the_agent_knows_none() {
     world.hub.say(update.clone()).await;
     let asked = adapter.expect("session.update").await;
     assert_eq!(asked["model"], "large");
-    adapter.say(json!({"type": "session.info", "session_id": "s", "model": "large", "mode": "plan"})).await;
+    adapter
+        .say(json!({"type": "session.info", "session_id": "s", "model": "large", "mode": "plan"}))
+        .await;
     let info = world.hub.expect("session.info").await;
-    assert_eq!((&info["model"], &info["mode"]), (&json!("large"), &json!("plan")));
+    assert_eq!(
+        (&info["model"], &info["mode"]),
+        (&json!("large"), &json!("plan"))
+    );
     world.hub.hears_nothing().await;
 
     // An agent's answer without values: the values in force are reported.
     world.hub.say(update).await;
     adapter.expect("session.update").await;
-    adapter.say(json!({"type": "session.info", "session_id": "s"})).await;
+    adapter
+        .say(json!({"type": "session.info", "session_id": "s"}))
+        .await;
     let info = world.hub.expect("session.info").await;
-    assert_eq!((&info["model"], &info["mode"]), (&json!("large"), &json!("plan")));
+    assert_eq!(
+        (&info["model"], &info["mode"]),
+        (&json!("large"), &json!("plan"))
+    );
     // What would widen the configuration changes nothing, and the hub learns why.
-    world.hub.say(json!({"type": "session.update", "session_id": "s", "permission_mode": "bypass"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.update", "session_id": "s", "permission_mode": "bypass"}))
+        .await;
     let error = world.hub.expect("error").await;
-    assert_eq!((&error["category"], &error["fatal"]), (&json!("permission_denied"), &json!(false)));
-    assert!(error["message"].as_str().unwrap().contains("`permission_mode`"), "{error}");
-    assert_eq!(world.hub.expect("session.info").await["permission_mode"], json!(null));
+    assert_eq!(
+        (&error["category"], &error["fatal"]),
+        (&json!("permission_denied"), &json!(false))
+    );
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("`permission_mode`"),
+        "{error}"
+    );
+    assert_eq!(
+        world.hub.expect("session.info").await["permission_mode"],
+        json!(null)
+    );
     world.hub.hears_nothing().await;
 }
 
@@ -257,10 +373,18 @@ async fn an_update_for_a_core_only_agent_is_answered_by_the_relay() {
     world.hub.start("s").await;
     let mut adapter = world.adapters.next().await;
     adapter.expect("session.start").await;
-    adapter.say(json!({"type": "output", "session_id": "s", "content": "hi"})).await;
+    adapter
+        .say(json!({"type": "output", "session_id": "s", "content": "hi"}))
+        .await;
     world.hub.expect("output").await;
-    world.hub.say(json!({"type": "session.update", "session_id": "s", "model": "large"})).await;
-    assert_eq!(world.hub.hear().await, json!({"type": "session.info", "session_id": "s"}));
+    world
+        .hub
+        .say(json!({"type": "session.update", "session_id": "s", "model": "large"}))
+        .await;
+    assert_eq!(
+        world.hub.hear().await,
+        json!({"type": "session.info", "session_id": "s"})
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,13 +393,19 @@ async fn an_id_that_was_closed_opens_a_new_session() {
     let mut adapter = world.open("s").await;
     world.hub.input("s", "t", "one").await;
     let turn = adapter.turn().await;
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
     world.hub.start("s").await;
     // Two sessions below: neither waits for the other.
     let mut both = [adapter.hear().await, adapter.hear().await];
     both.sort_by_key(|message| message["type"].to_string());
     let [close, start] = both;
-    assert_eq!((&close["type"], &close["session_id"]), (&json!("session.close"), &json!("s")));
+    assert_eq!(
+        (&close["type"], &close["session_id"]),
+        (&json!("session.close"), &json!("s"))
+    );
     let mapped = start["session_id"].as_str().unwrap();
     assert_ne!(mapped, "s", "an id is not used twice in one process");
     adapter
@@ -287,7 +417,11 @@ async fn an_id_that_was_closed_opens_a_new_session() {
     adapter.output(mapped, &turn, "two").await;
     let output = world.hub.expect("output").await;
     assert_eq!(
-        (&output["session_id"], &output["turn_id"], &output["content"]),
+        (
+            &output["session_id"],
+            &output["turn_id"],
+            &output["content"]
+        ),
         (&json!("s"), &json!("t"), &json!("two"))
     );
 }
@@ -304,32 +438,63 @@ async fn agents_are_listed_with_what_they_say_of_themselves_before_a_session() {
     let state = tempfile::tempdir().unwrap();
     let more = |host: HostBuilder| {
         let says = r#"echo '{"capabilities":{"max_sessions":2},"models":[{"id":"m"}]}'"#;
-        host.state_dir(state.path()).agent(described_by("b", says)).agent(described_by("c", "exit 2"))
+        host.state_dir(state.path())
+            .agent(described_by("b", says))
+            .agent(described_by("c", "exit 2"))
     };
     let mut world = World::made(|agent| agent, more, 64 * 1024);
     for request in ["1", "2"] {
-        world.hub.say(json!({"type": "agents.list", "session_id": "", "request_id": request})).await;
+        world
+            .hub
+            .say(json!({"type": "agents.list", "session_id": "", "request_id": request}))
+            .await;
     }
     for request in ["1", "2"] {
         let list = world.hub.expect("agents.list.result").await;
         assert_eq!(list["request_id"], request);
-        let of = |at: usize| (&list["agents"][at]["id"], &list["agents"][at]["capabilities"]);
+        let of = |at: usize| {
+            (
+                &list["agents"][at]["id"],
+                &list["agents"][at]["capabilities"],
+            )
+        };
         assert_eq!(of(0), (&json!("b"), &json!({"max_sessions": 2})));
-        assert_eq!((of(1), of(2)), ((&json!("c"), &json!(null)), (&json!("scripted"), &json!(null))));
+        assert_eq!(
+            (of(1), of(2)),
+            (
+                (&json!("c"), &json!(null)),
+                (&json!("scripted"), &json!(null))
+            )
+        );
         assert_eq!(list["agents"][0]["models"], json!([{"id": "m"}]));
     }
-    let ready = world.hub.start_with("s", &ALL, json!({"agent_id": "b"})).await;
+    let ready = world
+        .hub
+        .start_with("s", &ALL, json!({"agent_id": "b"}))
+        .await;
     assert_eq!(ready["capabilities"]["max_sessions"], 2);
 }
 
 #[tokio::test]
 async fn a_list_that_waits_is_answered_when_the_hub_hangs_up() {
     let state = tempfile::tempdir().unwrap();
-    let more = |host: HostBuilder| host.state_dir(state.path()).agent(described_by("b", "sleep 600"));
+    let more = |host: HostBuilder| {
+        host.state_dir(state.path())
+            .agent(described_by("b", "sleep 600"))
+    };
     let mut world = World::made(|agent| agent, more, 64 * 1024);
-    world.hub.say(json!({"type": "agents.list", "session_id": "", "request_id": "1"})).await;
+    world
+        .hub
+        .say(json!({"type": "agents.list", "session_id": "", "request_id": "1"}))
+        .await;
     world.hub.hang_up().await;
     let list = world.hub.expect("agents.list.result").await;
-    assert_eq!((&list["request_id"], list["agents"].as_array().unwrap().len()), (&json!("1"), 2));
+    assert_eq!(
+        (
+            &list["request_id"],
+            list["agents"].as_array().unwrap().len()
+        ),
+        (&json!("1"), 2)
+    );
     world.relay.await.unwrap();
 }

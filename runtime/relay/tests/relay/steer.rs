@@ -15,22 +15,41 @@ async fn a_steer_has_one_result_and_no_end() {
     let mut adapter = world.adapters.next().await;
     adapter.expect("session.start").await;
     adapter
-        .say(json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL,
-            "input_modes": ["steer"]}))
+        .say(
+            json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL,
+            "input_modes": ["steer"]}),
+        )
         .await;
-    assert_eq!(world.hub.expect("session.info").await["input_modes"], json!(["queue", "steer"]));
+    assert_eq!(
+        world.hub.expect("session.info").await["input_modes"],
+        json!(["queue", "steer"])
+    );
 
     world.hub.say(steer("m0")).await;
     let result = world.hub.expect("steer.result").await;
-    assert_eq!((&result["message_id"], &result["delivered"]), (&json!("m0"), &json!(false)), "no turn runs");
-    assert!(result.get("turn_id").is_none(), "the steer's own names no turn");
+    assert_eq!(
+        (&result["message_id"], &result["delivered"]),
+        (&json!("m0"), &json!(false)),
+        "no turn runs"
+    );
+    assert!(
+        result.get("turn_id").is_none(),
+        "the steer's own names no turn"
+    );
 
     world.hub.input("s", "a", "go").await;
     let turn = adapter.turn().await;
     world.hub.say(steer("m1")).await;
     let input = adapter.expect("user.input").await;
-    assert_eq!((&input["mode"], &input["message_id"]), (&json!("steer"), &json!("m1")));
-    assert_ne!(input["turn_id"], json!(turn), "a steer has no turn of its own, and none of another's");
+    assert_eq!(
+        (&input["mode"], &input["message_id"]),
+        (&json!("steer"), &json!("m1"))
+    );
+    assert_ne!(
+        input["turn_id"],
+        json!(turn),
+        "a steer has no turn of its own, and none of another's"
+    );
     adapter
         .say(json!({"type": "steer.result", "session_id": "s", "turn_id": turn, "message_id": "m1", "delivered": true}))
         .await;
@@ -54,7 +73,10 @@ async fn a_steer_has_one_result_and_no_end() {
     adapter.complete("s", &turn).await;
     let mut heard = [world.hub.hear().await, world.hub.hear().await];
     heard.sort_by_key(|message| message["type"].to_string());
-    assert_eq!((&heard[0]["type"], &heard[0]["delivered"]), (&json!("steer.result"), &json!(false)));
+    assert_eq!(
+        (&heard[0]["type"], &heard[0]["delivered"]),
+        (&json!("steer.result"), &json!(false))
+    );
     assert_eq!(heard[1]["type"], "turn.complete");
     world.hub.hears_nothing().await;
 }
@@ -84,28 +106,44 @@ async fn a_mode_of_a_hub_without_turns_means_nothing() {
 async fn what_the_host_has_not_answered_is_answered_at_the_end_of_the_session() {
     // Without `control` the hub gets the end as text, so each of its questions needs its own answer.
     let mut world = World::new();
-    world.hub.start_with("s", &["turns", "options"], json!({})).await;
+    world
+        .hub
+        .start_with("s", &["turns", "options"], json!({}))
+        .await;
     let mut adapter = world.adapters.next().await;
     adapter.expect("session.start").await;
     adapter
-        .say(json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL,
-            "input_modes": ["steer"]}))
+        .say(
+            json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL,
+            "input_modes": ["steer"]}),
+        )
         .await;
     world.hub.expect("session.info").await;
     world.hub.input("s", "a", "go").await;
     adapter.turn().await;
     world.hub.say(steer("m")).await;
     adapter.expect("user.input").await;
-    world.hub.say(json!({"type": "session.update", "session_id": "s", "model": "x"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.update", "session_id": "s", "model": "x"}))
+        .await;
     adapter.expect("session.update").await;
-    adapter.say(json!({"type": "session.closed", "session_id": "s", "reason": "finished"})).await;
+    adapter
+        .say(json!({"type": "session.closed", "session_id": "s", "reason": "finished"}))
+        .await;
     let mut heard = Vec::new();
     for _ in 0..4 {
         heard.push(world.hub.hear().await["type"].as_str().unwrap().to_owned());
     }
     heard.sort();
-    assert_eq!(heard, ["output", "session.info", "steer.result", "turn.complete"]);
-    world.hub.say(json!({"type": "session.update", "session_id": "s", "model": "x"})).await;
+    assert_eq!(
+        heard,
+        ["output", "session.info", "steer.result", "turn.complete"]
+    );
+    world
+        .hub
+        .say(json!({"type": "session.update", "session_id": "s", "model": "x"}))
+        .await;
     world.hub.expect("session.info").await;
     world.hub.say(steer("m")).await;
     assert_eq!(world.hub.expect("steer.result").await["delivered"], false);

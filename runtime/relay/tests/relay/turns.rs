@@ -8,7 +8,9 @@ use crate::world::World;
 
 fn stop(turn: Option<&str>) -> Value {
     match turn {
-        Some(turn) => json!({"type": "stop", "session_id": "s", "turn_id": turn, "reason": "policy"}),
+        Some(turn) => {
+            json!({"type": "stop", "session_id": "s", "turn_id": turn, "reason": "policy"})
+        }
         None => json!({"type": "stop", "session_id": "s"}),
     }
 }
@@ -23,24 +25,35 @@ async fn everything_of_a_turn_bears_the_hubs_id() {
             "_meta": {"k": 1}}))
         .await;
     let input = adapter.expect("user.input").await;
-    assert_eq!((&input["message_id"], &input["_meta"]), (&json!("m"), &json!({"k": 1})));
+    assert_eq!(
+        (&input["message_id"], &input["_meta"]),
+        (&json!("m"), &json!({"k": 1}))
+    );
     let turn = input["turn_id"].as_str().unwrap().to_owned();
     assert_ne!(turn, "hub-1");
     adapter
         .say(json!({"type": "output", "session_id": "s", "turn_id": turn, "content": "a", "_meta": {"k": 2}}))
         .await;
     adapter.say(json!({"type": "tool.start", "session_id": "s", "turn_id": turn, "tool_call_id": "c", "tool": "T"})).await;
-    adapter.say(json!({"type": "output", "session_id": "s", "content": "outside"})).await;
+    adapter
+        .say(json!({"type": "output", "session_id": "s", "content": "outside"}))
+        .await;
     adapter
         .say(json!({"type": "turn.complete", "session_id": "s", "turn_id": turn, "num_turns": 3, "stop_reason": "end",
             "usage": {"input_tokens": 5}}))
         .await;
     let output = world.hub.expect("output").await;
-    assert_eq!((&output["turn_id"], &output["_meta"]), (&json!("hub-1"), &json!({"k": 2})));
+    assert_eq!(
+        (&output["turn_id"], &output["_meta"]),
+        (&json!("hub-1"), &json!({"k": 2}))
+    );
     assert_eq!(world.hub.expect("tool.start").await["turn_id"], "hub-1");
     assert_eq!(world.hub.expect("output").await["turn_id"], json!(null));
     let end = world.hub.expect("tool.end").await;
-    assert_eq!((&end["turn_id"], &end["is_error"]), (&json!("hub-1"), &json!(true)));
+    assert_eq!(
+        (&end["turn_id"], &end["is_error"]),
+        (&json!("hub-1"), &json!(true))
+    );
     assert_eq!(
         world.hub.expect("turn.complete").await,
         json!({"type": "turn.complete", "session_id": "s", "turn_id": "hub-1", "status": "completed",
@@ -91,7 +104,9 @@ async fn inputs_queue_and_are_served_in_order() {
         let input = adapter.expect("user.input").await;
         assert_eq!(input["content"], turn);
         adapter.hears_nothing().await;
-        adapter.complete("s", input["turn_id"].as_str().unwrap()).await;
+        adapter
+            .complete("s", input["turn_id"].as_str().unwrap())
+            .await;
         assert_eq!(world.hub.expect("turn.complete").await["turn_id"], turn);
     }
 }
@@ -107,17 +122,33 @@ async fn a_stop_names_a_turn_or_means_the_running_one() {
     world.hub.say(stop(Some("b"))).await;
     let end = world.hub.expect("turn.complete").await;
     assert_eq!(
-        (&end["turn_id"], &end["status"], &end["stop_reason"], &end["delivered"]),
-        (&json!("b"), &json!("stopped"), &json!("policy"), &json!("no"))
+        (
+            &end["turn_id"],
+            &end["status"],
+            &end["stop_reason"],
+            &end["delivered"]
+        ),
+        (
+            &json!("b"),
+            &json!("stopped"),
+            &json!("policy"),
+            &json!("no")
+        )
     );
     world.hub.say(stop(None)).await;
     let told = adapter.expect("stop").await;
-    assert_eq!((&told["turn_id"], &told["reason"]), (&json!(first), &json!("user")));
+    assert_eq!(
+        (&told["turn_id"], &told["reason"]),
+        (&json!(first), &json!("user"))
+    );
     adapter
         .say(json!({"type": "turn.complete", "session_id": "s", "turn_id": first, "status": "stopped"}))
         .await;
     let end = world.hub.expect("turn.complete").await;
-    assert_eq!((&end["turn_id"], &end["status"]), (&json!("a"), &json!("stopped")));
+    assert_eq!(
+        (&end["turn_id"], &end["status"]),
+        (&json!("a"), &json!("stopped"))
+    );
     assert_eq!(end["stop_reason"], "user");
     let third = adapter.turn().await;
     // Ended, unknown: nothing happens.
@@ -148,7 +179,10 @@ async fn a_stop_that_crosses_the_end_stops_no_other_turn() {
     adapter.complete("s", &second).await;
     for turn in ["a", "b"] {
         let end = world.hub.expect("turn.complete").await;
-        assert_eq!((&end["turn_id"], &end["status"]), (&json!(turn), &json!("completed")));
+        assert_eq!(
+            (&end["turn_id"], &end["status"]),
+            (&json!(turn), &json!("completed"))
+        );
     }
 }
 
@@ -178,7 +212,14 @@ async fn every_input_has_one_end_however_stops_and_ends_interleave() {
         for _ in 0..round % 5 {
             tokio::task::yield_now().await;
         }
-        world.hub.say(if round % 3 == 0 { stop(None) } else { stop(Some(&turn)) }).await;
+        world
+            .hub
+            .say(if round % 3 == 0 {
+                stop(None)
+            } else {
+                stop(Some(&turn))
+            })
+            .await;
         if round % 2 == 0 {
             world.hub.say(stop(Some(&turn))).await;
         }
@@ -188,12 +229,19 @@ async fn every_input_has_one_end_however_stops_and_ends_interleave() {
         let end = world.hub.until("turn.complete").await;
         let turn: usize = end["turn_id"].as_str().unwrap()[1..].parse().unwrap();
         ends[turn] += 1;
-        assert!(["completed", "stopped"].contains(&end["status"].as_str().unwrap()), "{end}");
+        assert!(
+            ["completed", "stopped"].contains(&end["status"].as_str().unwrap()),
+            "{end}"
+        );
     }
     assert_eq!(ends, vec![1; rounds as usize]);
     world.hub.hang_up().await;
     let rest = world.hub.rest().await;
-    assert!(rest.iter().all(|message| message["type"] != "turn.complete"), "{rest:?}");
+    assert!(
+        rest.iter()
+            .all(|message| message["type"] != "turn.complete"),
+        "{rest:?}"
+    );
     world.relay.await.unwrap();
     below.await.unwrap();
 }
@@ -213,7 +261,12 @@ async fn an_input_too_many_is_refused_as_busy() {
     }
     let end = world.hub.expect("turn.complete").await;
     assert_eq!(
-        (&end["turn_id"], &end["status"], &end["error"]["category"], &end["delivered"]),
+        (
+            &end["turn_id"],
+            &end["status"],
+            &end["error"]["category"],
+            &end["delivered"]
+        ),
         (&json!("c"), &json!("failed"), &json!("busy"), &json!("no"))
     );
 }
@@ -232,16 +285,30 @@ async fn steers_and_updates_too_many_are_refused_as_busy() {
     adapter.expect("session.update").await;
     world.hub.say(update("n")).await;
     let error = world.hub.expect("error").await;
-    assert_eq!((&error["category"], &error["fatal"]), (&json!("busy"), &json!(false)));
+    assert_eq!(
+        (&error["category"], &error["fatal"]),
+        (&json!("busy"), &json!(false))
+    );
     world.hub.expect("session.info").await;
     world
         .hub
         .say(json!({"type": "user.input", "session_id": "s", "mode": "steer", "message_id": "x", "content": "x"}))
         .await;
     let result = world.hub.expect("steer.result").await;
-    assert_eq!((&result["message_id"], &result["delivered"]), (&json!("x"), &json!(false)));
-    assert!(result["reason"].as_str().unwrap().contains("too much is waiting"), "{result}");
-    adapter.say(json!({"type": "session.info", "session_id": "s", "model": "m"})).await;
+    assert_eq!(
+        (&result["message_id"], &result["delivered"]),
+        (&json!("x"), &json!(false))
+    );
+    assert!(
+        result["reason"]
+            .as_str()
+            .unwrap()
+            .contains("too much is waiting"),
+        "{result}"
+    );
+    adapter
+        .say(json!({"type": "session.info", "session_id": "s", "model": "m"}))
+        .await;
     assert_eq!(world.hub.expect("session.info").await["model"], "m");
     world.hub.say(update("n")).await;
     adapter.expect("session.update").await;
@@ -270,7 +337,10 @@ async fn a_core_only_hub_reads_the_ends_of_its_inputs_in_their_order() {
     assert_eq!(world.hub.expect("output").await["content"], "two");
     world.hub.expect("turn.complete").await;
     assert_eq!(world.hub.expect("output").await["channel"], "system");
-    assert_eq!(world.hub.hear().await, json!({"type": "turn.complete", "session_id": "s"}));
+    assert_eq!(
+        world.hub.hear().await,
+        json!({"type": "turn.complete", "session_id": "s"})
+    );
     world.hub.hears_nothing().await;
 }
 
@@ -280,7 +350,10 @@ async fn a_hub_that_closes_hears_nothing_more_of_the_session() {
     let mut adapter = world.open("s").await;
     world.hub.input("s", "a", "one").await;
     let turn = adapter.turn().await;
-    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "session.close", "session_id": "s"}))
+        .await;
     adapter.expect("session.close").await;
     adapter.output("s", &turn, "late").await;
     adapter.complete("s", &turn).await;

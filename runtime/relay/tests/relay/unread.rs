@@ -32,7 +32,10 @@ fn memory() -> usize {
 
 fn assert_flat(before: usize) {
     let grown = memory().saturating_sub(before);
-    assert!(many() < 1_000_000 || grown < 32 << 20, "memory has grown by {grown} bytes");
+    assert!(
+        many() < 1_000_000 || grown < 32 << 20,
+        "memory has grown by {grown} bytes"
+    );
 }
 
 /// Writes so many lines while the test goes on. Says how many the relay has taken, within what the pipe holds.
@@ -70,16 +73,24 @@ async fn drain(hub: &mut Hub) {
     // In lines of 1 MiB at most: this hub says of none that it reads longer ones.
     let mut bytes = 0;
     while bytes < 2 << 20 {
-        bytes += hub.expect("output").await["content"].as_str().unwrap().len();
+        bytes += hub.expect("output").await["content"]
+            .as_str()
+            .unwrap()
+            .len();
     }
     assert_eq!(bytes, 2 << 20);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_input_is_refused_with_an_end_while_its_session_waits_and_a_stop_ends_the_turn_that_runs() {
+async fn an_input_is_refused_with_an_end_while_its_session_waits_and_a_stop_ends_the_turn_that_runs()
+ {
     for core_only in [false, true] {
         let mut world = World::new();
-        let mut adapter = if core_only { world.open_core("s").await } else { world.open("s").await };
+        let mut adapter = if core_only {
+            world.open_core("s").await
+        } else {
+            world.open("s").await
+        };
         world.hub.input("s", "a", "one").await;
         let first = adapter.turn().await;
         fill(&mut adapter, &first).await;
@@ -95,16 +106,28 @@ async fn an_input_is_refused_with_an_end_while_its_session_waits_and_a_stop_ends
         }
         if !core_only {
             ends.sort_by_key(|end| end["turn_id"].to_string());
-            assert_eq!((&ends[0]["turn_id"], &ends[0]["status"]), (&json!("a"), &json!("completed")));
+            assert_eq!(
+                (&ends[0]["turn_id"], &ends[0]["status"]),
+                (&json!("a"), &json!("completed"))
+            );
             for (end, turn) in ends[1..].iter().zip(["b", "c", "d"]) {
-                assert_eq!((&end["turn_id"], &end["status"]), (&json!(turn), &json!("failed")));
-                assert_eq!((&end["error"]["category"], &end["delivered"]), (&json!("busy"), &json!("no")));
+                assert_eq!(
+                    (&end["turn_id"], &end["status"]),
+                    (&json!(turn), &json!("failed"))
+                );
+                assert_eq!(
+                    (&end["error"]["category"], &end["delivered"]),
+                    (&json!("busy"), &json!("no"))
+                );
             }
         }
         // Nothing else is open: the stop means the turn that runs.
         world.hub.input("s", "e", "five").await;
         let fifth = adapter.turn().await;
-        world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+        world
+            .hub
+            .say(json!({"type": "stop", "session_id": "s"}))
+            .await;
         assert_eq!(adapter.expect("stop").await["turn_id"], json!(fifth));
         adapter.complete("s", &fifth).await;
         world.hub.expect("turn.complete").await;
@@ -126,7 +149,10 @@ async fn each_of_very_many_unread_inputs_has_one_end() {
     });
     all_is_still().await;
     let taken = written.load(Ordering::Relaxed);
-    assert!(taken < UNREAD, "{taken} inputs were taken of a hub that reads no end");
+    assert!(
+        taken < UNREAD,
+        "{taken} inputs were taken of a hub that reads no end"
+    );
     assert_flat(before);
 
     // Now it reads. What was accepted is served when the first turn ends.
@@ -144,12 +170,17 @@ async fn each_of_very_many_unread_inputs_has_one_end() {
     let below = tokio::spawn(async move {
         while let Some(input) = adapter.hear_or_end().await {
             if input["type"] == "user.input" {
-                adapter.complete("s", input["turn_id"].as_str().unwrap()).await;
+                adapter
+                    .complete("s", input["turn_id"].as_str().unwrap())
+                    .await;
             }
         }
     });
     while one(&mut world.hub).await.1 > 0 {}
-    assert!(ends.iter().all(|ends| *ends == 1), "an input has not exactly one end");
+    assert!(
+        ends.iter().all(|ends| *ends == 1),
+        "an input has not exactly one end"
+    );
     assert_flat(before);
     world.hub.hears_nothing().await;
     world.hub.return_input(writing.await.unwrap());
@@ -175,13 +206,18 @@ async fn very_many_refused_inputs_of_a_core_only_hub_wait_for_their_order_withou
     // Their ends come after that of the first turn, so nothing waits for the hub.
     assert_eq!(written.load(Ordering::Relaxed), many - 1);
     world.hub.return_input(writing.await.unwrap());
-    world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "stop", "session_id": "s"}))
+        .await;
     assert_eq!(adapter.expect("stop").await["turn_id"], json!(first));
     adapter.complete("s", &first).await;
     let below = tokio::spawn(async move {
         while let Some(input) = adapter.hear_or_end().await {
             if input["type"] == "user.input" {
-                adapter.complete("s", input["turn_id"].as_str().unwrap()).await;
+                adapter
+                    .complete("s", input["turn_id"].as_str().unwrap())
+                    .await;
             }
         }
     });
@@ -204,7 +240,10 @@ async fn very_many_refused_inputs_of_a_core_only_hub_wait_for_their_order_withou
 #[tokio::test(start_paused = true)]
 async fn each_input_for_a_session_that_has_ended_is_answered_also_unread() {
     let mut world = World::new();
-    world.hub.start_with("s", &["turns"], json!({"agent_id": "unknown"})).await;
+    world
+        .hub
+        .start_with("s", &["turns"], json!({"agent_id": "unknown"}))
+        .await;
     world.hub.expect("output").await;
     let many = many();
     let (written, writing) = write_all(
@@ -216,7 +255,10 @@ async fn each_input_for_a_session_that_has_ended_is_answered_also_unread() {
     assert!(written.load(Ordering::Relaxed) < UNREAD);
     for number in 0..many {
         world.hub.expect("output").await;
-        assert_eq!(world.hub.expect("turn.complete").await["turn_id"], format!("t{number}"));
+        assert_eq!(
+            world.hub.expect("turn.complete").await["turn_id"],
+            format!("t{number}")
+        );
     }
     world.hub.hears_nothing().await;
     world.hub.return_input(writing.await.unwrap());
@@ -242,14 +284,22 @@ async fn steers_updates_and_files_are_answered_also_while_their_session_waits() 
             .say(json!({"type": "session.update", "session_id": "s", "permission_mode": "bypass"}))
             .await;
     }
-    world.hub.say(json!({"type": "file.input", "session_id": "s", "file_path": "/not/there"})).await;
+    world
+        .hub
+        .say(json!({"type": "file.input", "session_id": "s", "file_path": "/not/there"}))
+        .await;
     all_is_still().await;
     drain(&mut world.hub).await;
     let mut heard = std::collections::HashMap::new();
     for _ in 0..3 * rounds + 1 {
-        *heard.entry(world.hub.hear().await["type"].as_str().unwrap().to_owned()).or_insert(0) += 1;
+        *heard
+            .entry(world.hub.hear().await["type"].as_str().unwrap().to_owned())
+            .or_insert(0) += 1;
     }
-    assert_eq!((heard["steer.result"], heard["session.info"], heard["error"]), (rounds, rounds, rounds + 1));
+    assert_eq!(
+        (heard["steer.result"], heard["session.info"], heard["error"]),
+        (rounds, rounds, rounds + 1)
+    );
     world.hub.hears_nothing().await;
 }
 
@@ -257,7 +307,10 @@ async fn steers_updates_and_files_are_answered_also_while_their_session_waits() 
 async fn a_pause_ends_rather_than_hold_back_many_answers() {
     let mut world = World::new();
     let mut adapter = world.open("s").await;
-    world.hub.say(json!({"type": "flow.pause", "session_id": "s"})).await;
+    world
+        .hub
+        .say(json!({"type": "flow.pause", "session_id": "s"}))
+        .await;
     world.hub.input("s", "t0", "first").await;
     let first = adapter.turn().await;
     adapter.output("s", &first, "held back").await;
@@ -282,7 +335,10 @@ async fn every_ping_is_answered_however_long_its_nonce_and_however_many_are_unre
     let mut world = World::new();
     for length in [300_000, 3_000_000] {
         let nonce = "n".repeat(length);
-        world.hub.say(json!({"type": "ping", "session_id": "", "nonce": nonce})).await;
+        world
+            .hub
+            .say(json!({"type": "ping", "session_id": "", "nonce": nonce}))
+            .await;
         assert_eq!(world.hub.expect("pong").await["nonce"], nonce.as_str());
     }
     let many = many();
@@ -301,7 +357,9 @@ async fn every_ping_is_answered_however_long_its_nonce_and_however_many_are_unre
 
 /// An adapter that tells so many bytes of models.
 async fn ready_with_models(adapter: &mut Adapter, bytes: usize) {
-    let models: Vec<_> = (0..bytes / 100).map(|number| json!({"id": format!("{number:0100}")})).collect();
+    let models: Vec<_> = (0..bytes / 100)
+        .map(|number| json!({"id": format!("{number:0100}")}))
+        .collect();
     let start = adapter.expect("session.start").await;
     let id = &start["session_id"];
     adapter
@@ -323,8 +381,15 @@ async fn agents_are_listed_however_many_models_they_have_within_a_line_that_any_
     };
     let mut world = World::made(|agent| agent, more, 64 * 1024);
     let mut kept = Vec::new();
-    for (agent, bytes) in [("scripted", 400_000), ("second", 600_000), ("third", 500_000)] {
-        world.hub.start_with(agent, &ALL, json!({"agent_id": agent})).await;
+    for (agent, bytes) in [
+        ("scripted", 400_000),
+        ("second", 600_000),
+        ("third", 500_000),
+    ] {
+        world
+            .hub
+            .start_with(agent, &ALL, json!({"agent_id": agent}))
+            .await;
         let mut adapter = match agent {
             "scripted" => world.adapters.next().await,
             "second" => second.next().await,
@@ -333,7 +398,10 @@ async fn agents_are_listed_however_many_models_they_have_within_a_line_that_any_
         ready_with_models(&mut adapter, bytes).await;
         world.hub.expect("session.info").await;
         kept.push(adapter);
-        world.hub.say(json!({"type": "agents.list", "session_id": "", "request_id": agent})).await;
+        world
+            .hub
+            .say(json!({"type": "agents.list", "session_id": "", "request_id": agent}))
+            .await;
         let list = world.hub.expect("agents.list.result").await;
         assert_eq!(list["request_id"], agent);
         let models = |at: usize| list["agents"][at]["models"].as_array().map(Vec::len);
@@ -343,7 +411,10 @@ async fn agents_are_listed_however_many_models_they_have_within_a_line_that_any_
         match agent {
             "scripted" => assert_eq!((models(0), models(1), models(2)), (Some(4000), None, None)),
             "second" => assert_eq!((models(0), models(1), models(2)), (Some(4000), None, None)),
-            _ => assert_eq!((models(0), models(1), models(2)), (Some(4000), None, Some(5000))),
+            _ => assert_eq!(
+                (models(0), models(1), models(2)),
+                (Some(4000), None, Some(5000))
+            ),
         }
     }
 }

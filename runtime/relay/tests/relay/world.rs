@@ -47,7 +47,10 @@ impl World {
     }
 
     /// The same with an agent that is configured otherwise.
-    pub fn serving_journal(folder: &Path, configure: impl FnOnce(AgentConfig) -> AgentConfig) -> Self {
+    pub fn serving_journal(
+        folder: &Path,
+        configure: impl FnOnce(AgentConfig) -> AgentConfig,
+    ) -> Self {
         let folder = folder.to_owned();
         let open = move |host: &Host| loop {
             match Sessions::open(host.clone(), &folder, Options::default()) {
@@ -70,8 +73,12 @@ impl World {
             |host| host,
             64 * 1024,
             move |host| {
-                let sessions = Sessions::open(host.clone(), &folder, Options::default()).unwrap().0;
-                RelayOptions::default().sessions(sessions).judged(Arc::new(judge))
+                let sessions = Sessions::open(host.clone(), &folder, Options::default())
+                    .unwrap()
+                    .0;
+                RelayOptions::default()
+                    .sessions(sessions)
+                    .judged(Arc::new(judge))
             },
         )
     }
@@ -92,7 +99,9 @@ impl World {
         let _ = tempfile::env::override_temp_dir(env!("CARGO_TARGET_TMPDIR").as_ref());
         let (adapters, connect) = Adapters::new();
         let agent = configure(AgentConfig::external("scripted", "none"));
-        let host = more(Host::builder().agent_over(agent, connect)).build().unwrap();
+        let host = more(Host::builder().agent_over(agent, connect))
+            .build()
+            .unwrap();
         let options = options(&host);
         let (above, below) = tokio::io::duplex(pipe);
         let (input, output) = tokio::io::split(below);
@@ -103,7 +112,13 @@ impl World {
                 std::future::pending::<()>().await;
             }
         }));
-        Self { host, hub: Hub::new(above), adapters, relay, stop: Some(stop) }
+        Self {
+            host,
+            hub: Hub::new(above),
+            adapters,
+            relay,
+            stop: Some(stop),
+        }
     }
 
     /// A session with all extensions on both sides, and its adapter.

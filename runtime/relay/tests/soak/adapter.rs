@@ -33,10 +33,18 @@ struct Adapter {
 
 pub fn serve(kind: Kind) -> ExitCode {
     let out = std::io::BufWriter::new(std::io::stdout());
-    let mut adapter = Adapter { kind, out, waiting: HashMap::new(), exchange: HashMap::new(), requests: 0 };
+    let mut adapter = Adapter {
+        kind,
+        out,
+        waiting: HashMap::new(),
+        exchange: HashMap::new(),
+        requests: 0,
+    };
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        let Ok(message) = serde_json::from_str::<Value>(&line) else {
+            continue;
+        };
         adapter.take(&message);
         if adapter.out.flush().is_err() {
             break;
@@ -47,15 +55,20 @@ pub fn serve(kind: Kind) -> ExitCode {
 
 impl Adapter {
     fn take(&mut self, message: &Value) {
-        let id = message["session_id"].as_str().unwrap_or_default().to_owned();
+        let id = message["session_id"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         match message["type"].as_str().unwrap_or_default() {
             "session.start" => {
                 if let Some(folder) = message["exchange_dir"].as_str() {
                     self.exchange.insert(id.clone(), folder.to_owned());
                 }
                 if self.kind == Kind::Full {
-                    self.say(&json!({"type": "session.ready", "session_id": id, "protocol": 1,
-                        "extensions": message["extensions"], "input_modes": ["steer"]}));
+                    self.say(
+                        &json!({"type": "session.ready", "session_id": id, "protocol": 1,
+                        "extensions": message["extensions"], "input_modes": ["steer"]}),
+                    );
                 }
             }
             "user.input" if message["mode"] == "steer" => {
@@ -64,9 +77,8 @@ impl Adapter {
                 self.say(&steered);
             }
             "user.input" => self.turn(&id, message),
-            "session.update" => {
-                self.say(&json!({"type": "session.info", "session_id": id, "model": message["model"]}))
-            }
+            "session.update" => self
+                .say(&json!({"type": "session.info", "session_id": id, "model": message["model"]})),
             "stop" => {
                 if let Some(waiting) = self.waiting.get(&id).filter(|waiting| !waiting.deaf) {
                     let turn = waiting.turn.clone();
@@ -75,8 +87,9 @@ impl Adapter {
                 }
             }
             "permission.response" => {
-                let answered =
-                    |waiting: &&Waiting| waiting.request.as_deref() == message["request_id"].as_str();
+                let answered = |waiting: &&Waiting| {
+                    waiting.request.as_deref() == message["request_id"].as_str()
+                };
                 if let Some(waiting) = self.waiting.get(&id).filter(answered) {
                     let turn = waiting.turn.clone();
                     self.waiting.remove(&id);
@@ -114,7 +127,9 @@ impl Adapter {
             }
             "ask-cancel" => {
                 self.ask(id, &turn, &request);
-                self.say(&json!({"type": "permission.cancel", "session_id": id, "request_id": request}));
+                self.say(
+                    &json!({"type": "permission.cancel", "session_id": id, "request_id": request}),
+                );
             }
             "ask-end" => self.ask(id, &turn, &request),
             "hang" => return self.wait(id, turn, None, false),
@@ -132,13 +147,20 @@ impl Adapter {
                 return;
             }
             "over" if self.kind == Kind::Full => {
-                return self.say(&json!({"type": "session.closed", "session_id": id, "reason": "finished"}));
+                return self.say(
+                    &json!({"type": "session.closed", "session_id": id, "reason": "finished"}),
+                );
             }
             "file" => {
-                let path = self.exchange.get(id).map(|folder| format!("{folder}/{request}.txt"));
+                let path = self
+                    .exchange
+                    .get(id)
+                    .map(|folder| format!("{folder}/{request}.txt"));
                 if let Some(path) = path.filter(|path| std::fs::write(path, "content").is_ok()) {
-                    self.say(&json!({"type": "file.output", "session_id": id, "turn_id": turn,
-                        "file_name": "f.txt", "file_mime_type": "text/plain", "file_path": path}));
+                    self.say(
+                        &json!({"type": "file.output", "session_id": id, "turn_id": turn,
+                        "file_name": "f.txt", "file_mime_type": "text/plain", "file_path": path}),
+                    );
                 }
             }
             _ => self.output(id, &turn, word),
@@ -147,7 +169,14 @@ impl Adapter {
     }
 
     fn wait(&mut self, id: &str, turn: Value, request: Option<String>, deaf: bool) {
-        self.waiting.insert(id.to_owned(), Waiting { turn, request, deaf });
+        self.waiting.insert(
+            id.to_owned(),
+            Waiting {
+                turn,
+                request,
+                deaf,
+            },
+        );
     }
 
     fn ask(&mut self, id: &str, turn: &Value, request: &str) {

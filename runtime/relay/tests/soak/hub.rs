@@ -52,7 +52,10 @@ impl State {
     }
 
     pub fn open(&self) -> usize {
-        self.sessions.values().map(|session| session.open.len() + session.unnamed as usize).sum()
+        self.sessions
+            .values()
+            .map(|session| session.open.len() + session.unnamed as usize)
+            .sum()
     }
 
     fn take(&mut self, message: &Value) {
@@ -62,7 +65,9 @@ impl State {
             return;
         }
         let Some(session) = self.sessions.get_mut(id) else {
-            return self.failures.push(format!("a message of an unknown session: {message}"));
+            return self
+                .failures
+                .push(format!("a message of an unknown session: {message}"));
         };
         match kind {
             "turn.complete" => {
@@ -77,7 +82,8 @@ impl State {
                     None => false,
                 };
                 if !counted && !session.closed {
-                    self.failures.push(format!("an end that no input waits for: {message}"));
+                    self.failures
+                        .push(format!("an end that no input waits for: {message}"));
                 }
             }
             "session.closed" => {
@@ -108,10 +114,23 @@ impl Hub {
         let (state, moved) = (Arc::<Mutex<State>>::default(), Arc::<Notify>::default());
         let (stall, stalled) = watch::channel(false);
         let (lines, writes) = mpsc::channel(WRITES);
-        let reading =
-            tokio::spawn(read(output, stalled, state.clone(), moved.clone(), lines.downgrade(), rng));
+        let reading = tokio::spawn(read(
+            output,
+            stalled,
+            state.clone(),
+            moved.clone(),
+            lines.downgrade(),
+            rng,
+        ));
         let writing = tokio::spawn(write(input, writes));
-        Self { state, moved, stall, lines: Some(lines), reading, writing }
+        Self {
+            state,
+            moved,
+            stall,
+            lines: Some(lines),
+            reading,
+            writing,
+        }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -154,7 +173,9 @@ impl Hub {
         let mut input = json!({"type": "user.input", "session_id": id, "content": word});
         {
             let mut state = self.state();
-            let Some(session) = state.sessions.get_mut(id).filter(|session| !session.closed) else { return };
+            let Some(session) = state.sessions.get_mut(id).filter(|session| !session.closed) else {
+                return;
+            };
             if session.turns {
                 session.count += 1;
                 let turn = format!("t{}", session.count);
@@ -172,20 +193,28 @@ impl Hub {
     pub async fn steer(&self, id: &str) {
         {
             let mut state = self.state();
-            let Some(session) = state.sessions.get_mut(id) else { return };
+            let Some(session) = state.sessions.get_mut(id) else {
+                return;
+            };
             if !session.turns && !session.closed {
                 session.unnamed += 1;
                 state.inputs += 1;
             }
         }
-        self.say(json!({"type": "user.input", "session_id": id, "mode": "steer", "message_id": "m",
-            "turn_id": "steer", "content": "say"}))
-            .await;
+        self.say(
+            json!({"type": "user.input", "session_id": id, "mode": "steer", "message_id": "m",
+            "turn_id": "steer", "content": "say"}),
+        )
+        .await;
     }
 
     /// Stops the turn that runs, or one that is open.
     pub async fn stop(&self, id: &str, named: bool) {
-        let turn = self.state().sessions.get(id).and_then(|session| session.open.keys().next().cloned());
+        let turn = self
+            .state()
+            .sessions
+            .get(id)
+            .and_then(|session| session.open.keys().next().cloned());
         let mut stop = json!({"type": "stop", "session_id": id});
         if let Some(turn) = turn.filter(|_| named) {
             stop["turn_id"] = json!(turn);
@@ -203,7 +232,8 @@ impl Hub {
             })
         };
         if open {
-            self.say(json!({"type": "session.close", "session_id": id})).await;
+            self.say(json!({"type": "session.close", "session_id": id}))
+                .await;
         }
     }
 

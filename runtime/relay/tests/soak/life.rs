@@ -17,7 +17,17 @@ use crate::{hub::Hub, rng::Rng};
 
 /// What the hub and the relay may have agreed on.
 const EXTENSIONS: [&[&str]; 6] = [
-    &["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"],
+    &[
+        "turns",
+        "events",
+        "usage",
+        "resume",
+        "options",
+        "questions",
+        "flow",
+        "control",
+        "large",
+    ],
     &["turns", "flow", "control"],
     &["turns"],
     &["control"],
@@ -86,8 +96,18 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lives, sessions, inputs, ends, refused, .. } = self;
-        write!(f, "{lives} relays, {sessions} sessions, {inputs} inputs, {ends} ends ({refused} refused)")
+        let Self {
+            lives,
+            sessions,
+            inputs,
+            ends,
+            refused,
+            ..
+        } = self;
+        write!(
+            f,
+            "{lives} relays, {sessions} sessions, {inputs} inputs, {ends} ends ({refused} refused)"
+        )
     }
 }
 
@@ -101,7 +121,12 @@ fn host() -> Host {
         agent
     };
     let state = concat!(env!("CARGO_TARGET_TMPDIR"), "/soak");
-    Host::builder().agent(agent("adapter")).agent(agent("core-adapter")).state_dir(state).build().unwrap()
+    Host::builder()
+        .agent(agent("adapter"))
+        .agent(agent("core-adapter"))
+        .state_dir(state)
+        .build()
+        .unwrap()
 }
 
 /// One relay from its start to its end.
@@ -109,13 +134,22 @@ pub async fn live(mut rng: Rng, steps: u32) -> Tally {
     let (input, below_in) = pipe::pipe().unwrap();
     let (below_out, output) = pipe::pipe().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let relay = tokio::spawn(serve_until(host(), below_in, below_out, RelayOptions::default(), async {
-        if stopped.await.is_err() {
-            std::future::pending().await
-        }
-    }));
+    let relay = tokio::spawn(serve_until(
+        host(),
+        below_in,
+        below_out,
+        RelayOptions::default(),
+        async {
+            if stopped.await.is_err() {
+                std::future::pending().await
+            }
+        },
+    ));
     let mut hub = Hub::new(output, input, Rng::new(rng.next()));
-    let mut life = Life { ids: Vec::new(), opened: 0 };
+    let mut life = Life {
+        ids: Vec::new(),
+        opened: 0,
+    };
     let last = steps / 2 + u32::try_from(rng.below(steps as usize)).unwrap();
     for _ in 0..last {
         life.step(&hub, &mut rng).await;
@@ -141,7 +175,9 @@ pub async fn live(mut rng: Rng, steps: u32) -> Tally {
             hub.hang_up().await;
             let report = relay.await.unwrap();
             if report.counters.unanswered > 0 {
-                hub.state().failures.push(format!("inputs were left without an end: {report:?}"));
+                hub.state()
+                    .failures
+                    .push(format!("inputs were left without an end: {report:?}"));
             }
         }
     }
@@ -166,7 +202,11 @@ impl Life {
         if self.ids.is_empty() || (self.ids.len() < 12 && rng.below(20) == 0) {
             self.opened += 1;
             let id = format!("s{}", self.opened);
-            let agent = if rng.below(4) == 0 { "core-adapter" } else { "adapter" };
+            let agent = if rng.below(4) == 0 {
+                "core-adapter"
+            } else {
+                "adapter"
+            };
             hub.start(&id, agent, rng.one_of(&EXTENSIONS)).await;
             self.ids.push(id);
         }
@@ -204,7 +244,10 @@ impl Life {
         while hub.state().open() > OPEN {
             hub.stall(false);
             self.resume(hub).await;
-            if timeout(Duration::from_millis(100), hub.moved.notified()).await.is_err() {
+            if timeout(Duration::from_millis(100), hub.moved.notified())
+                .await
+                .is_err()
+            {
                 stop_all(hub).await;
             }
             if waiting.elapsed() > END_BY {
@@ -215,7 +258,8 @@ impl Life {
 
     async fn resume(&self, hub: &Hub) {
         for id in paused(hub) {
-            hub.say(json!({"type": "flow.resume", "session_id": id})).await;
+            hub.say(json!({"type": "flow.resume", "session_id": id}))
+                .await;
         }
     }
 }
@@ -223,13 +267,20 @@ impl Life {
 fn paused(hub: &Hub) -> Vec<String> {
     let mut state = hub.state();
     let paused = state.sessions.iter_mut();
-    paused.filter_map(|(id, session)| std::mem::take(&mut session.paused).then(|| id.clone())).collect()
+    paused
+        .filter_map(|(id, session)| std::mem::take(&mut session.paused).then(|| id.clone()))
+        .collect()
 }
 
 async fn stop_all(hub: &Hub) {
     let waiting: Vec<_> = {
         let state = hub.state();
-        state.sessions.iter().filter(|(_, session)| session.waits()).map(|(id, _)| id.clone()).collect()
+        state
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.waits())
+            .map(|(id, _)| id.clone())
+            .collect()
     };
     for id in waiting {
         hub.stop(&id, false).await;
@@ -240,11 +291,15 @@ async fn stop_all(hub: &Hub) {
 async fn quiesce(hub: &Hub) {
     hub.stall(false);
     for id in paused(hub) {
-        hub.say(json!({"type": "flow.resume", "session_id": id})).await;
+        hub.say(json!({"type": "flow.resume", "session_id": id}))
+            .await;
     }
     let begun = Instant::now();
     while hub.state().waits() {
-        if timeout(Duration::from_millis(100), hub.moved.notified()).await.is_err() {
+        if timeout(Duration::from_millis(100), hub.moved.notified())
+            .await
+            .is_err()
+        {
             stop_all(hub).await;
         }
         if begun.elapsed() > END_BY {
@@ -254,10 +309,15 @@ async fn quiesce(hub: &Hub) {
                 .iter()
                 .filter(|(_, session)| session.waits())
                 .map(|(id, session)| {
-                    format!("{id} (turns: {}): {:?}, {}", session.turns, session.open, session.unnamed)
+                    format!(
+                        "{id} (turns: {}): {:?}, {}",
+                        session.turns, session.open, session.unnamed
+                    )
                 })
                 .collect();
-            state.failures.push(format!("inputs without an end: {}", left.join("; ")));
+            state
+                .failures
+                .push(format!("inputs without an end: {}", left.join("; ")));
             return;
         }
     }

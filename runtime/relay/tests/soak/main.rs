@@ -10,7 +10,10 @@
     clippy::print_stdout,
     reason = "a failing step fails the test; printing is the test"
 )]
-#![allow(unreachable_pub, reason = "the modules of one test program share what they need")]
+#![allow(
+    unreachable_pub,
+    reason = "the modules of one test program share what they need"
+)]
 
 mod adapter;
 mod hub;
@@ -60,8 +63,12 @@ fn main() -> ExitCode {
 async fn soak() -> ExitCode {
     // What a dropped relay leaves for the next to sweep lies in the build's own folder.
     tempfile::env::override_temp_dir(env!("CARGO_TARGET_TMPDIR").as_ref()).unwrap();
-    let seconds = std::env::var("TRUNKLINE_SOAK").ok().map(|seconds| seconds.parse().unwrap());
-    let seed = std::env::var("TRUNKLINE_SOAK_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seconds = std::env::var("TRUNKLINE_SOAK")
+        .ok()
+        .map(|seconds| seconds.parse().unwrap());
+    let seed = std::env::var("TRUNKLINE_SOAK_SEED")
+        .ok()
+        .map(|seed| seed.parse().unwrap());
     let begun = Instant::now();
     let mut tally = Tally::default();
     // The first round makes what stays: threads, the allocator's pools, the registry of signals.
@@ -83,7 +90,10 @@ async fn soak() -> ExitCode {
                 let last = Footprint::now();
                 if told.elapsed() > Duration::from_secs(10) {
                     told = Instant::now();
-                    println!("{:4} s, seed {seed}: {tally}; {last}", begun.elapsed().as_secs());
+                    println!(
+                        "{:4} s, seed {seed}: {tally}; {last}",
+                        begun.elapsed().as_secs()
+                    );
                 }
             }
         }
@@ -93,7 +103,10 @@ async fn soak() -> ExitCode {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let last = Footprint::now();
-    println!("{} s: {tally}; {base} at first, {last} at last", begun.elapsed().as_secs());
+    println!(
+        "{} s: {tally}; {base} at first, {last} at last",
+        begun.elapsed().as_secs()
+    );
     if last.descriptors > base.descriptors {
         tally.failures.push(format!(
             "descriptors were left open: {} at first, {} at last: {:?}",
@@ -103,12 +116,18 @@ async fn soak() -> ExitCode {
         ));
     }
     if last.allocated > base.allocated + SLACK {
-        tally.failures.push(format!("memory was not freed: {base} at first, {last} at last"));
+        tally.failures.push(format!(
+            "memory was not freed: {base} at first, {last} at last"
+        ));
     }
     for failure in &tally.failures {
         println!("FAILED: {failure}");
     }
-    if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if tally.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Some relays at a time, each with its own chance, to the end of them all.
@@ -141,7 +160,9 @@ impl Footprint {
         let stats = ALLOCATOR.stats();
         Self {
             descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
-            allocated: stats.bytes_allocated.saturating_sub(stats.bytes_deallocated),
+            allocated: stats
+                .bytes_allocated
+                .saturating_sub(stats.bytes_deallocated),
             resident: pages * 4096,
         }
     }
@@ -153,7 +174,9 @@ impl Footprint {
     fn names() -> Vec<String> {
         let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let names = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
-        let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        let mut names: Vec<_> = names
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -161,7 +184,11 @@ impl Footprint {
 
 impl std::fmt::Display for Footprint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { descriptors, allocated, resident } = self;
+        let Self {
+            descriptors,
+            allocated,
+            resident,
+        } = self;
         write!(
             f,
             "{descriptors} descriptors, {} KiB allocated, {} MiB resident",

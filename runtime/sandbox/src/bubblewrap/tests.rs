@@ -7,17 +7,36 @@ use trunkline_process::Limits;
 use super::*;
 
 fn grant(path: &str, access: Access) -> Grant {
-    let place = Place { real: path.into(), links: Vec::new() };
-    Grant { list: "test", named: path.into(), also: Vec::new(), place, access, given: false }
+    let place = Place {
+        real: path.into(),
+        links: Vec::new(),
+    };
+    Grant {
+        list: "test",
+        named: path.into(),
+        also: Vec::new(),
+        place,
+        access,
+        given: false,
+    }
 }
 
 fn system() -> System {
     let same = |path: &str| (path.into(), path.into());
     System {
         folders: vec!["/usr".into(), "/lib32".into()],
-        links: vec![Link { at: "/bin".into(), target: "usr/bin".into() }],
-        etc: vec![same("/etc/ssl/certs"), ("/etc/localtime".into(), "/usr/share/zoneinfo/UTC".into())],
-        etc_network: vec![same("/etc/hosts"), ("/etc/resolv.conf".into(), "/run/resolve/resolv.conf".into())],
+        links: vec![Link {
+            at: "/bin".into(),
+            target: "usr/bin".into(),
+        }],
+        etc: vec![
+            same("/etc/ssl/certs"),
+            ("/etc/localtime".into(), "/usr/share/zoneinfo/UTC".into()),
+        ],
+        etc_network: vec![
+            same("/etc/hosts"),
+            ("/etc/resolv.conf".into(), "/run/resolve/resolv.conf".into()),
+        ],
         masked: Vec::new(),
     }
 }
@@ -50,8 +69,10 @@ fn made(
     outlet: Option<&Outlet>,
     environment: &[(&str, &str)],
 ) -> CommandLine {
-    let environment: BTreeMap<OsString, OsString> =
-        environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let environment: BTreeMap<OsString, OsString> = environment
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
     let inside = Inside {
         label: "",
         program: OsStr::new("adapter"),
@@ -73,8 +94,18 @@ fn made(
     };
     let own = Own::within(inside.private);
     let view = View::new(grants, &system(), &own, network, outlet);
-    let tool = Bubblewrap { program: "/usr/bin/bwrap".into(), disable_userns: true };
-    command_line(&tool, &view, network, (1000, 1000), OsStr::new("/tmp/private/tmp"), &inside)
+    let tool = Bubblewrap {
+        program: "/usr/bin/bwrap".into(),
+        disable_userns: true,
+    };
+    command_line(
+        &tool,
+        &view,
+        network,
+        (1000, 1000),
+        OsStr::new("/tmp/private/tmp"),
+        &inside,
+    )
 }
 
 fn usual() -> Vec<Grant> {
@@ -94,17 +125,32 @@ fn nothing_but_what_is_granted_and_no_network() {
         &usual(),
         &Network::None,
         None,
-        &[("HOME", "/root"), ("API_KEY", "hush"), ("LD_PRELOAD", "/x.so")],
+        &[
+            ("HOME", "/root"),
+            ("API_KEY", "hush"),
+            ("LD_PRELOAD", "/x.so"),
+        ],
     );
-    assert!(!line.args.iter().any(|arg| arg == "hush"), "values are not seen in arguments");
+    assert!(
+        !line.args.iter().any(|arg| arg == "hush"),
+        "values are not seen in arguments"
+    );
     insta::assert_snapshot!(lines(&line));
 }
 
 #[test]
 fn an_allow_list_is_one_socket_and_the_variables_that_name_it() {
-    let outlet = Outlet { port: 3128, socket: "/tmp/p/proxy.sock".into() };
+    let outlet = Outlet {
+        port: 3128,
+        socket: "/tmp/p/proxy.sock".into(),
+    };
     let network = Network::Allow(vec!["example.org".into()]);
-    insta::assert_snapshot!(lines(&made(&usual(), &network, Some(&outlet), &[("HTTP_PROXY", "http://old")])));
+    insta::assert_snapshot!(lines(&made(
+        &usual(),
+        &network,
+        Some(&outlet),
+        &[("HTTP_PROXY", "http://old")]
+    )));
 }
 
 #[test]
@@ -118,27 +164,58 @@ fn links_lead_where_they_do_outside() {
     let linked = Place {
         real: "/data/real".into(),
         links: vec![
-            Link { at: "/home/u/link".into(), target: "/data/real".into() },
-            Link { at: "/srv/work/seen".into(), target: "/data/real".into() },
-            Link { at: "/bin".into(), target: "/usr/bin".into() },
+            Link {
+                at: "/home/u/link".into(),
+                target: "/data/real".into(),
+            },
+            Link {
+                at: "/srv/work/seen".into(),
+                target: "/data/real".into(),
+            },
+            Link {
+                at: "/bin".into(),
+                target: "/usr/bin".into(),
+            },
         ],
     };
-    grants.push(Grant { place: linked, ..grant("/home/u/link", Access::Read) });
+    grants.push(Grant {
+        place: linked,
+        ..grant("/home/u/link", Access::Read)
+    });
     let text = lines(&made(&grants, &Network::None, None, &[]));
-    assert!(text.contains("\n--symlink /data/real /home/u/link\n"), "{text}");
-    assert!(!text.contains("/srv/work/seen"), "what lies in a granted folder is there already: {text}");
+    assert!(
+        text.contains("\n--symlink /data/real /home/u/link\n"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("/srv/work/seen"),
+        "what lies in a granted folder is there already: {text}"
+    );
     assert_eq!(text.matches(" /bin\n").count(), 1, "{text}");
 }
 
 #[test]
 fn what_its_surroundings_give_is_not_mounted_again_and_its_links_are_made() {
     let mut grants = usual();
-    let link = Link { at: "/home/u/link".into(), target: "/srv/work/deep".into() };
-    let place = Place { real: "/srv/work/deep".into(), links: vec![link] };
-    grants.push(Grant { place, given: true, ..grant("/home/u/link", Access::Write) });
+    let link = Link {
+        at: "/home/u/link".into(),
+        target: "/srv/work/deep".into(),
+    };
+    let place = Place {
+        real: "/srv/work/deep".into(),
+        links: vec![link],
+    };
+    grants.push(Grant {
+        place,
+        given: true,
+        ..grant("/home/u/link", Access::Write)
+    });
     let text = lines(&made(&grants, &Network::None, None, &[]));
     assert!(!text.contains("--bind /srv/work/deep"), "{text}");
-    assert!(text.contains("\n--symlink /srv/work/deep /home/u/link\n"), "{text}");
+    assert!(
+        text.contains("\n--symlink /srv/work/deep /home/u/link\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -154,7 +231,10 @@ fn a_granted_folder_is_the_hosts_own_and_not_mixed() {
     grants.push(grant("/etc", Access::Read));
     let text = lines(&made(&grants, &Network::None, None, &[]));
     assert!(text.contains("\n--ro-bind /etc /etc\n"), "{text}");
-    assert!(!text.contains("/etc/passwd") && !text.contains("/etc/localtime"), "{text}");
+    assert!(
+        !text.contains("/etc/passwd") && !text.contains("/etc/localtime"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -5,8 +5,18 @@ use trunkline_process::Limits;
 use super::*;
 
 fn grant(path: &str, access: Access) -> Grant {
-    let place = Place { real: path.into(), links: Vec::new() };
-    Grant { list: "test", named: path.into(), also: Vec::new(), place, access, given: false }
+    let place = Place {
+        real: path.into(),
+        links: Vec::new(),
+    };
+    Grant {
+        list: "test",
+        named: path.into(),
+        also: Vec::new(),
+        place,
+        access,
+        given: false,
+    }
 }
 
 fn usual() -> Vec<Grant> {
@@ -24,21 +34,34 @@ fn machine(user: u32) -> Machine {
         user: (user, user),
         open_files: 4096,
         processes: 1000,
-        variables: map(&[("PATH", "/host/bin"), ("HOME", "/host/home"), ("XDG_RUNTIME_DIR", "/run/user/0")]),
+        variables: map(&[
+            ("PATH", "/host/bin"),
+            ("HOME", "/host/home"),
+            ("XDG_RUNTIME_DIR", "/run/user/0"),
+        ]),
         name: "trunkline.boot.1.2.3.abc".into(),
     }
 }
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<OsString, OsString> {
-    pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 fn podman() -> Backend {
-    Backend::Podman { image: "localhost/bb:1".into(), options: vec!["--root".into(), "/r".into()] }
+    Backend::Podman {
+        image: "localhost/bb:1".into(),
+        options: vec!["--root".into(), "/r".into()],
+    }
 }
 
 fn docker() -> Backend {
-    Backend::Docker { image: "debian:12".into(), options: vec![] }
+    Backend::Docker {
+        image: "debian:12".into(),
+        options: vec![],
+    }
 }
 
 struct Case {
@@ -93,7 +116,11 @@ impl Case {
             init: Path::new("/opt/trunkline"),
             status: Some(5),
             outlet: self.outlet.as_ref(),
-            limits: Limits { processes: Some(64), open_files: Some(1024), memory: Some(64 << 20) },
+            limits: Limits {
+                processes: Some(64),
+                open_files: Some(1024),
+                memory: Some(64 << 20),
+            },
             hidden: &[],
             covered: &[],
             unwritable: &[],
@@ -105,17 +132,30 @@ impl Case {
         let mut sandbox = Sandbox::new(self.backend.clone());
         sandbox.network = self.network.clone();
         sandbox.user = self.user;
-        let (Backend::Podman { image, options } | Backend::Docker { image, options }) = &self.backend else {
+        let (Backend::Podman { image, options } | Backend::Docker { image, options }) =
+            &self.backend
+        else {
             panic!("a container")
         };
         let machine = machine(self.host);
-        let run = Run { backend: &self.backend, image, options, grants: &self.grants, machine: &machine };
+        let run = Run {
+            backend: &self.backend,
+            image,
+            options,
+            grants: &self.grants,
+            machine: &machine,
+        };
         self.with(|inside| command_line(&run, &sandbox, inside))
     }
 
     #[track_caller]
     fn args(&self) -> Vec<String> {
-        self.made().unwrap().args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+        self.made()
+            .unwrap()
+            .args
+            .iter()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect()
     }
 }
 
@@ -126,24 +166,42 @@ fn lines(line: &CommandLine) -> String {
         .iter()
         .map(|(name, value)| format!("{}={}", name.display(), value.display()))
         .collect();
-    format!("{}\n{}\n\n{}", line.program.display(), args.join("\n"), variables.join("\n"))
+    format!(
+        "{}\n{}\n\n{}",
+        line.program.display(),
+        args.join("\n"),
+        variables.join("\n")
+    )
 }
 
 #[test]
 fn podman_without_a_network() {
-    insta::assert_snapshot!(lines(&Case::of(podman()).declare("API_KEY", "hush").made().unwrap()));
+    insta::assert_snapshot!(lines(
+        &Case::of(podman())
+            .declare("API_KEY", "hush")
+            .made()
+            .unwrap()
+    ));
 }
 
 #[test]
 fn docker_without_a_network() {
-    insta::assert_snapshot!(lines(&Case::of(docker()).declare("API_KEY", "hush").made().unwrap()));
+    insta::assert_snapshot!(lines(
+        &Case::of(docker())
+            .declare("API_KEY", "hush")
+            .made()
+            .unwrap()
+    ));
 }
 
 #[test]
 fn podman_with_an_allow_list() {
     let mut case = Case::of(podman());
     case.network = Network::Allow(vec!["example.org".into()]);
-    case.outlet = Some(Outlet { port: 3128, socket: "/tmp/p/proxy.sock".into() });
+    case.outlet = Some(Outlet {
+        port: 3128,
+        socket: "/tmp/p/proxy.sock".into(),
+    });
     insta::assert_snapshot!(lines(&case.made().unwrap()));
 }
 
@@ -151,11 +209,15 @@ fn podman_with_an_allow_list() {
 fn podman_without_root_maps_the_hosts_user() {
     let mut case = Case::of(podman());
     case.host = 1001;
-    assert!(case.args().contains(&"--userns=keep-id:uid=1001,gid=1001".to_owned()));
+    assert!(
+        case.args()
+            .contains(&"--userns=keep-id:uid=1001,gid=1001".to_owned())
+    );
     case.user = Some((5, 6));
     let args = case.args();
     assert!(
-        args.contains(&"--userns=keep-id:uid=5,gid=6".to_owned()) && args.contains(&"--user=5:6".to_owned())
+        args.contains(&"--userns=keep-id:uid=5,gid=6".to_owned())
+            && args.contains(&"--user=5:6".to_owned())
     );
 }
 
@@ -176,7 +238,10 @@ fn what_the_client_reads_stays_the_hosts_own() {
     assert_eq!(line.environment[OsStr::new("PATH")], "/host/bin");
     assert_eq!(line.environment[OsStr::new("HOME")], "/host/home");
     assert!(!line.environment.contains_key(OsStr::new("DOCKER_HOST")));
-    assert!(!line.environment.contains_key(OsStr::new("LD_PRELOAD")), "it would be loaded outside");
+    assert!(
+        !line.environment.contains_key(OsStr::new("LD_PRELOAD")),
+        "it would be loaded outside"
+    );
     let args = case.args();
     assert!(args.contains(&"--env=PATH=/opt/bin".to_owned()));
 }
@@ -189,12 +254,25 @@ fn values_that_may_be_secret_are_in_a_file_and_not_in_arguments() {
         .declare("LD_PRELOAD", "/srv/work/evil.so")
         .declare("API_KEY", "hush");
     let args = case.args();
-    assert!(args.contains(&"--env-file=/tmp/private/container.env".to_owned()), "{args:?}");
-    assert!(!args.iter().any(|arg| arg.contains("hush") || arg.contains("evil")), "{args:?}");
+    assert!(
+        args.contains(&"--env-file=/tmp/private/container.env".to_owned()),
+        "{args:?}"
+    );
+    assert!(
+        !args
+            .iter()
+            .any(|arg| arg.contains("hush") || arg.contains("evil")),
+        "{args:?}"
+    );
     let file = String::from_utf8(case.with(variables_file).unwrap().unwrap()).unwrap();
-    assert_eq!(file, "DOCKER_AUTH=hush=1 #2\nLD_PRELOAD=/srv/work/evil.so\nREGISTRY_TOKEN=\n");
+    assert_eq!(
+        file,
+        "DOCKER_AUTH=hush=1 #2\nLD_PRELOAD=/srv/work/evil.so\nREGISTRY_TOKEN=\n"
+    );
 
-    let none = Case::of(podman()).declare("PATH", "/opt/bin").declare("API_KEY", "hush");
+    let none = Case::of(podman())
+        .declare("PATH", "/opt/bin")
+        .declare("API_KEY", "hush");
     assert_eq!(none.with(variables_file).unwrap(), None);
     assert!(!none.args().iter().any(|arg| arg.starts_with("--env-file")));
 
@@ -211,21 +289,44 @@ fn values_that_may_be_secret_are_in_a_file_and_not_in_arguments() {
 #[test]
 fn a_second_name_does_not_widen_what_lies_within() {
     let mut case = Case::of(podman());
-    case.grants.push(Grant { also: vec!["/link".into()], ..grant("/data", Access::Write) });
+    case.grants.push(Grant {
+        also: vec!["/link".into()],
+        ..grant("/data", Access::Write)
+    });
     case.grants.push(grant("/data/.git", Access::Read));
-    case.grants.push(Grant { also: vec!["/deep".into()], given: true, ..grant("/data/deep", Access::Write) });
+    case.grants.push(Grant {
+        also: vec!["/deep".into()],
+        given: true,
+        ..grant("/data/deep", Access::Write)
+    });
     let args = case.args();
-    assert!(!args.contains(&"--volume=/data/deep:/data/deep:rw".to_owned()), "{args:?}");
-    assert!(args.contains(&"--volume=/data/deep:/deep:rw".to_owned()), "{args:?}");
-    for given in ["/data:/data:rw", "/data:/link:rw", "/data/.git:/data/.git:ro", "/data/.git:/link/.git:ro"]
-    {
-        assert!(args.contains(&format!("--volume={given}")), "{given}: {args:?}");
+    assert!(
+        !args.contains(&"--volume=/data/deep:/data/deep:rw".to_owned()),
+        "{args:?}"
+    );
+    assert!(
+        args.contains(&"--volume=/data/deep:/deep:rw".to_owned()),
+        "{args:?}"
+    );
+    for given in [
+        "/data:/data:rw",
+        "/data:/link:rw",
+        "/data/.git:/data/.git:ro",
+        "/data/.git:/link/.git:ro",
+    ] {
+        assert!(
+            args.contains(&format!("--volume={given}")),
+            "{given}: {args:?}"
+        );
     }
 }
 
 #[test]
 fn what_is_covered_is_empty_under_every_name() {
-    let data = Grant { also: vec!["/link".into()], ..grant("/data", Access::Read) };
+    let data = Grant {
+        also: vec!["/link".into()],
+        ..grant("/data", Access::Read)
+    };
     for (backend, words) in [(podman(), "size=64k,notmpcopyup"), (docker(), "size=64k")] {
         let mut case = Case::of(backend);
         case.grants.push(data.clone());
@@ -236,19 +337,34 @@ fn what_is_covered_is_empty_under_every_name() {
             assert!(args.contains(&format!("--tmpfs={at}:{words}")), "{args:?}");
         }
         for at in ["/data/log", "/link/log"] {
-            assert!(args.contains(&format!("--volume=/dev/null:{at}:ro")), "{args:?}");
+            assert!(
+                args.contains(&format!("--volume=/dev/null:{at}:ro")),
+                "{args:?}"
+            );
         }
         let shown = ["--volume=/data/state", "--volume=/data/log"];
-        assert!(!args.iter().any(|arg| shown.iter().any(|shown| arg.starts_with(shown))), "{args:?}");
+        assert!(
+            !args
+                .iter()
+                .any(|arg| shown.iter().any(|shown| arg.starts_with(shown))),
+            "{args:?}"
+        );
     }
 }
 
 #[test]
 fn a_built_in_adapter_brings_its_program() {
     let mut case = Case::of(podman());
-    assert!(!case.args().contains(&"--volume=/opt/trunkline:/opt/trunkline:ro".to_owned()));
+    assert!(
+        !case
+            .args()
+            .contains(&"--volume=/opt/trunkline:/opt/trunkline:ro".to_owned())
+    );
     case.program = "/opt/trunkline";
-    assert!(case.args().contains(&"--volume=/opt/trunkline:/opt/trunkline:ro".to_owned()));
+    assert!(
+        case.args()
+            .contains(&"--volume=/opt/trunkline:/opt/trunkline:ro".to_owned())
+    );
 }
 
 #[test]
@@ -257,7 +373,15 @@ fn what_cannot_be_written_is_refused() {
     case.grants.push(grant("/a:b", Access::Read));
     assert!(case.made().unwrap_err().to_string().contains("colon"));
     for image in ["", "--privileged"] {
-        let case = Case::of(Backend::Docker { image: image.into(), options: vec![] });
-        assert!(case.made().unwrap_err().to_string().contains("not the name of an image"));
+        let case = Case::of(Backend::Docker {
+            image: image.into(),
+            options: vec![],
+        });
+        assert!(
+            case.made()
+                .unwrap_err()
+                .to_string()
+                .contains("not the name of an image")
+        );
     }
 }

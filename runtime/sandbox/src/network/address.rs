@@ -16,7 +16,10 @@ impl Range {
     /// One address alone.
     pub(crate) fn of(address: IpAddr) -> Self {
         let first = address.to_canonical();
-        Self { first, length: if first.is_ipv4() { 32 } else { 128 } }
+        Self {
+            first,
+            length: if first.is_ipv4() { 32 } else { 128 },
+        }
     }
 
     /// Reads `10.0.0.5`, `10.0.0.0/8` or `fd00::/8`.
@@ -29,22 +32,36 @@ impl Range {
         let address: IpAddr = address.parse().map_err(|_| HostProblem::Address)?;
         let all = if address.is_ipv4() { 32 } else { 128 };
         let plain = length.len() <= 3 && length.bytes().all(|byte| byte.is_ascii_digit());
-        let length: u8 = plain.then(|| length.parse().ok()).flatten().ok_or(HostProblem::PrefixLength)?;
+        let length: u8 = plain
+            .then(|| length.parse().ok())
+            .flatten()
+            .ok_or(HostProblem::PrefixLength)?;
         if length > all {
             return Err(HostProblem::PrefixLength);
         }
         let range = match address {
-            IpAddr::V6(mapped) if length >= 96 && mapped.to_ipv4_mapped().is_some() => {
-                Self { first: address.to_canonical(), length: length - 96 }
-            }
+            IpAddr::V6(mapped) if length >= 96 && mapped.to_ipv4_mapped().is_some() => Self {
+                first: address.to_canonical(),
+                length: length - 96,
+            },
             first => Self { first, length },
         };
-        if range.masked() == range.first { Ok(range) } else { Err(HostProblem::BitsBeyondPrefix) }
+        if range.masked() == range.first {
+            Ok(range)
+        } else {
+            Err(HostProblem::BitsBeyondPrefix)
+        }
     }
 
     /// Whether `address` (canonical) lies in it.
     pub(crate) fn holds(self, address: IpAddr) -> bool {
-        self.first.is_ipv4() == address.is_ipv4() && Self { first: address, ..self }.masked() == self.first
+        self.first.is_ipv4() == address.is_ipv4()
+            && Self {
+                first: address,
+                ..self
+            }
+            .masked()
+                == self.first
     }
 
     /// Whether all of it lies in `other`.
@@ -60,10 +77,15 @@ impl Range {
 
     /// The range that grants what both grant.
     pub(crate) fn intersect(self, other: Self) -> Option<Self> {
-        let (small, large) = if self.is_within(other) { (self, other) } else { (other, self) };
+        let (small, large) = if self.is_within(other) {
+            (self, other)
+        } else {
+            (other, self)
+        };
         // A large range that reaches beyond a block grants nothing in it; a small one inside may.
-        let in_the_same_blocks =
-            SPECIAL.iter().all(|block| !small.is_within(block.range) || large.is_within(block.range));
+        let in_the_same_blocks = SPECIAL
+            .iter()
+            .all(|block| !small.is_within(block.range) || large.is_within(block.range));
         (small.is_within(large) && in_the_same_blocks).then_some(small)
     }
 
@@ -75,11 +97,15 @@ impl Range {
         let cut = u32::from(self.length);
         match self.first {
             IpAddr::V4(address) => {
-                let mask = u32::MAX.checked_shl(32_u32.saturating_sub(cut)).unwrap_or(0);
+                let mask = u32::MAX
+                    .checked_shl(32_u32.saturating_sub(cut))
+                    .unwrap_or(0);
                 Ipv4Addr::from_bits(address.to_bits() & mask).into()
             }
             IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(cut)).unwrap_or(0);
+                let mask = u128::MAX
+                    .checked_shl(128_u32.saturating_sub(cut))
+                    .unwrap_or(0);
                 Ipv6Addr::from_bits(address.to_bits() & mask).into()
             }
         }
@@ -111,12 +137,24 @@ impl Block {
 }
 
 const fn v4(a: u8, b: u8, c: u8, length: u8, what: &'static str) -> Block {
-    Block { range: Range { first: IpAddr::V4(Ipv4Addr::new(a, b, c, 0)), length }, what }
+    Block {
+        range: Range {
+            first: IpAddr::V4(Ipv4Addr::new(a, b, c, 0)),
+            length,
+        },
+        what,
+    }
 }
 
 const fn v6(first: [u16; 3], last: u16, length: u8, what: &'static str) -> Block {
     let [a, b, c] = first;
-    Block { range: Range { first: IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, last)), length }, what }
+    Block {
+        range: Range {
+            first: IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, last)),
+            length,
+        },
+        what,
+    }
 }
 
 /// Every block that is not public; of two that overlap, one lies in the other and comes first.
@@ -236,7 +274,14 @@ mod tests {
 
     #[test]
     fn ranges_are_read_and_written() {
-        for text in ["10.0.0.0/8", "1.2.3.4", "fd00::/8", "::1", "0.0.0.0/0", "::/0"] {
+        for text in [
+            "10.0.0.0/8",
+            "1.2.3.4",
+            "fd00::/8",
+            "::1",
+            "0.0.0.0/0",
+            "::/0",
+        ] {
             assert_eq!(range(text).to_string(), text);
         }
         for bad in [

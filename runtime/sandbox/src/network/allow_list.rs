@@ -88,16 +88,23 @@ impl AllowList {
     {
         let read = |entry: I::Item| {
             let entry = entry.as_ref();
-            Entry::parse(entry).map_err(|problem| AllowListError { entry: entry.to_owned(), problem })
+            Entry::parse(entry).map_err(|problem| AllowListError {
+                entry: entry.to_owned(),
+                problem,
+            })
         };
-        Ok(Self { entries: entries.into_iter().map(read).collect::<Result<_, _>>()? })
+        Ok(Self {
+            entries: entries.into_iter().map(read).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Whether `host`, a name or an address, may be asked for on `port`; `false` for what is not a host.
     ///
     /// What a name leads to is judged when it is looked up.
     pub fn contains(&self, host: &str, port: u16) -> bool {
-        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
         let host = match bare {
             Some(address) if address.contains(':') => Host::parse(address),
             Some(_) => return false,
@@ -109,8 +116,13 @@ impl AllowList {
     /// The list that allows what both lists allow: an organisation's policy laid over an agent's own list.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
-        let pairs = self.entries.iter().flat_map(|a| other.entries.iter().map(move |b| (a, b)));
-        Self { entries: pairs.filter_map(|(a, b)| a.intersect(b)).collect() }
+        let pairs = self
+            .entries
+            .iter()
+            .flat_map(|a| other.entries.iter().map(move |b| (a, b)));
+        Self {
+            entries: pairs.filter_map(|(a, b)| a.intersect(b)).collect(),
+        }
     }
 
     /// Whether nothing may be reached.
@@ -124,12 +136,17 @@ impl AllowList {
     }
 
     pub(crate) fn allows(&self, target: &Target) -> bool {
-        self.entries.iter().any(|entry| entry.ports.hold(target.port) && entry.pattern.matches(&target.host))
+        self.entries
+            .iter()
+            .any(|entry| entry.ports.hold(target.port) && entry.pattern.matches(&target.host))
     }
 
     /// Whether the operator opened this very address, special-purpose or not.
     pub(crate) fn grants(&self, address: IpAddr, port: u16) -> bool {
-        self.allows(&Target { host: Host::Address(address.to_canonical()), port })
+        self.allows(&Target {
+            host: Host::Address(address.to_canonical()),
+            port,
+        })
     }
 }
 
@@ -141,7 +158,10 @@ impl Entry {
         if let Some(suffix) = text.strip_prefix("*.") {
             let (suffix, ports) = split_port(suffix)?;
             return match Host::parse(suffix)? {
-                Host::Name(suffix) => Ok(Self { pattern: Pattern::Below(suffix), ports }),
+                Host::Name(suffix) => Ok(Self {
+                    pattern: Pattern::Below(suffix),
+                    ports,
+                }),
                 Host::Address(_) => Err(EntryProblem::Wildcard),
             };
         }
@@ -152,29 +172,49 @@ impl Entry {
             // `[fd00::/8]:80`, and `[fd00::]/8` as some write it.
             let (inner, rest) = rest.split_once(']').ok_or(HostProblem::Brackets)?;
             let (length, rest) = match rest.strip_prefix('/') {
-                Some(rest) => {
-                    (rest.split(':').next().unwrap_or(rest), rest.trim_start_matches(|c: char| c != ':'))
-                }
+                Some(rest) => (
+                    rest.split(':').next().unwrap_or(rest),
+                    rest.trim_start_matches(|c: char| c != ':'),
+                ),
                 None => ("", rest),
             };
             let ports = match rest {
                 "" => Ports::Web,
-                rest => Ports::One(parse_port(rest.strip_prefix(':').ok_or(HostProblem::Port)?)?),
+                rest => Ports::One(parse_port(
+                    rest.strip_prefix(':').ok_or(HostProblem::Port)?,
+                )?),
             };
             if !inner.contains(':') {
                 return Err(HostProblem::Address.into());
             }
-            let range = if length.is_empty() { inner.to_owned() } else { format!("{inner}/{length}") };
-            return Ok(Self { pattern: Pattern::Range(Range::parse(&range)?), ports });
+            let range = if length.is_empty() {
+                inner.to_owned()
+            } else {
+                format!("{inner}/{length}")
+            };
+            return Ok(Self {
+                pattern: Pattern::Range(Range::parse(&range)?),
+                ports,
+            });
         }
         if text.bytes().filter(|byte| *byte == b':').count() > 1 {
-            return Ok(Self { pattern: Pattern::Range(Range::parse(text)?), ports: Ports::Web });
+            return Ok(Self {
+                pattern: Pattern::Range(Range::parse(text)?),
+                ports: Ports::Web,
+            });
         }
         let (host, ports) = split_port(text)?;
         if host.contains('/') {
             let is_range = host.starts_with(|c: char| c.is_ascii_digit());
-            let range = if is_range { Range::parse(host) } else { return Err(EntryProblem::Url) };
-            return Ok(Self { pattern: Pattern::Range(range?), ports });
+            let range = if is_range {
+                Range::parse(host)
+            } else {
+                return Err(EntryProblem::Url);
+            };
+            return Ok(Self {
+                pattern: Pattern::Range(range?),
+                ports,
+            });
         }
         let pattern = match Host::parse(host)? {
             Host::Name(name) => Pattern::Name(name),
@@ -185,7 +225,10 @@ impl Entry {
 
     fn intersect(&self, other: &Self) -> Option<Self> {
         let pattern = self.pattern.intersect(&other.pattern)?;
-        Some(Self { pattern, ports: self.ports.intersect(other.ports)? })
+        Some(Self {
+            pattern,
+            ports: self.ports.intersect(other.ports)?,
+        })
     }
 }
 
@@ -202,7 +245,8 @@ impl Pattern {
             (Self::Name(allowed), Host::Name(name)) => allowed == name,
             (Self::Below(suffix), Host::Name(name)) => is_below(name, suffix),
             (Self::Range(range), Host::Address(address)) => range.grants(*address),
-            (Self::Name(_) | Self::Below(_), Host::Address(_)) | (Self::Range(_), Host::Name(_)) => false,
+            (Self::Name(_) | Self::Below(_), Host::Address(_))
+            | (Self::Range(_), Host::Name(_)) => false,
         }
     }
 
@@ -222,7 +266,8 @@ impl Pattern {
 }
 
 fn is_below(name: &str, suffix: &str) -> bool {
-    name.strip_suffix(suffix).is_some_and(|labels| labels.ends_with('.'))
+    name.strip_suffix(suffix)
+        .is_some_and(|labels| labels.ends_with('.'))
 }
 
 impl Ports {
@@ -264,7 +309,11 @@ pub(crate) fn entry_for(target: &Target) -> String {
         Host::Name(name) => Pattern::Name(name.clone()),
         Host::Address(address) => Pattern::Range(Range::of(*address)),
     };
-    let ports = if WEB_PORTS.contains(&target.port) { Ports::Web } else { Ports::One(target.port) };
+    let ports = if WEB_PORTS.contains(&target.port) {
+        Ports::Web
+    } else {
+        Ports::One(target.port)
+    };
     Entry { pattern, ports }.to_string()
 }
 

@@ -69,7 +69,10 @@ impl ChunkedReader {
         }
         let line = std::mem::take(&mut self.line);
         let line = line.strip_suffix(b"\r\n").ok_or(Malformed)?;
-        if line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        if line
+            .iter()
+            .any(|byte| byte.is_ascii_control() && *byte != b'\t')
+        {
             return Err(Malformed);
         }
         self.state = match self.state {
@@ -98,10 +101,18 @@ impl ChunkedReader {
 
 /// Reads hexadecimal digits, and after them nothing or `;` and an extension.
 fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
-    let digits = line.split(|byte| *byte == b';').next().unwrap_or(line).trim_ascii_end();
+    let digits = line
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or(line)
+        .trim_ascii_end();
     let text = std::str::from_utf8(digits).map_err(|_| Malformed)?;
     let plain = (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if plain { u64::from_str_radix(text, 16).map_err(|_| Malformed) } else { Err(Malformed) }
+    if plain {
+        u64::from_str_radix(text, 16).map_err(|_| Malformed)
+    } else {
+        Err(Malformed)
+    }
 }
 
 #[cfg(test)]
@@ -123,7 +134,10 @@ mod tests {
     fn chunks_are_written_anew_without_extensions_and_trailers() {
         let body =
             b"5;name=\"v\"\r\nhello\r\n0A \r\n0123456789\r\n000\r\nTrailer: x\r\n\r\nGET / HTTP/1.1\r\n\r\n";
-        assert_eq!(read(&[body]), Ok((b"5\r\nhello\r\na\r\n0123456789\r\n0\r\n\r\n".to_vec(), true)));
+        assert_eq!(
+            read(&[body]),
+            Ok((b"5\r\nhello\r\na\r\n0123456789\r\n0\r\n\r\n".to_vec(), true))
+        );
     }
 
     #[test]
@@ -144,7 +158,11 @@ mod tests {
             assert_eq!(read(&[body]), Err(Malformed), "{}", body.escape_ascii());
         }
         assert_eq!(read(&[&[b'0'; MAX_LINE + 1]]), Err(Malformed));
-        let trailers = [&b"0\r\n"[..], &b"Trailer: xxxxxxxxxxxxxxxxxxxxx\r\n".repeat(400)].concat();
+        let trailers = [
+            &b"0\r\n"[..],
+            &b"Trailer: xxxxxxxxxxxxxxxxxxxxx\r\n".repeat(400),
+        ]
+        .concat();
         assert_eq!(read(&[&trailers]), Err(Malformed));
     }
 
@@ -184,7 +202,8 @@ mod tests {
     fn data(mut chunked: &[u8]) -> Vec<u8> {
         let mut data = Vec::new();
         while let Some(end) = chunked.windows(2).position(|pair| pair == b"\r\n") {
-            let size = usize::from_str_radix(std::str::from_utf8(&chunked[..end]).unwrap(), 16).unwrap();
+            let size =
+                usize::from_str_radix(std::str::from_utf8(&chunked[..end]).unwrap(), 16).unwrap();
             data.extend(&chunked[end + 2..end + 2 + size]);
             chunked = &chunked[end + 2 + size + 2..];
         }

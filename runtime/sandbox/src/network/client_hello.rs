@@ -52,18 +52,30 @@ enum Place {
 impl HelloReader {
     /// For the ClientHello that answers a HelloRetryRequest.
     pub(crate) fn after_retry() -> Self {
-        Self { place: Place::AfterRetry, ..Self::default() }
+        Self {
+            place: Place::AfterRetry,
+            ..Self::default()
+        }
     }
 
     /// Takes the next bytes; gives the message when it is whole, and how many of these bytes belong to it.
     ///
     /// Not to be called again after it gave a message or a problem.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<(ClientHello, usize)>, HelloProblem> {
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+    ) -> Result<Option<(ClientHello, usize)>, HelloProblem> {
         let mut rest = bytes;
-        while let Some(part) = self.record.next(&mut rest).map_err(|kind| self.problem(kind))? {
+        while let Some(part) = self
+            .record
+            .next(&mut rest)
+            .map_err(|kind| self.problem(kind))?
+        {
             match (part.kind, self.place) {
                 (HANDSHAKE, _) => self.message.extend_from_slice(part.content),
-                (CHANGE_CIPHER_SPEC | APPLICATION_DATA, Place::AfterRetry) if self.message.is_empty() => {
+                (CHANGE_CIPHER_SPEC | APPLICATION_DATA, Place::AfterRetry)
+                    if self.message.is_empty() =>
+                {
                     continue;
                 }
                 (kind, _) => return Err(self.problem(kind)),
@@ -77,16 +89,25 @@ impl HelloReader {
 
     /// What a record of another kind, or one that is none, means at this point.
     fn problem(&self, kind: u8) -> HelloProblem {
-        let begun = kind == HANDSHAKE || !self.message.is_empty() || self.place == Place::AfterRetry;
-        if begun { HelloProblem::Malformed } else { HelloProblem::NotTls }
+        let begun =
+            kind == HANDSHAKE || !self.message.is_empty() || self.place == Place::AfterRetry;
+        if begun {
+            HelloProblem::Malformed
+        } else {
+            HelloProblem::NotTls
+        }
     }
 
     fn parsed(&self) -> Result<Option<ClientHello>, HelloProblem> {
-        let Some((kind, rest)) = self.message.split_first() else { return Ok(None) };
+        let Some((kind, rest)) = self.message.split_first() else {
+            return Ok(None);
+        };
         if *kind != CLIENT_HELLO {
             return Err(HelloProblem::Malformed);
         }
-        let Some((length, body)) = rest.split_first_chunk::<3>() else { return Ok(None) };
+        let Some((length, body)) = rest.split_first_chunk::<3>() else {
+            return Ok(None);
+        };
         let [a, b, c] = *length;
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
         if length > MAX_HELLO || body.len() > length {
@@ -99,7 +120,9 @@ impl HelloReader {
         if self.record.is_within() {
             return Err(HelloProblem::Malformed);
         }
-        parse_body(&mut Bytes(body)).map(Some).ok_or(HelloProblem::Malformed)
+        parse_body(&mut Bytes(body))
+            .map(Some)
+            .ok_or(HelloProblem::Malformed)
     }
 }
 
@@ -110,7 +133,10 @@ fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
     body.vector8()?;
     body.vector16()?;
     body.vector8()?;
-    let mut hello = ClientHello { server_name: None, encrypted: false };
+    let mut hello = ClientHello {
+        server_name: None,
+        encrypted: false,
+    };
     if body.0.is_empty() {
         return Some(hello);
     }
@@ -152,12 +178,16 @@ impl<'a> Bytes<'a> {
     }
 
     fn number16(&mut self) -> Option<u16> {
-        let [high, low] = *self.take(2)? else { return None };
+        let [high, low] = *self.take(2)? else {
+            return None;
+        };
         Some(u16::from_be_bytes([high, low]))
     }
 
     fn vector8(&mut self) -> Option<Self> {
-        let [length] = *self.take(1)? else { return None };
+        let [length] = *self.take(1)? else {
+            return None;
+        };
         self.take(usize::from(length)).map(Self)
     }
 

@@ -5,7 +5,10 @@ use super::client_hello::HelloReader;
 use super::head::{HeadBuffer, Request, Response, Whole};
 
 /// The whole head at the beginning of what comes in portions, and how much of it all that is; `Err` where it is refused.
-#[allow(clippy::result_unit_err, reason = "that it is refused is all that is asked")]
+#[allow(
+    clippy::result_unit_err,
+    reason = "that it is refused is all that is asked"
+)]
 pub fn whole_head(portions: &[&[u8]]) -> Result<Option<(Vec<u8>, usize)>, ()> {
     let mut buffer = HeadBuffer::default();
     for portion in portions {

@@ -44,7 +44,10 @@ impl HeadBuffer {
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<Whole>, HeadProblem> {
         self.bytes.extend_from_slice(bytes);
         let from = self.scanned.saturating_sub(3);
-        let found = self.bytes.get(from..).and_then(|new| new.windows(4).position(|end| end == b"\r\n\r\n"));
+        let found = self
+            .bytes
+            .get(from..)
+            .and_then(|new| new.windows(4).position(|end| end == b"\r\n\r\n"));
         self.scanned = self.bytes.len();
         match found {
             Some(place) if from + place + 4 <= MAX_HEAD => {
@@ -123,7 +126,9 @@ pub(crate) enum HeadProblem {
     Framing,
     #[error("the path has a character that no URL has")]
     Path,
-    #[error("this is a proxy: a request names its whole URL, `http://…`, or asks for a tunnel by CONNECT")]
+    #[error(
+        "this is a proxy: a request names its whole URL, `http://…`, or asks for a tunnel by CONNECT"
+    )]
     NoTarget,
     #[error("a request for another protocol than HTTP is not a request for a proxy; use CONNECT")]
     Upgrade,
@@ -146,7 +151,9 @@ impl Header<'_> {
 
     /// The value as text; `None` if it is not ASCII.
     fn text(&self) -> Option<&str> {
-        std::str::from_utf8(self.value).ok().filter(|text| text.is_ascii())
+        std::str::from_utf8(self.value)
+            .ok()
+            .filter(|text| text.is_ascii())
     }
 }
 
@@ -193,7 +200,9 @@ impl Request {
         if method == "CONNECT" {
             return match body {
                 Framing::Length(0) => Ok(Self::Connect(Target::parse(url, None)?)),
-                Framing::Length(_) | Framing::Chunked | Framing::UntilClose => Err(HeadProblem::Framing),
+                Framing::Length(_) | Framing::Chunked | Framing::UntilClose => {
+                    Err(HeadProblem::Framing)
+                }
             };
         }
         let (target, path) = split_url(method, url)?;
@@ -203,25 +212,37 @@ impl Request {
             Some(_) | None => return Err(HeadProblem::Host),
         }
         // Clients of Java ask whether HTTP/2 is understood, and take silence for no.
-        let asks_for_more =
-            |header: &Header<'_>| header.is("upgrade") && !header.value.eq_ignore_ascii_case(b"h2c");
+        let asks_for_more = |header: &Header<'_>| {
+            header.is("upgrade") && !header.value.eq_ignore_ascii_case(b"h2c")
+        };
         if headers.iter().any(asks_for_more) {
             return Err(HeadProblem::Upgrade);
         }
-        let mut rewritten =
-            format!("{method} {path} {}\r\nHost: {}", version.text(), target.host).into_bytes();
+        let mut rewritten = format!(
+            "{method} {path} {}\r\nHost: {}",
+            version.text(),
+            target.host
+        )
+        .into_bytes();
         if target.port != 80 {
             rewritten.extend(format!(":{}", target.port).bytes());
         }
         rewritten.extend(b"\r\n");
         write_headers(&mut rewritten, &headers, body);
-        Ok(Self::Plain(PlainRequest { target, body, is_head: method == "HEAD", rewritten }))
+        Ok(Self::Plain(PlainRequest {
+            target,
+            body,
+            is_head: method == "HEAD",
+            rewritten,
+        }))
     }
 }
 
 /// Where a head that was refused would have gone, for the report.
 pub(crate) fn target_of(head: &[u8]) -> Option<Target> {
-    let line = Lines(Some(head)).next().and_then(|line| std::str::from_utf8(line).ok())?;
+    let line = Lines(Some(head))
+        .next()
+        .and_then(|line| std::str::from_utf8(line).ok())?;
     let mut words = line.split(' ');
     let (method, url) = (words.next()?, words.next()?);
     if method == "CONNECT" {
@@ -238,7 +259,8 @@ impl Response {
         let mut words = line.splitn(3, |byte| *byte == b' ');
         let mut word = || words.next().and_then(|word| std::str::from_utf8(word).ok());
         let (version, status) = (word().and_then(Version::parse), word());
-        let digits = status.filter(|status| status.len() == 3 && status.bytes().all(|b| b.is_ascii_digit()));
+        let digits =
+            status.filter(|status| status.len() == 3 && status.bytes().all(|b| b.is_ascii_digit()));
         let (Some(version), Some(Ok(status))) = (version, digits.map(str::parse::<u16>)) else {
             return Err(HeadProblem::NotHttp);
         };
@@ -253,10 +275,17 @@ impl Response {
             framed.unwrap_or(Framing::UntilClose)
         };
         let mut rewritten = line.to_vec();
-        debug_assert!(rewritten.starts_with(version.text().as_bytes()), "the line is passed on as it was");
+        debug_assert!(
+            rewritten.starts_with(version.text().as_bytes()),
+            "the line is passed on as it was"
+        );
         rewritten.extend(b"\r\n");
         write_headers(&mut rewritten, &headers, framed.unwrap_or(body));
-        Ok(Self { is_interim, body, rewritten })
+        Ok(Self {
+            is_interim,
+            body,
+            rewritten,
+        })
     }
 }
 
@@ -279,9 +308,15 @@ fn split(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
         if has_control(line) {
             return Err(HeadProblem::ControlCharacter);
         }
-        let colon = line.iter().position(|byte| *byte == b':').ok_or(HeadProblem::Header)?;
+        let colon = line
+            .iter()
+            .position(|byte| *byte == b':')
+            .ok_or(HeadProblem::Header)?;
         let (name, value) = line.split_at(colon);
-        let name = std::str::from_utf8(name).ok().filter(|name| is_token(name)).ok_or(HeadProblem::Header)?;
+        let name = std::str::from_utf8(name)
+            .ok()
+            .filter(|name| is_token(name))
+            .ok_or(HeadProblem::Header)?;
         let value = value.strip_prefix(b":").unwrap_or(value).trim_ascii();
         headers.push(Header { name, value });
     }
@@ -303,20 +338,27 @@ impl<'a> Iterator for Lines<'a> {
 }
 
 fn has_control(line: &[u8]) -> bool {
-    line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
+    line.iter()
+        .any(|byte| byte.is_ascii_control() && *byte != b'\t')
 }
 
 /// RFC 9110, section 5.6.2.
 fn is_token(text: &str) -> bool {
     !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// Reads `http://host[:port]/path?query` into target and origin-form.
 fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
     const SCHEME: &str = "http://";
-    let scheme = url.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
-    let rest = scheme.and_then(|scheme| url.get(scheme.len()..)).ok_or(HeadProblem::NoTarget)?;
+    let scheme = url
+        .get(..SCHEME.len())
+        .filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
+    let rest = scheme
+        .and_then(|scheme| url.get(scheme.len()..))
+        .ok_or(HeadProblem::NoTarget)?;
     if !url.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains(['#', '\\']) {
         return Err(HeadProblem::Path);
     }
@@ -334,7 +376,10 @@ fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
 struct Repeated;
 
 /// The one header of that name.
-fn single<'a, 'b>(headers: &'a [Header<'b>], name: &str) -> Result<Option<&'a Header<'b>>, Repeated> {
+fn single<'a, 'b>(
+    headers: &'a [Header<'b>],
+    name: &str,
+) -> Result<Option<&'a Header<'b>>, Repeated> {
     let mut found = headers.iter().filter(|header| header.is(name));
     match (found.next(), found.next()) {
         (first, None) => Ok(first),
@@ -350,7 +395,9 @@ fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, 
     match (length, encoding) {
         (None, None) => Ok(None),
         (Some(length), None) => {
-            let digits = length.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            let digits = length
+                .text()
+                .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
             digits
                 .and_then(|text| text.parse().ok())
                 .map(|length| Some(Framing::Length(length)))
@@ -372,7 +419,11 @@ fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing) {
         .filter(|header| header.is("connection"))
         .filter_map(Header::text)
         .flat_map(|value| value.split(',').map(str::trim));
-    let dropped: Vec<&str> = HOP_BY_HOP.into_iter().chain(WRITTEN_ANEW).chain(named).collect();
+    let dropped: Vec<&str> = HOP_BY_HOP
+        .into_iter()
+        .chain(WRITTEN_ANEW)
+        .chain(named)
+        .collect();
     for header in headers {
         let name = header.name;
         if dropped.iter().any(|other| name.eq_ignore_ascii_case(other)) {
@@ -384,7 +435,9 @@ fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing) {
         head.extend(b"\r\n");
     }
     match framing {
-        Framing::Length(length) if length > 0 || headers.iter().any(|header| header.is("content-length")) => {
+        Framing::Length(length)
+            if length > 0 || headers.iter().any(|header| header.is("content-length")) =>
+        {
             head.extend(format!("Content-Length: {length}\r\n").bytes());
         }
         Framing::Chunked => head.extend(b"Transfer-Encoding: chunked\r\n"),

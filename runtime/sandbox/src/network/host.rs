@@ -82,7 +82,10 @@ impl Host {
             if label.is_empty() || label.len() > MAX_LABEL {
                 return Err(HostProblem::Label);
             }
-            if !label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+            if !label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            {
                 return Err(HostProblem::Character);
             }
             if label.starts_with('-') || label.ends_with('-') {
@@ -100,7 +103,9 @@ impl Host {
 /// The rule by which a URL's host is taken for an IPv4 address (WHATWG URL, "ends in a number").
 fn ends_in_a_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
-    let hexadecimal = last.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("0x"));
+    let hexadecimal = last
+        .get(..2)
+        .is_some_and(|start| start.eq_ignore_ascii_case("0x"));
     last.bytes().all(|byte| byte.is_ascii_digit())
         || hexadecimal && last.bytes().skip(2).all(|byte| byte.is_ascii_hexdigit())
 }
@@ -132,14 +137,21 @@ impl Target {
             Some(port) => parse_port(port)?,
             None => default.ok_or(HostProblem::NoPort)?,
         };
-        Ok(Self { host: Host::parse(host)?, port })
+        Ok(Self {
+            host: Host::parse(host)?,
+            port,
+        })
     }
 }
 
 /// Reads a port: decimal digits that begin with no zero.
 pub(crate) fn parse_port(text: &str) -> Result<u16, HostProblem> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    if plain { text.parse().map_err(|_| HostProblem::Port) } else { Err(HostProblem::Port) }
+    if plain {
+        text.parse().map_err(|_| HostProblem::Port)
+    } else {
+        Err(HostProblem::Port)
+    }
 }
 
 impl fmt::Display for Host {
@@ -227,7 +239,11 @@ mod tests {
             ("[::1]:65535", "[::1]:65535"),
             ("[::ffff:1.2.3.4]:5", "1.2.3.4:5"),
         ] {
-            assert_eq!(Target::parse(text, Some(80)).unwrap().to_string(), target, "{text}");
+            assert_eq!(
+                Target::parse(text, Some(80)).unwrap().to_string(),
+                target,
+                "{text}"
+            );
         }
         for (text, problem) in [
             ("a:", P::Port),

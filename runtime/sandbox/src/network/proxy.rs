@@ -52,7 +52,10 @@ pub struct ProxyOptions {
 
 impl Default for ProxyOptions {
     fn default() -> Self {
-        Self { limits: ProxyLimits::default(), resolver: Arc::new(SystemResolver::default()) }
+        Self {
+            limits: ProxyLimits::default(),
+            resolver: Arc::new(SystemResolver::default()),
+        }
     }
 }
 
@@ -92,9 +95,14 @@ impl Proxy {
     ) -> io::Result<Self> {
         let path = socket_path.as_ref();
         let told = |error: io::Error| {
-            io::Error::new(error.kind(), format!("make the network proxy's socket {path:?}: {error}"))
+            io::Error::new(
+                error.kind(),
+                format!("make the network proxy's socket {path:?}: {error}"),
+            )
         };
-        let runtime = Handle::try_current().map_err(io::Error::other).map_err(told)?;
+        let runtime = Handle::try_current()
+            .map_err(io::Error::other)
+            .map_err(told)?;
         let (listener, file) = SocketFile::bind(path).map_err(told)?;
         listener.set_nonblocking(true).map_err(told)?;
         let listener = UnixListener::from_std(listener).map_err(told)?;
@@ -108,7 +116,11 @@ impl Proxy {
         });
         let mut task = JoinSet::new();
         task.spawn_on(accept(listener, Arc::clone(&shared)), &runtime);
-        Ok(Self { shared, _task: task, _file: file })
+        Ok(Self {
+            shared,
+            _task: task,
+            _file: file,
+        })
     }
 
     /// What was counted until now.

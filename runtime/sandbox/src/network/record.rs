@@ -31,7 +31,9 @@ impl RecordReader {
     /// What is in the place of a record's type, if this is not a record.
     pub(crate) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Part<'a>>, u8> {
         while self.left == 0 {
-            let Some((first, rest)) = bytes.split_first() else { return Ok(None) };
+            let Some((first, rest)) = bytes.split_first() else {
+                return Ok(None);
+            };
             *bytes = rest;
             if let Some(place) = self.header.get_mut(self.header_length) {
                 *place = *first;

@@ -152,8 +152,14 @@ impl Reason {
 impl Denial {
     /// The answer to the client: what was blocked, why, and what to change.
     pub(crate) fn response(&self) -> Vec<u8> {
-        let what = self.target.as_ref().map_or("this request".to_owned(), Target::to_string);
-        let body = format!("trunkline: blocked {what}: {}\n", self.reason.explanation(self.target.as_ref()));
+        let what = self
+            .target
+            .as_ref()
+            .map_or("this request".to_owned(), Target::to_string);
+        let body = format!(
+            "trunkline: blocked {what}: {}\n",
+            self.reason.explanation(self.target.as_ref())
+        );
         let header = format!("{HEADER}: {}\r\n", self.reason.code());
         answer(self.reason.status(), &header, &body)
     }
@@ -178,7 +184,11 @@ impl Failure {
 
 /// The answer to a connection beyond the bound.
 pub(crate) fn crowded() -> Vec<u8> {
-    answer("503 Service Unavailable", "", "trunkline: too many connections at once; close some first.\n")
+    answer(
+        "503 Service Unavailable",
+        "",
+        "trunkline: too many connections at once; close some first.\n",
+    )
 }
 
 fn answer(status: &str, header: &str, body: &str) -> Vec<u8> {

@@ -31,7 +31,9 @@ pub(crate) struct SystemResolver {
 
 impl Default for SystemResolver {
     fn default() -> Self {
-        Self { slots: Arc::new(Semaphore::new(LOOKUPS)) }
+        Self {
+            slots: Arc::new(Semaphore::new(LOOKUPS)),
+        }
     }
 }
 
@@ -43,7 +45,9 @@ impl Resolve for SystemResolver {
             let slot = slots.acquire_owned().await.map_err(io::Error::other)?;
             let lookup = tokio::task::spawn_blocking(move || {
                 let _slot = slot;
-                (name.as_str(), 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect())
+                (name.as_str(), 0)
+                    .to_socket_addrs()
+                    .map(|found| found.map(|address| address.ip()).collect())
             });
             lookup.await.map_err(io::Error::other)?
         })

@@ -6,8 +6,8 @@ const SERVER_HELLO: u8 = 2;
 
 /// The random value that makes a ServerHello a HelloRetryRequest (RFC 8446, section 4.1.3).
 const RETRY: [u8; 32] = [
-    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
-    0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
 /// What a server's first bytes mean.
@@ -32,15 +32,25 @@ impl AnswerReader {
         const RANDOM: std::ops::Range<usize> = 1 + 3 + 2..1 + 3 + 2 + 32;
         loop {
             match self.record.next(&mut bytes) {
-                Ok(Some(part)) if part.kind == HANDSHAKE => self.message.extend_from_slice(part.content),
+                Ok(Some(part)) if part.kind == HANDSHAKE => {
+                    self.message.extend_from_slice(part.content)
+                }
                 Ok(Some(_)) | Err(_) => return Some(Answer::Other),
                 Ok(None) => return None,
             }
-            if self.message.first().is_some_and(|kind| *kind != SERVER_HELLO) {
+            if self
+                .message
+                .first()
+                .is_some_and(|kind| *kind != SERVER_HELLO)
+            {
                 return Some(Answer::Other);
             }
             if let Some(random) = self.message.get(RANDOM) {
-                return Some(if random == RETRY { Answer::Retry } else { Answer::Other });
+                return Some(if random == RETRY {
+                    Answer::Retry
+                } else {
+                    Answer::Other
+                });
             }
         }
     }
@@ -54,7 +64,13 @@ mod tests {
         let message = [&[SERVER_HELLO, 0, 0, 70, 3, 3][..], &random, &[0; 40]].concat();
         message
             .chunks(size)
-            .flat_map(|part| [&[HANDSHAKE, 3, 3, 0, u8::try_from(part.len()).unwrap()], part].concat())
+            .flat_map(|part| {
+                [
+                    &[HANDSHAKE, 3, 3, 0, u8::try_from(part.len()).unwrap()],
+                    part,
+                ]
+                .concat()
+            })
             .collect()
     }
 
@@ -70,7 +86,10 @@ mod tests {
         ] {
             assert_eq!(AnswerReader::default().push(&bytes), Some(answer));
             let mut reader = AnswerReader::default();
-            assert_eq!(bytes.iter().find_map(|byte| reader.push(&[*byte])), Some(answer));
+            assert_eq!(
+                bytes.iter().find_map(|byte| reader.push(&[*byte])),
+                Some(answer)
+            );
         }
         assert_eq!(AnswerReader::default().push(&hello(RETRY, 99)[..42]), None);
     }

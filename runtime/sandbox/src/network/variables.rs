@@ -10,7 +10,14 @@ use std::ffi::OsString;
 /// no notice of the others without it. A program that takes no notice of any has no other way out either.
 pub fn proxy_variables(port: u16) -> BTreeMap<OsString, OsString> {
     let proxy = format!("http://127.0.0.1:{port}");
-    let proxied = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let proxied = [
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+    ];
     let direct = ["NO_PROXY", "no_proxy"];
     let pairs = proxied.map(|name| (name, proxy.clone())).into_iter();
     pairs
@@ -27,8 +34,19 @@ mod tests {
     #[test]
     fn every_spelling_names_the_bridge() {
         let variables = proxy_variables(3128);
-        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
-            assert_eq!(variables[&OsString::from(name)], "http://127.0.0.1:3128", "{name}");
+        for name in [
+            "HTTP_PROXY",
+            "http_proxy",
+            "HTTPS_PROXY",
+            "https_proxy",
+            "ALL_PROXY",
+            "all_proxy",
+        ] {
+            assert_eq!(
+                variables[&OsString::from(name)],
+                "http://127.0.0.1:3128",
+                "{name}"
+            );
         }
         assert_eq!(variables[&OsString::from("NO_PROXY")], "");
         assert_eq!(variables.len(), 9);

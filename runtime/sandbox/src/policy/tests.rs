@@ -6,7 +6,11 @@ fn asked(sandbox: Option<Sandbox>) -> Asked {
     Asked {
         sandbox,
         work_dir: "/srv/work".into(),
-        limits: Limits { processes: Some(100), open_files: None, memory: None },
+        limits: Limits {
+            processes: Some(100),
+            open_files: None,
+            memory: None,
+        },
         containment: Containment::Auto,
         at_least: Containment::Auto,
         inherit: Inherit::All,
@@ -34,7 +38,9 @@ fn roots(paths: &[&str]) -> Option<Vec<PathBuf>> {
 /// Follows no links, but `/link`, which leads to `/etc`.
 #[expect(clippy::unnecessary_wraps, reason = "the way that the system answers")]
 fn real(path: &Path) -> io::Result<PathBuf> {
-    Ok(path.strip_prefix("/srv/link").map_or_else(|_| path.to_owned(), |rest| Path::new("/etc").join(rest)))
+    Ok(path
+        .strip_prefix("/srv/link")
+        .map_or_else(|_| path.to_owned(), |rest| Path::new("/etc").join(rest)))
 }
 
 fn narrow(policy: &Policy, asked: Asked) -> Result<Narrowed, PolicyError> {
@@ -58,14 +64,38 @@ fn no_policy_changes_nothing() {
 #[test]
 fn an_agent_without_a_sandbox_is_refused_where_only_one_would_do() {
     for (policy, part) in [
-        (Policy { sandbox_required: true, ..Policy::default() }, "requires one"),
-        (Policy { network: Some(Network::None), ..Policy::default() }, "limits the network"),
-        (Policy { writable: roots(&[]), ..Policy::default() }, "limits paths"),
+        (
+            Policy {
+                sandbox_required: true,
+                ..Policy::default()
+            },
+            "requires one",
+        ),
+        (
+            Policy {
+                network: Some(Network::None),
+                ..Policy::default()
+            },
+            "limits the network",
+        ),
+        (
+            Policy {
+                writable: roots(&[]),
+                ..Policy::default()
+            },
+            "limits paths",
+        ),
     ] {
         let said = refused(&policy, asked(None));
-        assert!(said.contains(part) && said.contains("give the agent a `sandbox`"), "{said}");
+        assert!(
+            said.contains(part) && said.contains("give the agent a `sandbox`"),
+            "{said}"
+        );
     }
-    let all = Policy { network: Some(Network::All), ..Policy::default() };
+    let all = Policy {
+        network: Some(Network::All),
+        ..Policy::default()
+    };
     assert!(narrow(&all, asked(None)).is_ok());
 }
 
@@ -80,8 +110,15 @@ fn what_was_narrowed_is_said() {
         writable: roots(&["/srv/data"]),
         ..Policy::default()
     };
-    let left =
-        narrow(&policy, asked(Some(bubblewrap(&[], &["/srv/data/x"], allow(&["a.org", "c.org"]))))).unwrap();
+    let left = narrow(
+        &policy,
+        asked(Some(bubblewrap(
+            &[],
+            &["/srv/data/x"],
+            allow(&["a.org", "c.org"]),
+        ))),
+    )
+    .unwrap();
     assert_eq!(
         left.said,
         [
@@ -99,9 +136,14 @@ fn what_was_narrowed_is_said() {
 
 #[test]
 fn a_path_must_lie_in_an_allowed_folder_and_links_are_followed_first() {
-    let policy = Policy { writable: roots(&["/srv"]), read_only: roots(&["/opt"]), ..Policy::default() };
-    let with =
-        |read_only: &[&str], writable: &[&str]| asked(Some(bubblewrap(read_only, writable, Network::None)));
+    let policy = Policy {
+        writable: roots(&["/srv"]),
+        read_only: roots(&["/opt"]),
+        ..Policy::default()
+    };
+    let with = |read_only: &[&str], writable: &[&str]| {
+        asked(Some(bubblewrap(read_only, writable, Network::None)))
+    };
     assert!(narrow(&policy, with(&["/opt/tools", "/srv/data"], &["/srv/data"])).is_ok());
     assert_eq!(
         refused(&policy, with(&[], &["/opt/tools"])),
@@ -115,12 +157,19 @@ fn a_path_must_lie_in_an_allowed_folder_and_links_are_followed_first() {
         refused(&policy, with(&[], &["/srv/link/x"])).contains(r#"grant "/etc/x""#),
         "it leads elsewhere"
     );
-    assert!(refused(&policy, with(&[], &["/srvx"])).contains("/srvx"), "folders, not beginnings of names");
+    assert!(
+        refused(&policy, with(&[], &["/srvx"])).contains("/srvx"),
+        "folders, not beginnings of names"
+    );
 }
 
 #[test]
 fn a_working_directory_elsewhere_is_refused() {
-    let policy = Policy { writable: roots(&["/data"]), read_only: roots(&["/opt"]), ..Policy::default() };
+    let policy = Policy {
+        writable: roots(&["/data"]),
+        read_only: roots(&["/opt"]),
+        ..Policy::default()
+    };
     let said = refused(&policy, asked(Some(bubblewrap(&[], &[], Network::None))));
     assert!(said.contains("the working directory"), "{said}");
 }
@@ -129,18 +178,37 @@ fn a_working_directory_elsewhere_is_refused() {
 fn backends_and_images_are_those_that_are_named() {
     let container = |options: &[&str]| {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        asked(Some(Sandbox::new(Backend::Podman { image: "good".into(), options })))
+        asked(Some(Sandbox::new(Backend::Podman {
+            image: "good".into(),
+            options,
+        })))
     };
-    let policy = Policy { backends: Some(vec!["bubblewrap".into()]), ..Policy::default() };
-    assert_eq!(refused(&policy, container(&[])), "use the sandbox podman: the policy allows bubblewrap");
-    let policy = Policy { images: Some(vec!["better".into()]), ..Policy::default() };
-    assert_eq!(refused(&policy, container(&[])), r#"run the image "good": the policy allows better"#);
-    let mut policy = Policy { images: Some(vec!["good".into()]), ..Policy::default() };
+    let policy = Policy {
+        backends: Some(vec!["bubblewrap".into()]),
+        ..Policy::default()
+    };
+    assert_eq!(
+        refused(&policy, container(&[])),
+        "use the sandbox podman: the policy allows bubblewrap"
+    );
+    let policy = Policy {
+        images: Some(vec!["better".into()]),
+        ..Policy::default()
+    };
+    assert_eq!(
+        refused(&policy, container(&[])),
+        r#"run the image "good": the policy allows better"#
+    );
+    let mut policy = Policy {
+        images: Some(vec!["good".into()]),
+        ..Policy::default()
+    };
     assert!(narrow(&policy, container(&[])).is_ok());
     assert!(refused(&policy, container(&["--root", "/mine"])).contains("give options to podman"));
     policy.options = Some(vec!["--root".into(), "/ours".into()]);
     let left = narrow(&policy, container(&["--root", "/mine"])).unwrap();
-    let Some(Backend::Podman { options, .. }) = left.granted.sandbox.map(|sandbox| sandbox.backend) else {
+    let Some(Backend::Podman { options, .. }) = left.granted.sandbox.map(|sandbox| sandbox.backend)
+    else {
         panic!()
     };
     assert_eq!(options, ["--root", "/ours"]);
@@ -150,31 +218,88 @@ fn backends_and_images_are_those_that_are_named() {
 fn options_that_could_lift_the_policy_are_the_policys_own() {
     let container = |backend: fn(String, Vec<String>) -> Backend, options: &[&str]| {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        asked(Some(Sandbox { network: Network::None, ..Sandbox::new(backend("good".into(), options)) }))
+        asked(Some(Sandbox {
+            network: Network::None,
+            ..Sandbox::new(backend("good".into(), options))
+        }))
     };
     let podman = |image, options| Backend::Podman { image, options };
     let docker = |image, options| Backend::Docker { image, options };
     let default = Policy::default;
     let own: &[&str] = &["--root", "/mine", "--runtime", "/mine/evil.sh"];
     for policy in [
-        Policy { sandbox_required: true, ..default() },
-        Policy { backends: Some(vec!["podman".into(), "docker".into()]), ..default() },
-        Policy { network: Some(Network::None), ..default() },
-        Policy { network: Some(allow(&["a.org"])), ..default() },
-        Policy { read_only: roots(&["/"]), ..default() },
-        Policy { writable: roots(&["/"]), ..default() },
-        Policy { images: Some(vec!["good".into()]), ..default() },
-        Policy { memory: Some(1 << 30), ..default() },
-        Policy { processes: Some(10), ..default() },
+        Policy {
+            sandbox_required: true,
+            ..default()
+        },
+        Policy {
+            backends: Some(vec!["podman".into(), "docker".into()]),
+            ..default()
+        },
+        Policy {
+            network: Some(Network::None),
+            ..default()
+        },
+        Policy {
+            network: Some(allow(&["a.org"])),
+            ..default()
+        },
+        Policy {
+            read_only: roots(&["/"]),
+            ..default()
+        },
+        Policy {
+            writable: roots(&["/"]),
+            ..default()
+        },
+        Policy {
+            images: Some(vec!["good".into()]),
+            ..default()
+        },
+        Policy {
+            memory: Some(1 << 30),
+            ..default()
+        },
+        Policy {
+            processes: Some(10),
+            ..default()
+        },
     ] {
-        assert!(refused(&policy, container(podman, own)).starts_with("give options to podman"), "{policy:?}");
-        assert!(refused(&policy, container(docker, own)).starts_with("give options to docker"), "{policy:?}");
-        assert!(narrow(&policy, container(podman, &[])).is_ok(), "{policy:?}");
+        assert!(
+            refused(&policy, container(podman, own)).starts_with("give options to podman"),
+            "{policy:?}"
+        );
+        assert!(
+            refused(&policy, container(docker, own)).starts_with("give options to docker"),
+            "{policy:?}"
+        );
+        assert!(
+            narrow(&policy, container(podman, &[])).is_ok(),
+            "{policy:?}"
+        );
         let said = own.iter().map(|&option| option.to_owned()).collect();
-        assert!(narrow(&Policy { options: Some(said), ..policy }, container(podman, own)).is_ok());
+        assert!(
+            narrow(
+                &Policy {
+                    options: Some(said),
+                    ..policy
+                },
+                container(podman, own)
+            )
+            .is_ok()
+        );
     }
-    for policy in [default(), Policy { network: Some(Network::All), ..default() }] {
-        assert!(narrow(&policy, container(podman, own)).is_ok(), "it limits nothing");
+    for policy in [
+        default(),
+        Policy {
+            network: Some(Network::All),
+            ..default()
+        },
+    ] {
+        assert!(
+            narrow(&policy, container(podman, own)).is_ok(),
+            "it limits nothing"
+        );
     }
 }
 
@@ -259,9 +384,23 @@ prop_compose! {
 
 /// Whether everything that `less` reaches is reached by `more`.
 fn reaches_no_more(less: &Network, more: &Network) -> bool {
-    ["a.org", "b.org", "x.b.org", "y.x.b.org", "c.org", "z.c.org", "d.org", "10.1.2.3", "10.2.2.3"]
-        .iter()
-        .all(|host| [443, 8443].iter().all(|port| !reaches(less, host, *port) || reaches(more, host, *port)))
+    [
+        "a.org",
+        "b.org",
+        "x.b.org",
+        "y.x.b.org",
+        "c.org",
+        "z.c.org",
+        "d.org",
+        "10.1.2.3",
+        "10.2.2.3",
+    ]
+    .iter()
+    .all(|host| {
+        [443, 8443]
+            .iter()
+            .all(|port| !reaches(less, host, *port) || reaches(more, host, *port))
+    })
 }
 
 fn at_most(less: Option<u64>, more: Option<u64>) -> bool {

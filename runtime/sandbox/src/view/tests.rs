@@ -4,12 +4,25 @@ use super::*;
 fn this_machine_shows_programs_and_no_secrets() {
     let system = System::read();
     assert!(system.folders.contains(&PathBuf::from("/usr")));
-    let shown = system.etc.iter().chain(&system.etc_network).map(|(at, _)| at);
+    let shown = system
+        .etc
+        .iter()
+        .chain(&system.etc_network)
+        .map(|(at, _)| at);
     for at in shown {
-        for secret in
-            ["/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/passwd"]
-        {
-            assert!(!Path::new(secret).starts_with(at), "{} shows {secret}", at.display());
+        for secret in [
+            "/etc/shadow",
+            "/etc/gshadow",
+            "/etc/ssh",
+            "/etc/ssl/private",
+            "/etc/sudoers",
+            "/etc/passwd",
+        ] {
+            assert!(
+                !Path::new(secret).starts_with(at),
+                "{} shows {secret}",
+                at.display()
+            );
         }
     }
 }

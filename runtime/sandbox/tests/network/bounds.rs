@@ -13,7 +13,14 @@ const SHORT: Duration = Duration::from_millis(50);
 #[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     let server = echo().await;
-    let world = world_with(&server, &USUAL, ProxyLimits { head: SHORT, ..ProxyLimits::default() });
+    let world = world_with(
+        &server,
+        &USUAL,
+        ProxyLimits {
+            head: SHORT,
+            ..ProxyLimits::default()
+        },
+    );
     let mut client = world.connect().await;
     let mut sent = 0;
     // One byte after the other: what counts is the whole head.
@@ -22,26 +29,37 @@ async fn a_head_that_never_ends_is_given_up() {
             break;
         }
         sent += 1;
-        if tokio::time::timeout(Duration::from_millis(5), client.readable()).await.is_ok() {
+        if tokio::time::timeout(Duration::from_millis(5), client.readable())
+            .await
+            .is_ok()
+        {
             break;
         }
     }
     assert!(sent > 0);
     assert!(read_all(&mut client).await.starts_with("HTTP/1.1 408 "));
-    world.counted("a failure", |counters| counters.failed == 1).await;
+    world
+        .counted("a failure", |counters| counters.failed == 1)
+        .await;
 }
 
 #[tokio::test]
 async fn a_client_hello_that_never_comes_is_given_up() {
     let server = echo().await;
-    let limits = ProxyLimits { hello: SHORT, linger: SHORT, ..ProxyLimits::default() };
+    let limits = ProxyLimits {
+        hello: SHORT,
+        linger: SHORT,
+        ..ProxyLimits::default()
+    };
     let world = world_with(&server, &USUAL, limits);
     for start in [&b""[..], &[22, 3, 1, 2, 0, 1, 0]] {
         let mut tunnel = world.tunnel(&format!("allowed.test:{}", server.port)).await;
         tunnel.write_all(start).await.unwrap();
         assert_eq!(read_all(&mut tunnel).await, "");
     }
-    world.counted("two failures", |counters| counters.failed == 2).await;
+    world
+        .counted("two failures", |counters| counters.failed == 2)
+        .await;
 }
 
 #[tokio::test]
@@ -51,16 +69,25 @@ async fn a_client_hello_in_too_many_records_is_refused() {
     let mut tunnel = world.tunnel(&format!("allowed.test:{}", server.port)).await;
     // A ClientHello of 30,000 bytes, a byte for each record.
     let message = [&[1, 0, 0x75, 0x30][..], &[0; 30_000]].concat();
-    let records: Vec<u8> = message.iter().flat_map(|byte| [22, 3, 1, 0, 1, *byte]).collect();
+    let records: Vec<u8> = message
+        .iter()
+        .flat_map(|byte| [22, 3, 1, 0, 1, *byte])
+        .collect();
     let _ = tunnel.write_all(&records).await;
     assert_eq!(read_all(&mut tunnel).await.as_bytes()[..1], [21]);
-    world.counted("a denial", |counters| counters.denied == 1).await;
+    world
+        .counted("a denial", |counters| counters.denied == 1)
+        .await;
 }
 
 #[tokio::test]
 async fn a_tunnel_in_which_nothing_moves_ends_and_one_in_which_something_does_goes_on() {
     let server = echo().await;
-    let limits = ProxyLimits { idle: Duration::from_secs(2), linger: SHORT, ..ProxyLimits::default() };
+    let limits = ProxyLimits {
+        idle: Duration::from_secs(2),
+        linger: SHORT,
+        ..ProxyLimits::default()
+    };
     let world = world_with(&server, &["127.0.0.2:{}"], limits);
     let to = format!("127.0.0.2:{}", server.port);
     let mut still = world.tunnel(&to).await;
@@ -70,14 +97,18 @@ async fn a_tunnel_in_which_nothing_moves_ends_and_one_in_which_something_does_go
     tokio::pin!(ended);
     loop {
         moving.write_all(b"x").await.unwrap();
-        within("an echo", moving.read_exact(&mut buffer)).await.unwrap();
+        within("an echo", moving.read_exact(&mut buffer))
+            .await
+            .unwrap();
         if let Ok(got) = tokio::time::timeout(Duration::from_millis(10), &mut ended).await {
             assert_eq!(got, "");
             break;
         }
     }
     moving.write_all(b"x").await.unwrap();
-    within("an echo", moving.read_exact(&mut buffer)).await.unwrap();
+    within("an echo", moving.read_exact(&mut buffer))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -87,10 +118,19 @@ async fn a_server_that_never_answers_is_given_up() {
         drop(stream);
     })
     .await;
-    let world = world_with(&server, &USUAL, ProxyLimits { idle: SHORT, ..ProxyLimits::default() });
+    let world = world_with(
+        &server,
+        &USUAL,
+        ProxyLimits {
+            idle: SHORT,
+            ..ProxyLimits::default()
+        },
+    );
     let port = server.port;
     let answer = world
-        .ask(format!("GET http://allowed.test:{port}/ HTTP/1.1\r\nHost: allowed.test:{port}\r\n\r\n"))
+        .ask(format!(
+            "GET http://allowed.test:{port}/ HTTP/1.1\r\nHost: allowed.test:{port}\r\n\r\n"
+        ))
         .await;
     assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
 }
@@ -109,14 +149,20 @@ async fn connections_beyond_the_bound_are_told_so_and_room_is_used_again() {
     for _ in 0..3 {
         held.push(world.connect().await);
     }
-    world.counted("three connections", |counters| counters.accepted == 3).await;
+    world
+        .counted("three connections", |counters| counters.accepted == 3)
+        .await;
     for _ in 0..50 {
         assert!(world.ask("").await.starts_with("HTTP/1.1 503 "));
     }
-    world.counted("fifty refusals", |counters| counters.crowded == 50).await;
+    world
+        .counted("fifty refusals", |counters| counters.crowded == 50)
+        .await;
     held.pop();
-    let request =
-        format!("GET http://allowed.test:{0}/x HTTP/1.1\r\nHost: allowed.test:{0}\r\n\r\n", server.port);
+    let request = format!(
+        "GET http://allowed.test:{0}/x HTTP/1.1\r\nHost: allowed.test:{0}\r\n\r\n",
+        server.port
+    );
     let mut answer = world.ask(&request).await;
     while answer.starts_with("HTTP/1.1 503 ") {
         tokio::task::yield_now().await;
@@ -128,7 +174,14 @@ async fn connections_beyond_the_bound_are_told_so_and_room_is_used_again() {
 #[tokio::test]
 async fn clients_that_vanish_at_any_byte_leave_the_proxy_whole() {
     let server = http().await;
-    let world = world_with(&server, &USUAL, ProxyLimits { linger: SHORT, ..ProxyLimits::default() });
+    let world = world_with(
+        &server,
+        &USUAL,
+        ProxyLimits {
+            linger: SHORT,
+            ..ProxyLimits::default()
+        },
+    );
     let request = format!(
         "POST http://allowed.test:{0}/big HTTP/1.1\r\nHost: allowed.test:{0}\r\nContent-Length: 4\r\n\r\nbody",
         server.port
@@ -139,7 +192,9 @@ async fn clients_that_vanish_at_any_byte_leave_the_proxy_whole() {
     }
     assert!(world.ask(&request).await.ends_with("xxx"));
     let all = request.len() as u64 + 2;
-    world.counted("all connections", |counters| counters.accepted == all).await;
+    world
+        .counted("all connections", |counters| counters.accepted == all)
+        .await;
     assert_eq!(world.proxy.counters().denied, 0);
 }
 
@@ -182,11 +237,28 @@ async fn each_denial_is_one_event_without_secrets() {
         assert!(!answer.contains("canary"), "{answer}");
     }
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    let events: Vec<&str> = log.lines().filter(|line| line.contains("trunkline::network")).collect();
+    let events: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("trunkline::network"))
+        .collect();
     assert_eq!(events.len(), 5, "{log}");
-    assert!(events.iter().all(|event| event.contains("WARN") && event.contains("agent=\"tester\"")), "{log}");
-    assert!(events[0].contains("host=\"blocked.test\" port=80 reason=\"not-listed\""), "{log}");
-    assert!(events[2].contains("host=\"blocked.test\" port=443 reason=\"not-listed\""), "{log}");
-    assert!(events[3].contains("host=\"blocked.test\" port=80 reason=\"host-mismatch\""), "{log}");
+    assert!(
+        events
+            .iter()
+            .all(|event| event.contains("WARN") && event.contains("agent=\"tester\"")),
+        "{log}"
+    );
+    assert!(
+        events[0].contains("host=\"blocked.test\" port=80 reason=\"not-listed\""),
+        "{log}"
+    );
+    assert!(
+        events[2].contains("host=\"blocked.test\" port=443 reason=\"not-listed\""),
+        "{log}"
+    );
+    assert!(
+        events[3].contains("host=\"blocked.test\" port=80 reason=\"host-mismatch\""),
+        "{log}"
+    );
     assert!(!log.contains("canary"), "{log}");
 }

@@ -18,12 +18,17 @@ async fn dropping_the_proxy_ends_its_connections_and_removes_the_socket() {
     let world = world(&server, &["127.0.0.2:{}"]);
     let mut tunnel = world.tunnel(&format!("127.0.0.2:{}", server.port)).await;
     let mut waiting = world.connect().await;
-    world.counted("both connections", |counters| counters.accepted == 2).await;
+    world
+        .counted("both connections", |counters| counters.accepted == 2)
+        .await;
     let socket = world.socket.clone();
     drop(world.proxy);
     assert!(!socket.exists());
     for client in [&mut tunnel, &mut waiting] {
-        assert!(!matches!(within("the end", client.read(&mut [0])).await, Ok(1..)));
+        assert!(!matches!(
+            within("the end", client.read(&mut [0])).await,
+            Ok(1..)
+        ));
     }
 }
 
@@ -34,15 +39,24 @@ async fn a_path_longer_than_a_socket_address_works_and_is_cleaned_up() {
     fs::create_dir_all(&deep).unwrap();
     let socket = deep.join("proxy.sock");
     let proxy = Proxy::start(&socket, nothing(), "x").unwrap();
-    assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+    assert!(
+        fs::symlink_metadata(&socket)
+            .unwrap()
+            .file_type()
+            .is_socket()
+    );
 
     // The bridge finds it as well.
     let bridge = trunkline_process::init::bridge::listen(0).unwrap();
     let port = bridge.port().unwrap();
     let path = socket.clone();
     std::thread::spawn(move || bridge.run(path));
-    let mut client = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut client, b"CONNECT a.test:443 HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut client = tokio::net::TcpStream::connect(("127.0.0.1", port))
+        .await
+        .unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut client, b"CONNECT a.test:443 HTTP/1.1\r\n\r\n")
+        .await
+        .unwrap();
     let answer = super::world::read_all(&mut client).await;
     assert_eq!(super::world::reason(&answer), "not-listed");
 
@@ -59,8 +73,13 @@ async fn what_took_the_place_of_the_socket_is_left_alone() {
     fs::write(&socket, "mine").unwrap();
     drop(proxy);
     assert_eq!(fs::read_to_string(&socket).unwrap(), "mine");
-    let error = Proxy::start(&socket, nothing(), "x").unwrap_err().to_string();
-    assert!(error.contains("proxy.sock") && error.contains("in use"), "{error}");
+    let error = Proxy::start(&socket, nothing(), "x")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("proxy.sock") && error.contains("in use"),
+        "{error}"
+    );
     assert_eq!(fs::read_to_string(&socket).unwrap(), "mine");
 }
 
@@ -71,7 +90,11 @@ async fn who_may_connect_follows_from_the_folder() {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
         let socket = folder.path().join("proxy.sock");
         let _proxy = Proxy::start(&socket, nothing(), "x").unwrap();
-        assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, expected, "{mode:o}");
+        assert_eq!(
+            fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
+            expected,
+            "{mode:o}"
+        );
         StdStream::connect(&socket).unwrap();
     }
 }

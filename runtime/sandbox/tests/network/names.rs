@@ -46,25 +46,44 @@ async fn the_address_that_was_judged_is_the_one_that_is_reached() {
     let server = http().await;
     let world = world(&server, &USUAL);
     // A second lookup would lead elsewhere.
-    world.names.set("allowed.test", &[&["127.0.0.2"], &["127.0.0.1"]]);
-    assert!(world.ask(get("allowed.test", server.port)).await.ends_with("/x"));
+    world
+        .names
+        .set("allowed.test", &[&["127.0.0.2"], &["127.0.0.1"]]);
+    assert!(
+        world
+            .ask(get("allowed.test", server.port))
+            .await
+            .ends_with("/x")
+    );
     assert_eq!(world.names.asked(), ["allowed.test"]);
-    assert_eq!(reason(&world.ask(get("allowed.test", server.port)).await), "special-address");
+    assert_eq!(
+        reason(&world.ask(get("allowed.test", server.port)).await),
+        "special-address"
+    );
     assert_eq!(server.heads().len(), 1);
 }
 
 #[tokio::test]
 async fn of_several_addresses_only_the_open_ones_are_tried() {
     let server = http().await;
-    let trap =
-        super::server::serve(
-            "127.0.0.1",
-            |_, heads| async move { heads.lock().unwrap().push(String::new()) },
-        )
-        .await;
-    let world = world(&server, &["allowed.test:{}", "127.0.0.2:{}", "127.0.0.3:{}"]);
-    world.names.set("allowed.test", &[&["127.0.0.1", "10.0.0.1", "127.0.0.3", "127.0.0.2"]]);
-    assert!(world.ask(get("allowed.test", server.port)).await.ends_with("/x"));
+    let trap = super::server::serve("127.0.0.1", |_, heads| async move {
+        heads.lock().unwrap().push(String::new())
+    })
+    .await;
+    let world = world(
+        &server,
+        &["allowed.test:{}", "127.0.0.2:{}", "127.0.0.3:{}"],
+    );
+    world.names.set(
+        "allowed.test",
+        &[&["127.0.0.1", "10.0.0.1", "127.0.0.3", "127.0.0.2"]],
+    );
+    assert!(
+        world
+            .ask(get("allowed.test", server.port))
+            .await
+            .ends_with("/x")
+    );
     assert!(trap.heads().is_empty());
 }
 
@@ -76,7 +95,10 @@ async fn no_address_and_no_server_are_failures_and_not_denials() {
     world.names.set("silent.test", &[&["127.0.0.9"]]);
     for name in ["unknown.test", "empty.test", "silent.test"] {
         let answer = world.ask(get(name, server.port)).await;
-        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(name), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 502 ") && answer.contains(name),
+            "{answer}"
+        );
     }
     let counters = world.proxy.counters();
     assert_eq!((counters.failed, counters.denied), (3, 0));
@@ -93,13 +115,26 @@ async fn a_lookup_without_end_is_given_up() {
     }
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
-    let limits = ProxyLimits { lookup: Duration::from_millis(20), ..ProxyLimits::default() };
-    let options = trunkline_sandbox::network::ProxyOptions { limits, resolver: std::sync::Arc::new(Silent) };
+    let limits = ProxyLimits {
+        lookup: Duration::from_millis(20),
+        ..ProxyLimits::default()
+    };
+    let options = trunkline_sandbox::network::ProxyOptions {
+        limits,
+        resolver: std::sync::Arc::new(Silent),
+    };
     let allow = trunkline_sandbox::network::AllowList::parse(["a.test"]).unwrap();
-    let _proxy = trunkline_sandbox::network::Proxy::start_with(&socket, allow, "x", options).unwrap();
+    let _proxy =
+        trunkline_sandbox::network::Proxy::start_with(&socket, allow, "x", options).unwrap();
     let mut client = tokio::net::UnixStream::connect(&socket).await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut client, get("a.test", 80).as_bytes()).await.unwrap();
-    assert!(super::world::read_all(&mut client).await.starts_with("HTTP/1.1 504 "));
+    tokio::io::AsyncWriteExt::write_all(&mut client, get("a.test", 80).as_bytes())
+        .await
+        .unwrap();
+    assert!(
+        super::world::read_all(&mut client)
+            .await
+            .starts_with("HTTP/1.1 504 ")
+    );
 }
 
 #[tokio::test]

@@ -13,9 +13,13 @@ async fn an_allowed_request_is_passed_on_in_origin_form() {
             "GET http://ALLOWED.test.:{port}/path?q=1 HTTP/1.1\r\nHost: allowed.test:{port}\r\nProxy-Connection: Keep-Alive\r\nX: y\r\n\r\n"
         ))
         .await;
-    assert_eq!(answer, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\n/path?q=1");
-    let seen =
-        format!("GET /path?q=1 HTTP/1.1\r\nHost: allowed.test:{port}\r\nX: y\r\nConnection: close\r\n\r\n");
+    assert_eq!(
+        answer,
+        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\n/path?q=1"
+    );
+    let seen = format!(
+        "GET /path?q=1 HTTP/1.1\r\nHost: allowed.test:{port}\r\nX: y\r\nConnection: close\r\n\r\n"
+    );
     assert_eq!(server.heads(), [seen]);
     let counters = world.proxy.counters();
     assert_eq!((counters.allowed, counters.denied), (1, 0));
@@ -34,28 +38,56 @@ async fn bodies_pass_both_ways_in_every_framing() {
     let body = |answer: &str| answer.split_once("\r\n\r\n").unwrap().1.to_owned();
 
     let big = "0123456789abcdef".repeat(64 * 1024);
-    let answer = world.ask(head("POST", "/echo", &format!("Content-Length: {}\r\n", big.len())) + &big).await;
+    let answer = world
+        .ask(
+            head(
+                "POST",
+                "/echo",
+                &format!("Content-Length: {}\r\n", big.len()),
+            ) + &big,
+        )
+        .await;
     assert!(body(&answer) == big, "{}", answer.len());
 
     let mut chunked = head("POST", "/echo", "Transfer-Encoding: chunked\r\n");
     for part in big.as_bytes().chunks(70_000) {
-        chunked += &format!("{:X};ext=1\r\n{}\r\n", part.len(), std::str::from_utf8(part).unwrap());
+        chunked += &format!(
+            "{:X};ext=1\r\n{}\r\n",
+            part.len(),
+            std::str::from_utf8(part).unwrap()
+        );
     }
     let answer = world.ask(chunked + "0\r\nTrailer: x\r\n\r\n").await;
     assert!(body(&answer) == big, "{}", answer.len());
 
-    assert_eq!(body(&world.ask(head("GET", "/big", "")).await).len(), 1024 * 1024);
-    assert_eq!(body(&world.ask(head("GET", "/chunked", "")).await), "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
-    assert_eq!(body(&world.ask(head("GET", "/endless", "")).await), "to the end");
-    let answer =
-        world.ask(head("POST", "/early", "Content-Length: 3000000\r\n") + &"x".repeat(3_000_000)).await;
+    assert_eq!(
+        body(&world.ask(head("GET", "/big", "")).await).len(),
+        1024 * 1024
+    );
+    assert_eq!(
+        body(&world.ask(head("GET", "/chunked", "")).await),
+        "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+    );
+    assert_eq!(
+        body(&world.ask(head("GET", "/endless", "")).await),
+        "to the end"
+    );
+    let answer = world
+        .ask(head("POST", "/early", "Content-Length: 3000000\r\n") + &"x".repeat(3_000_000))
+        .await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
 
-    let expecting = head("POST", "/echo", "Expect: 100-continue\r\nContent-Length: 2\r\n");
+    let expecting = head(
+        "POST",
+        "/echo",
+        "Expect: 100-continue\r\nContent-Length: 2\r\n",
+    );
     let mut client = world.connect().await;
     client.write_all(expecting.as_bytes()).await.unwrap();
     let mut answer = [0; 21];
-    within("100 Continue", client.read_exact(&mut answer)).await.unwrap();
+    within("100 Continue", client.read_exact(&mut answer))
+        .await
+        .unwrap();
     assert_eq!(&answer, b"HTTP/1.1 100 Continue");
     client.write_all(b"hi").await.unwrap();
     assert!(read_all(&mut client).await.ends_with("\r\n\r\nhi"));
@@ -66,8 +98,10 @@ async fn a_client_that_closes_its_half_gets_the_answer() {
     let server = http().await;
     let world = world(&server, &USUAL);
     let mut client = world.connect().await;
-    let request =
-        format!("GET http://allowed.test:{0}/x HTTP/1.1\r\nHost: allowed.test:{0}\r\n\r\n", server.port);
+    let request = format!(
+        "GET http://allowed.test:{0}/x HTTP/1.1\r\nHost: allowed.test:{0}\r\n\r\n",
+        server.port
+    );
     client.write_all(request.as_bytes()).await.unwrap();
     client.shutdown().await.unwrap();
     assert!(read_all(&mut client).await.ends_with("\r\n\r\n/x"));
@@ -83,8 +117,9 @@ async fn a_second_request_of_the_connection_reaches_no_one() {
             server.port
         )
     };
-    let answer =
-        world.ask(request("/one") + &request("/two") + "GET http://evil.test/ HTTP/1.1\r\n\r\n").await;
+    let answer = world
+        .ask(request("/one") + &request("/two") + "GET http://evil.test/ HTTP/1.1\r\n\r\n")
+        .await;
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 1);
     assert!(answer.ends_with("/one"), "{answer}");
     assert_eq!(server.heads().len(), 1);
@@ -93,12 +128,25 @@ async fn a_second_request_of_the_connection_reaches_no_one() {
 #[tokio::test]
 async fn what_is_not_allowed_or_not_plain_is_refused() {
     let server = echo().await;
-    let world = world(&server, &["allowed.test:{}", "127.0.0.2:{}", "localhost:1", "10.0.0.0/8"]);
+    let world = world(
+        &server,
+        &[
+            "allowed.test:{}",
+            "127.0.0.2:{}",
+            "localhost:1",
+            "10.0.0.0/8",
+        ],
+    );
     let port = server.port;
     let allowed = format!("Host: allowed.test:{port}\r\n");
     let get = |url: String, headers: &str| format!("GET {url} HTTP/1.1\r\n{headers}\r\n");
     let own = |host: &str| get(format!("http://{host}/"), &format!("Host: {host}\r\n"));
-    let usual = |headers: &str| get(format!("http://allowed.test:{port}/"), &format!("{allowed}{headers}"));
+    let usual = |headers: &str| {
+        get(
+            format!("http://allowed.test:{port}/"),
+            &format!("{allowed}{headers}"),
+        )
+    };
     for (request, expected) in [
         (own(&format!("other.test:{port}")), "not-listed"),
         (own("allowed.test"), "not-listed"),
@@ -116,30 +164,78 @@ async fn what_is_not_allowed_or_not_plain_is_refused() {
         (own("127.2"), "bad-target"),
         (own("allowed%2etest"), "bad-target"),
         (own(&format!("allowed.test..:{port}")), "bad-target"),
-        (get(format!("http://allowed.test:{port}@evil.test/"), &allowed), "bad-target"),
-        (get(format!("http://evil.test@allowed.test:{port}/"), &allowed), "bad-target"),
-        (get(format!("http://allowed.test:{port}\\@evil.test/"), &allowed), "malformed-head"),
-        (get(format!("https://allowed.test:{port}/"), &allowed), "no-target"),
+        (
+            get(format!("http://allowed.test:{port}@evil.test/"), &allowed),
+            "bad-target",
+        ),
+        (
+            get(format!("http://evil.test@allowed.test:{port}/"), &allowed),
+            "bad-target",
+        ),
+        (
+            get(format!("http://allowed.test:{port}\\@evil.test/"), &allowed),
+            "malformed-head",
+        ),
+        (
+            get(format!("https://allowed.test:{port}/"), &allowed),
+            "no-target",
+        ),
         (get("/".to_owned(), &allowed), "no-target"),
         (get("*".to_owned(), &allowed), "no-target"),
-        (get(format!("http://allowed.test:{port}/"), "Host: other.test\r\n"), "host-mismatch"),
-        (get(format!("http://allowed.test:{port}/"), "Host: allowed.test\r\n"), "host-mismatch"),
-        (get(format!("http://allowed.test:{port}/"), ""), "host-mismatch"),
+        (
+            get(
+                format!("http://allowed.test:{port}/"),
+                "Host: other.test\r\n",
+            ),
+            "host-mismatch",
+        ),
+        (
+            get(
+                format!("http://allowed.test:{port}/"),
+                "Host: allowed.test\r\n",
+            ),
+            "host-mismatch",
+        ),
+        (
+            get(format!("http://allowed.test:{port}/"), ""),
+            "host-mismatch",
+        ),
         (usual("Host: other.test\r\n"), "host-mismatch"),
         (usual(&allowed), "host-mismatch"),
-        (usual("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), "ambiguous-body"),
-        (usual("Content-Length: 1\r\nContent-Length: 2\r\n"), "ambiguous-body"),
-        (usual("Transfer-Encoding: chunked, chunked\r\n"), "ambiguous-body"),
-        (usual("Transfer-Encoding: chunked\r\n") + "1\nx\r\n0\r\n\r\n", "ambiguous-body"),
+        (
+            usual("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
+            "ambiguous-body",
+        ),
+        (
+            usual("Content-Length: 1\r\nContent-Length: 2\r\n"),
+            "ambiguous-body",
+        ),
+        (
+            usual("Transfer-Encoding: chunked, chunked\r\n"),
+            "ambiguous-body",
+        ),
+        (
+            usual("Transfer-Encoding: chunked\r\n") + "1\nx\r\n0\r\n\r\n",
+            "ambiguous-body",
+        ),
         (usual("X: y\r\n folded\r\n"), "malformed-head"),
         (usual("X: y\nHost: other.test\r\n"), "malformed-head"),
         (usual("X: y\rHost: other.test\r\n"), "malformed-head"),
         (usual("X : y\r\n"), "malformed-head"),
-        (usual("Upgrade: websocket\r\nConnection: upgrade\r\n"), "upgrade"),
-        ("CONNECT allowed.test HTTP/1.1\r\n\r\n".to_owned(), "bad-target"),
+        (
+            usual("Upgrade: websocket\r\nConnection: upgrade\r\n"),
+            "upgrade",
+        ),
+        (
+            "CONNECT allowed.test HTTP/1.1\r\n\r\n".to_owned(),
+            "bad-target",
+        ),
         ("PRI * HTTP/2.0\r\n\r\n".to_owned(), "malformed-head"),
         ("\u{16}\u{3}\u{1}\r\n\r\n".to_owned(), "malformed-head"),
-        (format!("GET /{} HTTP/1.1\r\n", "x".repeat(64 * 1024)), "head-too-large"),
+        (
+            format!("GET /{} HTTP/1.1\r\n", "x".repeat(64 * 1024)),
+            "head-too-large",
+        ),
     ] {
         let before = world.proxy.counters().denied;
         let answer = world.ask(&request).await;
@@ -156,11 +252,16 @@ async fn what_is_not_allowed_or_not_plain_is_refused() {
 async fn a_refusal_names_the_target_and_what_to_add() {
     let server = echo().await;
     let world = world(&server, &[]);
-    let answer =
-        world.ask("GET http://blocked.test:8080/secret HTTP/1.1\r\nHost: blocked.test:8080\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\nX-Trunkline-Denied: not-listed\r\n"), "{answer}");
+    let answer = world
+        .ask("GET http://blocked.test:8080/secret HTTP/1.1\r\nHost: blocked.test:8080\r\n\r\n")
+        .await;
     assert!(
-        answer.contains("blocked blocked.test:8080: ") && answer.contains("add \"blocked.test:8080\""),
+        answer.starts_with("HTTP/1.1 403 Forbidden\r\nX-Trunkline-Denied: not-listed\r\n"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("blocked blocked.test:8080: ")
+            && answer.contains("add \"blocked.test:8080\""),
         "{answer}"
     );
     assert!(!answer.contains("secret"));
@@ -174,9 +275,18 @@ async fn localhost_is_reached_by_that_name_alone() {
     })
     .await;
     let world = world(&server, &["localhost:{}"]);
-    let get =
-        |host: &str| format!("GET http://{host}:{0}/ HTTP/1.1\r\nHost: {host}:{0}\r\n\r\n", server.port);
-    assert!(world.ask(get("localhost")).await.starts_with("HTTP/1.1 204 No"));
+    let get = |host: &str| {
+        format!(
+            "GET http://{host}:{0}/ HTTP/1.1\r\nHost: {host}:{0}\r\n\r\n",
+            server.port
+        )
+    };
+    assert!(
+        world
+            .ask(get("localhost"))
+            .await
+            .starts_with("HTTP/1.1 204 No")
+    );
     assert_eq!(reason(&world.ask(get("127.0.0.1")).await), "not-listed");
     assert!(world.names.asked().is_empty());
 }
@@ -202,6 +312,10 @@ async fn a_server_that_speaks_nonsense_is_told_of() {
             ))
             .await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
-        world.counted("a failure", |counters| counters.failed == 1 && counters.denied == 0).await;
+        world
+            .counted("a failure", |counters| {
+                counters.failed == 1 && counters.denied == 0
+            })
+            .await;
     }
 }

@@ -18,7 +18,12 @@ async fn run(world: &World, program: &str, args: &[&str]) -> (String, bool) {
     let socket = world.socket.clone();
     std::thread::spawn(move || bridge.run(socket));
     let mut command = Command::new(program);
-    command.args(args).env_clear().envs(proxy_variables(port)).stdin(Stdio::null()).kill_on_drop(true);
+    command
+        .args(args)
+        .env_clear()
+        .envs(proxy_variables(port))
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     for kept in ["PATH", "HOME"] {
         if let Some(value) = std::env::var_os(kept) {
             command.env(kept, value);
@@ -26,7 +31,10 @@ async fn run(world: &World, program: &str, args: &[&str]) -> (String, bool) {
     }
     let output = within(program, command.output()).await.unwrap();
     let text = [output.stdout, output.stderr].concat();
-    (String::from_utf8_lossy(&text).into_owned(), output.status.success())
+    (
+        String::from_utf8_lossy(&text).into_owned(),
+        output.status.success(),
+    )
 }
 
 /// HTTPS that answers every request with `secure`.
@@ -36,7 +44,9 @@ async fn https(identity: &Identity) -> Server {
         let acceptor = acceptor.clone();
         async move {
             use tokio::io::{AsyncReadExt, AsyncWriteExt};
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                return;
+            };
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
                 match stream.read_u8().await {
@@ -44,7 +54,10 @@ async fn https(identity: &Identity) -> Server {
                     Err(_) => return,
                 }
             }
-            heads.lock().unwrap().push(String::from_utf8_lossy(&head).into_owned());
+            heads
+                .lock()
+                .unwrap()
+                .push(String::from_utf8_lossy(&head).into_owned());
             let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nsecure";
             let _ = stream.write_all(answer).await;
             let _ = stream.shutdown().await;
@@ -61,20 +74,47 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
     let server = http().await;
     let world = world(&server, &["allowed.test:{}", "127.0.0.2:{}"]);
     let url = |host: &str, path: &str| format!("http://{host}:{}{path}", server.port);
-    let (text, fine) =
-        run(&world, "curl", &["-sS", &url("allowed.test", "/a"), &url("allowed.test", "/b")]).await;
+    let (text, fine) = run(
+        &world,
+        "curl",
+        &[
+            "-sS",
+            &url("allowed.test", "/a"),
+            &url("allowed.test", "/b"),
+        ],
+    )
+    .await;
     assert!(fine && text == "/a/b", "{text}");
     let body = "x".repeat(100_000);
-    let (text, fine) =
-        run(&world, "curl", &["-sS", "--data-raw", &body, &url("allowed.test", "/echo")]).await;
+    let (text, fine) = run(
+        &world,
+        "curl",
+        &["-sS", "--data-raw", &body, &url("allowed.test", "/echo")],
+    )
+    .await;
     assert!(fine && text == body, "{text}");
-    let chunked =
-        ["-sS", "-H", "Transfer-Encoding: chunked", "--data-raw", "hello", &url("allowed.test", "/echo")];
+    let chunked = [
+        "-sS",
+        "-H",
+        "Transfer-Encoding: chunked",
+        "--data-raw",
+        "hello",
+        &url("allowed.test", "/echo"),
+    ];
     let (text, fine) = run(&world, "curl", &chunked).await;
     assert!(fine && text == "hello", "{text}");
     let (text, _) = run(&world, "curl", &["-sS", "-i", &url("other.test", "/")]).await;
-    assert!(text.contains("403 Forbidden") && text.contains("not-listed"), "{text}");
-    let fronting = ["-sS", "-i", "-H", "Host: other.test", &url("allowed.test", "/")];
+    assert!(
+        text.contains("403 Forbidden") && text.contains("not-listed"),
+        "{text}"
+    );
+    let fronting = [
+        "-sS",
+        "-i",
+        "-H",
+        "Host: other.test",
+        &url("allowed.test", "/"),
+    ];
     let (text, _) = run(&world, "curl", &fronting).await;
     assert!(text.contains("host-mismatch"), "{text}");
 }
@@ -94,16 +134,27 @@ async fn curl_speaks_tls_through_the_tunnel() {
     let url = format!("https://allowed.test:{}/", server.port);
     let (text, fine) = run(&world, "curl", &["-sS", "--cacert", certificate, &url]).await;
     assert!(fine && text == "secure", "{text}");
-    let (text, fine) =
-        run(&world, "curl", &["-sS", "-k", &format!("https://other.test:{}/", server.port)]).await;
+    let (text, fine) = run(
+        &world,
+        "curl",
+        &["-sS", "-k", &format!("https://other.test:{}/", server.port)],
+    )
+    .await;
     assert!(!fine && text.contains("403"), "{text}");
     // The tunnel is to the allowed name, TLS to another.
     let hidden = format!("other.test:{0}:allowed.test:{0}", server.port);
     let url = format!("https://other.test:{}/", server.port);
-    let (text, fine) = run(&world, "curl", &["-sS", "-k", "--connect-to", &hidden, &url]).await;
+    let (text, fine) = run(
+        &world,
+        "curl",
+        &["-sS", "-k", "--connect-to", &hidden, &url],
+    )
+    .await;
     assert!(!fine && !text.contains("secure"), "{text}");
     assert_eq!(server.heads().len(), 1);
-    world.counted("both denials", |counters| counters.denied == 2).await;
+    world
+        .counted("both denials", |counters| counters.denied == 2)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,9 +164,19 @@ async fn python_reaches_both_by_its_environment_alone() {
     }
     let identity = Identity::new();
     let (plain, secure) = (http().await, https(&identity).await);
-    let entries = [format!("allowed.test:{}", plain.port), format!("allowed.test:{}", secure.port)];
-    let world =
-        world(&plain, &[&entries[0], &entries[1], "127.0.0.2:{}", &format!("127.0.0.2:{}", secure.port)]);
+    let entries = [
+        format!("allowed.test:{}", plain.port),
+        format!("allowed.test:{}", secure.port),
+    ];
+    let world = world(
+        &plain,
+        &[
+            &entries[0],
+            &entries[1],
+            "127.0.0.2:{}",
+            &format!("127.0.0.2:{}", secure.port),
+        ],
+    );
     let folder = tempfile::tempdir().unwrap();
     let certificate = folder.path().join("ca.pem");
     std::fs::write(&certificate, identity.pem()).unwrap();
@@ -129,7 +190,10 @@ async fn python_reaches_both_by_its_environment_alone() {
         plain.port, secure.port, certificate
     );
     let (text, fine) = run(&world, "python3", &["-c", &script]).await;
-    assert!(fine && text == "/python\nsecure\n403 not-listed\n", "{text}");
+    assert!(
+        fine && text == "/python\nsecure\n403 not-listed\n",
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -40,7 +40,11 @@ where
             connections.spawn(serve(stream, Arc::clone(&seen)));
         }
     });
-    Server { port, heads, _task: task }
+    Server {
+        port,
+        heads,
+        _task: task,
+    }
 }
 
 /// Answers every request of a connection: `/echo` the body, `/big` 1 MiB, `/chunked` two chunks, `/endless` without

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, SupportedProtocolVersion, crypto, version,
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, SupportedProtocolVersion, crypto,
+    version,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -22,7 +23,10 @@ impl Identity {
     pub(crate) fn new() -> Self {
         let names = ["allowed.test", "other.test", "localhost"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).unwrap();
-        Self { certificate: made.cert.der().clone(), key: made.signing_key.serialize_der() }
+        Self {
+            certificate: made.cert.der().clone(),
+            key: made.signing_key.serialize_der(),
+        }
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
@@ -109,8 +113,8 @@ pub(crate) fn with_extension(mut hello: Vec<u8>, kind: u16, content: &[u8]) -> V
     place += 1 + usize::from(hello[place]);
     // All three lengths fit into the last two bytes of their fields.
     for place in [3, 7, place] {
-        let grown =
-            u16::from_be_bytes([hello[place], hello[place + 1]]) + u16::try_from(added.len()).unwrap();
+        let grown = u16::from_be_bytes([hello[place], hello[place + 1]])
+            + u16::try_from(added.len()).unwrap();
         hello[place..place + 2].copy_from_slice(&grown.to_be_bytes());
     }
     hello.extend(added);
@@ -121,7 +125,11 @@ pub(crate) fn with_extension(mut hello: Vec<u8>, kind: u16, content: &[u8]) -> V
 pub(crate) struct Dribble<S>(pub(crate) S);
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Dribble<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let byte = &bytes[..bytes.len().min(1)];
         Pin::new(&mut self.0).poll_write(cx, byte)
     }

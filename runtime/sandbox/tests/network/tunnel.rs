@@ -18,7 +18,9 @@ async fn secure_echo(identity: &Identity) -> Server {
             if matches!(stream.peek(&mut first).await, Ok(1..)) {
                 heads.lock().unwrap().push(String::new());
             }
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                return;
+            };
             let (mut from, mut to) = tokio::io::split(&mut stream);
             let _ = tokio::io::copy(&mut from, &mut to).await;
             let _ = to.shutdown().await;
@@ -32,14 +34,21 @@ async fn through<S>(config: ClientConfig, stream: S, server: &str, bytes: Vec<u8
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = within("the handshake", connector(config).connect(name(server), stream)).await.unwrap();
+    let stream = within(
+        "the handshake",
+        connector(config).connect(name(server), stream),
+    )
+    .await
+    .unwrap();
     let (mut from, mut to) = tokio::io::split(stream);
     let writing = tokio::spawn(async move {
         to.write_all(&bytes).await.unwrap();
         to.shutdown().await.unwrap();
     });
     let mut got = Vec::new();
-    within("the echo", from.read_to_end(&mut got)).await.unwrap();
+    within("the echo", from.read_to_end(&mut got))
+        .await
+        .unwrap();
     writing.await.unwrap();
     got
 }
@@ -60,10 +69,14 @@ async fn tls_to_the_named_server_passes_whole_both_ways() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;
     let world = world(&server, &USUAL);
-    let bytes: Vec<u8> = (0..1024 * 1024_u32).map(|number| number.to_le_bytes()[1]).collect();
+    let bytes: Vec<u8> = (0..1024 * 1024_u32)
+        .map(|number| number.to_le_bytes()[1])
+        .collect();
     for versions in [&[&version::TLS12][..], &[&version::TLS13]] {
         let config = identity.client_of(versions);
-        let tunnel = world.tunnel(&format!("ALLOWED.test.:{}", server.port)).await;
+        let tunnel = world
+            .tunnel(&format!("ALLOWED.test.:{}", server.port))
+            .await;
         assert!(through(config, tunnel, "allowed.test", bytes.clone()).await == bytes);
     }
     let counters = world.proxy.counters();
@@ -79,12 +92,18 @@ async fn a_client_hello_may_come_in_any_portions() {
     let bytes = b"portions".repeat(20);
 
     let tunnel = Dribble(world.tunnel(&to).await);
-    assert_eq!(through(identity.client(), tunnel, "allowed.test", bytes.clone()).await, bytes);
+    assert_eq!(
+        through(identity.client(), tunnel, "allowed.test", bytes.clone()).await,
+        bytes
+    );
 
     let mut fragments = identity.client();
     fragments.max_fragment_size = Some(32);
     let tunnel = Dribble(world.tunnel(&to).await);
-    assert_eq!(through(fragments, tunnel, "allowed.test", bytes.clone()).await, bytes);
+    assert_eq!(
+        through(fragments, tunnel, "allowed.test", bytes.clone()).await,
+        bytes
+    );
 
     // In the same write as the CONNECT, before the answer.
     let hello = first_bytes(identity.client(), "allowed.test");
@@ -92,7 +111,9 @@ async fn a_client_hello_may_come_in_any_portions() {
     let mut client = world.connect().await;
     client.write_all(&request).await.unwrap();
     let mut answer = [0; 39 + 6];
-    within("a ServerHello", client.read_exact(&mut answer)).await.unwrap();
+    within("a ServerHello", client.read_exact(&mut answer))
+        .await
+        .unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 200 "));
     assert_eq!(answer[39], 22, "a handshake record");
 }
@@ -129,11 +150,16 @@ async fn tls_to_another_server_or_none_reaches_no_one() {
     ] {
         let before = world.proxy.counters().denied;
         assert_eq!(say(&world, &to, &bytes).await, ACCESS_DENIED, "{says}");
-        world.counted(says, |counters| counters.denied == before + 1).await;
+        world
+            .counted(says, |counters| counters.denied == before + 1)
+            .await;
     }
-    for garbage in
-        [&b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"[..], b"\0\0\0", b"SSH-2.0-x\r\n", &[22, 9]]
-    {
+    for garbage in [
+        &b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"[..],
+        b"\0\0\0",
+        b"SSH-2.0-x\r\n",
+        &[22, 9],
+    ] {
         let answer = say(&world, &to, garbage).await;
         assert_eq!(reason(&String::from_utf8_lossy(&answer)), "not-tls");
     }
@@ -147,8 +173,17 @@ async fn a_second_client_hello_is_judged_like_the_first() {
     let server = serve(SERVED, move |stream, heads| {
         let acceptor = acceptor.clone();
         async move {
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            heads.lock().unwrap().push(stream.get_ref().1.server_name().unwrap_or_default().to_owned());
+            let Ok(mut stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            heads.lock().unwrap().push(
+                stream
+                    .get_ref()
+                    .1
+                    .server_name()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
             let (mut from, mut to) = tokio::io::split(&mut stream);
             let _ = tokio::io::copy(&mut from, &mut to).await;
             let _ = to.shutdown().await;
@@ -159,7 +194,10 @@ async fn a_second_client_hello_is_judged_like_the_first() {
     let to = format!("allowed.test:{}", server.port);
 
     let tunnel = Dribble(world.tunnel(&to).await);
-    assert_eq!(through(identity.client(), tunnel, "allowed.test", b"again".to_vec()).await, b"again");
+    assert_eq!(
+        through(identity.client(), tunnel, "allowed.test", b"again".to_vec()).await,
+        b"again"
+    );
     assert_eq!(server.heads(), ["allowed.test"]);
 
     let hello = first_bytes(identity.client(), "allowed.test");
@@ -168,15 +206,30 @@ async fn a_second_client_hello_is_judged_like_the_first() {
     let mut slow = world.tunnel(&to).await;
     slow.write_all(&hello).await.unwrap();
     let mut retry = [0; 5];
-    within("the retry", slow.read_exact(&mut retry)).await.unwrap();
+    within("the retry", slow.read_exact(&mut retry))
+        .await
+        .unwrap();
     slow.write_all(&other).await.unwrap();
-    let hasty = say(&world, &to, &[&hello[..], &[20, 3, 3, 0, 1, 1], &other].concat()).await;
+    let hasty = say(
+        &world,
+        &to,
+        &[&hello[..], &[20, 3, 3, 0, 1, 1], &other].concat(),
+    )
+    .await;
     let mut rest = Vec::new();
-    within("the end", slow.read_to_end(&mut rest)).await.unwrap();
+    within("the end", slow.read_to_end(&mut rest))
+        .await
+        .unwrap();
     for answer in [rest, hasty] {
-        assert!(answer.ends_with(&ACCESS_DENIED), "{}", answer.escape_ascii());
+        assert!(
+            answer.ends_with(&ACCESS_DENIED),
+            "{}",
+            answer.escape_ascii()
+        );
     }
-    world.counted("both denials", |counters| counters.denied == 2).await;
+    world
+        .counted("both denials", |counters| counters.denied == 2)
+        .await;
     assert_eq!(server.heads(), ["allowed.test"]);
 }
 
@@ -187,12 +240,17 @@ async fn a_name_in_other_letters_is_the_same_name() {
     let world = world(&server, &USUAL);
     // A name is written in lower case by the client's library; change it in the bytes.
     let mut hello = first_bytes(identity.client(), "allowed.test");
-    let place = hello.windows(12).position(|window| window == b"allowed.test").unwrap();
+    let place = hello
+        .windows(12)
+        .position(|window| window == b"allowed.test")
+        .unwrap();
     hello[place..place + 7].copy_from_slice(b"AlLoWeD");
     let mut tunnel = world.tunnel(&format!("allowed.test:{}", server.port)).await;
     tunnel.write_all(&hello).await.unwrap();
     let mut first = [0];
-    within("a ServerHello", tunnel.read_exact(&mut first)).await.unwrap();
+    within("a ServerHello", tunnel.read_exact(&mut first))
+        .await
+        .unwrap();
     assert_eq!(first, [22]);
 }
 
@@ -206,14 +264,30 @@ async fn an_address_on_the_list_carries_anything() {
         tunnel.shutdown().await.unwrap();
         assert_eq!(read_all(&mut tunnel).await, "anything");
     }
-    for target in ["127.0.0.1", "127.0.0.3", "[::1]", "allowed.test", "localhost"] {
-        let answer = world.ask(format!("CONNECT {target}:{} HTTP/1.1\r\n\r\n", server.port)).await;
+    for target in [
+        "127.0.0.1",
+        "127.0.0.3",
+        "[::1]",
+        "allowed.test",
+        "localhost",
+    ] {
+        let answer = world
+            .ask(format!("CONNECT {target}:{} HTTP/1.1\r\n\r\n", server.port))
+            .await;
         assert_eq!(reason(&answer), "not-listed", "{target}");
     }
     let answer = world.ask("CONNECT 127.0.0.2:1 HTTP/1.1\r\n\r\n").await;
     assert_eq!(reason(&answer), "not-listed");
-    for target in ["2130706434", "0x7f.2", "127.2", "u@127.0.0.2", "127.0.0.2:1:2"] {
-        let answer = world.ask(format!("CONNECT {target}:{} HTTP/1.1\r\n\r\n", server.port)).await;
+    for target in [
+        "2130706434",
+        "0x7f.2",
+        "127.2",
+        "u@127.0.0.2",
+        "127.0.0.2:1:2",
+    ] {
+        let answer = world
+            .ask(format!("CONNECT {target}:{} HTTP/1.1\r\n\r\n", server.port))
+            .await;
         assert_eq!(reason(&answer), "bad-target", "{target}");
     }
 }
@@ -240,6 +314,8 @@ async fn either_half_may_close_first() {
     tunnel.write_all(b"after").await.unwrap();
     tunnel.shutdown().await.unwrap();
     let mut rest = [0; 5];
-    within("the rest", told.read_exact(&mut rest)).await.unwrap();
+    within("the rest", told.read_exact(&mut rest))
+        .await
+        .unwrap();
     assert_eq!(&rest, b"after");
 }

@@ -40,7 +40,12 @@ impl Names {
     pub(crate) fn set(&self, name: &str, answers: &[&[&str]]) {
         let parsed = answers
             .iter()
-            .map(|answer| answer.iter().map(|address| address.parse().unwrap()).collect())
+            .map(|answer| {
+                answer
+                    .iter()
+                    .map(|address| address.parse().unwrap())
+                    .collect()
+            })
             .collect();
         self.answers.lock().unwrap().insert(name.to_owned(), parsed);
     }
@@ -72,7 +77,14 @@ pub(crate) struct World {
 
 /// A proxy with the list `entries`; `{}` in them stands for the port of `server`.
 pub(crate) fn world(server: &Server, entries: &[&str]) -> World {
-    world_with(server, entries, ProxyLimits { linger: Duration::from_secs(20), ..ProxyLimits::default() })
+    world_with(
+        server,
+        entries,
+        ProxyLimits {
+            linger: Duration::from_secs(20),
+            ..ProxyLimits::default()
+        },
+    )
 }
 
 pub(crate) fn world_with(server: &Server, entries: &[&str], limits: ProxyLimits) -> World {
@@ -81,10 +93,26 @@ pub(crate) fn world_with(server: &Server, entries: &[&str], limits: ProxyLimits)
     let names = Arc::new(Names::default());
     names.set("allowed.test", &[&[SERVED]]);
     names.set("other.test", &[&[SERVED]]);
-    let entries = entries.iter().map(|entry| entry.replace("{}", &server.port.to_string()));
-    let options = ProxyOptions { limits, resolver: Arc::<Names>::clone(&names) };
-    let proxy = Proxy::start_with(&socket, AllowList::parse(entries).unwrap(), "tester", options).unwrap();
-    World { proxy, socket, names, _folder: folder }
+    let entries = entries
+        .iter()
+        .map(|entry| entry.replace("{}", &server.port.to_string()));
+    let options = ProxyOptions {
+        limits,
+        resolver: Arc::<Names>::clone(&names),
+    };
+    let proxy = Proxy::start_with(
+        &socket,
+        AllowList::parse(entries).unwrap(),
+        "tester",
+        options,
+    )
+    .unwrap();
+    World {
+        proxy,
+        socket,
+        names,
+        _folder: folder,
+    }
 }
 
 /// What most tests allow: one name, and the loopback address that it leads to.
@@ -92,7 +120,12 @@ pub(crate) const USUAL: [&str; 2] = ["allowed.test:{}", "127.0.0.2:{}"];
 
 impl World {
     pub(crate) async fn connect(&self) -> UnixStream {
-        within("a connection to the proxy", UnixStream::connect(&self.socket)).await.unwrap()
+        within(
+            "a connection to the proxy",
+            UnixStream::connect(&self.socket),
+        )
+        .await
+        .unwrap()
     }
 
     /// Says `request` and reads to the end.
@@ -106,11 +139,19 @@ impl World {
     /// Opens a tunnel; gives the stream after the proxy's answer.
     pub(crate) async fn tunnel(&self, to: &str) -> UnixStream {
         let mut client = self.connect().await;
-        client.write_all(format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").as_bytes()).await.unwrap();
+        client
+            .write_all(format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
         let expected = b"HTTP/1.1 200 Connection Established\r\n\r\n";
         let mut answer = vec![0; expected.len()];
-        within("the tunnel", client.read_exact(&mut answer)).await.unwrap();
-        assert_eq!(answer.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        within("the tunnel", client.read_exact(&mut answer))
+            .await
+            .unwrap();
+        assert_eq!(
+            answer.escape_ascii().to_string(),
+            expected.escape_ascii().to_string()
+        );
         client
     }
 
@@ -137,7 +178,11 @@ pub(crate) async fn read_all(client: &mut (impl AsyncReadExt + Unpin)) -> String
 /// The reason code of a refusal.
 #[track_caller]
 pub(crate) fn reason(answer: &str) -> &str {
-    match answer.split("X-Trunkline-Denied: ").nth(1).and_then(|rest| rest.split("\r\n").next()) {
+    match answer
+        .split("X-Trunkline-Denied: ")
+        .nth(1)
+        .and_then(|rest| rest.split("\r\n").next())
+    {
         Some(reason) => reason,
         None => panic!("no refusal: {answer:?}"),
     }

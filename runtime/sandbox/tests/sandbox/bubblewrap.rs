@@ -20,23 +20,38 @@ fn it_sees_what_was_granted_and_nothing_else() {
     let root = ground.says("ls -A / | tr '\\n' ' '");
     for folder in root.split_whitespace() {
         assert!(
-            ["bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr"]
-                .contains(&folder)
+            [
+                "bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp",
+                "usr"
+            ]
+            .contains(&folder)
                 || folder == first_part(env!("CARGO_BIN_EXE_sandboxed-init"))
                 || folder == first_part(&ground.at("").to_string_lossy()),
             "/{folder} is seen"
         );
     }
-    for hidden in
-        [&*outside.to_string_lossy(), "/root/.profile", "/etc/shadow", "/etc/ssh", "/home", "/var", "/sys"]
-    {
+    for hidden in [
+        &*outside.to_string_lossy(),
+        "/root/.profile",
+        "/etc/shadow",
+        "/etc/ssh",
+        "/home",
+        "/var",
+        "/sys",
+    ] {
         let (found, said) = ground.run(&format!("ls -d '{hidden}'"));
         assert!(!found, "{hidden} is seen: {said}");
     }
     // Of the folder that everything lies in only what was granted, the others' private folders not among it.
-    assert_eq!(ground.says(&format!("ls '{}'", ground.at("").display())), "exchange\nprivate\nwork");
+    assert_eq!(
+        ground.says(&format!("ls '{}'", ground.at("").display())),
+        "exchange\nprivate\nwork"
+    );
     fs::create_dir_all(ground.at("private/two")).unwrap();
-    assert_eq!(ground.says(&format!("ls '{}'", ground.at("private").display())), "one");
+    assert_eq!(
+        ground.says(&format!("ls '{}'", ground.at("private").display())),
+        "one"
+    );
 }
 
 fn first_part(path: &str) -> &str {
@@ -50,7 +65,10 @@ fn it_writes_where_it_may_at_the_same_path_and_nowhere_else() {
         ground.says("pwd; echo hello > made; cat made"),
         format!("{}\nhello", ground.at("work").display())
     );
-    assert_eq!(fs::read_to_string(ground.at("work/made")).unwrap(), "hello\n");
+    assert_eq!(
+        fs::read_to_string(ground.at("work/made")).unwrap(),
+        "hello\n"
+    );
     for folder in ["exchange", "private/one/tmp"] {
         let file = ground.at(folder).join("made");
         ground.says(&format!("echo hello > '{}'", file.display()));
@@ -73,7 +91,10 @@ fn it_writes_where_it_may_at_the_same_path_and_nowhere_else() {
         assert!(!wrote, "{path} was written: {said}");
     }
     let (_, said) = ground.run(&format!("echo x > '{}'", ground.at("new").display()));
-    assert!(!ground.at("new").exists(), "what was not granted was written: {said}");
+    assert!(
+        !ground.at("new").exists(),
+        "what was not granted was written: {said}"
+    );
     ground.says("echo x > /tmp/new; echo x > /dev/null; echo x > /dev/shm/new");
     assert!(!Path::new("/tmp/new").exists(), "/tmp is its own");
 }
@@ -81,12 +102,19 @@ fn it_writes_where_it_may_at_the_same_path_and_nowhere_else() {
 #[test]
 fn what_a_child_of_root_owns_of_the_kernel_stays_as_it_is() {
     let Some(ground) = ground() else { return };
-    for setting in ["kernel/core_pattern", "vm/swappiness", "kernel/hostname", "fs/suid_dumpable"] {
+    for setting in [
+        "kernel/core_pattern",
+        "vm/swappiness",
+        "kernel/hostname",
+        "fs/suid_dumpable",
+    ] {
         let path = format!("/proc/sys/{setting}");
         if !Path::new(&path).exists() {
             continue;
         }
-        let (wrote, _) = ground.run(&format!("read value < {path} && printf '%s' \"$value\" > {path}"));
+        let (wrote, _) = ground.run(&format!(
+            "read value < {path} && printf '%s' \"$value\" > {path}"
+        ));
         assert!(!wrote, "{path} was written");
     }
 }
@@ -96,8 +124,15 @@ fn it_has_no_power_and_gets_none() {
     let Some(ground) = ground() else { return };
     let status = ground.says("cat /proc/self/status");
     let value = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim_start_matches(':').split_whitespace().next().unwrap().to_owned()
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
+        line.trim_start_matches(':')
+            .split_whitespace()
+            .next()
+            .unwrap()
+            .to_owned()
     };
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert_eq!(u64::from_str_radix(&value(set), 16).unwrap(), 0, "{set}");
@@ -115,7 +150,10 @@ fn it_is_somebody_with_a_name_inside() {
         format!("1000\n1000\nagent\n{}", home.display())
     });
     ground.sandbox.user = Some((7, 8));
-    assert_eq!(ground.says("id -u; id -g; id -un; id -gn"), "7\n8\nagent\nagent");
+    assert_eq!(
+        ground.says("id -u; id -g; id -un; id -gn"),
+        "7\n8\nagent\nagent"
+    );
 }
 
 #[test]
@@ -123,7 +161,10 @@ fn it_sees_no_process_but_its_own() {
     let Some(ground) = ground() else { return };
     let seen = ground.says("cat /proc/[0-9]*/comm");
     for name in seen.lines() {
-        assert!(["bwrap", "sandboxed-init", "sh", "cat"].contains(&name), "{name} is seen");
+        assert!(
+            ["bwrap", "sandboxed-init", "sh", "cat"].contains(&name),
+            "{name} is seen"
+        );
     }
     let (reached, _) = ground.run(&format!("kill -0 {}", std::process::id() + 1_000_000));
     assert!(!reached);
@@ -142,7 +183,10 @@ fn without_a_network_there_is_no_route_and_no_one_answers() {
         "exec python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
     ));
     assert!(!reached, "{said}");
-    assert_eq!(ground.says("getent hosts localhost | tr -s ' ' | cut -d' ' -f2 | head -1"), "localhost");
+    assert_eq!(
+        ground.says("getent hosts localhost | tr -s ' ' | cut -d' ' -f2 | head -1"),
+        "localhost"
+    );
 }
 
 #[test]
@@ -164,16 +208,27 @@ fn the_whole_network_is_the_hosts_own() {
 fn values_of_variables_are_not_seen_in_arguments() {
     let Some(ground) = ground() else { return };
     let line = ground.wrap("sh", &["-c", "true"]).unwrap();
-    assert!(line.args.iter().all(|arg| !arg.to_string_lossy().contains("the key")));
+    assert!(
+        line.args
+            .iter()
+            .all(|arg| !arg.to_string_lossy().contains("the key"))
+    );
     assert_eq!(ground.says("echo $API_KEY"), "the key");
 }
 
 #[test]
 fn a_variable_that_loads_code_loads_it_inside() {
     let Some(mut ground) = ground() else { return };
-    ground.environment.insert("LD_PRELOAD".into(), ground.at("work/missing.so").into());
+    ground
+        .environment
+        .insert("LD_PRELOAD".into(), ground.at("work/missing.so").into());
     let line = ground.wrap("sh", &["-c", "true"]).unwrap();
-    assert!(!line.environment.keys().any(|name| name.to_string_lossy().starts_with("LD_")));
+    assert!(
+        !line
+            .environment
+            .keys()
+            .any(|name| name.to_string_lossy().starts_with("LD_"))
+    );
     // The loader complains once for each program inside, and goes on.
     let said = ground.says("echo $LD_PRELOAD");
     assert!(said.contains("missing.so"), "{said}");
@@ -190,10 +245,15 @@ fn nested_grants_and_links_work_as_outside() {
     ground.sandbox.read_only = vec![ground.at("data/locked")];
     let data = ground.at("data");
     let link = ground.at("link");
-    for (path, writable) in [("file", true), ("locked/file", false), ("locked/open/file", true)] {
+    for (path, writable) in [
+        ("file", true),
+        ("locked/file", false),
+        ("locked/open/file", true),
+    ] {
         for root in [&data, &link] {
             let path = root.join(path);
-            let (wrote, said) = ground.run(&format!("cat '{0}' && echo new > '{0}'", path.display()));
+            let (wrote, said) =
+                ground.run(&format!("cat '{0}' && echo new > '{0}'", path.display()));
             assert_eq!(wrote, writable, "{}: {said}", path.display());
         }
     }
@@ -210,9 +270,15 @@ fn nothing_takes_the_place_of_what_is_read_only() {
     ground.sandbox.read_only = vec![ground.at("work/.git/hooks")];
     ground.run("mv .git .g2; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit");
     ground.run("mv .git/hooks .git/h2; rm -rf .git/hooks; echo evil > .git/hooks/pre-commit");
-    assert_eq!(fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(), "mine");
+    assert_eq!(
+        fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(),
+        "mine"
+    );
     ground.says("echo new > .git/config; echo new > .git/other; mv .git/other .git/third");
-    assert_eq!(fs::read_to_string(ground.at("work/.git/config")).unwrap(), "new\n");
+    assert_eq!(
+        fs::read_to_string(ground.at("work/.git/config")).unwrap(),
+        "new\n"
+    );
 }
 
 #[test]
@@ -226,9 +292,19 @@ fn what_the_host_keeps_to_itself_is_empty_inside() {
     // Of the ground, so that the private folders are covered as well.
     for readable in ["home", ""] {
         ground.sandbox.read_only = vec![ground.at(readable)];
-        assert_eq!(ground.says(&format!("ls -A '{}'", hidden.display())), "", "{readable:?}");
-        assert_eq!(ground.says(&format!("cat '{}/../other'", hidden.display())), "seen");
-        assert_eq!(ground.says(&format!("ls '{}'", ground.at("private").display())), "one");
+        assert_eq!(
+            ground.says(&format!("ls -A '{}'", hidden.display())),
+            "",
+            "{readable:?}"
+        );
+        assert_eq!(
+            ground.says(&format!("cat '{}/../other'", hidden.display())),
+            "seen"
+        );
+        assert_eq!(
+            ground.says(&format!("ls '{}'", ground.at("private").display())),
+            "one"
+        );
         let (wrote, _) = ground.run(&format!("echo x > '{}/new'", hidden.display()));
         assert!(!wrote, "{readable:?}");
     }
@@ -237,13 +313,23 @@ fn what_the_host_keeps_to_itself_is_empty_inside() {
 #[test]
 fn what_is_covered_is_seen_by_no_name_and_nothing_takes_its_place() {
     let Some(mut ground) = ground() else { return };
-    for file in ["work/deep/journal/00000001.log", "work/deep/wire.log", "home/wire.log"] {
+    for file in [
+        "work/deep/journal/00000001.log",
+        "work/deep/wire.log",
+        "home/wire.log",
+    ] {
         ground.write(file, "what was said");
     }
-    let (folder, file) = (ground.at("work/deep/journal"), ground.at("work/deep/wire.log"));
+    let (folder, file) = (
+        ground.at("work/deep/journal"),
+        ground.at("work/deep/wire.log"),
+    );
     ground.covered = vec![folder.clone(), file.clone(), ground.at("home/wire.log")];
     ground.sandbox.read_only = vec![ground.at("home")];
-    assert_eq!(ground.says("ls -A deep/journal; echo seen > deep/other; cat deep/other"), "seen");
+    assert_eq!(
+        ground.says("ls -A deep/journal; echo seen > deep/other; cat deep/other"),
+        "seen"
+    );
     for attempt in [
         "cat deep/journal/00000001.log".to_owned(),
         "echo x > deep/journal/new".to_owned(),
@@ -258,7 +344,10 @@ fn what_is_covered_is_seen_by_no_name_and_nothing_takes_its_place() {
         format!("cat '{}'", ground.at("home/wire.log").display()),
     ] {
         let (success, said) = ground.run(&attempt);
-        assert!(!success && !said.contains("what was said"), "{attempt}: {said}");
+        assert!(
+            !success && !said.contains("what was said"),
+            "{attempt}: {said}"
+        );
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "what was said");
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
@@ -267,7 +356,10 @@ fn what_is_covered_is_seen_by_no_name_and_nothing_takes_its_place() {
 #[test]
 fn two_files_that_change_names_stay_covered() {
     let Some(mut ground) = ground() else { return };
-    let (log, older) = (ground.write("work/log", "first"), ground.write("work/log.1", "second"));
+    let (log, older) = (
+        ground.write("work/log", "first"),
+        ground.write("work/log.1", "second"),
+    );
     ground.covered = vec![log.clone(), older.clone()];
     let script = "touch ready; while ! test -e go; do sleep 0.01; done; cat log; cat log.1; true";
     let said = std::thread::scope(|scope| {
@@ -278,7 +370,10 @@ fn two_files_that_change_names_stay_covered() {
         run.join().unwrap()
     });
     assert_eq!(fs::read_to_string(log).unwrap(), "second");
-    assert!(!said.contains("first") && !said.contains("second"), "{said}");
+    assert!(
+        !said.contains("first") && !said.contains("second"),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 2, "{said}");
 }
 
@@ -329,7 +424,10 @@ fn a_file_may_be_granted_alone() {
     let file = ground.write("alone/file", "one");
     ground.write("alone/other", "two");
     ground.sandbox.writable = vec![file.clone()];
-    assert_eq!(ground.says(&format!("ls '{}'", file.parent().unwrap().display())), "file");
+    assert_eq!(
+        ground.says(&format!("ls '{}'", file.parent().unwrap().display())),
+        "file"
+    );
     ground.says(&format!("echo new > '{}'", file.display()));
     assert_eq!(fs::read_to_string(file).unwrap(), "new\n");
 }
@@ -365,12 +463,15 @@ fn a_program_elsewhere_is_named_with_what_to_add() {
     fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     fs::create_dir(ground.at("tools/bin")).unwrap();
     symlink("../real/tool", ground.at("tools/bin/tool")).unwrap();
-    ground
-        .environment
-        .insert("PATH".into(), format!("{}:/usr/bin:/bin", ground.at("tools/bin").display()).into());
+    ground.environment.insert(
+        "PATH".into(),
+        format!("{}:/usr/bin:/bin", ground.at("tools/bin").display()).into(),
+    );
 
     let error = ground.wrap("tool", &[]).unwrap_err();
-    let SandboxError::NotVisible { add, .. } = &error else { panic!("{error}") };
+    let SandboxError::NotVisible { add, .. } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(*add, [ground.at("tools/bin"), ground.at("tools/real")]);
     assert!(error.to_string().contains("`read_only`"), "{error}");
 
@@ -390,8 +491,14 @@ fn its_end_is_the_end_of_everything_inside() {
     let mark = format!("trunkline-test-{}", std::process::id());
     let copy = ground.at("work").join(&mark);
     fs::copy("/usr/bin/sleep", &copy).unwrap();
-    let line =
-        ground.wrap("sh", &["-c", "setsid $0 600 & setsid $0 600 & exec $0 600", &copy.to_string_lossy()]);
+    let line = ground.wrap(
+        "sh",
+        &[
+            "-c",
+            "setsid $0 600 & setsid $0 600 & exec $0 600",
+            &copy.to_string_lossy(),
+        ],
+    );
     let mut child = super::ground::command(&line.unwrap()).spawn().unwrap();
     let running = || named(&mark).len();
     eventually("all run", || running() == 3);
@@ -402,8 +509,12 @@ fn its_end_is_the_end_of_everything_inside() {
 
 /// Processes that run a file of this name.
 fn named(name: &str) -> Vec<PathBuf> {
-    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let runs = |process: &PathBuf| fs::read_link(process.join("exe")).is_ok_and(|exe| exe.ends_with(name));
+    let processes = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
+    let runs =
+        |process: &PathBuf| fs::read_link(process.join("exe")).is_ok_and(|exe| exe.ends_with(name));
     processes.filter(runs).collect()
 }
 

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use trunkline_process::Limits;
-use trunkline_sandbox::{Backend, CommandLine, Inside, Outlet, Sandbox, SandboxError, support, wrap};
+use trunkline_sandbox::{
+    Backend, CommandLine, Inside, Outlet, Sandbox, SandboxError, support, wrap,
+};
 use trunkline_testing::skipped;
 
 /// Bounds a wait that ends much earlier unless something is broken.
@@ -47,11 +49,18 @@ impl Ground {
         for folder in ["private/one/tmp", "work", "exchange", "outside"] {
             fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
-        fs::set_permissions(dir.path().join("private/one"), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(
+            dir.path().join("private/one"),
+            fs::Permissions::from_mode(0o700),
+        )
+        .unwrap();
         fs::write(dir.path().join("private/one/config.json"), "{}").unwrap();
         fs::write(dir.path().join("outside/secret"), "secret").unwrap();
-        let environment =
-            [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/root"), ("API_KEY", "the key")];
+        let environment = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("HOME", "/root"),
+            ("API_KEY", "the key"),
+        ];
         Self {
             dir,
             sandbox: Sandbox::new(backend),
@@ -60,7 +69,9 @@ impl Ground {
             covered: Vec::new(),
             unwritable: Vec::new(),
             reserved: Vec::new(),
-            environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+            environment: environment
+                .map(|(name, value)| (name.into(), value.into()))
+                .into(),
             declared: BTreeMap::new(),
         }
     }
@@ -97,7 +108,11 @@ impl Ground {
                 init: Path::new(env!("CARGO_BIN_EXE_sandboxed-init")),
                 status: None,
                 outlet: self.outlet.as_ref(),
-                limits: Limits { processes: Some(64), open_files: Some(256), memory: None },
+                limits: Limits {
+                    processes: Some(64),
+                    open_files: Some(256),
+                    memory: None,
+                },
                 hidden: &self.hidden,
                 covered: &self.covered,
                 unwritable: &self.unwritable,
@@ -130,7 +145,10 @@ pub(crate) fn command(line: &CommandLine) -> Command {
 fn run(line: &CommandLine) -> (bool, String) {
     let (mut read, written) = std::io::pipe().unwrap();
     let mut command = command(line);
-    command.stdin(Stdio::null()).stdout(written.try_clone().unwrap()).stderr(written);
+    command
+        .stdin(Stdio::null())
+        .stdout(written.try_clone().unwrap())
+        .stderr(written);
     let mut child = command.spawn().unwrap();
     drop(command);
     let reader = thread::spawn(move || {

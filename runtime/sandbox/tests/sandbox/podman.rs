@@ -22,22 +22,37 @@ impl Store {
     #[track_caller]
     pub(crate) fn open() -> Option<&'static Self> {
         static STORE: OnceLock<Result<Store, String>> = OnceLock::new();
-        STORE.get_or_init(Self::make).as_ref().map_err(|why| skipped(why)).ok()
+        STORE
+            .get_or_init(Self::make)
+            .as_ref()
+            .map_err(|why| skipped(why))
+            .ok()
     }
 
     fn make() -> Result<Self, String> {
-        if let Some(problem) = support(&Backend::Podman { image: IMAGE.into(), options: vec![] }).problem {
+        if let Some(problem) = support(&Backend::Podman {
+            image: IMAGE.into(),
+            options: vec![],
+        })
+        .problem
+        {
             return Err(format!("no podman: {problem}"));
         }
-        let busybox =
-            ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| is_static(Path::new(path)));
+        let busybox = ["/bin/busybox", "/usr/bin/busybox"]
+            .into_iter()
+            .find(|path| is_static(Path::new(path)));
         let busybox = busybox.ok_or("no static busybox to make an image of")?;
         let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("podman");
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let mut options = vec!["--root".to_owned(), text(root.join("root"))];
         options.extend(["--runroot".to_owned(), text(root.join("run"))]);
         options.extend(
-            ["--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=file"].map(String::from),
+            [
+                "--storage-driver=vfs",
+                "--cgroup-manager=cgroupfs",
+                "--events-backend=file",
+            ]
+            .map(String::from),
         );
         if found("runc") {
             options.push("--runtime=runc".to_owned());
@@ -48,16 +63,23 @@ impl Store {
             let _ = fs::remove_dir_all(&tree);
             fs::create_dir_all(tree.join("bin")).map_err(|error| error.to_string())?;
             fs::copy(busybox, tree.join("bin/busybox")).map_err(|error| error.to_string())?;
-            for name in ["sh", "cat", "ls", "id", "sleep", "echo", "env", "touch", "nc"] {
+            for name in [
+                "sh", "cat", "ls", "id", "sleep", "echo", "env", "touch", "nc",
+            ] {
                 let _ = std::os::unix::fs::symlink("busybox", tree.join("bin").join(name));
             }
             for library in libraries_of_init() {
                 let at = tree.join(library.strip_prefix("/").unwrap_or(&library));
-                let copied = fs::create_dir_all(at.parent().unwrap()).and_then(|()| fs::copy(&library, &at));
+                let copied =
+                    fs::create_dir_all(at.parent().unwrap()).and_then(|()| fs::copy(&library, &at));
                 copied.map_err(|error| error.to_string())?;
             }
             let tar = text(root.join("image.tar"));
-            let packed = Command::new("tar").arg("-C").arg(&tree).args(["-cf", &tar, "."]).status();
+            let packed = Command::new("tar")
+                .arg("-C")
+                .arg(&tree)
+                .args(["-cf", &tar, "."])
+                .status();
             if !packed.is_ok_and(|status| status.success()) {
                 return Err("tar made no image".into());
             }
@@ -69,18 +91,32 @@ impl Store {
         // Whether a container runs at all is what this machine decides, not what is tested.
         let ground = Ground::new(store.backend());
         let (runs, said) = ground.run("echo runs");
-        if runs { Ok(store) } else { Err(format!("no container: {said}")) }
+        if runs {
+            Ok(store)
+        } else {
+            Err(format!("no container: {said}"))
+        }
     }
 
     pub(crate) fn backend(&self) -> Backend {
-        Backend::Podman { image: IMAGE.into(), options: self.options.clone() }
+        Backend::Podman {
+            image: IMAGE.into(),
+            options: self.options.clone(),
+        }
     }
 
     fn podman(&self, args: &[&str]) -> (bool, String) {
-        let said =
-            Command::new("podman").args(&self.options).args(args).stdin(Stdio::null()).output().unwrap();
+        let said = Command::new("podman")
+            .args(&self.options)
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
         let text = [said.stdout, said.stderr].concat();
-        (said.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
+        (
+            said.status.success(),
+            String::from_utf8_lossy(&text).trim().to_owned(),
+        )
     }
 
     /// Whether a container of this name exists.
@@ -98,10 +134,17 @@ impl Store {
     fn start(&self, ground: &Ground) -> (CommandLine, std::process::Child) {
         let script = "trap '' TERM HUP; echo up > up; while true; do sleep 1; done";
         let line = ground.wrap("sh", &["-c", script]).unwrap();
-        let client = command(&line).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let client = command(&line)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let began = Instant::now();
         while !ground.at("work/up").exists() {
-            assert!(began.elapsed() < Duration::from_secs(60), "the container does not run");
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "the container does not run"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         (line, client)
@@ -110,17 +153,28 @@ impl Store {
 
 /// What the init program is linked with: an image has to bring it.
 fn libraries_of_init() -> Vec<PathBuf> {
-    let said = Command::new("ldd").arg(env!("CARGO_BIN_EXE_sandboxed-init")).output();
-    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
-    said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
+    let said = Command::new("ldd")
+        .arg(env!("CARGO_BIN_EXE_sandboxed-init"))
+        .output();
+    let said = said
+        .map(|said| String::from_utf8_lossy(&said.stdout).into_owned())
+        .unwrap_or_default();
+    said.split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
 }
 
 /// Whether a 64-bit program has no part that names a loader.
 fn is_static(path: &Path) -> bool {
-    let Ok(bytes) = fs::read(path) else { return false };
+    let Ok(bytes) = fs::read(path) else {
+        return false;
+    };
     let number = |at: usize, size: usize| {
         let part = bytes.get(at..at + size)?;
-        part.iter().rev().try_fold(0usize, |sum, byte| Some(sum << 8 | usize::from(*byte)))
+        part.iter()
+            .rev()
+            .try_fold(0usize, |sum, byte| Some(sum << 8 | usize::from(*byte)))
     };
     let names_loader = || {
         let (first, size, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
@@ -130,7 +184,9 @@ fn is_static(path: &Path) -> bool {
 }
 
 fn found(program: &str) -> bool {
-    ["/usr/bin", "/usr/sbin", "/usr/local/bin"].iter().any(|dir| Path::new(dir).join(program).exists())
+    ["/usr/bin", "/usr/sbin", "/usr/local/bin"]
+        .iter()
+        .any(|dir| Path::new(dir).join(program).exists())
 }
 
 #[test]
@@ -139,21 +195,53 @@ fn a_container_sees_what_was_granted_and_has_no_power() {
     let mut ground = Ground::new(store.backend());
     let data = ground.write("data/file", "data");
     ground.sandbox.read_only = vec![ground.at("data")];
-    ground.environment.insert("TOKEN".into(), "two\nlines".into());
+    ground
+        .environment
+        .insert("TOKEN".into(), "two\nlines".into());
     let said = ground.says(&format!(
         "pwd; echo hello > made; cat '{}'; cat /proc/self/status | while read name value rest; do case $name in CapEff:|NoNewPrivs:) echo $value;; esac; done; echo \"$TOKEN\"; echo ~",
         data.display()
     ));
     let (work, home) = (ground.at("work"), ground.at("private/one/tmp"));
-    assert_eq!(said, format!("{}\ndata0000000000000000\n1\ntwo\nlines\n{}", work.display(), home.display()));
-    assert_eq!(fs::read_to_string(ground.at("work/made")).unwrap(), "hello\n");
-    for path in [ground.at("outside/secret"), "/root".into(), "/etc/shadow".into()] {
-        assert!(!ground.run(&format!("cat '{0}' || ls '{0}'", path.display())).0, "{path:?} is seen");
+    assert_eq!(
+        said,
+        format!(
+            "{}\ndata0000000000000000\n1\ntwo\nlines\n{}",
+            work.display(),
+            home.display()
+        )
+    );
+    assert_eq!(
+        fs::read_to_string(ground.at("work/made")).unwrap(),
+        "hello\n"
+    );
+    for path in [
+        ground.at("outside/secret"),
+        "/root".into(),
+        "/etc/shadow".into(),
+    ] {
+        assert!(
+            !ground
+                .run(&format!("cat '{0}' || ls '{0}'", path.display()))
+                .0,
+            "{path:?} is seen"
+        );
     }
-    for path in [data, ground.at("private/one/config.json"), "/new".into(), "/bin/new".into()] {
-        assert!(!ground.run(&format!("echo x > '{}'", path.display())).0, "{path:?} was written");
+    for path in [
+        data,
+        ground.at("private/one/config.json"),
+        "/new".into(),
+        "/bin/new".into(),
+    ] {
+        assert!(
+            !ground.run(&format!("echo x > '{}'", path.display())).0,
+            "{path:?} was written"
+        );
     }
-    ground.says(&format!("cat '{}'; echo x > /tmp/new", ground.at("private/one/config.json").display()));
+    ground.says(&format!(
+        "cat '{}'; echo x > /tmp/new",
+        ground.at("private/one/config.json").display()
+    ));
     let interfaces = ground.says("cat /proc/net/dev");
     assert!(!interfaces.contains("eth0"), "{interfaces}");
 }
@@ -173,7 +261,11 @@ fn a_container_neither_moves_what_is_read_only_nor_sees_what_the_host_keeps() {
         state.display()
     ));
     assert!(said.starts_with("seen"), "{said}");
-    assert_eq!(fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(), "mine", "{said}");
+    assert_eq!(
+        fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(),
+        "mine",
+        "{said}"
+    );
 }
 
 #[test]
@@ -185,9 +277,15 @@ fn a_variable_that_the_client_would_read_is_given_and_seen_by_no_one_else() {
         ground.environment.insert(name.into(), value.into());
         ground.declared.insert(name.into(), value.into());
     }
-    assert_eq!(ground.says("echo \"[$DOCKER_AUTH]${CONTAINERS_X-unset}\""), format!("[{value}]"));
+    assert_eq!(
+        ground.says("echo \"[$DOCKER_AUTH]${CONTAINERS_X-unset}\""),
+        format!("[{value}]")
+    );
     let file = fs::metadata(ground.at("private/one/container.env")).unwrap();
-    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o777, 0o600);
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o777,
+        0o600
+    );
 }
 
 #[test]
@@ -201,7 +299,9 @@ fn a_container_outlives_its_client_and_is_removed() {
     client.wait().unwrap();
     container.remove().unwrap();
     assert!(!store.has(container.name()));
-    container.remove().expect("removing what is gone is not a failure");
+    container
+        .remove()
+        .expect("removing what is gone is not a failure");
 }
 
 #[test]
@@ -212,7 +312,9 @@ fn a_sweep_removes_what_a_host_that_is_gone_has_left_and_nothing_else() {
     let ours = ours.container.unwrap();
 
     let other = Ground::new(store.backend());
-    let mut line = other.wrap("sh", &["-c", "echo up > up; exec sleep 600"]).unwrap();
+    let mut line = other
+        .wrap("sh", &["-c", "echo up > up; exec sleep 600"])
+        .unwrap();
     // The name says whose it is: here, one that was another process with this number.
     let mut parts: Vec<String> = ours.name().split('.').map(str::to_owned).collect();
     parts[4] = "1".to_owned();
@@ -222,10 +324,17 @@ fn a_sweep_removes_what_a_host_that_is_gone_has_left_and_nothing_else() {
             *arg = format!("--name={name}").into();
         }
     }
-    let mut gone = command(&line).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut gone = command(&line)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let began = Instant::now();
     while !other.at("work/up").exists() {
-        assert!(began.elapsed() < Duration::from_secs(60), "the container does not run");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the container does not run"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     gone.kill().unwrap();
@@ -248,14 +357,23 @@ fn an_allow_list_is_the_only_way_out_of_a_container() {
     let way = allow(&mut ground, &entries);
     // A request in the form that a proxy is sent, to a listener on a port.
     let ask = |host: &str, at: u16| {
-        let request = format!("GET http://{host}:{port}/ HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n");
-        ground.run(&format!("printf '{request}' | nc -w 20 127.0.0.1 {at}")).1
+        let request =
+            format!("GET http://{host}:{port}/ HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n");
+        ground
+            .run(&format!("printf '{request}' | nc -w 20 127.0.0.1 {at}"))
+            .1
     };
     let said = ask("allowed.test", 3128);
-    assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("hi"), "{said}");
+    assert!(
+        said.starts_with("HTTP/1.1 200") && said.ends_with("hi"),
+        "{said}"
+    );
     let said = ask("other.test", 3128);
     assert!(said.starts_with("HTTP/1.1 403"), "{said}");
     let said = ask("allowed.test", port);
-    assert!(!said.contains("200 OK"), "the server itself is not there: {said}");
+    assert!(
+        !said.contains("200 OK"),
+        "the server itself is not there: {said}"
+    );
     drop(way);
 }

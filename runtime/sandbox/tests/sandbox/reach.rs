@@ -17,7 +17,12 @@ struct Names;
 
 impl Resolve for Names {
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
-        let address: IpAddr = if name == "private.test" { [10, 1, 2, 3] } else { [127, 0, 0, 1] }.into();
+        let address: IpAddr = if name == "private.test" {
+            [10, 1, 2, 3]
+        } else {
+            [127, 0, 0, 1]
+        }
+        .into();
         Box::pin(async move { Ok(vec![address]) })
     }
 }
@@ -49,9 +54,13 @@ pub(crate) fn allow(ground: &mut Ground, entries: &[String]) -> (Proxy, Runtime)
     ground.sandbox.network = Network::Allow(entries.to_vec());
     let socket = ground.at("private/one/proxy.sock");
     let runtime = Runtime::new().unwrap();
-    let options = ProxyOptions { limits: ProxyLimits::default(), resolver: Arc::new(Names) };
+    let options = ProxyOptions {
+        limits: ProxyLimits::default(),
+        resolver: Arc::new(Names),
+    };
     let entered = runtime.enter();
-    let proxy = Proxy::start_with(&socket, AllowList::parse(entries).unwrap(), "test", options).unwrap();
+    let proxy =
+        Proxy::start_with(&socket, AllowList::parse(entries).unwrap(), "test", options).unwrap();
     drop(entered);
     ground.outlet = Some(Outlet { port: 3128, socket });
     (proxy, runtime)
@@ -67,8 +76,11 @@ fn an_allow_list_is_the_only_way_out() {
         return skipped("no program python3 in /usr/bin");
     }
     let port = serve();
-    let entries =
-        [format!("allowed.test:{port}"), format!("private.test:{port}"), format!("127.0.0.1:{port}")];
+    let entries = [
+        format!("allowed.test:{port}"),
+        format!("private.test:{port}"),
+        format!("127.0.0.1:{port}"),
+    ];
     let way = allow(&mut ground, &entries);
 
     let probe = ground.write("work/probe.py", include_str!("probe.py"));
@@ -76,7 +88,9 @@ fn an_allow_list_is_the_only_way_out() {
     let mut lines = said.lines();
     let mut expect = |name: &str, holds: fn(&str) -> bool| {
         let line = lines.next().unwrap_or_default();
-        let found = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+        let found = line
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(": "));
         assert!(found.is_some_and(holds), "{name}: {line:?} of\n{said}");
     };
     let denied = |found: &str| found.starts_with("403 ");

@@ -36,14 +36,21 @@ impl Scene {
         for folder in ["work", "private", "exchange"] {
             fs::create_dir(dir.path().join(folder)).unwrap();
         }
-        Some(Self { dir, sandbox: Sandbox::new(backend), deadline: None })
+        Some(Self {
+            dir,
+            sandbox: Sandbox::new(backend),
+            deadline: None,
+        })
     }
 
     /// A bubblewrap without a deadline, and one with, which has an init outside too.
     fn both() -> Vec<Self> {
         let deadline = Some(Deadline::new(BootInstant::now() + DEADLINE));
         let dated = Self::new(Backend::Bubblewrap).map(|scene| Self { deadline, ..scene });
-        Self::new(Backend::Bubblewrap).into_iter().chain(dated).collect()
+        Self::new(Backend::Bubblewrap)
+            .into_iter()
+            .chain(dated)
+            .collect()
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -51,7 +58,10 @@ impl Scene {
     }
 
     fn spec(&self, script: &str) -> ChildSpec {
-        let spec = ChildSpec { deadline: self.deadline.clone(), ..ChildSpec::new("sh") };
+        let spec = ChildSpec {
+            deadline: self.deadline.clone(),
+            ..ChildSpec::new("sh")
+        };
         spec.args(["-c", script])
             .work_dir(self.at("work"))
             .private_root(self.at("private"))
@@ -67,8 +77,11 @@ impl Scene {
         let (mut said, mut complained) = (String::new(), String::new());
         let (mut stdout, mut stderr) = (child.take_stdout().unwrap(), child.take_stderr().unwrap());
         within("the end of the output", async {
-            tokio::try_join!(stdout.read_to_string(&mut said), stderr.read_to_string(&mut complained))
-                .unwrap()
+            tokio::try_join!(
+                stdout.read_to_string(&mut said),
+                stderr.read_to_string(&mut complained)
+            )
+            .unwrap()
         })
         .await;
         let exit = within("the end", child.finish()).await;
@@ -95,11 +108,16 @@ async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
 
 #[tokio::test]
 async fn a_child_finds_its_folders_and_no_descriptor_of_the_host() {
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
+    let Some(scene) = Scene::new(Backend::Bubblewrap) else {
+        return;
+    };
     let said = scene
         .says("pwd; cat $ADAPTER_CONFIG; echo; echo x > $TMPDIR/a && echo x > here; fd=3; while [ $fd -lt 100 ]; do if [ -e /proc/self/fd/$fd ]; then echo $fd; fi; fd=$((fd + 1)); done")
         .await;
-    assert_eq!(said, format!("{}\n{{\"is\": \"read\"}}\n", scene.at("work").display()));
+    assert_eq!(
+        said,
+        format!("{}\n{{\"is\": \"read\"}}\n", scene.at("work").display())
+    );
     assert!(scene.at("work/here").exists());
     let file = scene.at("exchange/made");
     scene.says(&format!("echo x > '{}'", file.display())).await;
@@ -118,10 +136,15 @@ async fn the_keys_of_the_hosts_session_stay_outside() {
     if !Path::new("/usr/bin/perl").exists() {
         return skipped("no program perl in /usr/bin");
     }
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
+    let Some(scene) = Scene::new(Backend::Bubblewrap) else {
+        return;
+    };
     if std::env::var_os(WITHIN).is_none() {
         // Once more, as the host of a session that has a keyring.
-        let join = format!("exit 77 if syscall({}, 1, 0) == -1; exec @ARGV", libc::SYS_keyctl);
+        let join = format!(
+            "exit 77 if syscall({}, 1, 0) == -1; exec @ARGV",
+            libc::SYS_keyctl
+        );
         let ended = std::process::Command::new("/usr/bin/perl")
             .args(["-e", &join])
             .arg(std::env::current_exe().unwrap())
@@ -134,7 +157,11 @@ async fn the_keys_of_the_hosts_session_stay_outside() {
         }
         return assert!(ended.success());
     }
-    let outside = std::process::Command::new("sh").args(["-c", &print_keyring()]).output().unwrap().stdout;
+    let outside = std::process::Command::new("sh")
+        .args(["-c", &print_keyring()])
+        .output()
+        .unwrap()
+        .stdout;
     let outside = String::from_utf8(outside).unwrap();
     assert!(outside.parse::<u64>().is_ok(), "{outside}");
     assert_ne!(scene.says(&print_keyring()).await, outside);
@@ -158,28 +185,43 @@ async fn exit_codes_and_missing_interpreters_are_told() {
 #[tokio::test]
 async fn sigterm_gives_the_program_inside_its_grace() {
     for scene in Scene::both() {
-        let script = "trap 'sleep 0.1; echo bye; exit 5' TERM; echo up; while :; do sleep 600 & wait; done";
-        let mut child = within("the start", spawn(scene.spec(script))).await.unwrap();
+        let script =
+            "trap 'sleep 0.1; echo bye; exit 5' TERM; echo up; while :; do sleep 600 & wait; done";
+        let mut child = within("the start", spawn(scene.spec(script)))
+            .await
+            .unwrap();
         let mut stdout = child.take_stdout().unwrap();
         let mut up = [0; 3];
-        within("the first words", stdout.read_exact(&mut up)).await.unwrap();
-        let steps = StopSteps { eof: Duration::ZERO, term: DEADLINE, ..StopSteps::default() };
+        within("the first words", stdout.read_exact(&mut up))
+            .await
+            .unwrap();
+        let steps = StopSteps {
+            eof: Duration::ZERO,
+            term: DEADLINE,
+            ..StopSteps::default()
+        };
         assert_eq!(within("the stop", stop(child, steps)).await.code, Some(5));
         let mut rest = String::new();
-        within("the last words", stdout.read_to_string(&mut rest)).await.unwrap();
+        within("the last words", stdout.read_to_string(&mut rest))
+            .await
+            .unwrap();
         assert_eq!(rest, "bye\n");
     }
 }
 
 #[tokio::test]
 async fn nothing_of_a_tree_is_left_when_its_child_is_dropped() {
-    let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
+    let Some(scene) = Scene::new(Backend::Bubblewrap) else {
+        return;
+    };
     let name = format!("sleeper-{}", std::process::id());
     let sleeper = scene.at("work").join(&name);
     fs::copy("/usr/bin/sleep", &sleeper).unwrap();
-    let script =
-        "trap '' TERM; setsid ./NAME 600 & (setsid setsid ./NAME 600 &) ; ./NAME 600".replace("NAME", &name);
-    let child = within("the start", spawn(scene.spec(&script))).await.unwrap();
+    let script = "trap '' TERM; setsid ./NAME 600 & (setsid setsid ./NAME 600 &) ; ./NAME 600"
+        .replace("NAME", &name);
+    let child = within("the start", spawn(scene.spec(&script)))
+        .await
+        .unwrap();
     eventually("all run", || running(&name) == 3).await;
     drop(child);
     eventually("none runs", || running(&name) == 0).await;
@@ -189,21 +231,28 @@ async fn nothing_of_a_tree_is_left_when_its_child_is_dropped() {
 fn running(name: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
-        .filter(|process| fs::read_link(process.path().join("exe")).is_ok_and(|exe| exe.ends_with(name)))
+        .filter(|process| {
+            fs::read_link(process.path().join("exe")).is_ok_and(|exe| exe.ends_with(name))
+        })
         .count()
 }
 
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        assert!(
+            began.elapsed() < DEADLINE,
+            "not within {DEADLINE:?}: {what}"
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allow_list_reaches_the_test_server_and_nothing_else() {
-    let Some(mut scene) = Scene::new(Backend::Bubblewrap) else { return };
+    let Some(mut scene) = Scene::new(Backend::Bubblewrap) else {
+        return;
+    };
     let (listed, other) = (serve(), serve());
     scene.sandbox.network = Network::Allow(vec![format!("localhost:{listed}")]);
     if !Path::new("/usr/bin/python3").exists() {
@@ -232,7 +281,8 @@ fn serve() -> u16 {
         for mut link in listener.incoming().flatten() {
             let mut asked = [0; 4096];
             let _ = link.read(&mut asked);
-            let _ = link.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
+            let _ = link
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
         }
     });
     port
@@ -240,11 +290,22 @@ fn serve() -> u16 {
 
 /// A child in a container that echoes, and ends at no signal and no end of its input.
 async fn stubborn(scene: &Scene) -> Child {
-    let spec = scene.spec("trap '' TERM HUP; read line; echo \"$line\"; while true; do sleep 1; done");
+    let spec =
+        scene.spec("trap '' TERM HUP; read line; echo \"$line\"; while true; do sleep 1; done");
     let mut child = within("the start", spawn(spec)).await.unwrap();
-    child.take_stdin().unwrap().write_all(b"hello\n").await.unwrap();
+    child
+        .take_stdin()
+        .unwrap()
+        .write_all(b"hello\n")
+        .await
+        .unwrap();
     let mut said = [0; 6];
-    within("the echo", child.take_stdout().unwrap().read_exact(&mut said)).await.unwrap();
+    within(
+        "the echo",
+        child.take_stdout().unwrap().read_exact(&mut said),
+    )
+    .await
+    .unwrap();
     assert_eq!(&said, b"hello\n");
     child
 }
@@ -252,15 +313,27 @@ async fn stubborn(scene: &Scene) -> Child {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_is_gone_after_its_child_is_stopped_or_dropped() {
     let Some(store) = Store::open() else { return };
-    let Some(scene) = Scene::new(store.backend()) else { return };
-    assert_eq!(scene.says("cat $ADAPTER_CONFIG; echo x > here").await, r#"{"is": "read"}"#);
+    let Some(scene) = Scene::new(store.backend()) else {
+        return;
+    };
+    assert_eq!(
+        scene.says("cat $ADAPTER_CONFIG; echo x > here").await,
+        r#"{"is": "read"}"#
+    );
 
     let child = stubborn(&scene).await;
-    let at_once = StopSteps { eof: Duration::ZERO, term: Duration::ZERO, ..StopSteps::default() };
+    let at_once = StopSteps {
+        eof: Duration::ZERO,
+        term: Duration::ZERO,
+        ..StopSteps::default()
+    };
     within("the stop", stop(child, at_once)).await;
     assert!(!store.mounts(&scene.at("work")), "after a stop");
 
     drop(stubborn(&scene).await);
-    eventually("the container is removed", || !store.mounts(&scene.at("work"))).await;
+    eventually("the container is removed", || {
+        !store.mounts(&scene.at("work"))
+    })
+    .await;
     eventually("the private folder is removed", || scene.is_tidy()).await;
 }

@@ -16,8 +16,22 @@ impl Live {
                 if joined.role == Role::Control && joined.secrets.is_some() {
                     self.secrets = joined.secrets;
                 }
-                let Joined { role, name, answers, joined, .. } = *joined;
-                self.listeners.insert(listener, Hears { role, name, answers, unstored: 0 });
+                let Joined {
+                    role,
+                    name,
+                    answers,
+                    joined,
+                    ..
+                } = *joined;
+                self.listeners.insert(
+                    listener,
+                    Hears {
+                        role,
+                        name,
+                        answers,
+                        unstored: 0,
+                    },
+                );
                 // Gone again, if no one waits for it.
                 let _ = joined.send(self.now());
             }
@@ -25,7 +39,10 @@ impl Live {
                 self.listeners.remove(&listener);
             }
             Command::Said(listener, message, from) => {
-                let may = self.listeners.get(&listener).is_some_and(|hears| hears.role == Role::Control);
+                let may = self
+                    .listeners
+                    .get(&listener)
+                    .is_some_and(|hears| hears.role == Role::Control);
                 if may {
                     self.take_message(listener, *message, from).await;
                 } else {
@@ -40,17 +57,32 @@ impl Live {
     }
 
     async fn take_message(&mut self, by: ListenerNo, message: HostMessage, from: Span) {
-        let HostMessage { turn_id, meta, body, .. } = message;
+        let HostMessage {
+            turn_id,
+            meta,
+            body,
+            ..
+        } = message;
         match body {
             HostBody::UserInput(message) if message.mode == Some(InputMode::Steer) => {
                 self.steer(by, Input { message, meta }).await;
             }
             HostBody::UserInput(message) => {
-                self.input(by, turn_id, Given { input: Input { message, meta }, from }).await;
+                self.input(
+                    by,
+                    turn_id,
+                    Given {
+                        input: Input { message, meta },
+                        from,
+                    },
+                )
+                .await;
             }
             HostBody::FileInput(file) => self.order(Ordered::File(by, file)),
             HostBody::SessionUpdate(update) => self.order(Ordered::Update(by, update)),
-            HostBody::Stop(Stop { reason }) => self.stop(by, turn_id, reason.unwrap_or(StopReason::User)),
+            HostBody::Stop(Stop { reason }) => {
+                self.stop(by, turn_id, reason.unwrap_or(StopReason::User))
+            }
             HostBody::PermissionResponse(response) => self.permission(by, response),
             HostBody::InputResponse(response) => self.question(by, response),
             HostBody::SessionClose(_) => self.close(),
@@ -76,14 +108,19 @@ impl Live {
                 _ => None,
             })
         };
-        let Some(turn) = named.or_else(|| self.running.clone()).or_else(first) else { return };
+        let Some(turn) = named.or_else(|| self.running.clone()).or_else(first) else {
+            return;
+        };
         let at = waiting(&turn);
         if at.is_none() && self.running.as_ref() != Some(&turn) {
             return;
         }
         // A stop waits for no entry, so nothing else bounds how many there are.
         if self.recorder.has_room() {
-            let stop = StopRequested { reason: Some(reason), by: Some(self.name(by)) };
+            let stop = StopRequested {
+                reason: Some(reason),
+                by: Some(self.name(by)),
+            };
             self.note(Some(turn.clone()), stop, None);
         }
         if let Some(at) = at {
@@ -104,15 +141,27 @@ impl Live {
     fn close(&mut self) {
         self.facts.is_closed = true;
         self.revoke(None, StopReason::Stopped);
-        while let Some(at) = self.ordered.iter().position(|ordered| matches!(ordered, Ordered::Input(..))) {
+        while let Some(at) = self
+            .ordered
+            .iter()
+            .position(|ordered| matches!(ordered, Ordered::Input(..)))
+        {
             if let Some(Ordered::Input(turn, _)) = self.ordered.remove(at) {
-                self.say(Some(turn), ends::stopped(StopReason::User, Delivered::No), None);
+                self.say(
+                    Some(turn),
+                    ends::stopped(StopReason::User, Delivered::No),
+                    None,
+                );
             }
         }
         self.ordered.clear();
         self.keeping = None;
         if let Some(turn) = self.running.take() {
-            self.say(Some(turn), ends::stopped(StopReason::User, Delivered::Unknown), None);
+            self.say(
+                Some(turn),
+                ends::stopped(StopReason::User, Delivered::Unknown),
+                None,
+            );
         }
         self.settle_all(StopReason::Stopped);
         self.no = None;
@@ -128,8 +177,11 @@ impl Live {
         self.pending.clear();
         self.revoke(None, StopReason::Shutdown);
         let open = std::mem::take(&mut self.facts.open);
-        recovery::close(open, self.recorder.entries(), "the host ends", |delivered| {
-            ends::stopped(StopReason::Shutdown, delivered)
-        });
+        recovery::close(
+            open,
+            self.recorder.entries(),
+            "the host ends",
+            |delivered| ends::stopped(StopReason::Shutdown, delivered),
+        );
     }
 }

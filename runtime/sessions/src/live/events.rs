@@ -18,7 +18,10 @@ impl Live {
             TurnScope::Outside => None,
         };
         if self.is_context_open
-            && !matches!(kind, EventKind::Info(_) | EventKind::Working | EventKind::Closed(_))
+            && !matches!(
+                kind,
+                EventKind::Info(_) | EventKind::Working | EventKind::Closed(_)
+            )
         {
             self.tell_context(Context::Lost);
         }
@@ -27,15 +30,19 @@ impl Live {
             EventKind::File(file) => self.keep_file(*file, turn, meta),
             EventKind::Permission(permission) => {
                 let request = permission.request().clone();
-                self.pending.insert(request.request_id.clone(), Pending::Permission(permission));
+                self.pending
+                    .insert(request.request_id.clone(), Pending::Permission(permission));
                 self.say(turn, Box::new(request), meta);
             }
             EventKind::Question(question) => {
                 let request = question.request().clone();
-                self.pending.insert(request.request_id.clone(), Pending::Question(question));
+                self.pending
+                    .insert(request.request_id.clone(), Pending::Question(question));
                 self.say(turn, Box::new(request), meta);
             }
-            EventKind::Withdrawn { request_id, reason } => self.withdrawn(&request_id, reason, turn, meta),
+            EventKind::Withdrawn { request_id, reason } => {
+                self.withdrawn(&request_id, reason, turn, meta)
+            }
             EventKind::Error(error) if error.category == Some(Category::ProcessExit) => {
                 self.process_ended(error, meta)
             }
@@ -59,7 +66,10 @@ impl Live {
         if self.no == Some(no) {
             return self.running.clone();
         }
-        self.ended.iter().find(|(ended, _)| *ended == no).map(|(_, turn)| turn.clone())
+        self.ended
+            .iter()
+            .find(|(ended, _)| *ended == no)
+            .map(|(_, turn)| turn.clone())
     }
 
     fn learn(&mut self, info: SessionInfo, turn: Option<TurnId>, meta: Option<Meta>) {
@@ -75,8 +85,11 @@ impl Live {
 
     /// The process ended ([relay.7], [journal.4]).
     fn process_ended(&mut self, error: ErrorEvent, meta: Option<Meta>) {
-        let fact =
-            HostFact { fact: Some(Fact::ProcessEnded), message: Some(error.message), ..HostFact::default() };
+        let fact = HostFact {
+            fact: Some(Fact::ProcessEnded),
+            message: Some(error.message),
+            ..HostFact::default()
+        };
         self.note(self.running.clone(), fact, meta);
     }
 
@@ -84,7 +97,9 @@ impl Live {
         if self.no != Some(end.turn) {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that is not open");
         }
-        let Some(turn) = self.running.take() else { return };
+        let Some(turn) = self.running.take() else {
+            return;
+        };
         self.no = None;
         self.stopped = None;
         self.facts.was_served |= end.delivered != trunkline_protocol::Delivered::No;
@@ -99,7 +114,10 @@ impl Live {
 
     /// The host's session has ended. That of the journal goes on: its next input opens another one.
     fn take_closed(&mut self, end: SessionEnd) {
-        let closed = SessionClosed { reason: Some(end.reason), error: end.error };
+        let closed = SessionClosed {
+            reason: Some(end.reason),
+            error: end.error,
+        };
         self.session_ended(closed);
     }
 
@@ -129,7 +147,11 @@ impl Live {
             self.say(None, Box::new(closed), None);
         } else {
             let message = closed.error.and_then(|error| error.message);
-            let fact = HostFact { fact: Some(Fact::ProcessEnded), message, ..HostFact::default() };
+            let fact = HostFact {
+                fact: Some(Fact::ProcessEnded),
+                message,
+                ..HostFact::default()
+            };
             self.note(None, fact, None);
         }
         self.write_facts();
@@ -149,7 +171,11 @@ impl Live {
     /// Writes down whether the agent remembers: before anything else that it says.
     fn tell_context(&mut self, context: Context) {
         self.is_context_open = false;
-        let fact = HostFact { fact: Some(Fact::Resumed), context: Some(context), ..HostFact::default() };
+        let fact = HostFact {
+            fact: Some(Fact::Resumed),
+            context: Some(context),
+            ..HostFact::default()
+        };
         self.note(None, fact, None);
     }
 }

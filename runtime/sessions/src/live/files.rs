@@ -20,7 +20,11 @@ impl Live {
     pub(super) fn keep_file(&mut self, file: File, turn: Option<TurnId>, meta: Option<Meta>) {
         let path = file.path.clone();
         let output = FileOutput::from(file);
-        let name = output.sha256.as_ref().map(ToString::to_string).unwrap_or_default();
+        let name = output
+            .sha256
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let keeper = Keeper {
             journal: self.journal.clone(),
             key: self.key,
@@ -28,12 +32,25 @@ impl Live {
             id: self.id.clone(),
         };
         let kept = Box::pin(keeper.keep(path, name));
-        self.keeping = Some(Keeping { turn, meta, output, kept });
+        self.keeping = Some(Keeping {
+            turn,
+            meta,
+            output,
+            kept,
+        });
     }
 
     /// A file lies in the journal, or does not.
     pub(super) fn kept(&mut self, kept: io::Result<PathBuf>) {
-        let Some(Keeping { turn, meta, mut output, .. }) = self.keeping.take() else { return };
+        let Some(Keeping {
+            turn,
+            meta,
+            mut output,
+            ..
+        }) = self.keeping.take()
+        else {
+            return;
+        };
         let path = kept.map(|path| path.into_os_string().into_string());
         match path {
             Ok(Ok(path)) => {

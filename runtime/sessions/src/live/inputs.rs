@@ -7,8 +7,8 @@ use std::{
 
 use trunkline_host::{FileError, Input, SendError, SteerError, UpdateError};
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, ErrorEvent, FileDelivered, FileInput, InputResult, InputSteered,
-    MessageId, RelayBody, SessionInfo, SteerResult, TurnBegin, TurnComplete, TurnId,
+    AdapterBody, Category, Delivered, ErrorEvent, FileDelivered, FileInput, InputResult,
+    InputSteered, MessageId, RelayBody, SessionInfo, SteerResult, TurnBegin, TurnComplete, TurnId,
 };
 
 use super::{Answer, Given, Later, Live, Ordered, Then, WAITING};
@@ -46,7 +46,11 @@ impl Live {
         if let Some((category, why)) = unwilling {
             return self.refuse(by, turn, category, &why);
         }
-        let is_new = |turn: &TurnId| self.inputs.as_ref().is_none_or(|inputs| !inputs.has_turn(turn));
+        let is_new = |turn: &TurnId| {
+            self.inputs
+                .as_ref()
+                .is_none_or(|inputs| !inputs.has_turn(turn))
+        };
         let turn = turn.filter(is_new).unwrap_or_else(fresh);
         self.facts.entitle(&input.message.content);
         let begin = TurnBegin {
@@ -59,7 +63,11 @@ impl Live {
         if let Some(inputs) = &mut self.inputs {
             inputs.add(message_id.as_ref(), &turn, seq, &input.message.content);
         }
-        let result = InputResult { message_id, seq, duplicate: None };
+        let result = InputResult {
+            message_id,
+            seq,
+            duplicate: None,
+        };
         let told = self.line(Some(turn.clone()), RelayBody::from(result));
         self.tell_stored(by, told);
         self.order(Ordered::Input(turn, given));
@@ -70,7 +78,11 @@ impl Live {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
         let trouble = trouble.or_else(|| self.recording.as_ref()?.trouble());
         let trouble = trouble.map(|why| (Category::Other, why));
-        trouble.or_else(|| self.journal.is_full().then(|| (Category::Busy, SendError::Busy.to_string())))
+        trouble.or_else(|| {
+            self.journal
+                .is_full()
+                .then(|| (Category::Busy, SendError::Busy.to_string()))
+        })
     }
 
     fn has_stored(&self, seq: u64) -> bool {
@@ -94,7 +106,11 @@ impl Live {
         turn: Option<TurnId>,
         seq: u64,
     ) {
-        let result = InputResult { message_id, seq, duplicate: Some(true) };
+        let result = InputResult {
+            message_id,
+            seq,
+            duplicate: Some(true),
+        };
         let told = self.line(turn, RelayBody::from(result));
         match self.has_stored(seq) {
             true => self.tell_line(by, told),
@@ -144,7 +160,9 @@ impl Live {
     /// Hands on what waits: one input at a time, and none past a file that is being copied.
     pub(super) fn hand_on(&mut self) {
         while self.placing.is_none() {
-            if matches!(self.ordered.front(), None | Some(Ordered::Input(..))) && self.running.is_some() {
+            if matches!(self.ordered.front(), None | Some(Ordered::Input(..)))
+                && self.running.is_some()
+            {
                 return;
             }
             match self.ordered.pop_front() {
@@ -196,7 +214,10 @@ impl Live {
 
     fn place(&mut self, by: ListenerNo, file: FileInput) {
         if Path::new(&file.file_path).is_relative() {
-            return self.refuse_file(by, "`file_path` is relative; name the file by an absolute path");
+            return self.refuse_file(
+                by,
+                "`file_path` is relative; name the file by an absolute path",
+            );
         }
         match self.agent() {
             Err(closed) => self.refuse_file(by, &text(&closed)),
@@ -217,7 +238,9 @@ impl Live {
 
     /// A file has been copied, or has not.
     pub(super) fn placed(&mut self, placed: Result<(), FileError>) {
-        let (Some((by, _)), Some(delivered)) = (self.placing.take(), self.delivering.take()) else { return };
+        let (Some((by, _)), Some(delivered)) = (self.placing.take(), self.delivering.take()) else {
+            return;
+        };
         match placed {
             Ok(()) => {
                 self.note(None, delivered, None);
@@ -253,19 +276,28 @@ impl Live {
             self.read_inputs().await;
         }
         let unwilling = self.unwilling();
-        let waiting = self.answers.len() + self.recorder.count(|then| matches!(then, Then::Steer(_)));
+        let waiting =
+            self.answers.len() + self.recorder.count(|then| matches!(then, Then::Steer(_)));
         let why = match (self.known(&input), unwilling) {
-            (Some(Known::Same { turn, seq }), unwilling) if unwilling.is_none() || self.has_stored(seq) => {
+            (Some(Known::Same { turn, seq }), unwilling)
+                if unwilling.is_none() || self.has_stored(seq) =>
+            {
                 return self.tell_duplicate(by, message_id, turn, seq);
             }
             (Some(Known::Other), _) => Some(OTHER.to_owned()),
             (_, Some((_, why))) => Some(why),
-            _ if self.running.is_none() || self.no.is_none() => Some("no turn is running".to_owned()),
+            _ if self.running.is_none() || self.no.is_none() => {
+                Some("no turn is running".to_owned())
+            }
             _ if waiting >= WAITING => Some("too many wait already".to_owned()),
             _ => None,
         };
         if why.is_some() {
-            let result = SteerResult { message_id, delivered: false, reason: why };
+            let result = SteerResult {
+                message_id,
+                delivered: false,
+                reason: why,
+            };
             return self.tell(by, None, AdapterBody::from(result));
         }
         let steered = InputSteered {
@@ -278,14 +310,25 @@ impl Live {
         if let Some((inputs, id)) = self.inputs.as_mut().zip(message_id.clone()) {
             inputs.add_steer(id, turn.clone(), seq, &input.message.content);
         }
-        let told = self.line(turn, InputResult { message_id, seq, duplicate: None }.into());
+        let told = self.line(
+            turn,
+            InputResult {
+                message_id,
+                seq,
+                duplicate: None,
+            }
+            .into(),
+        );
         self.tell_stored(by, told);
         self.recorder.then(Then::Steer(input));
     }
 
     /// Takes back what was to go to the agent when it is stored: the agent does not get it any more.
     pub(super) fn take_back(&mut self, end: &TurnComplete, why: &str) {
-        for then in self.recorder.take_back(|then| matches!(then, Then::Send(..) | Then::Steer(_))) {
+        for then in self
+            .recorder
+            .take_back(|then| matches!(then, Then::Send(..) | Then::Steer(_)))
+        {
             match then {
                 Then::Send(turn, _) if self.running.as_ref() == Some(&turn) => {
                     self.running = None;
@@ -295,7 +338,11 @@ impl Live {
                     let (message_id, reason) = (input.message.message_id, Some(why.to_owned()));
                     self.say(
                         self.running.clone(),
-                        SteerResult { message_id, delivered: false, reason },
+                        SteerResult {
+                            message_id,
+                            delivered: false,
+                            reason,
+                        },
                         None,
                     );
                 }
@@ -307,8 +354,9 @@ impl Live {
     pub(super) fn steer_now(&mut self, input: Input) {
         let message_id = input.message.message_id.clone();
         match self.session.clone() {
-            Some(session) => self
-                .wait_for(Box::pin(async move { Answer::Steered(message_id, session.steer(input).await) })),
+            Some(session) => self.wait_for(Box::pin(async move {
+                Answer::Steered(message_id, session.steer(input).await)
+            })),
             None => self.answer(Answer::Steered(message_id, Err(SteerError::Closed))),
         }
     }
@@ -326,7 +374,15 @@ impl Live {
             Answer::Steered(message_id, result) => {
                 let reason = result.as_ref().err().map(ToString::to_string);
                 let turn = self.running.clone().filter(|_| result.is_ok());
-                self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }, None);
+                self.say(
+                    turn,
+                    SteerResult {
+                        message_id,
+                        delivered: result.is_ok(),
+                        reason,
+                    },
+                    None,
+                );
             }
             Answer::Updated(_, Ok(info)) if *info != SessionInfo::default() => {}
             Answer::Updated(by, Err(why @ (UpdateError::WouldWiden(_) | UpdateError::Busy))) => {
@@ -336,7 +392,9 @@ impl Live {
                 };
                 self.refuse_update(by, category, &why.to_string());
             }
-            Answer::Updated(by, _) => self.tell(by, None, AdapterBody::from(SessionInfo::default())),
+            Answer::Updated(by, _) => {
+                self.tell(by, None, AdapterBody::from(SessionInfo::default()))
+            }
         }
     }
 }
@@ -347,6 +405,9 @@ fn fresh() -> TurnId {
 }
 
 fn text(closed: &trunkline_protocol::SessionClosed) -> String {
-    let message = closed.error.as_ref().and_then(|error| error.message.clone());
+    let message = closed
+        .error
+        .as_ref()
+        .and_then(|error| error.message.clone());
     message.unwrap_or_else(|| "the session has ended".to_owned())
 }

@@ -5,8 +5,8 @@
 
 use trunkline_host::Permission;
 use trunkline_protocol::{
-    InputResponse, Json, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId, StopReason, TurnId,
-    rules::approves,
+    InputResponse, Json, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId,
+    StopReason, TurnId, rules::approves,
 };
 
 use super::{Live, Pending, Then};
@@ -29,8 +29,10 @@ impl Live {
             }
             // Not what was asked: no one has decided, and that denies.
             Some(Pending::Question(question)) => {
-                let decided =
-                    RequestDecided { cancelled: Some(true), ..decided(&response.request_id, self.name(by)) };
+                let decided = RequestDecided {
+                    cancelled: Some(true),
+                    ..decided(&response.request_id, self.name(by))
+                };
                 self.note(self.running.clone(), decided, None);
                 question.cancel();
             }
@@ -38,7 +40,12 @@ impl Live {
         }
     }
 
-    fn decide(&mut self, decided: RequestDecided, permission: Permission, response: PermissionResponse) {
+    fn decide(
+        &mut self,
+        decided: RequestDecided,
+        permission: Permission,
+        response: PermissionResponse,
+    ) {
         let turn = self.asked_in(&decided.request_id);
         let is_approved = decided.approved == Some(true);
         self.note(self.running.clone(), decided, None);
@@ -56,11 +63,12 @@ impl Live {
                 let secrets = secret_fields(question.request());
                 let hidden = Json::of(&serde_json::json!({"redacted": true})).ok();
                 let values = response.values.clone().map(|values| {
-                    let shown =
-                        values.into_iter().filter_map(|(field, value)| match secrets.contains(&field) {
+                    let shown = values.into_iter().filter_map(|(field, value)| {
+                        match secrets.contains(&field) {
                             true => Some((field, hidden.clone()?)),
                             false => Some((field, value)),
-                        });
+                        }
+                    });
                     shown.collect()
                 });
                 let decided = RequestDecided {
@@ -73,8 +81,10 @@ impl Live {
                 self.recorder.then(Then::Reply(turn, question, response));
             }
             Some(Pending::Permission(permission)) => {
-                let decided =
-                    RequestDecided { approved: Some(false), ..decided(&response.request_id, self.name(by)) };
+                let decided = RequestDecided {
+                    approved: Some(false),
+                    ..decided(&response.request_id, self.name(by))
+                };
                 self.note(self.running.clone(), decided, None);
                 permission.deny();
             }
@@ -92,12 +102,20 @@ impl Live {
     }
 
     fn last_decision(&self, request_id: &RequestId) -> Option<&RequestDecided> {
-        self.decided.iter().rev().find(|decided| decided.request_id == *request_id)
+        self.decided
+            .iter()
+            .rev()
+            .find(|decided| decided.request_id == *request_id)
     }
 
     /// The turn that an open request was asked in.
     fn asked_in(&self, request_id: &RequestId) -> Option<TurnId> {
-        let open = self.facts.open.requests.iter().find(|open| open.id.0 == *request_id)?;
+        let open = self
+            .facts
+            .open
+            .requests
+            .iter()
+            .find(|open| open.id.0 == *request_id)?;
         open.turn.as_ref().map(|turn| turn.0.clone())
     }
 
@@ -117,7 +135,12 @@ impl Live {
         };
         // Dropped, it answers a request that is settled, which is ignored.
         self.recorder.take_back(is_it);
-        let is_open = self.facts.open.requests.iter().any(|open| open.id.0 == *request_id);
+        let is_open = self
+            .facts
+            .open
+            .requests
+            .iter()
+            .any(|open| open.id.0 == *request_id);
         let approved = match self.last_decision(request_id).filter(|_| !is_open) {
             None => None,
             Some(decided) if decided.approved == Some(true) => Some(false),
@@ -125,8 +148,12 @@ impl Live {
             // What is stored is what the agent got.
             Some(_) => return,
         };
-        let decided =
-            RequestDecided { approved, cancelled: Some(true), reason: Some(reason), ..bare(request_id) };
+        let decided = RequestDecided {
+            approved,
+            cancelled: Some(true),
+            reason: Some(reason),
+            ..bare(request_id)
+        };
         self.note(turn, decided, meta);
     }
 
@@ -134,19 +161,25 @@ impl Live {
     /// does not wait for the journal ([journal.11]), so that a further decision takes the place of each.
     pub(super) fn revoke(&mut self, turn: Option<&TurnId>, reason: StopReason) {
         let is_meant = |of: &Option<TurnId>| turn.is_none() || of.as_ref() == turn;
-        let revoked = self
-            .recorder
-            .take_back(|then| matches!(then, Then::Decide(of, ..) | Then::Reply(of, ..) if is_meant(of)));
+        let revoked = self.recorder.take_back(
+            |then| matches!(then, Then::Decide(of, ..) | Then::Reply(of, ..) if is_meant(of)),
+        );
         for then in revoked {
             let (turn, request_id, approved) = match then {
                 Then::Decide(turn, permission, _) => {
                     (turn, permission.request().request_id.clone(), Some(false))
                 }
-                Then::Reply(turn, question, _) => (turn, question.request().request_id.clone(), None),
+                Then::Reply(turn, question, _) => {
+                    (turn, question.request().request_id.clone(), None)
+                }
                 Then::Send(..) | Then::Steer(_) | Then::Tell(..) => continue,
             };
-            let decided =
-                RequestDecided { approved, cancelled: Some(true), reason: Some(reason), ..bare(&request_id) };
+            let decided = RequestDecided {
+                approved,
+                cancelled: Some(true),
+                reason: Some(reason),
+                ..bare(&request_id)
+            };
             self.note(turn, decided, None);
         }
     }
@@ -156,8 +189,11 @@ impl Live {
         self.pending.clear();
         self.revoke(None, reason);
         for request in std::mem::take(&mut self.facts.open.requests) {
-            let decided =
-                RequestDecided { cancelled: Some(true), reason: Some(reason), ..bare(&request.id.0) };
+            let decided = RequestDecided {
+                cancelled: Some(true),
+                reason: Some(reason),
+                ..bare(&request.id.0)
+            };
             self.note(request.turn.map(|turn| turn.0), decided, None);
         }
     }
@@ -176,7 +212,10 @@ fn bare(request: &RequestId) -> RequestDecided {
 }
 
 fn decided(request: &RequestId, by: String) -> RequestDecided {
-    RequestDecided { by: Some(by), ..bare(request) }
+    RequestDecided {
+        by: Some(by),
+        ..bare(request)
+    }
 }
 
 /// The fields of a question whose answers are not kept.

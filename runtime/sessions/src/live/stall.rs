@@ -41,14 +41,19 @@ impl Stall {
     }
 
     fn failure(&self) -> Failure {
-        let why = self.on.as_ref().map_or("the journal is stalled", |(why, _)| why);
+        let why = self
+            .on
+            .as_ref()
+            .map_or("the journal is stalled", |(why, _)| why);
         Failure::new(Category::Other, format!("{why}; the turn was ended"))
     }
 }
 
 impl Live {
     pub(super) fn look(&mut self) {
-        let Some(why) = self.journal.stalled() else { return };
+        let Some(why) = self.journal.stalled() else {
+            return;
+        };
         match &self.stall.on {
             None => self.begin_stall(why.to_string()),
             Some((_, until)) if self.running.is_some() && Instant::now() > *until => {
@@ -97,14 +102,22 @@ impl Live {
     }
 
     fn stalled_end(&self, delivered: Delivered) -> TurnComplete {
-        TurnComplete { error: Some(self.stall.failure()), ..ends::failed(delivered) }
+        TurnComplete {
+            error: Some(self.stall.failure()),
+            ..ends::failed(delivered)
+        }
     }
 
     /// The end of the running turn as it stands while the journal is stalled: a stop says why it came.
     pub(super) fn end_in_stall(&self, end: TurnComplete) -> TurnComplete {
         if self.stall.is_on() && end.status == Some(Status::Stopped) {
             let (status, error) = (Some(Status::Failed), Some(self.stall.failure()));
-            return TurnComplete { status, error, stop_reason: None, ..end };
+            return TurnComplete {
+                status,
+                error,
+                stop_reason: None,
+                ..end
+            };
         }
         end
     }
@@ -113,7 +126,13 @@ impl Live {
     pub(super) fn tell_early(&mut self, turn: &TurnId, end: &TurnComplete) {
         let (session_id, turn_id) = (self.id.clone(), Some(turn.clone()));
         let body = AdapterBody::from(end.clone());
-        let message = Envelope { session_id, turn_id, meta: None, large: None, body };
+        let message = Envelope {
+            session_id,
+            turn_id,
+            meta: None,
+            large: None,
+            body,
+        };
         let mut line = message.to_line();
         // In place of the brace and the line's end.
         line.truncate(line.len() - 2);

@@ -36,18 +36,35 @@ impl World {
             runs.try_send((says, told)).unwrap();
             (read, written)
         };
-        let host =
-            Host::builder().agent_over(AgentConfig::external("scripted", "none"), connect).build().unwrap();
+        let host = Host::builder()
+            .agent_over(AgentConfig::external("scripted", "none"), connect)
+            .build()
+            .unwrap();
         let id = SessionId::new("s").unwrap();
         let start = SessionStart::default();
         let facts = Facts::new(&id, "scripted", &start, None);
         let (key, _) = journal.create("s", &facts.to_bytes()).unwrap();
-        let options =
-            SessionOptions { id: Some(id.clone()), start, meta: None, delivery: EventDelivery::Merged };
+        let options = SessionOptions {
+            id: Some(id.clone()),
+            start,
+            meta: None,
+            delivery: EventDelivery::Merged,
+        };
         let session = Some(host.open("scripted", options).unwrap());
         let tail = Arc::new(Tail::new(0));
         let (secrets, recording, epoch) = (None, None, journal.epoch());
-        let new = NewLive { host, journal, key, id, facts, tail, session, secrets, epoch, recording };
+        let new = NewLive {
+            host,
+            journal,
+            key,
+            id,
+            facts,
+            tail,
+            session,
+            secrets,
+            epoch,
+            recording,
+        };
         let live = Live::new(new);
         let (commands, inbox) = mpsc::channel(1);
         let (sender, answers) = mpsc::channel(UNREAD);
@@ -69,13 +86,23 @@ impl World {
             answers: sender,
             joined: oneshot::channel().0,
         };
-        world.live.take(Command::Joined(HUB, Box::new(joined))).await;
+        world
+            .live
+            .take(Command::Joined(HUB, Box::new(joined)))
+            .await;
         world.agent_hears("session.start").await;
         let extensions = ["turns", "events", "questions", "control"];
-        world.agent_says(json!({"type": "session.ready", "protocol": 1, "extensions": extensions})).await;
-        world.say(json!({"type": "user.input", "turn_id": "t", "content": "go"})).await;
+        world
+            .agent_says(json!({"type": "session.ready", "protocol": 1, "extensions": extensions}))
+            .await;
+        world
+            .say(json!({"type": "user.input", "turn_id": "t", "content": "go"}))
+            .await;
         world.until(|live| live.no.is_some()).await;
-        world.turn = world.agent_hears("user.input").await["turn_id"].as_str().unwrap().to_owned();
+        world.turn = world.agent_hears("user.input").await["turn_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         request["turn_id"] = json!(world.turn);
         world.agent_says(request).await;
         world.until(|live| !live.pending.is_empty()).await;
@@ -94,12 +121,15 @@ impl World {
     async fn say(&mut self, mut message: Value) {
         message["session_id"] = json!("s");
         let message = HostMessage::parse(&message.to_string()).unwrap();
-        self.live.take(Command::Said(HUB, Box::new(message), tracing::Span::none())).await;
+        self.live
+            .take(Command::Said(HUB, Box::new(message), tracing::Span::none()))
+            .await;
         self.live.recorder.flush();
     }
 
     async fn approve(&mut self) {
-        self.say(json!({"type": "permission.response", "request_id": "r", "approved": true})).await;
+        self.say(json!({"type": "permission.response", "request_id": "r", "approved": true}))
+            .await;
     }
 
     async fn stop(&mut self) {
@@ -128,7 +158,9 @@ impl World {
     /// The host's next event of a request that is settled.
     async fn withdrawal(&mut self) -> Event {
         loop {
-            let event = soon(self.live.session.as_ref().unwrap().next_event()).await.unwrap();
+            let event = soon(self.live.session.as_ref().unwrap().next_event())
+                .await
+                .unwrap();
             if matches!(event.kind, trunkline_host::EventKind::Withdrawn { .. }) {
                 return event;
             }
@@ -137,7 +169,10 @@ impl World {
 
     async fn agent_says(&mut self, mut message: Value) {
         message["session_id"] = json!("s");
-        self.says.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        self.says
+            .write_all(format!("{message}\n").as_bytes())
+            .await
+            .unwrap();
     }
 
     async fn agent_hears(&mut self, kind: &str) -> Value {
@@ -150,7 +185,10 @@ impl World {
 
     /// Ends the turn, and gives the decisions that the journal has: approved, cancelled, reason.
     async fn decisions(&mut self) -> Vec<[Value; 3]> {
-        self.agent_says(json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"})).await;
+        self.agent_says(
+            json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"}),
+        )
+        .await;
         self.until(|live| live.running.is_none()).await;
         self.stored_decisions().await
     }
@@ -166,15 +204,25 @@ impl World {
     async fn entries(&mut self) -> Vec<Value> {
         self.until_stored().await;
         let mut lines = Vec::new();
-        self.live.journal.read(self.live.key, 1).next(&mut lines, 1 << 20).unwrap();
-        let entries = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        entries.map(|line| serde_json::from_slice(line).unwrap()).collect()
+        self.live
+            .journal
+            .read(self.live.key, 1)
+            .next(&mut lines, 1 << 20)
+            .unwrap();
+        let entries = lines
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        entries
+            .map(|line| serde_json::from_slice(line).unwrap())
+            .collect()
     }
 }
 
 /// Fails a test that would hang.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), what).await.expect("it comes soon")
+    tokio::time::timeout(Duration::from_secs(20), what)
+        .await
+        .expect("it comes soon")
 }
 
 fn given() -> [Value; 3] {
@@ -191,14 +239,21 @@ async fn a_stop_before_an_approval_is_stored_takes_it_back() {
     world.approve().await;
     world.stop().await;
     world.agent_hears("stop").await;
-    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
+    assert_eq!(
+        world.agent_hears("permission.response").await["approved"],
+        false
+    );
     assert_eq!(world.decisions().await, [given(), taken_back("user")]);
 
     while world.answers.try_recv().is_ok() {}
     world.approve().await;
     world.until_stored().await;
     let told: Value = serde_json::from_slice(&world.answers.recv().await.unwrap()).unwrap();
-    assert_eq!((&told["type"], &told["approved"]), (&json!("request.decided"), &json!(false)), "{told}");
+    assert_eq!(
+        (&told["type"], &told["approved"]),
+        (&json!("request.decided"), &json!(false)),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -207,7 +262,10 @@ async fn a_stop_behind_an_approval_that_is_stored_leaves_it() {
     world.approve().await;
     world.until_stored().await;
     world.stop().await;
-    assert_eq!(world.agent_hears("permission.response").await["approved"], true);
+    assert_eq!(
+        world.agent_hears("permission.response").await["approved"],
+        true
+    );
     world.agent_hears("stop").await;
     assert_eq!(world.decisions().await, [given()]);
 }
@@ -216,7 +274,11 @@ async fn a_stop_behind_an_approval_that_is_stored_leaves_it() {
 async fn a_request_that_the_agent_withdraws_before_its_approval_is_stored_is_not_approved() {
     for is_stored_first in [false, true] {
         let mut world = World::asking_permission().await;
-        world.agent_says(json!({"type": "permission.cancel", "request_id": "r", "reason": "timeout"})).await;
+        world
+            .agent_says(
+                json!({"type": "permission.cancel", "request_id": "r", "reason": "timeout"}),
+            )
+            .await;
         let withdrawn = world.withdrawal().await;
         world.approve().await;
         if is_stored_first {
@@ -234,21 +296,33 @@ async fn a_request_that_the_agent_withdraws_before_its_approval_is_stored_is_not
 #[tokio::test]
 async fn a_denial_stands_once_whatever_settles_its_request_too() {
     let mut world = World::asking_permission().await;
-    world.agent_says(json!({"type": "permission.cancel", "request_id": "r"})).await;
+    world
+        .agent_says(json!({"type": "permission.cancel", "request_id": "r"}))
+        .await;
     let withdrawn = world.withdrawal().await;
-    world.say(json!({"type": "permission.response", "request_id": "r", "approved": false})).await;
+    world
+        .say(json!({"type": "permission.response", "request_id": "r", "approved": false}))
+        .await;
     world.live.take_event(withdrawn);
-    assert_eq!(world.decisions().await, [[json!(false), Value::Null, Value::Null]]);
+    assert_eq!(
+        world.decisions().await,
+        [[json!(false), Value::Null, Value::Null]]
+    );
 }
 
 #[tokio::test]
 async fn an_option_that_contradicts_an_approval_is_a_denial_in_the_journal_too() {
     let mut world = World::asking_permission().await;
-    let answer =
-        json!({"type": "permission.response", "request_id": "r", "approved": true, "option_id": "no"});
+    let answer = json!({"type": "permission.response", "request_id": "r", "approved": true, "option_id": "no"});
     world.say(answer).await;
-    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
-    assert_eq!(world.decisions().await, [[json!(false), Value::Null, Value::Null]]);
+    assert_eq!(
+        world.agent_hears("permission.response").await["approved"],
+        false
+    );
+    assert_eq!(
+        world.decisions().await,
+        [[json!(false), Value::Null, Value::Null]]
+    );
 }
 
 #[tokio::test]
@@ -256,12 +330,17 @@ async fn a_stop_before_an_answer_is_stored_takes_it_back() {
     let question = json!({"type": "input.request", "request_id": "r", "prompt": "Which?",
         "fields": [{"id": "f", "label": "Which", "kind": "text"}]});
     let mut world = World::asking(question).await;
-    world.say(json!({"type": "input.response", "request_id": "r", "values": {"f": "this"}})).await;
+    world
+        .say(json!({"type": "input.response", "request_id": "r", "values": {"f": "this"}}))
+        .await;
     world.stop().await;
     world.agent_hears("stop").await;
     assert_eq!(world.agent_hears("input.response").await["cancelled"], true);
     let answered = [Value::Null, Value::Null, Value::Null];
-    assert_eq!(world.decisions().await, [answered, [Value::Null, json!(true), json!("user")]]);
+    assert_eq!(
+        world.decisions().await,
+        [answered, [Value::Null, json!(true), json!("user")]]
+    );
 }
 
 #[tokio::test]
@@ -269,9 +348,20 @@ async fn a_session_that_is_closed_before_an_approval_is_stored_takes_it_back() {
     let mut world = World::asking_permission().await;
     world.approve().await;
     world.say(json!({"type": "session.close"})).await;
-    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
-    assert_eq!(world.stored_decisions().await, [given(), taken_back("stopped")]);
-    let kinds: Vec<_> = world.entries().await.into_iter().map(|entry| entry["type"].clone()).collect();
+    assert_eq!(
+        world.agent_hears("permission.response").await["approved"],
+        false
+    );
+    assert_eq!(
+        world.stored_decisions().await,
+        [given(), taken_back("stopped")]
+    );
+    let kinds: Vec<_> = world
+        .entries()
+        .await
+        .into_iter()
+        .map(|entry| entry["type"].clone())
+        .collect();
     assert!(
         kinds.ends_with(&["request.decided", "turn.complete", "session.closed"].map(Value::from)),
         "{kinds:?}"
@@ -283,8 +373,14 @@ async fn a_host_that_ends_before_an_approval_is_stored_takes_it_back() {
     let mut world = World::asking_permission().await;
     world.approve().await;
     world.live.stop_for_good();
-    assert_eq!(world.agent_hears("permission.response").await["approved"], false);
-    assert_eq!(world.stored_decisions().await, [given(), taken_back("shutdown")]);
+    assert_eq!(
+        world.agent_hears("permission.response").await["approved"],
+        false
+    );
+    assert_eq!(
+        world.stored_decisions().await,
+        [given(), taken_back("shutdown")]
+    );
 }
 
 #[tokio::test]
@@ -312,7 +408,10 @@ async fn answers_that_are_stored_at_once_all_reach_their_listener() {
     }
     world.approve().await;
     world.until_stored().await;
-    assert!(!world.answers.is_closed() && world.answers.try_recv().is_ok(), "there is room again");
+    assert!(
+        !world.answers.is_closed() && world.answers.try_recv().is_ok(),
+        "there is room again"
+    );
 }
 
 #[tokio::test]
@@ -322,8 +421,7 @@ async fn additions_to_a_turn_that_wait_to_be_stored_are_bounded_and_more_are_ans
     while world.answers.try_recv().is_ok() {}
     for number in 0..=WAITING {
         let message_id = format!("m-{number}");
-        let steer =
-            json!({"type": "user.input", "content": "more", "message_id": message_id, "mode": "steer"});
+        let steer = json!({"type": "user.input", "content": "more", "message_id": message_id, "mode": "steer"});
         world.say(steer).await;
     }
     assert_eq!(world.live.recorder.last() - before, WAITING as u64);
@@ -339,18 +437,31 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
     let mut world = World::asking_permission().await;
     while world.answers.try_recv().is_ok() {}
     let turn = world.turn.clone();
-    world.agent_says(json!({"type": "turn.complete", "turn_id": turn})).await;
+    world
+        .agent_says(json!({"type": "turn.complete", "turn_id": turn}))
+        .await;
     // Nothing is taken as stored meanwhile.
     while world.live.running.is_some() {
-        let event = soon(world.live.session.as_ref().unwrap().next_event()).await.unwrap();
+        let event = soon(world.live.session.as_ref().unwrap().next_event())
+            .await
+            .unwrap();
         world.live.take_event(event);
     }
     assert!(world.answers.try_recv().is_err());
-    world.live.begin_stall("the journal cannot be written".to_owned());
+    world
+        .live
+        .begin_stall("the journal cannot be written".to_owned());
     let told: Value = serde_json::from_slice(&world.answers.try_recv().unwrap()).unwrap();
-    assert_eq!((&told["turn_id"], &told["provisional"]), (&json!("t"), &json!(true)), "{told}");
+    assert_eq!(
+        (&told["turn_id"], &told["provisional"]),
+        (&json!("t"), &json!(true)),
+        "{told}"
+    );
     assert_eq!(told["status"], "completed", "as it is: {told}");
     world.until_stored().await;
     world.live.begin_stall("again".to_owned());
-    assert!(world.answers.try_recv().is_err(), "what is stored is no news");
+    assert!(
+        world.answers.try_recv().is_err(),
+        "what is stored is no news"
+    );
 }

@@ -27,9 +27,17 @@ struct Asked {
 
 /// Asks for something as an agent does in an ordinary turn, and leaves it be when it is denied.
 pub(super) fn ask_and_stand_back(turn: &Turn) -> Result<(), Over> {
-    let request = Message::new("permission.request").with("tool", "look").with("description", "look around");
+    let request = Message::new("permission.request")
+        .with("tool", "look")
+        .with("description", "look around");
     let request = request.with("resource", "around");
-    turn.request(Request::Permission { choices: Vec::new(), effect: None }, request)?;
+    turn.request(
+        Request::Permission {
+            choices: Vec::new(),
+            effect: None,
+        },
+        request,
+    )?;
     while turn.next_answer(None)?.is_none() {}
     Ok(())
 }
@@ -38,10 +46,19 @@ pub(super) fn ask_and_stand_back(turn: &Turn) -> Result<(), Over> {
 pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
     let mut waiting = BTreeMap::new();
     for members in requests {
-        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| {
+            members
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let asked = Asked {
             resource: text("resource").into(),
-            effect: members.get("effect").and_then(Value::as_str).map(PathBuf::from),
+            effect: members
+                .get("effect")
+                .and_then(Value::as_str)
+                .map(PathBuf::from),
             until: members
                 .get("withdraw_ms")
                 .and_then(Value::as_u64)
@@ -61,11 +78,19 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
         }
         let choices = choices(&members);
         if turn.has(Extension::Control) {
-            let title = members.get("title").filter(|title| title.is_string()).cloned();
+            let title = members
+                .get("title")
+                .filter(|title| title.is_string())
+                .cloned();
             let options = Some(offered(&members)).filter(|options| !options.is_empty());
-            message = message.with_some("title", title).with_some("options", options);
+            message = message
+                .with_some("title", title)
+                .with_some("options", options);
         }
-        let request = Request::Permission { choices, effect: asked.effect.clone() };
+        let request = Request::Permission {
+            choices,
+            effect: asked.effect.clone(),
+        };
         let request_id = turn.request(request, message)?;
         waiting.insert(request_id, asked);
     }
@@ -79,7 +104,11 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
     let silence = Instant::now() + Duration::from_secs(1);
     while !waiting.is_empty() {
         let until = waiting.values().filter_map(|asked| asked.until).min();
-        let until = if broken(Mutant::SilenceApproves) { Some(silence) } else { until };
+        let until = if broken(Mutant::SilenceApproves) {
+            Some(silence)
+        } else {
+            until
+        };
         match turn.next_answer(until)? {
             Some((request_id, answer)) => {
                 if let Some(asked) = waiting.remove(&request_id) {
@@ -87,20 +116,30 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
                 }
             }
             None if broken(Mutant::SilenceApproves) => {
-                let approved = Answer { approved: true, ..Answer::default() };
+                let approved = Answer {
+                    approved: true,
+                    ..Answer::default()
+                };
                 for asked in std::mem::take(&mut waiting).values() {
                     settle(turn, asked, &approved)?;
                 }
             }
             None => {
-                let late =
-                    waiting.extract_if(.., |_, asked| asked.until.is_some_and(|at| at <= Instant::now()));
+                let late = waiting.extract_if(.., |_, asked| {
+                    asked.until.is_some_and(|at| at <= Instant::now())
+                });
                 for (request_id, asked) in late.collect::<Vec<_>>() {
                     if turn.withdraw(&request_id, "timeout") {
                         settle(turn, &asked, &Answer::default())?;
                     } else {
                         // Its answer came in between.
-                        waiting.insert(request_id, Asked { until: None, ..asked });
+                        waiting.insert(
+                            request_id,
+                            Asked {
+                                until: None,
+                                ..asked
+                            },
+                        );
                     }
                 }
             }
@@ -113,8 +152,7 @@ fn settle(turn: &Turn, asked: &Asked, answer: &Answer) -> Result<(), Over> {
     if answer.approved || broken(Mutant::DenialActs) {
         act(asked);
     }
-    let told =
-        json!({ "resource": asked.resource, "approved": answer.approved, "option_id": answer.option_id });
+    let told = json!({ "resource": asked.resource, "approved": answer.approved, "option_id": answer.option_id });
     say(turn, &json!({ "$probe": 1, "asked": told }))
 }
 
@@ -128,7 +166,8 @@ fn act(asked: &Asked) {
 /// The options as they are written: those that have an id and a known kind.
 fn offered(members: &Members) -> Vec<Value> {
     let options = members.get("options").and_then(Value::as_array);
-    let known = |option: &&Value| option["id"].is_string() && allows(option["kind"].as_str()).is_some();
+    let known =
+        |option: &&Value| option["id"].is_string() && allows(option["kind"].as_str()).is_some();
     let written = options.into_iter().flatten().filter(known).map(|option| {
         let label = option["label"].as_str().unwrap_or_default();
         json!({ "id": option["id"], "label": label, "kind": option["kind"] })
@@ -148,18 +187,36 @@ fn choices(members: &Members) -> Vec<Choice> {
 
 /// Asks for values. A host that cannot be asked is shown the question, and no one answers ([ext.3]).
 pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
-    let prompt = members.get("prompt").and_then(Value::as_str).unwrap_or_default();
+    let prompt = members
+        .get("prompt")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if !turn.has(Extension::Questions) {
         if broken(Mutant::QuestionWaitsForCore) {
             return turn.next_answer(None).map(|_| ());
         }
-        let shown = if broken(Mutant::QuestionNotShown) { Ok(()) } else { turn.emit(shown(prompt)) };
+        let shown = if broken(Mutant::QuestionNotShown) {
+            Ok(())
+        } else {
+            turn.emit(shown(prompt))
+        };
         shown?;
-        return say(turn, &Answer { cancelled: true, ..Answer::default() }.told());
+        return say(
+            turn,
+            &Answer {
+                cancelled: true,
+                ..Answer::default()
+            }
+            .told(),
+        );
     }
     let fields = members.get("fields").and_then(Value::as_array);
-    let fields: Vec<_> =
-        fields.into_iter().flatten().filter(|field| field["id"].is_string()).cloned().collect();
+    let fields: Vec<_> = fields
+        .into_iter()
+        .flatten()
+        .filter(|field| field["id"].is_string())
+        .cloned()
+        .collect();
     let message = Message::new("input.request").with("prompt", prompt);
     let message = message.with_some("fields", (!fields.is_empty()).then_some(fields));
     turn.request(Request::Question, message)?;

@@ -22,8 +22,16 @@ type Kind = (&'static str, E, &'static [(&'static str, Is)]);
 
 const KINDS: [Kind; 16] = [
     ("thinking", E::Events, &[("content", Is::Text)]),
-    ("message", E::Events, &[("role", Is::Text), ("content", Is::Text)]),
-    ("tool.start", E::Events, &[("tool_call_id", Is::Id), ("tool", Is::Text)]),
+    (
+        "message",
+        E::Events,
+        &[("role", Is::Text), ("content", Is::Text)],
+    ),
+    (
+        "tool.start",
+        E::Events,
+        &[("tool_call_id", Is::Id), ("tool", Is::Text)],
+    ),
     ("tool.update", E::Events, &[("tool_call_id", Is::Id)]),
     ("tool.end", E::Events, &[("tool_call_id", Is::Id)]),
     ("plan", E::Events, &[("entries", Is::List)]),
@@ -44,15 +52,22 @@ const OF_EVENTS: [&str; 3] = ["message_id", "parent_tool_call_id", "history"];
 
 /// Sends an event, given as a message without its session. What is none is left out.
 pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
-    let Some(Value::String(kind)) = members.remove("type") else { return Ok(()) };
-    members.retain(|name, value| !["session_id", "turn_id"].contains(&name.as_str()) && !value.is_null());
+    let Some(Value::String(kind)) = members.remove("type") else {
+        return Ok(());
+    };
+    members.retain(|name, value| {
+        !["session_id", "turn_id"].contains(&name.as_str()) && !value.is_null()
+    });
     if kind == "output" {
         return output(turn, members);
     }
     let Some((kind, extension, required)) = KINDS.iter().find(|(known, ..)| *known == kind) else {
         return Ok(());
     };
-    if !required.iter().all(|(name, is)| members.get(*name).is_some_and(|value| fits(value, *is))) {
+    if !required
+        .iter()
+        .all(|(name, is)| members.get(*name).is_some_and(|value| fits(value, *is)))
+    {
         return Ok(());
     }
     if !turn.has(*extension) && !broken(Mutant::EventsToCore) {
@@ -64,7 +79,13 @@ pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
     if broken(Mutant::ZeroLeftOut) {
         members.retain(|_, value| value.as_f64() != Some(0.0));
     }
-    let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |name: &str| {
+        members
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     if *kind == "permission.cancel" {
         turn.withdraw(&text("request_id"), "policy");
         return Ok(());
@@ -129,7 +150,9 @@ pub(super) fn info(turn: &Turn, mut members: Members) -> Result<(), Over> {
 fn fits(value: &Value, is: Is) -> bool {
     match is {
         Is::Text => value.is_string(),
-        Is::Id => value.as_str().is_some_and(|id| !id.is_empty() && id.len() <= 256),
+        Is::Id => value
+            .as_str()
+            .is_some_and(|id| !id.is_empty() && id.len() <= 256),
         Is::List => value.is_array(),
     }
 }

@@ -55,11 +55,17 @@ impl Operation {
     }
 
     pub(super) fn text(&mut self) -> Option<String> {
-        self.arguments.next().filter(|value| !value.is_null()).map(text_of)
+        self.arguments
+            .next()
+            .filter(|value| !value.is_null())
+            .map(text_of)
     }
 
     pub(super) fn number(&mut self) -> u64 {
-        self.arguments.next().and_then(|value| value.as_u64()).unwrap_or(0)
+        self.arguments
+            .next()
+            .and_then(|value| value.as_u64())
+            .unwrap_or(0)
     }
 
     pub(super) fn value(&mut self) -> Value {

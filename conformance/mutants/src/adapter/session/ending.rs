@@ -39,7 +39,9 @@ pub(crate) struct End {
 impl End {
     /// An end with the members of a `turn.complete`.
     pub(crate) fn with(mut members: Members) -> Self {
-        members.entry("status").or_insert_with(|| json!("completed"));
+        members
+            .entry("status")
+            .or_insert_with(|| json!("completed"));
         Self { members }
     }
 
@@ -54,19 +56,31 @@ impl End {
     /// The end of a turn that was taken out of the queue.
     pub(crate) fn undelivered(reason: Option<String>) -> Self {
         let mut end = Self::of(json!({ "status": "stopped", "delivered": "no" }));
-        end.members.extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
+        end.members
+            .extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
         end
     }
 
     pub(crate) fn failed(category: &str, message: &str) -> Self {
-        let category = if broken(Mutant::CategoryInvented) { "something_else" } else { category };
-        Self::of(json!({ "status": "failed", "error": { "category": category, "message": message } }))
+        let category = if broken(Mutant::CategoryInvented) {
+            "something_else"
+        } else {
+            category
+        };
+        Self::of(
+            json!({ "status": "failed", "error": { "category": category, "message": message } }),
+        )
     }
 
     /// What it is when the turn was stopped before it.
     pub(super) fn after_stop(self, reason: Option<String>) -> Self {
-        let mut end = if self.status() == "completed" { Self::stopped() } else { self };
-        end.members.extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
+        let mut end = if self.status() == "completed" {
+            Self::stopped()
+        } else {
+            self
+        };
+        end.members
+            .extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
         end
     }
 
@@ -86,7 +100,10 @@ impl End {
     }
 
     fn status(&self) -> &str {
-        self.members.get("status").and_then(Value::as_str).unwrap_or("completed")
+        self.members
+            .get("status")
+            .and_then(Value::as_str)
+            .unwrap_or("completed")
     }
 
     fn failure(&self) -> Option<&str> {
@@ -102,31 +119,41 @@ impl Session {
         if !matches!(state.phase, Phase::Open) {
             return;
         }
-        let text = error
-            .as_ref()
-            .map_or_else(|| format!("the session has ended: {reason}"), |(_, text)| text.clone());
+        let text = error.as_ref().map_or_else(
+            || format!("the session has ended: {reason}"),
+            |(_, text)| text.clone(),
+        );
         let end = match (reason, &error) {
             ("finished", _) => End::completed(),
             (_, Some((category, text))) => End::failed(category, text),
             (_, None) => End::failed("other", &text),
         };
         let error = error.map(|(category, text)| json!({ "category": category, "message": text }));
-        let closed = Message::new("session.closed").with("reason", reason).with_some("error", error);
+        let closed = Message::new("session.closed")
+            .with("reason", reason)
+            .with_some("error", error);
         let with_control = self.has(Extension::Control);
         if with_control && broken(Mutant::ClosedBeforeEnds) {
             self.send(&mut state, closed.clone());
         }
         let running = state.running.take();
         for tool_call_id in running.iter().flat_map(|running| running.tools.iter()) {
-            let end =
-                Message::new("tool.end").with("tool_call_id", tool_call_id.as_str()).with("is_error", true);
+            let end = Message::new("tool.end")
+                .with("tool_call_id", tool_call_id.as_str())
+                .with("is_error", true);
             let turn_id = running.as_ref().and_then(|running| running.turn_id.clone());
             self.send(&mut state, end.in_turn(turn_id));
         }
         let idle = running.is_none();
         let queued: Vec<_> = state.queue.drain(..).collect();
-        let queued = queued.into_iter().map(|input| (input.turn_id, End::failed("cancelled", &text)));
-        for (turn_id, end) in running.map(|running| (running.turn_id, end)).into_iter().chain(queued) {
+        let queued = queued
+            .into_iter()
+            .map(|input| (input.turn_id, End::failed("cancelled", &text)));
+        for (turn_id, end) in running
+            .map(|running| (running.turn_id, end))
+            .into_iter()
+            .chain(queued)
+        {
             match with_control {
                 true => self.send_end(&mut state, turn_id, end),
                 false => self.send_last(&mut state, turn_id, end, &text),
@@ -168,10 +195,14 @@ impl Session {
         }
         if broken(Mutant::ReusedIdRemembers) {
             let values = state.values.clone();
-            self.process.world.remember(self.id.clone(), Memory { values, cwd: None });
+            self.process
+                .world
+                .remember(self.id.clone(), Memory { values, cwd: None });
         }
         if self.has(Extension::Resume) {
-            self.process.world.remember(self.native_id.clone(), Self::memory(&mut state));
+            self.process
+                .world
+                .remember(self.native_id.clone(), Self::memory(&mut state));
         }
         let said = broken(Mutant::CloseCompletesRunning) || broken(Mutant::CloseCompletesIdle);
         match said || broken(Mutant::CloseReleasesPaused) {
@@ -207,17 +238,30 @@ impl Session {
         let queued: Vec<_> = state.queue.drain(..).collect();
         self.stop_running(&mut state, Some("shutdown".to_owned()));
         for input in queued {
-            self.send_end(&mut state, input.turn_id, End::undelivered(Some("shutdown".to_owned())));
+            self.send_end(
+                &mut state,
+                input.turn_id,
+                End::undelivered(Some("shutdown".to_owned())),
+            );
         }
     }
 
     /// Where the files of this session go: into its exchange folder, else into one of its own.
     pub(crate) fn folder(&self) -> std::io::Result<PathBuf> {
         let mut state = self.lock();
-        if let Some(folder) = state.options.exchange_dir.clone().or_else(|| text_of(state.folder.clone()?)) {
+        if let Some(folder) = state
+            .options
+            .exchange_dir
+            .clone()
+            .or_else(|| text_of(state.folder.clone()?))
+        {
             return Ok(PathBuf::from(folder));
         }
-        let name = format!("reference-adapter-{}-{}", std::process::id(), self.process.world.serial());
+        let name = format!(
+            "reference-adapter-{}-{}",
+            std::process::id(),
+            self.process.world.serial()
+        );
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder)?;
         state.folder = Some(folder.clone());
@@ -255,7 +299,12 @@ impl Session {
     }
 
     /// Writes the end of a turn, with what was agreed on; the failure goes ahead of it otherwise ([ext.3]).
-    pub(super) fn send_end(self: &Arc<Self>, state: &mut State, turn_id: Option<String>, mut end: End) {
+    pub(super) fn send_end(
+        self: &Arc<Self>,
+        state: &mut State,
+        turn_id: Option<String>,
+        mut end: End,
+    ) {
         if broken(Mutant::StatusAlwaysCompleted) {
             end.members.insert("status".to_owned(), json!("completed"));
         }
@@ -276,13 +325,16 @@ impl Session {
                 || (status_to_all && name == "status")
         });
         if resume && tells_native_ids() {
-            end.members.entry("native_session_id").or_insert_with(|| self.native_id.clone().into());
+            end.members
+                .entry("native_session_id")
+                .or_insert_with(|| self.native_id.clone().into());
         }
         if resume && varied(Variant::ResumesByParams) {
             let params = json!({ "from": self.native_id });
             end.members.entry("session_params").or_insert(params);
         }
-        let complete = Message::of("turn.complete", end.members).in_turn(turn_id.filter(|_| with_turns));
+        let complete =
+            Message::of("turn.complete", end.members).in_turn(turn_id.filter(|_| with_turns));
         if broken(Mutant::DoubleEnd) {
             self.send(state, complete.clone());
         }

@@ -29,8 +29,13 @@ pub(crate) struct Announced {
 impl Announced {
     /// Whether it can be read and is not what its announcement says ([large.1]).
     pub(crate) fn differs(&self, fields: &Fields<'_>) -> bool {
-        let Ok((bytes, found)) = digest(&self.path) else { return false };
-        let size = fields.value("size").optional().and_then(|size| size.as_u64());
+        let Ok((bytes, found)) = digest(&self.path) else {
+            return false;
+        };
+        let size = fields
+            .value("size")
+            .optional()
+            .and_then(|size| size.as_u64());
         let sha256 = fields.text("sha256").optional();
         size.is_some_and(|size| size != bytes) || sha256.is_some_and(|sha256| sha256 != found)
     }
@@ -38,7 +43,11 @@ impl Announced {
     /// Reads it, whatever it is ([file.2]).
     pub(crate) fn judged(&self) -> Value {
         let mut judged = json!({ "name": self.name, "mime": self.mime, "path": self.path });
-        let path = if broken(Mutant::NameIsPath) { &self.name } else { &self.path };
+        let path = if broken(Mutant::NameIsPath) {
+            &self.name
+        } else {
+            &self.path
+        };
         match digest(path) {
             Ok((bytes, sha256)) => {
                 judged["bytes"] = bytes.into();
@@ -61,7 +70,10 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn input(&mut self, content: &str) {
         let sha256 = hex(&Sha256::hash(content.as_bytes()));
-        keep(&mut self.inputs, json!({ "bytes": content.len(), "sha256": sha256 }));
+        keep(
+            &mut self.inputs,
+            json!({ "bytes": content.len(), "sha256": sha256 }),
+        );
     }
 
     pub(crate) fn inputs(&self) -> usize {
@@ -77,7 +89,10 @@ impl Ledger {
     }
 
     pub(crate) fn answer(&mut self, request_id: &str, approved: bool) {
-        keep(&mut self.answers, json!({ "request_id": request_id, "approved": approved }));
+        keep(
+            &mut self.answers,
+            json!({ "request_id": request_id, "approved": approved }),
+        );
     }
 
     pub(crate) fn files(&self) -> Vec<Announced> {

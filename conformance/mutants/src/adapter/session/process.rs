@@ -39,7 +39,12 @@ pub(crate) struct Process {
 impl Process {
     /// A process whose turns are served by `agent`.
     pub(crate) fn new(world: World, outbox: Outbox, agent: Agent) -> Self {
-        Self { world, outbox, agent, sessions: Mutex::default() }
+        Self {
+            world,
+            outbox,
+            agent,
+            sessions: Mutex::default(),
+        }
     }
 
     /// Sends a message of the pipe. It overtakes what the sessions have to say.
@@ -62,7 +67,10 @@ impl Process {
     /// Forgets a session, unless another has its id by now.
     pub(crate) fn forget(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions();
-        if sessions.get(&session.id).is_some_and(|known| Arc::ptr_eq(known, session)) {
+        if sessions
+            .get(&session.id)
+            .is_some_and(|known| Arc::ptr_eq(known, session))
+        {
             sessions.remove(&session.id);
         }
     }
@@ -71,7 +79,9 @@ impl Process {
     pub(crate) fn complete_when_idle(&self) -> ! {
         loop {
             std::thread::sleep(Duration::from_secs(1));
-            self.all().iter().for_each(|session| session.tell(Message::new("turn.complete")));
+            self.all()
+                .iter()
+                .for_each(|session| session.tell(Message::new("turn.complete")));
         }
     }
 
@@ -85,7 +95,8 @@ impl Process {
 
     /// The end of stdin: stops every turn, lets their ends out, and returns within 3 s ([process.1]).
     pub(crate) fn shut(&self) {
-        if broken(Mutant::IgnoresEof) || (broken(Mutant::EofWaitsForSessions) && !self.sessions().is_empty())
+        if broken(Mutant::IgnoresEof)
+            || (broken(Mutant::EofWaitsForSessions) && !self.sessions().is_empty())
         {
             loop {
                 std::thread::park();

@@ -62,14 +62,19 @@ impl Session {
             let _ = std::fs::write(effect, b"");
         }
         let oldest = || state.requests.keys().next().cloned();
-        let request_id = match broken(Mutant::AnyRequestAnswered) || broken(Mutant::AnswersInOrder) {
+        let request_id = match broken(Mutant::AnyRequestAnswered) || broken(Mutant::AnswersInOrder)
+        {
             true => oldest().unwrap_or_else(|| request_id.to_owned()),
             false => request_id.to_owned(),
         };
-        if broken(Mutant::BadApprovalDropped) && !matches!(fields.raw("approved"), Some("true" | "false")) {
+        if broken(Mutant::BadApprovalDropped)
+            && !matches!(fields.raw("approved"), Some("true" | "false"))
+        {
             return;
         }
-        let Some(Request::Permission { choices, effect }) = state.requests.get(&request_id).cloned() else {
+        let Some(Request::Permission { choices, effect }) =
+            state.requests.get(&request_id).cloned()
+        else {
             if broken(Mutant::UnaskedAnswered) {
                 self.send(&mut state, Message::system("no one asked"));
             }
@@ -78,10 +83,15 @@ impl Session {
         state.requests.remove(&request_id);
         let answer = match self.has(Extension::Control) {
             true => decision(approved, fields, &choices),
-            false => Answer { approved, ..Answer::default() },
+            false => Answer {
+                approved,
+                ..Answer::default()
+            },
         };
         if broken(Mutant::SecondAnswerCounts) && !answer.approved {
-            state.stale.extend(effect.map(|effect| (request_id.clone(), effect)));
+            state
+                .stale
+                .extend(effect.map(|effect| (request_id.clone(), effect)));
         }
         let ends = self.has(Extension::Control) && !answer.approved && fields.is_true("end_turn");
         if let Some(running) = &mut state.running {
@@ -97,7 +107,11 @@ impl Session {
     pub(crate) fn answer_question(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
         let mut state = self.lock();
         state.owed.remove(request_id);
-        if !state.requests.get(request_id).is_some_and(Request::is_question) {
+        if !state
+            .requests
+            .get(request_id)
+            .is_some_and(Request::is_question)
+        {
             return;
         }
         let values = match fields.value("values").optional() {
@@ -109,9 +123,15 @@ impl Session {
         }
         state.requests.remove(request_id);
         let cancelled = values.is_none();
-        let values = values.filter(|_| !broken(Mutant::AnswerLost)).unwrap_or_default();
+        let values = values
+            .filter(|_| !broken(Mutant::AnswerLost))
+            .unwrap_or_default();
         if let Some(running) = &mut state.running {
-            let answer = Answer { values, cancelled, ..Answer::default() };
+            let answer = Answer {
+                values,
+                cancelled,
+                ..Answer::default()
+            };
             running.answers.push_back((request_id.to_owned(), answer));
         }
         self.changed.notify_all();
@@ -133,7 +153,12 @@ impl Session {
     /// Files that it was given.
     pub(crate) fn files(&self) -> Vec<Announced> {
         if broken(Mutant::SharedFiles) {
-            return self.process.all().iter().flat_map(|session| session.lock().ledger.files()).collect();
+            return self
+                .process
+                .all()
+                .iter()
+                .flat_map(|session| session.lock().ledger.files())
+                .collect();
         }
         self.lock().ledger.files()
     }
@@ -160,15 +185,26 @@ impl State {
 
     /// The first id that no pending request has, and, where `answered`, none whose answer is still to come.
     pub(super) fn free_request_id(&self, answered: bool) -> String {
-        let is_free = |id: &String| !(self.requests.contains_key(id) || answered && self.owed.contains(id));
-        (1_u64..).map(|n| format!("r-{n}")).find(is_free).unwrap_or_default()
+        let is_free =
+            |id: &String| !(self.requests.contains_key(id) || answered && self.owed.contains(id));
+        (1_u64..)
+            .map(|n| format!("r-{n}"))
+            .find(is_free)
+            .unwrap_or_default()
     }
 
     /// Settles what waits as denied; its turn or its session is over ([permission.3]).
     pub(super) fn settle(&mut self, kept: bool) {
         for (request_id, request) in std::mem::take(&mut self.requests) {
             self.owe(&request_id);
-            if let (true, Request::Permission { effect: Some(effect), .. }) = (kept, request) {
+            if let (
+                true,
+                Request::Permission {
+                    effect: Some(effect),
+                    ..
+                },
+            ) = (kept, request)
+            {
                 self.stale.insert(request_id, effect);
             }
         }
@@ -192,19 +228,34 @@ fn is_approval(fields: &Fields<'_>) -> bool {
 /// Judges an answer against what was offered: what contradicts itself denies ([section 11.8]).
 fn decision(approved: bool, fields: &Fields<'_>, choices: &[Choice]) -> Answer {
     let short = approved && fields.is_true("always_allow");
-    let always = || choices.iter().find(|choice| choice.always).map(|choice| choice.id.clone());
-    let option_id = fields.text("option_id").optional().or_else(|| short.then(always).flatten());
-    let chosen = option_id.as_ref().map(|id| choices.iter().find(|choice| choice.id == *id));
+    let always = || {
+        choices
+            .iter()
+            .find(|choice| choice.always)
+            .map(|choice| choice.id.clone())
+    };
+    let option_id = fields
+        .text("option_id")
+        .optional()
+        .or_else(|| short.then(always).flatten());
+    let chosen = option_id
+        .as_ref()
+        .map(|id| choices.iter().find(|choice| choice.id == *id));
     let contradicted = match chosen {
         None => false,
         Some(None) => !broken(Mutant::UnknownOptionApproves),
         Some(Some(choice)) => {
-            choice.allows.is_some_and(|allows| allows != approved) && !broken(Mutant::RejectOptionApproves)
+            choice.allows.is_some_and(|allows| allows != approved)
+                && !broken(Mutant::RejectOptionApproves)
         }
     };
     // No tool here has an input that could be changed ([ext.5]).
     let changed = fields.raw("updated_input").is_some() && !takes_changed_inputs();
-    Answer { approved: approved && !contradicted && !changed, option_id, ..Answer::default() }
+    Answer {
+        approved: approved && !contradicted && !changed,
+        option_id,
+        ..Answer::default()
+    }
 }
 
 /// Whether an option's kind allows, where it is known.

@@ -35,7 +35,10 @@ impl Turn {
                 Err(Over::Stopped) if broken(Mutant::BurstIsDeaf) => {}
                 going => going?,
             }
-            if state.out_bytes <= ROOM || broken(Mutant::PauseUnbounded) || broken(Mutant::DropsWhenFull) {
+            if state.out_bytes <= ROOM
+                || broken(Mutant::PauseUnbounded)
+                || broken(Mutant::DropsWhenFull)
+            {
                 break;
             }
             state = self.session.wait(state, None);
@@ -44,7 +47,11 @@ impl Turn {
             running.outputs += usize::from(message.kind == "output");
         }
         let left_out = broken(Mutant::OutputWithoutTurnId) && message.kind == "output";
-        let message = if left_out { message } else { message.in_turn(self.turn_id.clone()) };
+        let message = if left_out {
+            message
+        } else {
+            message.in_turn(self.turn_id.clone())
+        };
         self.session.send(&mut state, message);
         Ok(())
     }
@@ -87,7 +94,9 @@ impl Turn {
             () if varied(Variant::IdsAgain) => state.free_request_id(true),
             () => format!("r-{serial}"),
         };
-        let message = message.with("request_id", request_id.as_str()).in_turn(self.turn_id.clone());
+        let message = message
+            .with("request_id", request_id.as_str())
+            .in_turn(self.turn_id.clone());
         state.requests.insert(request_id.clone(), request);
         self.session.send(&mut state, message);
         Ok(request_id)
@@ -96,24 +105,36 @@ impl Turn {
     /// Takes a request back ([permission.2]). False where it is settled already.
     pub(crate) fn withdraw(&self, request_id: &str, reason: &str) -> bool {
         let mut state = self.session.lock();
-        let Some(request) = state.requests.remove(request_id) else { return false };
-        if let (true, Request::Permission { effect: Some(effect), .. }) =
-            (broken(Mutant::CancelledApprovalActs), request)
+        let Some(request) = state.requests.remove(request_id) else {
+            return false;
+        };
+        if let (
+            true,
+            Request::Permission {
+                effect: Some(effect),
+                ..
+            },
+        ) = (broken(Mutant::CancelledApprovalActs), request)
         {
             state.stale.insert(request_id.to_owned(), effect);
         }
         if !self.has(Extension::Control) {
             state.owe(request_id);
         } else {
-            let cancel =
-                Message::new("permission.cancel").with("request_id", request_id).with("reason", reason);
-            self.session.send(&mut state, cancel.in_turn(self.turn_id.clone()));
+            let cancel = Message::new("permission.cancel")
+                .with("request_id", request_id)
+                .with("reason", reason);
+            self.session
+                .send(&mut state, cancel.in_turn(self.turn_id.clone()));
         }
         true
     }
 
     /// Takes an answer to one of its requests. Without a time, waits as long as it takes.
-    pub(crate) fn next_answer(&self, until: Option<Instant>) -> Result<Option<(String, Answer)>, Over> {
+    pub(crate) fn next_answer(
+        &self,
+        until: Option<Instant>,
+    ) -> Result<Option<(String, Answer)>, Over> {
         let guess = broken(Mutant::EndsBySilence).then(|| Instant::now() + Duration::from_secs(1));
         let until = guess.or(until);
         let mut state = self.session.lock();
@@ -125,11 +146,19 @@ impl Turn {
             {
                 going?;
             }
-            if let Some(answer) = state.running.as_mut().and_then(|running| running.answers.pop_front()) {
+            if let Some(answer) = state
+                .running
+                .as_mut()
+                .and_then(|running| running.answers.pop_front())
+            {
                 return Ok(Some(answer));
             }
             if until.is_some_and(|until| Instant::now() >= until) {
-                return if guess.is_some() { Err(Over::Stopped) } else { Ok(None) };
+                return if guess.is_some() {
+                    Err(Over::Stopped)
+                } else {
+                    Ok(None)
+                };
             }
             state = self.session.wait(state, until);
         }
@@ -138,7 +167,9 @@ impl Turn {
     /// Keeps the ledger of its tool calls; false where a message of theirs is out of place ([ext.5]).
     pub(crate) fn note_tool(&self, kind: &str, tool_call_id: &str) -> bool {
         let mut state = self.session.lock();
-        let Some(running) = &mut state.running else { return false };
+        let Some(running) = &mut state.running else {
+            return false;
+        };
         match kind {
             "tool.start" => running.tools.insert(tool_call_id.to_owned()),
             "tool.end" => running.tools.remove(tool_call_id),

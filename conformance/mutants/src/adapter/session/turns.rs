@@ -62,13 +62,20 @@ impl Session {
             Phase::Told(text) => {
                 let text = text.clone();
                 if !broken(Mutant::EndedSessionSilent) {
-                    self.send_last(&mut state, input.turn_id, End::failed("other", &text), &text);
+                    self.send_last(
+                        &mut state,
+                        input.turn_id,
+                        End::failed("other", &text),
+                        &text,
+                    );
                 }
                 return;
             }
             Phase::Open => {}
         }
-        state.ledger.input(input.content.as_deref().unwrap_or_default());
+        state
+            .ledger
+            .input(input.content.as_deref().unwrap_or_default());
         if is_overlooked(&input, &state) {
             return;
         }
@@ -77,7 +84,14 @@ impl Session {
             return self.end("limit", Some(("busy", "too many inputs wait".to_owned())));
         }
         let full = state.queued_bytes + input.len() > QUEUED_BYTES;
-        let input = if full { Input { content: None, ..input } } else { input };
+        let input = if full {
+            Input {
+                content: None,
+                ..input
+            }
+        } else {
+            input
+        };
         state.queued_bytes += input.len();
         state.queue.push_back(input);
         self.begin(&mut state);
@@ -91,13 +105,19 @@ impl Session {
         message_id: Option<String>,
     ) {
         if broken(Mutant::SteerIsTurn) {
-            return self.take_input(Input { content: Some(content), turn_id });
+            return self.take_input(Input {
+                content: Some(content),
+                turn_id,
+            });
         }
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Open) {
             return;
         }
-        let running = state.running.as_mut().filter(|running| running.stop.is_none());
+        let running = state
+            .running
+            .as_mut()
+            .filter(|running| running.stop.is_none());
         let mut is_taken = !broken(Mutant::SteerNeverDelivered);
         let running = running.map(|running| {
             running.steers += 1;
@@ -105,7 +125,11 @@ impl Session {
             running.turn_id.clone()
         });
         let delivered = running.is_some() && is_taken || broken(Mutant::SteerAlwaysDelivered);
-        let reason = if running.is_some() { "not now" } else { "no turn is running" };
+        let reason = if running.is_some() {
+            "not now"
+        } else {
+            "no turn is running"
+        };
         let result = Message::new("steer.result")
             .with_some("message_id", message_id)
             .with("delivered", delivered)
@@ -130,15 +154,24 @@ impl Session {
             return;
         }
         let turn_id = turn_id.filter(|_| !broken(Mutant::StopTakesAnyTurn));
-        let running = state.running.as_ref().map(|running| running.turn_id.clone());
+        let running = state
+            .running
+            .as_ref()
+            .map(|running| running.turn_id.clone());
         match (turn_id, running) {
             (None, None) => self.stop_idle(&mut state),
             (None, Some(_)) => self.stop_running(&mut state, reason),
-            (Some(id), Some(Some(current))) if id == current => self.stop_running(&mut state, reason),
+            (Some(id), Some(Some(current))) if id == current => {
+                self.stop_running(&mut state, reason)
+            }
             (Some(id), _) => {
-                let at = state.queue.iter().position(|input| input.turn_id.as_ref() == Some(&id));
-                let queued =
-                    at.filter(|_| !broken(Mutant::QueuedStopIgnored)).and_then(|at| state.queue.remove(at));
+                let at = state
+                    .queue
+                    .iter()
+                    .position(|input| input.turn_id.as_ref() == Some(&id));
+                let queued = at
+                    .filter(|_| !broken(Mutant::QueuedStopIgnored))
+                    .and_then(|at| state.queue.remove(at));
                 if let Some(queued) = queued {
                     state.queued_bytes -= queued.len();
                     self.send_end(&mut state, Some(id), End::undelivered(reason));
@@ -151,7 +184,9 @@ impl Session {
         let after = broken(Mutant::IdleStopCompletes) && state.ledger.has_inputs();
         let before = broken(Mutant::EarlyStopCompletes) && !state.ledger.has_inputs();
         let just = broken(Mutant::StopRaceCompletes)
-            && state.ended_at.is_some_and(|at| at.elapsed() < Duration::from_millis(20));
+            && state
+                .ended_at
+                .is_some_and(|at| at.elapsed() < Duration::from_millis(20));
         // The first of several stops may have ended the turn before the next one is read.
         let each = broken(Mutant::EachStopCompletes) && state.stopped;
         if after || before || just || each {
@@ -160,7 +195,9 @@ impl Session {
     }
 
     pub(super) fn stop_running(self: &Arc<Self>, state: &mut State, reason: Option<String>) {
-        let Some(running) = &mut state.running else { return };
+        let Some(running) = &mut state.running else {
+            return;
+        };
         if running.stop.is_some() {
             if broken(Mutant::EachStopCompletes) {
                 let turn_id = running.turn_id.clone();
@@ -171,7 +208,10 @@ impl Session {
         running.stop = Some(reason);
         state.stopped = true;
         if !broken(Mutant::QuestionOutlivesStop)
-            || state.requests.values().all(|request| !request.is_question())
+            || state
+                .requests
+                .values()
+                .all(|request| !request.is_question())
         {
             state.settle(broken(Mutant::LateApprovalActs));
         }
@@ -185,7 +225,9 @@ impl Session {
     /// Makes the next input the running turn, and sees that a thread serves it.
     fn begin(self: &Arc<Self>, state: &mut State) {
         if state.running.is_none() {
-            let Some(input) = state.queue.pop_front() else { return };
+            let Some(input) = state.queue.pop_front() else {
+                return;
+            };
             state.queued_bytes -= input.len();
             state.stopped = false;
             state.running = Some(Running {
@@ -208,26 +250,44 @@ impl Session {
         state.worker = true;
         self.process.world.worker_begins();
         let session = self.clone();
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-            session.serve();
-            session.process.world.worker_ends();
-        });
+        let thread = std::thread::Builder::new()
+            .stack_size(STACK)
+            .spawn(move || {
+                session.serve();
+                session.process.world.worker_ends();
+            });
         if thread.is_err() {
             self.process.world.worker_ends();
             state.worker = false;
-            let ended = state.running.take().into_iter().map(|running| running.turn_id);
-            let ended: Vec<_> = ended.chain(state.queue.drain(..).map(|input| input.turn_id)).collect();
+            let ended = state
+                .running
+                .take()
+                .into_iter()
+                .map(|running| running.turn_id);
+            let ended: Vec<_> = ended
+                .chain(state.queue.drain(..).map(|input| input.turn_id))
+                .collect();
             for turn_id in ended {
-                self.send_end(state, turn_id, End::failed("other", "there is no thread to serve it"));
+                self.send_end(
+                    state,
+                    turn_id,
+                    End::failed("other", "there is no thread to serve it"),
+                );
             }
         }
     }
 
     fn serve(self: &Arc<Self>) {
         while let Some((turn, input)) = self.next_turn() {
-            let places = if varied(Variant::Serial) { 1 } else { usize::MAX };
+            let places = if varied(Variant::Serial) {
+                1
+            } else {
+                usize::MAX
+            };
             if broken(Mutant::AskBlocksAll) {
-                self.process.world.wait_while_asked(&|| turn.over().is_err());
+                self.process
+                    .world
+                    .wait_while_asked(&|| turn.over().is_err());
             }
             let ended = match self.process.world.enter(places, &|| turn.over().is_err()) {
                 true => {
@@ -262,7 +322,14 @@ impl Session {
                 Some(running) if !closed && (!full || running.stop.is_some()) => {
                     let content = running.input.take().and_then(|input| input.content);
                     let (serial, turn_id) = (running.serial, running.turn_id.clone());
-                    return Some((Turn { session: self.clone(), turn_id, serial }, content));
+                    return Some((
+                        Turn {
+                            session: self.clone(),
+                            turn_id,
+                            serial,
+                        },
+                        content,
+                    ));
                 }
                 Some(_) if !closed => state = self.wait(state, None),
                 _ => {
@@ -279,10 +346,16 @@ impl Session {
             std::thread::sleep(Duration::from_secs(4));
         }
         let mut state = self.lock();
-        if state.running.as_ref().is_none_or(|running| running.serial != turn.serial) {
+        if state
+            .running
+            .as_ref()
+            .is_none_or(|running| running.serial != turn.serial)
+        {
             return;
         }
-        let Some(running) = state.running.take() else { return };
+        let Some(running) = state.running.take() else {
+            return;
+        };
         state.settle(false);
         if let Some(reason) = running.stop {
             end = end.after_stop(reason);
@@ -309,10 +382,16 @@ impl Session {
         self.speak_after_the_end(running.turn_id, &end);
     }
 
-    fn end_tools(self: &Arc<Self>, state: &mut State, tools: &BTreeSet<String>, turn_id: &Option<String>) {
+    fn end_tools(
+        self: &Arc<Self>,
+        state: &mut State,
+        tools: &BTreeSet<String>,
+        turn_id: &Option<String>,
+    ) {
         for tool_call_id in tools {
-            let end =
-                Message::new("tool.end").with("tool_call_id", tool_call_id.as_str()).with("is_error", true);
+            let end = Message::new("tool.end")
+                .with("tool_call_id", tool_call_id.as_str())
+                .with("is_error", true);
             self.send(state, end.in_turn(turn_id.clone()));
         }
     }
@@ -341,7 +420,11 @@ impl State {
         }
         match &self.running {
             Some(running) if running.serial == serial && !matches!(self.phase, Phase::Closed) => {
-                if running.stop.is_some() { Err(Over::Stopped) } else { Ok(()) }
+                if running.stop.is_some() {
+                    Err(Over::Stopped)
+                } else {
+                    Ok(())
+                }
             }
             _ => Err(Over::Closed),
         }

@@ -14,9 +14,17 @@ use crate::switches::{Mutant as M, broken};
 const MAX_INFOS: usize = 16;
 
 impl Relay {
-    pub(super) fn hear_output(&mut self, session: &mut Session, mut message: Message, place: &Place) {
+    pub(super) fn hear_output(
+        &mut self,
+        session: &mut Session,
+        mut message: Message,
+        place: &Place,
+    ) {
         let channel = message.text("channel");
-        let known = matches!(channel.as_deref(), None | Some("" | "stdout" | "stderr" | "system"));
+        let known = matches!(
+            channel.as_deref(),
+            None | Some("" | "stdout" | "stderr" | "system")
+        );
         if broken(M::ChannelRequired) && channel.is_none()
             || broken(M::ChannelUnknownLost) && !known
             || broken(M::OutsideLost) && *place == Place::Outside
@@ -55,22 +63,31 @@ impl Relay {
         }
     }
 
-    pub(super) fn hear_complete(&mut self, session: &mut Session, mut message: Message, place: &Place) {
+    pub(super) fn hear_complete(
+        &mut self,
+        session: &mut Session,
+        mut message: Message,
+        place: &Place,
+    ) {
         if broken(M::CompleteUnread) {
             return;
         }
         if broken(M::CompleteAnySession) {
             let others: Vec<String> = self.sessions.keys().cloned().collect();
             for id in others {
-                self.with(&id, |relay, session| relay.end_turn(session, &End::stopped("user")));
+                self.with(&id, |relay, session| {
+                    relay.end_turn(session, &End::stopped("user"))
+                });
             }
         }
         let native = message.remove("native_session_id");
         let params = message.remove("session_params");
         let clear = message.remove("clear_session");
-        for (name, raw) in
-            [("native_session_id", &native), ("session_params", &params), ("clear_session", &clear)]
-        {
+        for (name, raw) in [
+            ("native_session_id", &native),
+            ("session_params", &params),
+            ("clear_session", &clear),
+        ] {
             if let Some(raw) = raw {
                 message.set(name, raw.clone());
             }
@@ -116,21 +133,33 @@ impl Relay {
         roots.extend(std::env::current_dir());
         roots.extend(session.start.text("cwd").map(Into::into));
         let number = session.wire.as_ref().map_or(0, |wire| wire.process);
-        roots.extend(self.processes.get(&number).map(|process| process.tmp.clone()));
+        roots.extend(
+            self.processes
+                .get(&number)
+                .map(|process| process.tmp.clone()),
+        );
         let store = self.folder.path().join(format!("store-{}", session.key));
         drop(files::private_folder(&store));
         session.files += 1;
-        let copy =
-            if broken(M::FileNameIsPath) { store.join(&name) } else { store.join(session.files.to_string()) };
+        let copy = if broken(M::FileNameIsPath) {
+            store.join(&name)
+        } else {
+            store.join(session.files.to_string())
+        };
         if broken(M::FileBlocks) {
             std::thread::sleep(std::time::Duration::from_secs(4));
         }
-        let taken = files::take(&path, &roots, &copy).and_then(|()| files::hold_to(&copy, &message));
+        let taken =
+            files::take(&path, &roots, &copy).and_then(|()| files::hold_to(&copy, &message));
         if let Err(why) = taken {
             if broken(M::FileMissingFatal) {
                 std::process::exit(1);
             }
-            self.report(session, "file_refused", &format!("the file {name} was not taken: {why}"));
+            self.report(
+                session,
+                "file_refused",
+                &format!("the file {name} was not taken: {why}"),
+            );
             return;
         }
         if !broken(M::OriginalAnnounced) {
@@ -150,21 +179,33 @@ impl Relay {
     pub(super) fn hear_info(&mut self, session: &mut Session, mut message: Message) {
         let ready = message.kind == "session.ready";
         Self::learn(session, &message);
-        session.native = message.raw("native_session_id").map(str::to_owned).or(session.native.take());
+        session.native = message
+            .raw("native_session_id")
+            .map(str::to_owned)
+            .or(session.native.take());
         if let Some(modes) = message.strings("input_modes") {
             let steers = modes.iter().any(|mode| mode == "steer");
             if let Some(wire) = &mut session.wire {
                 wire.steers = steers;
             }
             // The relay queues by itself, whatever the agent does.
-            message
-                .set("input_modes", if steers { "[\"queue\",\"steer\"]" } else { "[\"queue\"]" }.to_owned());
+            message.set(
+                "input_modes",
+                if steers {
+                    "[\"queue\",\"steer\"]"
+                } else {
+                    "[\"queue\"]"
+                }
+                .to_owned(),
+            );
         }
         let context = message.text("context");
         message.remove("context");
         message.remove("protocol");
         message.remove("extensions");
-        let max_line = message.remove("max_line").and_then(|bytes| bytes.parse().ok());
+        let max_line = message
+            .remove("max_line")
+            .and_then(|bytes| bytes.parse().ok());
         if let Some(wire) = session.wire.as_mut().filter(|_| ready) {
             wire.max_line = max_line;
         }
@@ -182,7 +223,9 @@ impl Relay {
         }
         // The context precedes everything else of the session ([process.5]).
         match &mut session.wire {
-            Some(wire) if wire.owes_context && wire.infos.len() < MAX_INFOS => wire.infos.push(message),
+            Some(wire) if wire.owes_context && wire.infos.len() < MAX_INFOS => {
+                wire.infos.push(message)
+            }
             Some(wire) if wire.owes_context => {
                 wire.infos.push(message);
                 self.tell_context(session, false);
@@ -197,7 +240,9 @@ impl Relay {
             if broken(M::ClosedIsClosedAgain)
                 && let Some(process) = self.processes.get(&wire.process)
             {
-                process.stdin.push(Message::down("session.close", &wire.id).encode(Exts::NONE));
+                process
+                    .stdin
+                    .push(Message::down("session.close", &wire.id).encode(Exts::NONE));
             }
             if let Some(process) = self.processes.get_mut(&wire.process) {
                 process.wire.remove(&wire.id);

@@ -9,7 +9,9 @@ use crate::switches::{Mutant as M, broken};
 
 impl Relay {
     pub(super) fn spoil_by_noise(&mut self, number: u64, bytes: &[u8]) {
-        let Some(process) = self.processes.get(&number) else { return };
+        let Some(process) = self.processes.get(&number) else {
+            return;
+        };
         if broken(M::NoiseFatal) || broken(M::BannerFatal) && !process.spoke {
             process.signal(nix::sys::signal::Signal::SIGKILL);
         }
@@ -40,7 +42,14 @@ impl Relay {
                 .unwrap_or_default();
             let answer = Message::down("permission.response", &session)
                 .with("request_id", &id)
-                .with_raw("approved", if broken(M::BadRequestApproved) { "true" } else { "false" });
+                .with_raw(
+                    "approved",
+                    if broken(M::BadRequestApproved) {
+                        "true"
+                    } else {
+                        "false"
+                    },
+                );
             process.stdin.push(answer.encode(Exts::NONE));
         }
     }

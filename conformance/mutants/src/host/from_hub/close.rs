@@ -15,7 +15,12 @@ impl Relay {
     pub(super) fn close(&mut self, session: &mut Session) {
         session.gone = true;
         self.hub.close(session.key);
-        if varied(V::Vh06) && session.turn.as_ref().is_some_and(|turn| turn.written.is_some()) {
+        if varied(V::Vh06)
+            && session
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.written.is_some())
+        {
             let stop = Message::down("stop", &session.id);
             self.write(session, &stop);
         }
@@ -55,9 +60,14 @@ impl Relay {
         category: &str,
         text: &str,
     ) {
-        let error = format!("{{\"category\":{},\"message\":{}}}", quote(category), quote(text));
-        let closed =
-            Message::up("session.closed", &session.id).with("reason", reason).with_raw("error", error);
+        let error = format!(
+            "{{\"category\":{},\"message\":{}}}",
+            quote(category),
+            quote(text)
+        );
+        let closed = Message::up("session.closed", &session.id)
+            .with("reason", reason)
+            .with_raw("error", error);
         if !broken(M::ClosedUntold) {
             self.say(session, &closed);
         }

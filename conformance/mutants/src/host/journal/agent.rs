@@ -38,7 +38,9 @@ impl Journal {
 
     fn take_of_agent(&mut self, id: &str, mut message: Message) {
         let epoch = self.epoch;
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
         for name in ["seq", "epoch", "time"] {
             message.remove(name);
         }
@@ -47,7 +49,10 @@ impl Journal {
             return;
         }
         if session.owes_context && kind != "session.ready" && kind != "working" {
-            let told = message.get("context").cloned().filter(|_| kind == "session.info");
+            let told = message
+                .get("context")
+                .cloned()
+                .filter(|_| kind == "session.info");
             if kind != "session.info" || told.is_some() {
                 session.owes_context = false;
                 let context = told.unwrap_or_else(|| "lost".into());
@@ -64,8 +69,12 @@ impl Journal {
                 "type":"request.decided","request_id":message.get("request_id"),"turn_id":message.get("turn_id"),
                 "cancelled":true,"reason":message.get("reason")
             })),
-            "error" if text(&message, "category") == "process_exit" && !broken(M::ProcessEndRaw) => {
-                members(json!({"type":"host.fact","fact":"process_ended","message":message.get("message")}))
+            "error"
+                if text(&message, "category") == "process_exit" && !broken(M::ProcessEndRaw) =>
+            {
+                members(
+                    json!({"type":"host.fact","fact":"process_ended","message":message.get("message")}),
+                )
             }
             _ => message,
         };
@@ -74,9 +83,18 @@ impl Journal {
         }
         if kind == "input.request" {
             let secret = |field: &&Value| field["kind"] == "secret";
-            let fields = entry.get("fields").and_then(Value::as_array).into_iter().flatten().filter(secret);
-            let names = fields.filter_map(|field| Some(field["id"].as_str()?.to_owned())).collect();
-            session.secret_fields.insert(text(&entry, "request_id").to_owned(), names);
+            let fields = entry
+                .get("fields")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter(secret);
+            let names = fields
+                .filter_map(|field| Some(field["id"].as_str()?.to_owned()))
+                .collect();
+            session
+                .secret_fields
+                .insert(text(&entry, "request_id").to_owned(), names);
         }
         if broken(M::InputUnstored)
             && let Some(begin) = session.late.take()

@@ -18,7 +18,11 @@ impl Journal {
             "session.history" => self.history(hub, &message),
             "sessions.list" if asks => self.list(hub, &message),
             "session.detach" => {
-                if self.hubs.get_mut(&hub).is_some_and(|hub| hub.listens.remove(&id).is_some()) {
+                if self
+                    .hubs
+                    .get_mut(&hub)
+                    .is_some_and(|hub| hub.listens.remove(&id).is_some())
+                {
                     self.left(&id);
                 }
             }
@@ -37,11 +41,23 @@ impl Journal {
         let id = text(message, "session_id").to_owned();
         let is_known = self.sessions.contains_key(&id);
         if is_known && !broken(M::KnownIdStarted) {
-            return self.tell(hub, &id, json!({"type":"session.refused","reason":"exists"}));
+            return self.tell(
+                hub,
+                &id,
+                json!({"type":"session.refused","reason":"exists"}),
+            );
         }
-        let mut names = message.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut names = message
+            .get("extensions")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         names.retain(|name| !matches!(name.as_str(), Some("flow" | "large")));
-        self.tell(hub, &id, json!({"type":"session.ready","protocol":1,"extensions":names}));
+        self.tell(
+            hub,
+            &id,
+            json!({"type":"session.ready","protocol":1,"extensions":names}),
+        );
         if !is_known {
             match Session::create(&self.folder, message) {
                 Ok(session) => drop(self.sessions.insert(id.clone(), session)),
@@ -68,12 +84,16 @@ impl Journal {
     /// Writes an entry of a session; its number.
     pub(crate) fn append(&mut self, id: &str, entry: Value) -> u64 {
         let epoch = self.epoch;
-        self.sessions.get_mut(id).map_or(0, |session| session.append(members(entry), epoch))
+        self.sessions
+            .get_mut(id)
+            .map_or(0, |session| session.append(members(entry), epoch))
     }
 
     /// Handles what a hub says in a session that it listens to ([journal.6]).
     fn said(&mut self, hub: u64, id: &str, mut message: Message) {
-        let Some(listener) = self.hubs.get(&hub).and_then(|hub| hub.listens.get(id)) else { return };
+        let Some(listener) = self.hubs.get(&hub).and_then(|hub| hub.listens.get(id)) else {
+            return;
+        };
         if listener.observes {
             return;
         }
@@ -93,9 +113,16 @@ impl Journal {
                 self.below.push(line_of(message));
             }
             "stop" => {
-                let Some(session) = self.sessions.get(id) else { return };
-                let Some(running) = session.turns.first().map(|turn| turn.id.clone()) else { return };
-                let named = message.get("turn_id").and_then(Value::as_str).unwrap_or(&running);
+                let Some(session) = self.sessions.get(id) else {
+                    return;
+                };
+                let Some(running) = session.turns.first().map(|turn| turn.id.clone()) else {
+                    return;
+                };
+                let named = message
+                    .get("turn_id")
+                    .and_then(Value::as_str)
+                    .unwrap_or(&running);
                 let stop = json!({"type":"stop.requested","turn_id":named,"reason":"user","by":by});
                 self.append(id, stop);
                 self.below.push(line_of(message));
@@ -111,10 +138,13 @@ impl Journal {
 
     /// The first answer decides; a later one is answered by it.
     fn answer(&mut self, hub: u64, id: &str, by: &str, message: Message) {
-        let Some(session) = self.sessions.get(id) else { return };
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
         let request = text(&message, "request_id").to_owned();
         let known = session.decided.get(&request).cloned();
-        let decides = session.requests.contains(&request) || broken(M::BothDecide) && known.is_some();
+        let decides =
+            session.requests.contains(&request) || broken(M::BothDecide) && known.is_some();
         if !decides {
             if let Some(mut decided) = known.filter(|_| !broken(M::LateAnswerSilent)) {
                 for name in ["seq", "epoch", "time", "turn_id"] {
@@ -143,22 +173,30 @@ impl Journal {
 
     /// Ends a session for all.
     fn close(&mut self, hub: u64, id: &str) {
-        let Some(session) = self.sessions.get(id) else { return };
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
         let open: Vec<String> = session.turns.iter().map(|turn| turn.id.clone()).collect();
         for turn in open {
             let end = json!({"type":"turn.complete","turn_id":turn,"status":"stopped","delivered":"unknown"});
             self.append(id, end);
         }
-        for request in self.sessions.get(id).map(|session| session.requests.clone()).unwrap_or_default() {
-            let decided =
-                json!({"type":"request.decided","request_id":request,"cancelled":true,"reason":"stopped"});
+        for request in self
+            .sessions
+            .get(id)
+            .map(|session| session.requests.clone())
+            .unwrap_or_default()
+        {
+            let decided = json!({"type":"request.decided","request_id":request,"cancelled":true,"reason":"stopped"});
             self.append(id, decided);
         }
         self.append(id, json!({"type":"session.closed"}));
         if let Some(session) = self.sessions.get_mut(id)
             && std::mem::take(&mut session.is_open)
         {
-            self.below.push(line_of(members(json!({"type":"session.close","session_id":id}))));
+            self.below.push(line_of(members(
+                json!({"type":"session.close","session_id":id}),
+            )));
         }
         if let Some(hub) = self.hubs.get_mut(&hub) {
             hub.listens.remove(id);

@@ -9,10 +9,22 @@ impl Journal {
     /// Whether the journal has this input, or another of its id; its sender is answered then.
     fn is_known(&self, hub: u64, id: &str, message: &Message) -> bool {
         let name = text(message, "message_id");
-        let known = self.sessions.get(id).and_then(|session| session.inputs.get(name));
-        let Some(known) = known.filter(|_| !broken(M::ResendRuns)) else { return false };
+        let known = self
+            .sessions
+            .get(id)
+            .and_then(|session| session.inputs.get(name));
+        let Some(known) = known.filter(|_| !broken(M::ResendRuns)) else {
+            return false;
+        };
         if known.content != text(message, "content") {
-            self.refuse(hub, id, message, "failed", "protocol", "another input has this message_id");
+            self.refuse(
+                hub,
+                id,
+                message,
+                "failed",
+                "protocol",
+                "another input has this message_id",
+            );
             return true;
         }
         let result = json!({
@@ -23,7 +35,15 @@ impl Journal {
     }
 
     /// Ends an input that is not accepted, for its sender alone.
-    fn refuse(&self, hub: u64, id: &str, message: &Message, status: &str, category: &str, why: &str) {
+    fn refuse(
+        &self,
+        hub: u64,
+        id: &str,
+        message: &Message,
+        status: &str,
+        category: &str,
+        why: &str,
+    ) {
         let error = json!({"category":category,"message":why});
         let end = json!({
             "type":"turn.complete","turn_id":message.get("turn_id"),"status":status,"error":error,"delivered":"no"
@@ -35,10 +55,19 @@ impl Journal {
         if self.is_known(hub, id, &message) {
             return;
         }
-        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
         let missing = session.missing();
         if session.is_closed {
-            return self.refuse(hub, id, &message, "failed", "other", "the session is closed");
+            return self.refuse(
+                hub,
+                id,
+                &message,
+                "failed",
+                "other",
+                "the session is closed",
+            );
         }
         if !missing.is_empty() && !broken(M::EnvStored) {
             let why = format!("`{}` must be handed over again", missing.join("` and `"));
@@ -48,8 +77,13 @@ impl Journal {
             session.late = None;
         }
         let named = text(&message, "turn_id").to_owned();
-        let is_new = !named.is_empty() && (!session.used.contains(&named) || broken(M::TurnIdReused));
-        let turn = if is_new { named } else { format!("turn-{}-{}", self.epoch, session.last()) };
+        let is_new =
+            !named.is_empty() && (!session.used.contains(&named) || broken(M::TurnIdReused));
+        let turn = if is_new {
+            named
+        } else {
+            format!("turn-{}-{}", self.epoch, session.last())
+        };
         let begin = json!({
             "type":"turn.begin","turn_id":turn,"message_id":message.get("message_id"),
             "content":message.get("content"),"queued":!session.turns.is_empty(),"by":by
@@ -74,7 +108,10 @@ impl Journal {
         let name = message.get("message_id");
         let result = json!({"type":"input.result","turn_id":turn,"message_id":name,"seq":seq});
         if broken(M::ResultToAll) {
-            let hubs = self.hubs.values().filter(|hub| hub.listens.contains_key(id));
+            let hubs = self
+                .hubs
+                .values()
+                .filter(|hub| hub.listens.contains_key(id));
             return hubs.for_each(|hub| hub.tell(id, result.clone()));
         }
         self.tell(hub, id, result);
@@ -84,12 +121,16 @@ impl Journal {
         if self.is_known(hub, id, &message) {
             return;
         }
-        let running =
-            self.sessions.get(id).and_then(|session| session.turns.first()).map(|turn| turn.id.clone());
+        let running = self
+            .sessions
+            .get(id)
+            .and_then(|session| session.turns.first())
+            .map(|turn| turn.id.clone());
         let name = message.get("message_id").cloned().unwrap_or(Value::Null);
         let Some(turn) = running else {
             let why = "no turn is running";
-            let result = json!({"type":"steer.result","message_id":name,"delivered":false,"reason":why});
+            let result =
+                json!({"type":"steer.result","message_id":name,"delivered":false,"reason":why});
             return self.tell(hub, id, result);
         };
         let steered = json!({

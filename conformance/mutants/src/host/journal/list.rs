@@ -23,11 +23,16 @@ impl Journal {
     }
 
     fn page(&self, message: &Message) -> Value {
-        let mut result =
-            json!({"type":"sessions.list.result","session_id":"","request_id":message.get("request_id")});
-        let mut after = message.get("cursor").and_then(Value::as_str).map(str::to_owned);
-        let is_place =
-            |cursor: &str| cursor.split_once('/').is_some_and(|(second, _)| second.len() == TO_THE_SECOND);
+        let mut result = json!({"type":"sessions.list.result","session_id":"","request_id":message.get("request_id")});
+        let mut after = message
+            .get("cursor")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let is_place = |cursor: &str| {
+            cursor
+                .split_once('/')
+                .is_some_and(|(second, _)| second.len() == TO_THE_SECOND)
+        };
         if after.as_deref().is_some_and(|cursor| !is_place(cursor)) {
             if !broken(M::ListCursorAnew) {
                 result["error"] = "the cursor is no `next` of an answer".into();
@@ -44,8 +49,14 @@ impl Journal {
             rows.drain(..lost.min(rows.len()));
         }
         rows.retain(|(_, session, row)| fits(message, session, row));
-        let limit = message.get("limit").and_then(Value::as_u64).filter(|_| !broken(M::ListUnlimited));
-        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE).min(PAGE);
+        let limit = message
+            .get("limit")
+            .and_then(Value::as_u64)
+            .filter(|_| !broken(M::ListUnlimited));
+        let limit = limit
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(PAGE)
+            .min(PAGE);
         if rows.len() > limit {
             rows.truncate(limit);
             result["next"] = rows.last().map(|row| row.0.as_str()).into();
@@ -58,7 +69,9 @@ impl Journal {
 /// A session's place in the list, and what is said of it.
 fn row(session: &Session) -> (String, &Session, Value) {
     let time = |line: Option<&Vec<u8>>| {
-        let entry = line.and_then(|line| serde_json::from_slice::<Message>(line).ok()).unwrap_or_default();
+        let entry = line
+            .and_then(|line| serde_json::from_slice::<Message>(line).ok())
+            .unwrap_or_default();
         text(&entry, "time").to_owned()
     };
     let (created, active) = (time(session.lines.first()), time(session.lines.last()));
@@ -83,12 +96,23 @@ fn fits(message: &Message, session: &Session, row: &Value) -> bool {
         _ => false,
     };
     let same = |(member, shown): (&str, &str)| {
-        message.get(member).is_none_or(|asked| *asked == row[shown] || skipped(member))
+        message
+            .get(member)
+            .is_none_or(|asked| *asked == row[shown] || skipped(member))
     };
-    let members = [("id", "session_id"), ("agent_id", "agent_id"), ("cwd", "cwd"), ("state", "state")];
+    let members = [
+        ("id", "session_id"),
+        ("agent_id", "agent_id"),
+        ("cwd", "cwd"),
+        ("state", "state"),
+    ];
     let within = |asked: &str| match broken(M::ListTextExact) {
         true => session.id.contains(asked),
         false => session.id.to_lowercase().contains(&asked.to_lowercase()),
     };
-    members.into_iter().all(same) && message.get("text").and_then(Value::as_str).is_none_or(within)
+    members.into_iter().all(same)
+        && message
+            .get("text")
+            .and_then(Value::as_str)
+            .is_none_or(within)
 }

@@ -54,7 +54,9 @@ impl Journal {
         if broken(M::AttachDoubles) && after > 0 {
             listener.next = after;
         }
-        let Some(hub) = self.hubs.get_mut(&hub) else { return };
+        let Some(hub) = self.hubs.get_mut(&hub) else {
+            return;
+        };
         if broken(M::SecondAttachKeeps) {
             listener.before = hub.listens.get(id).map(|before| before.next);
         }
@@ -66,19 +68,29 @@ impl Journal {
         let id = text(message, "session_id").to_owned();
         let number = |member: &str| message.get(member).and_then(Value::as_u64);
         let after = number("after").unwrap_or_default();
-        let Some(session) =
-            self.sessions.get_mut(&id).filter(|session| !session.is_closed || !broken(M::ClosedForgotten))
+        let Some(session) = self
+            .sessions
+            .get_mut(&id)
+            .filter(|session| !session.is_closed || !broken(M::ClosedForgotten))
         else {
-            return self.tell(hub, &id, json!({"type":"session.refused","reason":"unknown"}));
+            return self.tell(
+                hub,
+                &id,
+                json!({"type":"session.refused","reason":"unknown"}),
+            );
         };
         let last = session.last();
         if after > last {
             let refused = json!({"type":"session.refused","reason":"ahead","last_seq":last});
             return self.tell(hub, &id, refused);
         }
-        let differs = number("epoch").zip(session.epoch_at(after)).filter(|(asked, known)| asked != known);
+        let differs = number("epoch")
+            .zip(session.epoch_at(after))
+            .filter(|(asked, known)| asked != known);
         if let Some((asked, known)) = differs.filter(|_| !broken(M::ForkUnseen)) {
-            let both = (1..=after).take_while(|seq| session.epoch_at(*seq) < Some(asked.min(known))).count();
+            let both = (1..=after)
+                .take_while(|seq| session.epoch_at(*seq) < Some(asked.min(known)))
+                .count();
             let refused = json!({"type":"session.refused","reason":"forked","last_seq":both});
             return self.tell(hub, &id, refused);
         }
@@ -101,7 +113,12 @@ impl Journal {
             && let Some(listener) = hub.listens.get(&id)
         {
             attached["listener"] = listener.name.as_str().into();
-            attached["role"] = if text(message, "role") == "observe" { "observe" } else { "control" }.into();
+            attached["role"] = if text(message, "role") == "observe" {
+                "observe"
+            } else {
+                "control"
+            }
+            .into();
             hub.tell(&id, attached);
         }
     }
@@ -111,10 +128,11 @@ impl Journal {
         if !broken(M::LeavingDenies) {
             return;
         }
-        let Some(session) = self.sessions.get(id) else { return };
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
         for request in session.requests.clone() {
-            let denial =
-                json!({"type":"permission.response","session_id":id,"request_id":request,"approved":false});
+            let denial = json!({"type":"permission.response","session_id":id,"request_id":request,"approved":false});
             self.below.push(line_of(members(denial)));
         }
     }
@@ -123,16 +141,21 @@ impl Journal {
     pub(crate) fn history(&self, hub: u64, message: &Message) {
         let id = text(message, "session_id");
         let number = |member: &str| message.get(member).and_then(Value::as_u64);
-        let mut result = json!({"type":"session.history.result","request_id":message.get("request_id")});
+        let mut result =
+            json!({"type":"session.history.result","request_id":message.get("request_id")});
         let Some(session) = self.sessions.get(id) else {
             result["error"] = "the journal has no session of this id".into();
             return self.tell(hub, id, result);
         };
-        let (from, to) =
-            (number("from").unwrap_or(1).max(1), number("to").unwrap_or(u64::MAX).min(session.last()));
+        let (from, to) = (
+            number("from").unwrap_or(1).max(1),
+            number("to").unwrap_or(u64::MAX).min(session.last()),
+        );
         let (mut entries, mut bytes) = (Vec::new(), 0);
         for seq in from..=to {
-            let line = usize::try_from(seq - 1).ok().and_then(|at| session.lines.get(at));
+            let line = usize::try_from(seq - 1)
+                .ok()
+                .and_then(|at| session.lines.get(at));
             let Some(line) = line else { break };
             bytes += line.len();
             if bytes > RESULT && !entries.is_empty() && !broken(M::HistoryUnbounded) {
@@ -150,7 +173,9 @@ impl Journal {
         for (number, hub) in &mut self.hubs {
             let Hub { out, listens } = hub;
             for (id, listener) in listens {
-                let Some(session) = self.sessions.get(id) else { continue };
+                let Some(session) = self.sessions.get(id) else {
+                    continue;
+                };
                 while listener.next <= session.last() {
                     if broken(M::SlowDelaysAll) {
                         while out.bytes() >= AHEAD && !out.is_broken() {
@@ -170,8 +195,9 @@ impl Journal {
                         listener.next = to + 1;
                         break;
                     }
-                    let Some(line) =
-                        usize::try_from(listener.next - 1).ok().and_then(|at| session.lines.get(at))
+                    let Some(line) = usize::try_from(listener.next - 1)
+                        .ok()
+                        .and_then(|at| session.lines.get(at))
                     else {
                         break;
                     };
@@ -195,7 +221,11 @@ impl Journal {
     /// Gives the newest entry to the hubs that did not ask for it.
     fn tell_strangers(&self) {
         for hub in self.hubs.values().filter(|hub| hub.listens.is_empty()) {
-            for line in self.sessions.values().filter_map(|session| session.lines.last()) {
+            for line in self
+                .sessions
+                .values()
+                .filter_map(|session| session.lines.last())
+            {
                 hub.out.push(line.clone());
             }
         }

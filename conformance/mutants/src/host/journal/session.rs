@@ -58,14 +58,26 @@ pub(crate) struct Known {
 }
 
 /// What the relay or its hubs say of a turn, and not the agent.
-const NOT_OF_AGENT: [&str; 6] =
-    ["turn.begin", "input.steered", "file.delivered", "request.decided", "stop.requested", "host.fact"];
+const NOT_OF_AGENT: [&str; 6] = [
+    "turn.begin",
+    "input.steered",
+    "file.delivered",
+    "request.decided",
+    "stop.requested",
+    "host.fact",
+];
 
 /// Counts the processes that have opened a folder.
 pub(crate) fn next_epoch(folder: &Path) -> io::Result<u64> {
     let path = folder.join("epoch");
-    let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let epoch = if broken(M::EpochFixed) { 1 } else { before.unwrap_or_default() + 1 };
+    let before = fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    let epoch = if broken(M::EpochFixed) {
+        1
+    } else {
+        before.unwrap_or_default() + 1
+    };
     fs::write(path, epoch.to_string())?;
     Ok(epoch)
 }
@@ -76,21 +88,29 @@ impl Journal {
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
             if path.extension().is_none_or(|end| end != "session") {
-                if broken(M::FilesCleared) && path.extension().is_none() && !path.ends_with("epoch") {
+                if broken(M::FilesCleared) && path.extension().is_none() && !path.ends_with("epoch")
+                {
                     fs::remove_file(&path)?;
                 }
                 continue;
             }
             let mut session = Session::default();
             let mut lines = BufReader::new(File::open(&path)?).split(b'\n');
-            let head: Message = serde_json::from_slice(&lines.next().transpose()?.unwrap_or_default())?;
+            let head: Message =
+                serde_json::from_slice(&lines.next().transpose()?.unwrap_or_default())?;
             session.id = text(&head, "id").to_owned();
-            session.start = head.get("start").and_then(Value::as_object).cloned().unwrap_or_default();
+            session.start = head
+                .get("start")
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default();
             session.needs = serde_json::from_value(head.get("needs").cloned().unwrap_or_default())?;
             for line in lines {
                 let line = line?;
                 // The last may be cut.
-                let Ok(mut entry) = serde_json::from_slice::<Message>(&line) else { break };
+                let Ok(mut entry) = serde_json::from_slice::<Message>(&line) else {
+                    break;
+                };
                 if broken(M::ReplayChanged) {
                     entry.insert("time".to_owned(), now().into());
                 }
@@ -108,8 +128,11 @@ impl Journal {
 impl Session {
     /// A new one, whose file begins with what is known of its start.
     pub(crate) fn create(folder: &Path, start: &Message) -> io::Result<Self> {
-        let mut session =
-            Self { id: text(start, "session_id").to_owned(), start: start.clone(), ..Self::default() };
+        let mut session = Self {
+            id: text(start, "session_id").to_owned(),
+            start: start.clone(),
+            ..Self::default()
+        };
         for name in ["env", "mcp_servers"] {
             if let Some(secret) = start.get(name) {
                 session.needs.push(name.to_owned());
@@ -119,7 +142,11 @@ impl Session {
                 session.start.remove(name);
             }
         }
-        let name: String = session.id.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let name: String = session
+            .id
+            .bytes()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let mut file = File::create_new(folder.join(format!("{name}.session")))?;
         let head = members(json!({"id":session.id,"start":session.start,"needs":session.needs}));
         file.write_all(&line_of(head))?;
@@ -161,7 +188,11 @@ impl Session {
         let mut whole = Message::new();
         whole.insert("type".to_owned(), text(&entry, "type").into());
         whole.insert("session_id".to_owned(), self.id.clone().into());
-        whole.extend(entry.into_iter().filter(|(name, _)| !matches!(name.as_str(), "type" | "session_id")));
+        whole.extend(
+            entry
+                .into_iter()
+                .filter(|(name, _)| !matches!(name.as_str(), "type" | "session_id")),
+        );
         whole.extend(members(json!({"seq":shown,"epoch":epoch,"time":now()})));
         self.learn(&whole);
         let is_end = text(&whole, "type") == "turn.complete";
@@ -175,7 +206,10 @@ impl Session {
     }
 
     fn store(&mut self) {
-        let stored = self.file.as_mut().map(|file| file.write_all(&self.unstored));
+        let stored = self
+            .file
+            .as_mut()
+            .map(|file| file.write_all(&self.unstored));
         if !matches!(stored, Some(Ok(()))) {
             crate::note("an entry is not stored");
         }
@@ -185,9 +219,17 @@ impl Session {
     /// Takes up what an entry says.
     fn learn(&mut self, entry: &Message) {
         let (kind, turn) = (text(entry, "type"), text(entry, "turn_id").to_owned());
-        let (request, message) = (text(entry, "request_id").to_owned(), text(entry, "message_id").to_owned());
+        let (request, message) = (
+            text(entry, "request_id").to_owned(),
+            text(entry, "message_id").to_owned(),
+        );
         let seq = self.last() + 1;
-        self.epochs.push(entry.get("epoch").and_then(Value::as_u64).unwrap_or_default());
+        self.epochs.push(
+            entry
+                .get("epoch")
+                .and_then(Value::as_u64)
+                .unwrap_or_default(),
+        );
         if !NOT_OF_AGENT.contains(&kind)
             && let Some(open) = self.turns.iter_mut().find(|open| open.id == turn)
         {
@@ -202,9 +244,13 @@ impl Session {
                 if kind == "turn.begin" {
                     self.was_served = true;
                     self.used.insert(turn.clone());
-                    self.turns.push(Turn { id: turn.clone(), is_answered: false });
+                    self.turns.push(Turn {
+                        id: turn.clone(),
+                        is_answered: false,
+                    });
                 } else {
-                    self.steers.push(Some(message.clone()).filter(|id| !id.is_empty()));
+                    self.steers
+                        .push(Some(message.clone()).filter(|id| !id.is_empty()));
                 }
                 if !message.is_empty() {
                     self.inputs.insert(message, Known { content, turn, seq });
@@ -217,8 +263,12 @@ impl Session {
                 self.decided.insert(request, entry.clone());
             }
             "tool.start" => self.tools.push(text(entry, "tool_call_id").to_owned()),
-            "tool.end" => self.tools.retain(|open| open != text(entry, "tool_call_id")),
-            "steer.result" => self.steers.retain(|open| open.as_deref().unwrap_or_default() != message),
+            "tool.end" => self
+                .tools
+                .retain(|open| open != text(entry, "tool_call_id")),
+            "steer.result" => self
+                .steers
+                .retain(|open| open.as_deref().unwrap_or_default() != message),
             "session.closed" => self.is_closed = true,
             _ => {}
         }
@@ -234,23 +284,29 @@ impl Session {
             return;
         }
         let running = self.turns.first().map(|turn| turn.id.clone());
-        self.append(members(json!({"type":"host.fact","fact":"host_restarted"})), epoch);
+        self.append(
+            members(json!({"type":"host.fact","fact":"host_restarted"})),
+            epoch,
+        );
         for request in self.requests.clone() {
             let decided = json!({"type":"request.decided","request_id":request,"turn_id":running,"cancelled":true,"reason":"shutdown"});
             self.append(members(decided), epoch);
         }
         for tool in self.tools.clone() {
-            let end = json!({"type":"tool.end","turn_id":running,"tool_call_id":tool,"is_error":true});
+            let end =
+                json!({"type":"tool.end","turn_id":running,"tool_call_id":tool,"is_error":true});
             self.append(members(end), epoch);
         }
         for steer in self.steers.clone() {
-            let result =
-                json!({"type":"steer.result","message_id":steer,"delivered":false,"reason":"the host ended"});
+            let result = json!({"type":"steer.result","message_id":steer,"delivered":false,"reason":"the host ended"});
             self.append(members(result), epoch);
         }
         self.steers.clear();
-        let turns: Vec<(String, bool)> =
-            self.turns.iter().map(|turn| (turn.id.clone(), turn.is_answered)).collect();
+        let turns: Vec<(String, bool)> = self
+            .turns
+            .iter()
+            .map(|turn| (turn.id.clone(), turn.is_answered))
+            .collect();
         for (place, (turn, is_answered)) in turns.into_iter().enumerate() {
             let delivered = match (is_answered, place) {
                 _ if broken(M::DeliveredUnknown) => "unknown",
@@ -258,7 +314,8 @@ impl Session {
                 (false, 0) => "unknown",
                 (false, _) => "no",
             };
-            let error = json!({"category":"host_restart","message":"the host ended while this turn ran"});
+            let error =
+                json!({"category":"host_restart","message":"the host ended while this turn ran"});
             let end = json!({"type":"turn.complete","turn_id":turn,"status":"failed","error":error,"delivered":delivered});
             for _ in 0..if broken(M::TwoEnds) { 2 } else { 1 } {
                 self.append(members(end.clone()), epoch);
@@ -275,7 +332,15 @@ impl Session {
         start.extend(self.secrets.clone());
         start.insert("protocol".to_owned(), 1.into());
         // An entry is whole, whatever the hub knows of it; the other two are of its pipe.
-        let names = ["turns", "events", "usage", "resume", "options", "questions", "control"];
+        let names = [
+            "turns",
+            "events",
+            "usage",
+            "resume",
+            "options",
+            "questions",
+            "control",
+        ];
         start.insert("extensions".to_owned(), json!(names));
         if self.was_served {
             self.owes_context = true;
@@ -288,13 +353,19 @@ impl Session {
 
     /// What the hub has to hand over again before an input is taken ([journal.2]).
     pub(crate) fn missing(&self) -> Vec<String> {
-        self.needs.iter().filter(|name| !self.secrets.contains_key(*name)).cloned().collect()
+        self.needs
+            .iter()
+            .filter(|name| !self.secrets.contains_key(*name))
+            .cloned()
+            .collect()
     }
 }
 
 /// The time, by RFC 3339.
 fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     // Years are counted from March, so that the leap day is the last of one.
     let day = days + 719_468;
@@ -303,8 +374,15 @@ fn now() -> String {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, later) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     let year = era * 400 + year + later;
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+        since.subsec_millis()
+    )
 }

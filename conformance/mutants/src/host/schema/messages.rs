@@ -2,13 +2,18 @@
 
 use super::Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 use super::{
-    C, CAPABILITIES, CATEGORY, CHOICES, CORE, DIFFS, E, ERROR, EVENT, Exts, Field, L, NUMBERS, O, Q, R,
-    REASON, REQUEST, S, SCOPE, STRINGS, Shape, T, TURN, U, USAGE, shape,
+    C, CAPABILITIES, CATEGORY, CHOICES, CORE, DIFFS, E, ERROR, EVENT, Exts, Field, L, NUMBERS, O,
+    Q, R, REASON, REQUEST, S, SCOPE, STRINGS, Shape, T, TURN, U, USAGE, shape,
 };
 
 /// What `session.ready` and `session.info` say of a session.
 const INFO: &[Field] = &[
-    ("adapter", Object(&[("name", Str, true), ("version", Str, false)]), false, S),
+    (
+        "adapter",
+        Object(&[("name", Str, true), ("version", Str, false)]),
+        false,
+        S,
+    ),
     ("capabilities", CAPABILITIES, false, S),
     ("input_modes", STRINGS, false, T),
     ("native_session_id", Str, false, R),
@@ -21,8 +26,18 @@ const INFO: &[Field] = &[
     ("permission_mode", Str, false, O),
     ("allowed_tools", STRINGS, false, O),
     ("denied_tools", STRINGS, false, O),
-    ("models", List(&Object(&[("id", Str, true), ("label", Str, false)])), false, O),
-    ("modes", List(&Object(&[("id", Str, true), ("name", Str, false)])), false, O),
+    (
+        "models",
+        List(&Object(&[("id", Str, true), ("label", Str, false)])),
+        false,
+        O,
+    ),
+    (
+        "modes",
+        List(&Object(&[("id", Str, true), ("name", Str, false)])),
+        false,
+        O,
+    ),
     (
         "commands",
         List(&Object(&[
@@ -38,13 +53,23 @@ const INFO: &[Field] = &[
 
 /// What an adapter says to its host.
 pub(crate) const UP: &[Shape] = &[
-    shape("output", CORE, &[("content", Str, true, CORE), ("channel", Str, false, CORE)]).and(EVENT),
+    shape(
+        "output",
+        CORE,
+        &[("content", Str, true, CORE), ("channel", Str, false, CORE)],
+    )
+    .and(EVENT),
     shape(
         "turn.complete",
         CORE,
         &[
             TURN,
-            ("status", OneOf(&["completed", "stopped", "failed", "refused", "limit"]), false, T),
+            (
+                "status",
+                OneOf(&["completed", "stopped", "failed", "refused", "limit"]),
+                false,
+                T,
+            ),
             ("stop_reason", Str, false, T),
             ("error", ERROR, false, T),
             ("delivered", OneOf(&["yes", "no", "unknown"]), false, T),
@@ -93,7 +118,11 @@ pub(crate) const UP: &[Shape] = &[
                 List(&Object(&[
                     ("id", Str, true),
                     ("label", Str, false),
-                    ("kind", OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"]), false),
+                    (
+                        "kind",
+                        OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"]),
+                        false,
+                    ),
                 ])),
                 false,
                 C,
@@ -104,14 +133,23 @@ pub(crate) const UP: &[Shape] = &[
     shape(
         "session.ready",
         S,
-        &[("protocol", Uint, false, S), ("extensions", STRINGS, false, S), ("max_line", Uint, false, S)],
+        &[
+            ("protocol", Uint, false, S),
+            ("extensions", STRINGS, false, S),
+            ("max_line", Uint, false, S),
+        ],
     )
     .and(INFO),
     shape("session.info", S, &[TURN]).and(INFO),
     shape(
         "steer.result",
         T,
-        &[TURN, ("message_id", Id, false, T), ("delivered", Bool, true, T), ("reason", Str, false, T)],
+        &[
+            TURN,
+            ("message_id", Id, false, T),
+            ("delivered", Bool, true, T),
+            ("reason", Str, false, T),
+        ],
     ),
     shape("thinking", E, &[("content", Str, true, E)]).and(EVENT),
     shape(
@@ -172,7 +210,11 @@ pub(crate) const UP: &[Shape] = &[
             "entries",
             List(&Object(&[
                 ("content", Str, true),
-                ("status", OneOf(&["pending", "in_progress", "completed"]), false),
+                (
+                    "status",
+                    OneOf(&["pending", "in_progress", "completed"]),
+                    false,
+                ),
                 ("priority", Str, false),
             ])),
             true,
@@ -184,16 +226,33 @@ pub(crate) const UP: &[Shape] = &[
     shape(
         "log",
         E,
-        &[("stream", OneOf(&["raw", "stderr", "host", "meta"]), false, E), ("content", Str, true, E)],
+        &[
+            (
+                "stream",
+                OneOf(&["raw", "stderr", "host", "meta"]),
+                false,
+                E,
+            ),
+            ("content", Str, true, E),
+        ],
     )
     .and(EVENT),
     shape(
         "error",
         E,
-        &[("category", CATEGORY, false, E), ("message", Str, true, E), ("fatal", Bool, false, E)],
+        &[
+            ("category", CATEGORY, false, E),
+            ("message", Str, true, E),
+            ("fatal", Bool, false, E),
+        ],
     )
     .and(EVENT),
-    shape("custom", E, &[("name", Str, true, E), ("data", Any, false, E)]).and(EVENT),
+    shape(
+        "custom",
+        E,
+        &[("name", Str, true, E), ("data", Any, false, E)],
+    )
+    .and(EVENT),
     shape(
         "usage",
         U,
@@ -213,7 +272,15 @@ pub(crate) const UP: &[Shape] = &[
             ("estimated", Bool, false, U),
         ],
     ),
-    shape("context.usage", U, &[TURN, ("used_tokens", Uint, false, U), ("total_tokens", Uint, false, U)]),
+    shape(
+        "context.usage",
+        U,
+        &[
+            TURN,
+            ("used_tokens", Uint, false, U),
+            ("total_tokens", Uint, false, U),
+        ],
+    ),
     shape(
         "compaction",
         U,
@@ -247,7 +314,11 @@ pub(crate) const UP: &[Shape] = &[
                 List(&Object(&[
                     ("id", Str, true),
                     ("label", Str, false),
-                    ("kind", OneOf(&["text", "secret", "boolean", "number", "choice", "choices"]), false),
+                    (
+                        "kind",
+                        OneOf(&["text", "secret", "boolean", "number", "choice", "choices"]),
+                        false,
+                    ),
                     ("choices", CHOICES, false),
                     ("required", Bool, false),
                     ("default", Any, false),
@@ -266,16 +337,40 @@ pub(crate) const UP: &[Shape] = &[
         &[
             (
                 "reason",
-                OneOf(&["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"]),
+                OneOf(&[
+                    "finished",
+                    "failed",
+                    "refused",
+                    "unknown_agent",
+                    "limit",
+                    "protocol",
+                    "shutdown",
+                ]),
                 false,
                 C,
             ),
             ("error", ERROR, false, C),
         ],
     ),
-    shape("permission.cancel", C, &[TURN, REQUEST, ("reason", REASON, false, C)]),
-    shape("sessions.list.result", S, &[REQUEST, ("entries", Any, false, S), ("error", Str, false, S)]),
-    shape("agents.list.result", CORE, &[REQUEST, ("agents", Any, true, CORE)]),
+    shape(
+        "permission.cancel",
+        C,
+        &[TURN, REQUEST, ("reason", REASON, false, C)],
+    ),
+    shape(
+        "sessions.list.result",
+        S,
+        &[
+            REQUEST,
+            ("entries", Any, false, S),
+            ("error", Str, false, S),
+        ],
+    ),
+    shape(
+        "agents.list.result",
+        CORE,
+        &[REQUEST, ("agents", Any, true, CORE)],
+    ),
 ];
 
 /// What a hub says to its host, and a host to its adapter.
@@ -310,7 +405,12 @@ pub(crate) const DOWN: &[Shape] = &[
             ("reasoning_effort", Str, false, O),
             ("temperature", Num, false, O),
             ("system_prompt", Str, false, O),
-            ("system_prompt_mode", OneOf(&["append", "replace"]), false, O),
+            (
+                "system_prompt_mode",
+                OneOf(&["append", "replace"]),
+                false,
+                O,
+            ),
             ("mode", Str, false, O),
             ("permission_mode", Str, false, O),
             ("allowed_tools", STRINGS, false, O),
@@ -373,7 +473,15 @@ pub(crate) const DOWN: &[Shape] = &[
             ("denied_tools", STRINGS, false, O),
         ],
     ),
-    shape("input.response", Q, &[REQUEST, ("values", Map(&Any), false, Q), ("cancelled", Bool, false, Q)]),
+    shape(
+        "input.response",
+        Q,
+        &[
+            REQUEST,
+            ("values", Map(&Any), false, Q),
+            ("cancelled", Bool, false, Q),
+        ],
+    ),
     shape("flow.pause", Exts::FLOW, &[]),
     shape("flow.resume", Exts::FLOW, &[]),
     shape("ping", CORE, &[("nonce", Any, false, CORE)]),

@@ -14,13 +14,19 @@ const MOST_SESSIONS: u64 = 64;
 
 /// What `session.ready` and `session.info` have said last of a member.
 pub(super) fn latest(t: &Trial<'_>, s: &Session, member: &str) -> Option<Value> {
-    let told = t.of(s).into_iter().filter(|seen| matches!(seen.kind(), "session.ready" | "session.info"));
-    told.filter_map(|seen| seen.get(member).filter(|value| !value.is_null()).cloned()).last()
+    let told = t
+        .of(s)
+        .into_iter()
+        .filter(|seen| matches!(seen.kind(), "session.ready" | "session.info"));
+    told.filter_map(|seen| seen.get(member).filter(|value| !value.is_null()).cloned())
+        .last()
 }
 
 /// One of the capabilities that a session has told last; null where it has not.
 pub(super) fn capability(t: &Trial<'_>, s: &Session, name: &str) -> Value {
-    latest(t, s, "capabilities").and_then(|all| all.get(name).cloned()).unwrap_or_default()
+    latest(t, s, "capabilities")
+        .and_then(|all| all.get(name).cloned())
+        .unwrap_or_default()
 }
 
 pub(super) fn native_ids(t: &mut Trial<'_>) -> Outcome {
@@ -30,7 +36,10 @@ pub(super) fn native_ids(t: &mut Trial<'_>) -> Outcome {
     if capability(t, &s, "native_session_ids") != json!(true) {
         return t.skip("capability `native_session_ids`");
     }
-    let told = t.of(&s).iter().any(|seen| !seen.text("native_session_id").is_empty());
+    let told = t
+        .of(&s)
+        .iter()
+        .any(|seen| !seen.text("native_session_id").is_empty());
     t.demand(told, "`native_session_ids`: the agent's own id once a turn has ended", "none was told")
         .hint("declare `native_session_ids` only where the host gets the id, by `session.info` at the latest")
 }
@@ -40,11 +49,16 @@ pub(super) fn most_sessions(t: &mut Trial<'_>) -> Outcome {
     let names_turns = all.contains(&"turns");
     let of_turns = |s: Session| if names_turns { s.naming_turns() } else { s };
     let (first, _) = t.agree(&all, &json!({}))?;
-    let Some(declared) = capability(t, &first, "max_sessions").as_u64().filter(|most| *most > 0) else {
+    let Some(declared) = capability(t, &first, "max_sessions")
+        .as_u64()
+        .filter(|most| *most > 0)
+    else {
         return t.skip("capability `max_sessions`");
     };
     if declared > MOST_SESSIONS {
-        t.note(format!("of {declared} sessions {MOST_SESSIONS} were opened"));
+        t.note(format!(
+            "of {declared} sessions {MOST_SESSIONS} were opened"
+        ));
     }
     let mut open = vec![of_turns(first)];
     for _ in 1..declared.min(MOST_SESSIONS) {
@@ -56,12 +70,18 @@ pub(super) fn most_sessions(t: &mut Trial<'_>) -> Outcome {
     }
     let hint = "declare as many sessions as are served at a time";
     for (number, (s, from)) in open.iter().zip(begun).enumerate() {
-        let expected = format!("`max_sessions` {declared}: session {} is served", number + 1);
+        let expected = format!(
+            "`max_sessions` {declared}: session {} is served",
+            number + 1
+        );
         let turn = t.end_of(s, from).hint(hint)?;
-        let refused =
-            t.of_kind(s, "session.closed").first().map(|seen| format!("closed: {}", seen.text("reason")));
+        let refused = t
+            .of_kind(s, "session.closed")
+            .first()
+            .map(|seen| format!("closed: {}", seen.text("reason")));
         let status = turn.end.text("status");
-        let failed = matches!(status, "failed" | "refused").then(|| format!("its turn is `{status}`"));
+        let failed =
+            matches!(status, "failed" | "refused").then(|| format!("its turn is `{status}`"));
         if let Some(got) = refused.or(failed) {
             return t.fail(expected, got).hint(hint);
         }
@@ -76,16 +96,30 @@ pub(super) fn turn_completion(t: &mut Trial<'_>) -> Outcome {
     if capability(t, &s, "turn_completion") != json!(true) {
         return t.skip("capability `turn_completion`");
     }
-    let s = if all.contains(&"turns") { s.naming_turns() } else { s };
+    let s = if all.contains(&"turns") {
+        s.naming_turns()
+    } else {
+        s
+    };
     let (ask, token) = (t.action(), t.token());
-    let from = t.probe(&s, &json!([["say", "hello"], ["ask", ask.members()], ["say", token]]))?;
+    let from = t.probe(
+        &s,
+        &json!([["say", "hello"], ["ask", ask.members()], ["say", token]]),
+    )?;
     let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     // Longer than a pause that someone might take for the end.
     t.pass_time(Duration::from_secs(3));
     let hint = "declare `turn_completion` only where the agent says that its turn is over";
-    let guessed = t.since(from, &s).iter().any(|seen| seen.kind() == "turn.complete");
-    t.demand(!guessed, "`turn_completion`: a turn that is silent for 3 s goes on", "it was ended")
-        .hint(hint)?;
+    let guessed = t
+        .since(from, &s)
+        .iter()
+        .any(|seen| seen.kind() == "turn.complete");
+    t.demand(
+        !guessed,
+        "`turn_completion`: a turn that is silent for 3 s goes on",
+        "it was ended",
+    )
+    .hint(hint)?;
     t.answer(&s, &Request { seen, from }, false)?;
     let turn = t.end_of(&s, from)?;
     t.demand(
@@ -109,13 +143,19 @@ fn lasting(t: &mut Trial<'_>, s: &Session, turn: &str) -> Outcome<usize> {
     let from = t.input_as(s, turn, &long)?;
     // Its first sign shows that the agent has it. One that works in silence has had time enough.
     let within = t.bounds.deadline.max(t.bounds.secs(5.0));
-    t.wait(from, within, |seen| seen.session() == s.id() && seen.text("turn_id") == turn);
+    t.wait(from, within, |seen| {
+        seen.session() == s.id() && seen.text("turn_id") == turn
+    });
     Ok(from)
 }
 
 pub(super) fn steers(t: &mut Trial<'_>) -> Outcome {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
-    let modes = ready.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
+    let modes = ready
+        .get("input_modes")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     if !modes.iter().any(|mode| mode == "steer") {
         return t.skip("input mode `steer`");
     }
@@ -136,9 +176,15 @@ pub(super) fn steers(t: &mut Trial<'_>) -> Outcome {
         };
         match t.wait(from, within, of_message) {
             Some(seen) if seen.kind() == "turn.complete" => {
-                return Err(Stop::Inconclusive("the turn ended before it could be steered".to_owned()));
+                return Err(Stop::Inconclusive(
+                    "the turn ended before it could be steered".to_owned(),
+                ));
             }
-            Some(seen) if seen.get("delivered").is_some_and(|delivered| delivered == true) => {
+            Some(seen)
+                if seen
+                    .get("delivered")
+                    .is_some_and(|delivered| delivered == true) =>
+            {
                 t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
                 t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
                 return Ok(());
@@ -147,37 +193,64 @@ pub(super) fn steers(t: &mut Trial<'_>) -> Outcome {
             None => "no answer while the turn runs".clone_into(&mut reason),
         }
     }
-    t.fail("input mode `steer`: one of three steers reaches the running turn", format!("none did: {reason}"))
-        .hint("list `steer` in `input_modes` only where the agent takes input during a turn")
+    t.fail(
+        "input mode `steer`: one of three steers reaches the running turn",
+        format!("none did: {reason}"),
+    )
+    .hint("list `steer` in `input_modes` only where the agent takes input during a turn")
 }
 
 /// The names that a member lists as `[{id}]`.
 fn choices(t: &Trial<'_>, s: &Session, member: &str) -> Vec<String> {
-    let listed = latest(t, s, member).and_then(|listed| listed.as_array().cloned()).unwrap_or_default();
-    listed.iter().filter_map(|choice| Some(choice["id"].as_str()?.to_owned())).collect()
+    let listed = latest(t, s, member)
+        .and_then(|listed| listed.as_array().cloned())
+        .unwrap_or_default();
+    listed
+        .iter()
+        .filter_map(|choice| Some(choice["id"].as_str()?.to_owned()))
+        .collect()
 }
 
 fn strings(value: &Value) -> Vec<String> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Whether a value in force contradicts the one that was asked for and is said to be honoured. Another name for the
 /// same is none: only what the adapter itself offers as another choice is.
 fn contradicts(name: &str, asked: &Value, in_force: &Value, offered: &[String]) -> bool {
-    let is_offered =
-        |value: &Value| value.as_str().is_some_and(|value| offered.iter().any(|one| one == value));
+    let is_offered = |value: &Value| {
+        value
+            .as_str()
+            .is_some_and(|value| offered.iter().any(|one| one == value))
+    };
     match name {
         "model" | "mode" => asked != in_force && is_offered(asked) && is_offered(in_force),
         // A policy may narrow what was asked for, and never widens it.
-        "allowed_tools" => strings(in_force).iter().any(|tool| !strings(asked).contains(tool)),
-        "denied_tools" => strings(asked).iter().any(|tool| !strings(in_force).contains(tool)),
+        "allowed_tools" => strings(in_force)
+            .iter()
+            .any(|tool| !strings(asked).contains(tool)),
+        "denied_tools" => strings(asked)
+            .iter()
+            .any(|tool| !strings(in_force).contains(tool)),
         _ => false,
     }
 }
 
 /// The options that `session.update` can change.
-const CHANGED: [&str; 6] =
-    ["model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools"];
+const CHANGED: [&str; 6] = [
+    "model",
+    "reasoning_effort",
+    "mode",
+    "permission_mode",
+    "allowed_tools",
+    "denied_tools",
+];
 
 pub(super) fn options(t: &mut Trial<'_>) -> Outcome {
     let (first, _) = t.agree(&["options"], &json!({}))?;
@@ -192,28 +265,47 @@ pub(super) fn options(t: &mut Trial<'_>) -> Outcome {
         }
     }
     // A mode may be a permission mode as well.
-    let told: &[&str] =
-        if modes.is_empty() { &["reasoning_effort", "permission_mode"] } else { &["reasoning_effort"] };
+    let told: &[&str] = if modes.is_empty() {
+        &["reasoning_effort", "permission_mode"]
+    } else {
+        &["reasoning_effort"]
+    };
     for name in told {
         if let Some(told) = latest(t, &first, name) {
             asked[*name] = told;
         }
     }
     let (s, ready) = t.agree(&["options"], &asked)?;
-    let applied: Vec<String> = ready.get("options_applied").map(strings).unwrap_or_default();
-    let applied: Vec<&str> =
-        CHANGED.into_iter().filter(|name| applied.iter().any(|one| one == name)).collect();
+    let applied: Vec<String> = ready
+        .get("options_applied")
+        .map(strings)
+        .unwrap_or_default();
+    let applied: Vec<&str> = CHANGED
+        .into_iter()
+        .filter(|name| applied.iter().any(|one| one == name))
+        .collect();
     if applied.is_empty() {
         return t.skip("`options_applied` with an option that `session.update` can change");
     }
     t.quick_turn(&s)?;
     t.settle()?;
-    let offered = |name: &str| if name == "model" { &models[..] } else { &modes[..] };
+    let offered = |name: &str| {
+        if name == "model" {
+            &models[..]
+        } else {
+            &modes[..]
+        }
+    };
     for name in &applied {
-        let Some(value) = asked.get(name).zip(latest(t, &s, name)) else { continue };
+        let Some(value) = asked.get(name).zip(latest(t, &s, name)) else {
+            continue;
+        };
         t.demand(
             !contradicts(name, value.0, &value.1, offered(name)),
-            format!("`{name}` is in `options_applied`, so {} is in force", value.0),
+            format!(
+                "`{name}` is in `options_applied`, so {} is in force",
+                value.0
+            ),
             &value.1,
         )
         .hint("list what is honoured, and tell the value that is in force")?;
@@ -226,10 +318,14 @@ pub(super) fn options(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     for (name, before) in applied.iter().zip(before) {
         let infos = t.since(at, &s);
-        let told = infos.iter().filter(|seen| seen.kind() == "session.info").find_map(|seen| seen.get(name));
+        let told = infos
+            .iter()
+            .filter(|seen| seen.kind() == "session.info")
+            .find_map(|seen| seen.get(name));
         let Some(told) = told.filter(|told| !told.is_null()).cloned() else {
-            let expected =
-                format!("`{name}` in the answer to `session.update`, since `options_applied` lists it");
+            let expected = format!(
+                "`{name}` in the answer to `session.update`, since `options_applied` lists it"
+            );
             // What an adapter has told it knows.
             if before.is_some() {
                 return t
@@ -240,7 +336,14 @@ pub(super) fn options(t: &mut Trial<'_>) -> Outcome {
             continue;
         };
         let same = before.as_ref().is_none_or(|before| *before == told);
-        t.demand(same, format!("`{name}` {} still, after a turn", before.unwrap_or_default()), told)?;
+        t.demand(
+            same,
+            format!(
+                "`{name}` {} still, after a turn",
+                before.unwrap_or_default()
+            ),
+            told,
+        )?;
     }
     Ok(())
 }

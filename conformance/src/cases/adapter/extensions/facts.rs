@@ -10,33 +10,56 @@ use crate::{
 
 pub(super) fn zero_and_unknown(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["usage"], &json!({}))?;
-    let said = json!({"type":"usage","input_tokens":0,"output_tokens":12,"cost_usd":0,"scope":"turn"});
+    let said =
+        json!({"type":"usage","input_tokens":0,"output_tokens":12,"cost_usd":0,"scope":"turn"});
     let turn = t.probe_turn(&s, &json!([["event", said]]))?;
     // An adapter may tell of its own usage besides.
     let of_script = |seen: &&Seen| seen.get("output_tokens").and_then(Value::as_f64) == Some(12.0);
     let Some(usage) = turn.of_kind("usage").find(of_script) else {
         return t.fail("the `usage` of the script", "none");
     };
-    for (name, wanted) in [("input_tokens", 0.0), ("output_tokens", 12.0), ("cost_usd", 0.0)] {
+    for (name, wanted) in [
+        ("input_tokens", 0.0),
+        ("output_tokens", 12.0),
+        ("cost_usd", 0.0),
+    ] {
         let got = usage.get(name).cloned().unwrap_or_default();
-        t.demand(got.as_f64() == Some(wanted), format!("`{name}` {wanted}"), &got)
-            .hint("0 is a number that is known; only what is unknown is left out")?;
+        t.demand(
+            got.as_f64() == Some(wanted),
+            format!("`{name}` {wanted}"),
+            &got,
+        )
+        .hint("0 is a number that is known; only what is unknown is left out")?;
     }
-    for name in ["total_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"] {
+    for name in [
+        "total_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+    ] {
         let got = usage.get(name).cloned().unwrap_or_default();
-        t.demand(got != 0, format!("`{name}` left out, since it is unknown"), &got)
-            .hint("absent means unknown; 0 would mean none")?;
+        t.demand(
+            got != 0,
+            format!("`{name}` left out, since it is unknown"),
+            &got,
+        )
+        .hint("absent means unknown; 0 would mean none")?;
     }
     t.settle_ledger(&s)
 }
 
 /// The category that an error names, if it names one.
 fn category(error: Option<&Value>) -> Option<Value> {
-    error?.get("category").filter(|category| !category.is_null()).cloned()
+    error?
+        .get("category")
+        .filter(|category| !category.is_null())
+        .cloned()
 }
 
 fn known(t: &Trial<'_>, category: Option<Value>, of: &str) -> Outcome {
-    let Some(category) = category else { return Ok(()) };
+    let Some(category) = category else {
+        return Ok(());
+    };
     let listed = category.as_str().is_some_and(model::is_category);
     t.demand(listed, format!("a category of the list in {of}"), &category)
         .hint("what has no name there is `other`; the agent's own word goes into `code`")
@@ -53,10 +76,16 @@ pub(super) fn categories(t: &mut Trial<'_>) -> Outcome {
     known(t, category(end.get("error")), "`error` of `turn.complete`")?;
     if t.extensions().contains(&"events") && t.has_probe(&["event"]) {
         let (s, _) = t.agree(&["events"], &json!({}))?;
-        let error = json!({"type":"error","category":"overloaded","message":"trying again","fatal":false});
+        let error =
+            json!({"type":"error","category":"overloaded","message":"trying again","fatal":false});
         let turn = t.probe_turn(&s, &json!([["event", error]]))?;
-        let errors: Vec<&Seen> = turn.messages.iter().filter(|seen| seen.kind() == "error").collect();
-        t.demand(!errors.is_empty(), "the `error` of the script", "none").under("ext.5")?;
+        let errors: Vec<&Seen> = turn
+            .messages
+            .iter()
+            .filter(|seen| seen.kind() == "error")
+            .collect();
+        t.demand(!errors.is_empty(), "the `error` of the script", "none")
+            .under("ext.5")?;
         for error in errors {
             known(t, error.get("category").cloned(), "`error`")?;
         }

@@ -35,9 +35,15 @@ fn paused(t: &mut Trial<'_>) -> Outcome<(Session, usize)> {
 
 /// Demands that these words stand in a text in this order; a greeting or work in the background may stand between.
 fn demand_order(t: &Trial<'_>, text: &str, words: &[&str]) -> Outcome {
-    let rest = words.iter().try_fold(text, |rest, word| rest.split_once(word).map(|(_, rest)| rest));
+    let rest = words.iter().try_fold(text, |rest, word| {
+        rest.split_once(word).map(|(_, rest)| rest)
+    });
     let once = words.iter().all(|word| text.matches(word).count() == 1);
-    t.demand(rest.is_some() && once, format!("{words:?} once and in order"), format!("{text:?}"))
+    t.demand(
+        rest.is_some() && once,
+        format!("{words:?} once and in order"),
+        format!("{text:?}"),
+    )
 }
 
 /// Nothing of the session has come since a place in the history.
@@ -129,7 +135,8 @@ fn ticks_while_paused(t: &mut Trial<'_>, stop: Duration) -> Outcome<Ticks> {
     t.pass_time(t.quiet());
     t.stop(&s)?;
     t.pass_time(stop);
-    let most = usize::try_from(began.elapsed().as_millis() / EVERY.as_millis()).unwrap_or_default() + 12;
+    let most =
+        usize::try_from(began.elapsed().as_millis() / EVERY.as_millis()).unwrap_or_default() + 12;
     t.pass_time(Duration::from_millis(1_500));
     t.tell(&s, "flow.resume", &json!({}))?;
     t.end_within(&s, from, t.bounds.stop)?;

@@ -12,12 +12,26 @@ use crate::{
 /// An input whose turn is named where `turns` was offered.
 pub(super) fn input(t: &mut Trial<'_>, s: &Session, offer: &[&str], turn: &str) -> Outcome<usize> {
     let quick = t.quick();
-    if offer.contains(&"turns") { t.input_as(s, turn, &quick) } else { t.input(s, quick) }
+    if offer.contains(&"turns") {
+        t.input_as(s, turn, &quick)
+    } else {
+        t.input(s, quick)
+    }
 }
 
 fn listed(ready: &Seen) -> Vec<String> {
-    let names = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
-    names.iter().map(|name| name.as_str().map_or_else(|| name.to_string(), str::to_owned)).collect()
+    let names = ready
+        .get("extensions")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    names
+        .iter()
+        .map(|name| {
+            name.as_str()
+                .map_or_else(|| name.to_string(), str::to_owned)
+        })
+        .collect()
 }
 
 pub(super) fn ready_first(t: &mut Trial<'_>) -> Outcome {
@@ -25,9 +39,17 @@ pub(super) fn ready_first(t: &mut Trial<'_>) -> Outcome {
     let from = input(t, &s, &EXTENSIONS, "t-1")?;
     t.end_of(&s, from)?;
     t.settle()?;
-    let first = t.of(&s).first().map(|seen| seen.kind().to_owned()).unwrap_or_default();
-    t.demand(first == "session.ready", "`session.ready` as the first message", format!("`{first}`"))
-        .hint("write `session.ready` on `session.start`, before the agent is asked for anything")?;
+    let first = t
+        .of(&s)
+        .first()
+        .map(|seen| seen.kind().to_owned())
+        .unwrap_or_default();
+    t.demand(
+        first == "session.ready",
+        "`session.ready` as the first message",
+        format!("`{first}`"),
+    )
+    .hint("write `session.ready` on `session.start`, before the agent is asked for anything")?;
     let count = t.count(&s, "session.ready");
     t.demand(count == 1, "one `session.ready`", count)
 }
@@ -38,11 +60,21 @@ pub(super) fn subset(t: &mut Trial<'_>) -> Outcome {
         let s = t.open_offering(offer, &json!({}))?;
         let from = input(t, &s, offer, "t-1")?;
         t.end_of(&s, from)?;
-        for ready in t.of(&s).iter().filter(|seen| seen.kind() == "session.ready") {
-            let extra: Vec<String> =
-                listed(ready).into_iter().filter(|name| !offer.contains(&name.as_str())).collect();
-            t.demand(extra.is_empty(), format!("a subset of {offer:?}"), extra.join(", "))
-                .hint("list what both sides know: the offer, less what the adapter does not use")?;
+        for ready in t
+            .of(&s)
+            .iter()
+            .filter(|seen| seen.kind() == "session.ready")
+        {
+            let extra: Vec<String> = listed(ready)
+                .into_iter()
+                .filter(|name| !offer.contains(&name.as_str()))
+                .collect();
+            t.demand(
+                extra.is_empty(),
+                format!("a subset of {offer:?}"),
+                extra.join(", "),
+            )
+            .hint("list what both sides know: the offer, less what the adapter does not use")?;
         }
     }
     Ok(())
@@ -90,8 +122,12 @@ pub(super) fn core_only(t: &mut Trial<'_>) -> Outcome {
         json!([["fail", "asked to fail"]]),
     ];
     for script in scripts {
-        let ops: Vec<&str> =
-            script.as_array().into_iter().flatten().filter_map(|op| op[0].as_str()).collect();
+        let ops: Vec<&str> = script
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|op| op[0].as_str())
+            .collect();
         if t.has_probe(&ops) {
             t.probe_turn(&s, &script)?;
         }
@@ -104,7 +140,11 @@ pub(super) fn core_only(t: &mut Trial<'_>) -> Outcome {
         .filter(|kind| BEYOND.contains(&kind.as_str()))
         .collect();
     // The fields are judged by O-SHAPE.
-    t.demand(beyond.is_empty(), "the four types of the core", beyond.join(", "))
+    t.demand(
+        beyond.is_empty(),
+        "the four types of the core",
+        beyond.join(", "),
+    )
 }
 
 pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
@@ -134,7 +174,10 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
         )
         .hint("answer the lower of the host's version and your own")?;
         t.pass_time(t.quiet());
-        let closed = t.of(&s).into_iter().find(|seen| seen.kind() == "session.closed");
+        let closed = t
+            .of(&s)
+            .into_iter()
+            .find(|seen| seen.kind() == "session.closed");
         match closed {
             Some(closed) => {
                 t.demand_member(&closed, "reason", "protocol").hint(
@@ -143,8 +186,9 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
             }
             None => {
                 let from = input(t, &s, &all, "t-1")?;
-                t.end_of(&s, from)
-                    .hint("serve a session that you have answered, or end it for reason `protocol`")?;
+                t.end_of(&s, from).hint(
+                    "serve a session that you have answered, or end it for reason `protocol`",
+                )?;
             }
         }
     }
@@ -153,7 +197,8 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
 
 pub(super) fn resume(t: &mut Trial<'_>) -> Outcome {
     let never = t.token();
-    let resume = json!({"resume":{"native_session_id":never,"params":{"from":never},"history":false}});
+    let resume =
+        json!({"resume":{"native_session_id":never,"params":{"from":never},"history":false}});
     let (s, _) = t.agree(&["resume"], &resume)?;
     t.quick_turn(&s)?;
     t.settle()?;
@@ -164,10 +209,19 @@ pub(super) fn resume(t: &mut Trial<'_>) -> Outcome {
         .map(|seen| seen.text("context").to_owned())
         .filter(|context| !context.is_empty())
         .collect();
-    t.demand(!told.iter().any(|context| context == "kept"), "context `lost`, or nothing", "`kept`")
-        .hint("say `kept` only when the agent has found the session")?;
+    t.demand(
+        !told.iter().any(|context| context == "kept"),
+        "context `lost`, or nothing",
+        "`kept`",
+    )
+    .hint("say `kept` only when the agent has found the session")?;
     if told.is_empty() {
-        t.found("ext.5", Level::Should, "`context` is reported once it is known", "nothing was reported");
+        t.found(
+            "ext.5",
+            Level::Should,
+            "`context` is reported once it is known",
+            "nothing was reported",
+        );
     }
     Ok(())
 }

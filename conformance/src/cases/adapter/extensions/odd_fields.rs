@@ -25,7 +25,9 @@ fn answered(t: &mut Trial<'_>, s: &Session, turn: Option<&str>, odd: &Value) -> 
     }
     let from = t.tell_deviant(s, "user.input", &wire::with(members, odd))?;
     let shown: String = odd.to_string().chars().take(60).collect();
-    t.end_of(s, from).hint(&format!("the input with {shown} stands; what is odd counts as absent"))?;
+    t.end_of(s, from).hint(&format!(
+        "the input with {shown} stands; what is odd counts as absent"
+    ))?;
     Ok(())
 }
 
@@ -33,10 +35,18 @@ pub(super) fn meta(t: &mut Trial<'_>) -> Outcome {
     let all = t.extensions();
     let turns = all.contains(&"turns");
     let large = json!({"a":"x".repeat(70 << 10)});
-    for (n, meta) in [json!(7), json!("x"), json!([1]), large].into_iter().enumerate() {
+    for (n, meta) in [json!(7), json!("x"), json!([1]), large]
+        .into_iter()
+        .enumerate()
+    {
         let s = open_oddly(t, &json!({"protocol":1,"extensions":all,"_meta":meta}))?;
         let turn = format!("t-{n}");
-        answered(t, &s, turns.then_some(turn.as_str()), &json!({"_meta":meta}))?;
+        answered(
+            t,
+            &s,
+            turns.then_some(turn.as_str()),
+            &json!({"_meta":meta}),
+        )?;
         t.settle_ledger(&s)?;
     }
     Ok(())
@@ -66,21 +76,33 @@ pub(super) fn types(t: &mut Trial<'_>) -> Outcome {
         json!({"protocol":1,"extensions":all,"model":7,"allowed_tools":["a",1],"variables":{"a":1},"resume":"x"}),
     ] {
         // An offer that is not an array of strings is none: the session is core-only.
-        let turns = start["extensions"].as_array().is_some_and(|offer| offer.iter().all(Value::is_string))
+        let turns = start["extensions"]
+            .as_array()
+            .is_some_and(|offer| offer.iter().all(Value::is_string))
             && all.contains(&"turns")
-            && start["extensions"].as_array().is_some_and(|offer| !offer.is_empty());
+            && start["extensions"]
+                .as_array()
+                .is_some_and(|offer| !offer.is_empty());
         let s = open_oddly(t, &start)?;
         answered(t, &s, turns.then_some("t-1"), &json!({}))?;
         t.settle_ledger(&s)?;
     }
-    let s = if all.is_empty() { t.open()? } else { t.agree(&all, &json!({}))?.0 };
+    let s = if all.is_empty() {
+        t.open()?
+    } else {
+        t.agree(&all, &json!({}))?.0
+    };
     let turns = all.contains(&"turns");
     answered(t, &s, None, &json!({"turn_id":5}))?;
     answered(t, &s, turns.then_some("t-2"), &json!({"message_id":{}}))?;
     answered(t, &s, turns.then_some("t-3"), &json!({"mode":7}))?;
     let path = t.path("typed.txt");
     std::fs::write(&path, "a file")?;
-    t.tell_deviant(&s, "file.input", &json!({"file_name":7,"file_mime_type":[],"file_path":path}))?;
+    t.tell_deviant(
+        &s,
+        "file.input",
+        &json!({"file_name":7,"file_mime_type":[],"file_path":path}),
+    )?;
     t.tell_deviant(&s, "stop", &json!({"reason":7,"turn_id":[]}))?;
     answered(t, &s, turns.then_some("t-4"), &json!({}))?;
     t.settle_ledger(&s)
@@ -98,14 +120,22 @@ pub(super) fn long_ids(t: &mut Trial<'_>) -> Outcome {
         let from = t.tell_deviant(&s, "user.input", &json!({"content":quick}))?;
         t.settle()?;
         let served = t.seen_from(from).iter().any(|seen| seen.session() == id);
-        t.demand(!served, format!("an id of {} bytes makes the message bad", id.len()), "it was served")?;
+        t.demand(
+            !served,
+            format!("an id of {} bytes makes the message bad", id.len()),
+            "it was served",
+        )?;
     }
     if !t.subject.extensions.contains("turns") {
         return Ok(());
     }
     let (s, _) = t.agree(&["turns"], &json!({}))?;
     let quick = t.quick();
-    t.tell_deviant(&s, "user.input", &json!({"turn_id":"t".repeat(257),"content":quick}))?;
+    t.tell_deviant(
+        &s,
+        "user.input",
+        &json!({"turn_id":"t".repeat(257),"content":quick}),
+    )?;
     t.demand_ends(&s, 0)?;
     let from = t.input_as(&s, &"t".repeat(256), &quick)?;
     t.end_of(&s, from)?;

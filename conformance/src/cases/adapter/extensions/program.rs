@@ -22,17 +22,24 @@ fn printed(t: &Trial<'_>, flag: &str) -> Outcome<Option<Value>> {
     let mut launch = t.launch();
     launch.command.push(flag.to_owned());
     let history = History::begin();
-    let process = Process::start(&launch, &history)
-        .map_err(|error| Stop::Harness(format!("`{}` does not start: {error}", launch.command.join(" "))))?;
+    let process = Process::start(&launch, &history).map_err(|error| {
+        Stop::Harness(format!(
+            "`{}` does not start: {error}",
+            launch.command.join(" ")
+        ))
+    })?;
     process.close_stdin();
     let within = t.bounds.start + t.bounds.secs(10.0);
     if process.wait_exit(within).is_some() {
-        let ended =
-            |_, record: &crate::history::Record| matches!(record.event, Event::StdoutEnded).then_some(());
+        let ended = |_, record: &crate::history::Record| {
+            matches!(record.event, Event::StdoutEnded).then_some(())
+        };
         history.wait(0, Duration::from_secs(1), ended);
     }
     process.kill();
-    Ok(serde_json::from_slice(&stdout_of(&history)).ok().filter(Value::is_object))
+    Ok(serde_json::from_slice(&stdout_of(&history))
+        .ok()
+        .filter(Value::is_object))
 }
 
 fn stdout_of(history: &Arc<History>) -> Vec<u8> {
@@ -51,7 +58,11 @@ fn stdout_of(history: &Arc<History>) -> Vec<u8> {
 /// Whether a member is there and of its type.
 fn member(t: &mut Trial<'_>, answer: &Value, name: &str, is: fn(&Value) -> bool) {
     let value = answer.get(name).cloned().unwrap_or_default();
-    t.should(is(&value), format!("`{name}` in the answer, of its type"), &value);
+    t.should(
+        is(&value),
+        format!("`{name}` in the answer, of its type"),
+        &value,
+    );
 }
 
 pub(super) fn describes_itself(t: &mut Trial<'_>) -> Outcome {
@@ -67,10 +78,18 @@ pub(super) fn describes_itself(t: &mut Trial<'_>) -> Outcome {
     ] {
         member(t, &answer, name, is);
     }
-    let told: Vec<&str> =
-        answer["extensions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let untold: Vec<&String> =
-        t.subject.extensions.iter().filter(|name| !told.contains(&name.as_str())).collect();
+    let told: Vec<&str> = answer["extensions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let untold: Vec<&String> = t
+        .subject
+        .extensions
+        .iter()
+        .filter(|name| !told.contains(&name.as_str()))
+        .collect();
     let (holds, got) = (untold.is_empty(), format!("not told: {untold:?}"));
     t.should(holds, "the extensions that it agrees on", got);
     Ok(())
@@ -82,7 +101,11 @@ pub(super) fn diagnoses_itself(t: &mut Trial<'_>) -> Outcome {
     };
     let status = answer["status"].as_str().unwrap_or_default().to_owned();
     let known = matches!(status.as_str(), "pass" | "warn" | "fail");
-    t.should(known, "`status` of `pass`, `warn` or `fail`", format!("{status:?}"));
+    t.should(
+        known,
+        "`status` of `pass`, `warn` or `fail`",
+        format!("{status:?}"),
+    );
     member(t, &answer, "checks", Value::is_array);
     member(t, &answer, "tested_at", Value::is_string);
     for check in answer["checks"].as_array().into_iter().flatten() {
@@ -100,7 +123,9 @@ pub(super) fn wrong_configuration(t: &mut Trial<'_>) -> Outcome {
     let file = t.path("config.json");
     std::fs::write(&file, WRONG)?;
     let mut launch = t.launch();
-    launch.env.push(("ADAPTER_CONFIG".to_owned(), file.display().to_string()));
+    launch
+        .env
+        .push(("ADAPTER_CONFIG".to_owned(), file.display().to_string()));
     t.start_with(&launch)?;
     let s = t.open()?;
     let from = t.quick_input(&s)?;
@@ -123,11 +148,19 @@ pub(super) fn wrong_configuration(t: &mut Trial<'_>) -> Outcome {
         (Some(code), _) => format!("status {code}"),
         (None, signal) => format!("signal {signal:?}"),
     };
-    t.demand(exit.code == Some(2), "status 2 for a wrong configuration", told)?;
-    let stderr = t
-        .history
-        .wait(0, Duration::from_secs(1), |_, record| matches!(record.event, Event::Stderr(_)).then_some(()));
-    t.demand(stderr.is_some(), "a word on stderr about what is wrong", "nothing")
+    t.demand(
+        exit.code == Some(2),
+        "status 2 for a wrong configuration",
+        told,
+    )?;
+    let stderr = t.history.wait(0, Duration::from_secs(1), |_, record| {
+        matches!(record.event, Event::Stderr(_)).then_some(())
+    });
+    t.demand(
+        stderr.is_some(),
+        "a word on stderr about what is wrong",
+        "nothing",
+    )
 }
 
 pub(super) fn files_in_their_folder(t: &mut Trial<'_>) -> Outcome {
@@ -139,7 +172,11 @@ pub(super) fn files_in_their_folder(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let file = t.file_sent(&s, "plain.txt", "text/plain", 8)?;
     let got = file.text("file_path").to_owned();
-    t.should(within(&file, &private), format!("a file in TMPDIR, {}", private.display()), got);
+    t.should(
+        within(&file, &private),
+        format!("a file in TMPDIR, {}", private.display()),
+        got,
+    );
     if t.extensions().contains(&"options") {
         let exchange = t.path("exchange");
         std::fs::create_dir(&exchange)?;
@@ -147,13 +184,23 @@ pub(super) fn files_in_their_folder(t: &mut Trial<'_>) -> Outcome {
         let file = t.file_sent(&s, "exchanged.txt", "text/plain", 8)?;
         let got = file.text("file_path").to_owned();
         if within(&file, &exchange) {
-            let applied = t.of(&s).into_iter().filter_map(|seen| seen.get("options_applied").cloned());
+            let applied = t
+                .of(&s)
+                .into_iter()
+                .filter_map(|seen| seen.get("options_applied").cloned());
             let listed = applied.into_iter().any(|names| {
-                names.as_array().is_some_and(|names| names.iter().any(|name| name == "exchange_dir"))
+                names
+                    .as_array()
+                    .is_some_and(|names| names.iter().any(|name| name == "exchange_dir"))
             });
             if !listed {
                 let expected = "`exchange_dir`, which is honoured, in `options_applied`";
-                t.found("ext.7", Level::Must, expected, format!("a file at {got}, and it is not listed"));
+                t.found(
+                    "ext.7",
+                    Level::Must,
+                    expected,
+                    format!("a file at {got}, and it is not listed"),
+                );
             }
         } else {
             let expected = format!("a file in {} or in TMPDIR", exchange.display());

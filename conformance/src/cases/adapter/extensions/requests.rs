@@ -12,7 +12,13 @@ use crate::{
 };
 
 /// Has an action asked for, with more members of the request and more steps after it.
-fn ask_with(t: &mut Trial<'_>, s: &Session, ask: &Ask, more: &Value, after: &[Value]) -> Outcome<Request> {
+fn ask_with(
+    t: &mut Trial<'_>,
+    s: &Session,
+    ask: &Ask,
+    more: &Value,
+    after: &[Value],
+) -> Outcome<Request> {
     let mut script = vec![json!(["ask", wire::with(ask.members(), more)])];
     script.extend_from_slice(after);
     let from = t.probe(s, &json!(script))?;
@@ -34,7 +40,13 @@ fn respond(
 pub(super) fn late_answer(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["control"], &json!({}))?;
     let ask = t.action();
-    let request = ask_with(t, &s, &ask, &json!({"withdraw_ms":200}), &[json!(["sleep", 600])])?;
+    let request = ask_with(
+        t,
+        &s,
+        &ask,
+        &json!({"withdraw_ms":200}),
+        &[json!(["sleep", 600])],
+    )?;
     let approval = json!({"request_id":request.id(),"approved":true});
     let withdrawn = t.wait(request.from, Duration::from_millis(1_200), |seen| {
         seen.kind() == "permission.cancel" && seen.session() == s.id()
@@ -42,19 +54,31 @@ pub(super) fn late_answer(t: &mut Trial<'_>) -> Outcome {
     match withdrawn {
         Some(cancel) => {
             let id = cancel.text("request_id").to_owned();
-            t.demand(id == request.id(), format!("the id {:?}", request.id()), format!("{id:?}"))?;
+            t.demand(
+                id == request.id(),
+                format!("the id {:?}", request.id()),
+                format!("{id:?}"),
+            )?;
             t.tell_deviant(&s, "permission.response", &approval)?;
         }
         None => {
             t.stop(&s)?;
-            t.tell(&s, "permission.response", &json!({"request_id":request.id(),"approved":false}))?;
+            t.tell(
+                &s,
+                "permission.response",
+                &json!({"request_id":request.id(),"approved":false}),
+            )?;
         }
     }
     t.end_within(&s, request.from, t.bounds.stop)?;
     t.tell_deviant(&s, "permission.response", &approval)?;
     t.settle_ledger(&s)?;
-    t.demand(!ask.done(), "an approval of a request that is settled does nothing", "the action has happened")
-        .hint("forget a request when it is settled, by whatever settled it")
+    t.demand(
+        !ask.done(),
+        "an approval of a request that is settled does nothing",
+        "the action has happened",
+    )
+    .hint("forget a request when it is settled, by whatever settled it")
 }
 
 fn options() -> Value {
@@ -66,9 +90,12 @@ fn options() -> Value {
 
 pub(super) fn mismatch(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["control"], &json!({}))?;
-    let hint =
-        "an option of a reject kind denies, and one of an allow kind allows only with `approved: true`";
-    for (approved, option, happens) in [(true, "no", false), (false, "once", false), (true, "once", true)] {
+    let hint = "an option of a reject kind denies, and one of an allow kind allows only with `approved: true`";
+    for (approved, option, happens) in [
+        (true, "no", false),
+        (false, "once", false),
+        (true, "once", true),
+    ] {
         let ask = t.action();
         let request = ask_with(t, &s, &ask, &options(), &[])?;
         respond(t, &s, &request, approved, option)?;
@@ -78,7 +105,8 @@ pub(super) fn mismatch(t: &mut Trial<'_>) -> Outcome {
             true => ("approves", "the action has not happened"),
             false => ("denies", "the action has happened"),
         };
-        t.demand(ask.done() == happens, format!("{what} {wanted}"), got).hint(hint)?;
+        t.demand(ask.done() == happens, format!("{what} {wanted}"), got)
+            .hint(hint)?;
     }
     t.settle_ledger(&s)
 }
@@ -90,7 +118,11 @@ pub(super) fn unknown_option(t: &mut Trial<'_>) -> Outcome {
     respond(t, &s, &request, true, "of-nobody")?;
     t.end_of(&s, request.from)?;
     t.settle_ledger(&s)?;
-    t.demand(!ask.done(), "an option that was not offered denies", "the action has happened")
+    t.demand(
+        !ask.done(),
+        "an option that was not offered denies",
+        "the action has happened",
+    )
 }
 
 pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
@@ -98,7 +130,8 @@ pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
     if capability(t, &s, "updated_input") == json!(true) {
         return t.skip("an adapter without capability `updated_input`");
     }
-    let hint = "an agent that cannot run a changed input would run the original, which no one approved";
+    let hint =
+        "an agent that cannot run a changed input would run the original, which no one approved";
     for changed in [true, false] {
         let ask = t.action();
         let request = ask_with(t, &s, &ask, &json!({}), &[])?;
@@ -111,8 +144,16 @@ pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
         }
         t.tell(&s, "permission.response", &members)?;
         t.end_of(&s, request.from)?;
-        let expected = if changed { "a changed input denies" } else { "an input as it was is approved" };
-        let got = if changed { "the action has happened" } else { "the action has not happened" };
+        let expected = if changed {
+            "a changed input denies"
+        } else {
+            "an input as it was is approved"
+        };
+        let got = if changed {
+            "the action has happened"
+        } else {
+            "the action has not happened"
+        };
         t.demand(ask.done() != changed, expected, got).hint(hint)?;
     }
     t.settle_ledger(&s)
@@ -120,7 +161,8 @@ pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
 
 /// Has a question asked and returns its id and the place of its input.
 fn ask_question(t: &mut Trial<'_>, s: &Session) -> Outcome<(String, usize)> {
-    let script = json!([["question", {"prompt":"Where to?","fields":[{"id":"where","label":"Place"}]}]]);
+    let script =
+        json!([["question", {"prompt":"Where to?","fields":[{"id":"where","label":"Place"}]}]]);
     let from = t.probe(s, &script)?;
     let seen = t.expect(from, s, "input.request", t.bounds.deadline)?;
     Ok((seen.text("request_id").to_owned(), from))
@@ -129,7 +171,11 @@ fn ask_question(t: &mut Trial<'_>, s: &Session) -> Outcome<(String, usize)> {
 pub(super) fn question(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["questions"], &json!({}))?;
     let (id, from) = ask_question(t, &s)?;
-    t.tell(&s, "input.response", &json!({"request_id":id,"values":{"where":"a far \u{e9}"}}))?;
+    t.tell(
+        &s,
+        "input.response",
+        &json!({"request_id":id,"values":{"where":"a far \u{e9}"}}),
+    )?;
     let turn = t.end_of(&s, from)?;
     let answer = Trial::probe_answer(&turn.messages, "cancelled").unwrap_or_default();
     t.demand(
@@ -142,8 +188,11 @@ pub(super) fn question(t: &mut Trial<'_>) -> Outcome {
 
 pub(super) fn cancelled_question(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["questions"], &json!({}))?;
-    for answer in [json!({"cancelled":true}), json!({}), json!({"values":{"where":"here"},"cancelled":true})]
-    {
+    for answer in [
+        json!({"cancelled":true}),
+        json!({}),
+        json!({"values":{"where":"here"},"cancelled":true}),
+    ] {
         let (id, from) = ask_question(t, &s)?;
         let mut members = answer.clone();
         members["request_id"] = json!(id);
@@ -152,7 +201,11 @@ pub(super) fn cancelled_question(t: &mut Trial<'_>) -> Outcome {
             "an answer with neither `values` nor `cancelled` counts as cancelled; it must not be dropped",
         )?;
         let got = Trial::probe_answer(&turn.messages, "cancelled").unwrap_or_default();
-        t.demand(got["cancelled"] == true, format!("{answer} counts as cancelled"), &got)?;
+        t.demand(
+            got["cancelled"] == true,
+            format!("{answer} counts as cancelled"),
+            &got,
+        )?;
     }
     t.settle_ledger(&s)
 }
@@ -161,8 +214,13 @@ pub(super) fn stopped_question(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["questions"], &json!({}))?;
     let (id, from) = ask_question(t, &s)?;
     t.stop(&s)?;
-    t.end_within(&s, from, t.bounds.stop).hint("a stop settles the questions of its turn as cancelled")?;
-    t.tell_deviant(&s, "input.response", &json!({"request_id":id,"values":{"where":"late"}}))?;
+    t.end_within(&s, from, t.bounds.stop)
+        .hint("a stop settles the questions of its turn as cancelled")?;
+    t.tell_deviant(
+        &s,
+        "input.response",
+        &json!({"request_id":id,"values":{"where":"late"}}),
+    )?;
     t.quick_turn(&s)?;
     t.settle_ledger(&s)
 }
@@ -171,10 +229,19 @@ pub(super) fn folded_question(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let prompt = t.token();
     let turn = t
-        .probe_turn(&s, &json!([["question", {"prompt":prompt,"fields":[{"id":"where"}]}]]))
-        .hint("a host without `questions` cannot answer: resolve the question as cancelled at once")?;
+        .probe_turn(
+            &s,
+            &json!([["question", {"prompt":prompt,"fields":[{"id":"where"}]}]]),
+        )
+        .hint(
+            "a host without `questions` cannot answer: resolve the question as cancelled at once",
+        )?;
     let shown = turn.on_channel("question");
-    t.demand(shown.contains(&prompt), "the question on channel `question`", format!("{shown:?} there"))?;
+    t.demand(
+        shown.contains(&prompt),
+        "the question on channel `question`",
+        format!("{shown:?} there"),
+    )?;
     let got = Trial::probe_answer(&turn.messages, "cancelled").unwrap_or_default();
     t.demand(got["cancelled"] == true, "the question is cancelled", &got)?;
     t.settle_ledger(&s)

@@ -13,13 +13,19 @@ use crate::{
 fn place_of(t: &Trial<'_>, s: &Session) -> Option<Value> {
     let mut place = json!({});
     for seen in t.of(s) {
-        if !matches!(seen.kind(), "session.ready" | "session.info" | "turn.complete") {
+        if !matches!(
+            seen.kind(),
+            "session.ready" | "session.info" | "turn.complete"
+        ) {
             continue;
         }
         if seen.get("clear_session").is_some_and(|clear| clear == true) {
             place = json!({});
         }
-        for (name, from) in [("native_session_id", "native_session_id"), ("params", "session_params")] {
+        for (name, from) in [
+            ("native_session_id", "native_session_id"),
+            ("params", "session_params"),
+        ] {
             if let Some(value) = seen.get(from).filter(|value| !value.is_null()) {
                 place[name] = value.clone();
             }
@@ -39,7 +45,9 @@ fn go_on(t: &mut Trial<'_>, s: &Session, place: &Value) -> Outcome<Session> {
 /// What was told of the context of a resumed session, once it has served a turn.
 fn context(t: &mut Trial<'_>, s: &Session) -> Outcome<String> {
     t.settle()?;
-    Ok(latest(t, s, "context").and_then(|context| Some(context.as_str()?.to_owned())).unwrap_or_default())
+    Ok(latest(t, s, "context")
+        .and_then(|context| Some(context.as_str()?.to_owned()))
+        .unwrap_or_default())
 }
 
 /// Has a text kept in the conversation: by the probe, else by recipe `remember`.
@@ -61,7 +69,9 @@ fn recall(t: &mut Trial<'_>, s: &Session) -> Outcome<String> {
         let answer = Trial::probe_answer(&turn.messages, "recalled").unwrap_or_default();
         return Ok(answer["recalled"].as_str().unwrap_or_default().to_owned());
     }
-    let Some(recipe) = t.subject.recipes.recall.clone() else { return t.skip("recipe `recall`") };
+    let Some(recipe) = t.subject.recipes.recall.clone() else {
+        return t.skip("recipe `recall`");
+    };
     Ok(t.turn(s, recipe)?.text())
 }
 
@@ -84,10 +94,18 @@ pub(super) fn remembers(t: &mut Trial<'_>) -> Outcome {
     let knows = recalled.contains(&token);
     match &*context(t, &second)? {
         "kept" => t
-            .demand(knows, "context `kept`: what was said before the resume", format!("{recalled:?}"))
+            .demand(
+                knows,
+                "context `kept`: what was said before the resume",
+                format!("{recalled:?}"),
+            )
             .hint("say `kept` only when the agent has loaded the conversation, all of its turns"),
         _ if knows => {
-            t.should(false, "context `kept`, since the agent remembers", "nothing of the kind");
+            t.should(
+                false,
+                "context `kept`, since the agent remembers",
+                "nothing of the kind",
+            );
             Ok(())
         }
         _ => t.skip("a context that is kept"),
@@ -104,7 +122,10 @@ pub(super) fn attaches(t: &mut Trial<'_>) -> Outcome {
     let hint = "declare `resume_attach` only where an earlier session can be gone on with";
     let Some(place) = place_of(t, &first) else {
         return t
-            .fail("`resume_attach`: a native session id or parameters to go on with", "neither")
+            .fail(
+                "`resume_attach`: a native session id or parameters to go on with",
+                "neither",
+            )
             .hint(hint);
     };
     let second = go_on(t, &first, &place)?;
@@ -114,7 +135,10 @@ pub(super) fn attaches(t: &mut Trial<'_>) -> Outcome {
         "" => t.should(false, "context `kept` once it is known", "nothing was said"),
         other => {
             return t
-                .fail("`resume_attach`: context `kept` after a session that was closed", format!("`{other}`"))
+                .fail(
+                    "`resume_attach`: context `kept` after a session that was closed",
+                    format!("`{other}`"),
+                )
                 .hint(hint);
         }
     }
@@ -123,22 +147,37 @@ pub(super) fn attaches(t: &mut Trial<'_>) -> Outcome {
 
 /// Asks for the sessions that can be resumed, and waits for the answer that names the request.
 fn list(t: &mut Trial<'_>, request: &str, more: &Value) -> Outcome<Seen> {
-    let asked = crate::wire::with(json!({"type":"sessions.list","session_id":"","request_id":request}), more);
+    let asked = crate::wire::with(
+        json!({"type":"sessions.list","session_id":"","request_id":request}),
+        more,
+    );
     let at = t.send(asked)?;
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
-    let answer = |seen: &Seen| seen.kind() == "sessions.list.result" && seen.text("request_id") == request;
+    let answer =
+        |seen: &Seen| seen.kind() == "sessions.list.result" && seen.text("request_id") == request;
     match t.wait(at, within, answer) {
         Some(seen) => Ok(seen),
         None => {
-            let other = t.wait(at, std::time::Duration::ZERO, |seen| seen.kind() == "sessions.list.result");
-            let got = other.map_or("none".to_owned(), |seen| format!("one of {:?}", seen.text("request_id")));
-            t.late(format!("a `sessions.list.result` of {request:?} within {within:.1?}"), got)
+            let other = t.wait(at, std::time::Duration::ZERO, |seen| {
+                seen.kind() == "sessions.list.result"
+            });
+            let got = other.map_or("none".to_owned(), |seen| {
+                format!("one of {:?}", seen.text("request_id"))
+            });
+            t.late(
+                format!("a `sessions.list.result` of {request:?} within {within:.1?}"),
+                got,
+            )
         }
     }
 }
 
 fn entries(result: &Seen) -> Vec<Value> {
-    result.get("entries").and_then(Value::as_array).cloned().unwrap_or_default()
+    result
+        .get("entries")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default()
 }
 
 pub(super) fn listed(t: &mut Trial<'_>) -> Outcome {
@@ -182,9 +221,14 @@ pub(super) fn listed(t: &mut Trial<'_>) -> Outcome {
     t.demand(count <= 1, "at most 1 entry with `limit` 1", count)?;
     let elsewhere = t.path("elsewhere").display().to_string();
     let foreign = entries(&list(t, "l-3", &json!({"cwd":elsewhere}))?);
-    let strange = foreign.iter().find(|entry| entry["cwd"].as_str().is_some_and(|cwd| cwd != elsewhere));
+    let strange = foreign
+        .iter()
+        .find(|entry| entry["cwd"].as_str().is_some_and(|cwd| cwd != elsewhere));
     if let Some(entry) = strange {
-        return t.fail(format!("only entries of {elsewhere:?}, the `cwd` that was asked for"), &entry["cwd"]);
+        return t.fail(
+            format!("only entries of {elsewhere:?}, the `cwd` that was asked for"),
+            &entry["cwd"],
+        );
     }
     t.settle()
 }
@@ -208,14 +252,21 @@ pub(super) fn names_over_turns(t: &mut Trial<'_>) -> Outcome {
     if let Some(text) = t.subject.recipes.permission.clone() {
         for _ in 0..2 {
             let ask = t.action();
-            let from = t.input(&s, text.replace("{effect_path}", &ask.effect.display().to_string()))?;
+            let from = t.input(
+                &s,
+                text.replace("{effect_path}", &ask.effect.display().to_string()),
+            )?;
             turns.push(t.end_of(&s, from)?);
         }
     }
     let seen = |kinds: &'static [&'static str], member: &'static str| {
         turns.iter().enumerate().flat_map(move |(turn, of)| {
-            let live = of.messages.iter().filter(|seen| seen.get("history") != Some(&json!(true)));
-            live.filter(move |seen| kinds.contains(&seen.kind())).map(move |seen| (turn, seen.text(member)))
+            let live = of
+                .messages
+                .iter()
+                .filter(|seen| seen.get("history") != Some(&json!(true)));
+            live.filter(move |seen| kinds.contains(&seen.kind()))
+                .map(move |seen| (turn, seen.text(member)))
         })
     };
     let again = repeated(seen(&["output", "thinking", "message"], "message_id"));
@@ -224,7 +275,12 @@ pub(super) fn names_over_turns(t: &mut Trial<'_>) -> Outcome {
             "deltas with the same id are pieces of one message: count over the session, not over the turn",
         )?;
     if let Some(again) = repeated(seen(&["tool.start"], "tool_call_id")) {
-        t.found("ext.5", Level::Should, "another `tool_call_id` for another call", again);
+        t.found(
+            "ext.5",
+            Level::Should,
+            "another `tool_call_id` for another call",
+            again,
+        );
     }
     t.settle_ledger(&s)
 }

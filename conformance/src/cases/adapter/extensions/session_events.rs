@@ -13,12 +13,21 @@ use crate::{
 pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["control"], &json!({}))?;
     let line = |script: &Value| {
-        wire::line_of(&json!({"type":"user.input","session_id":s.id(),"content":Trial::script(script)}))
+        wire::line_of(
+            &json!({"type":"user.input","session_id":s.id(),"content":Trial::script(script)}),
+        )
     };
-    let both =
-        [line(&json!([["sleep", 400], ["close_session", "finished"]])), line(&json!([["say", "late"]]))];
+    let both = [
+        line(&json!([["sleep", 400], ["close_session", "finished"]])),
+        line(&json!([["say", "late"]])),
+    ];
     let from = t.raw_valid(both.concat())?;
-    let closed = t.expect(from, &s, "session.closed", t.bounds.deadline.max(t.bounds.stop))?;
+    let closed = t.expect(
+        from,
+        &s,
+        "session.closed",
+        t.bounds.deadline.max(t.bounds.stop),
+    )?;
     t.settle()?;
     let (mut ends, mut after) = (0, Vec::new());
     for seen in t.of(&s) {
@@ -27,9 +36,17 @@ pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
             after.push(format!("`{}`", seen.kind()));
         }
     }
-    t.demand(after.is_empty(), "nothing after `session.closed`", after.join(", "))?;
-    t.demand(ends == 2, "the ends of both turns before `session.closed`", ends)
-        .hint("end the running turn and each queued one, then write `session.closed`")
+    t.demand(
+        after.is_empty(),
+        "nothing after `session.closed`",
+        after.join(", "),
+    )?;
+    t.demand(
+        ends == 2,
+        "the ends of both turns before `session.closed`",
+        ends,
+    )
+    .hint("end the running turn and each queued one, then write `session.closed`")
 }
 
 pub(super) fn ended_without_control(t: &mut Trial<'_>) -> Outcome {
@@ -40,7 +57,12 @@ pub(super) fn ended_without_control(t: &mut Trial<'_>) -> Outcome {
         t.demand(
             !turn.on_channel("system").is_empty(),
             "an output on channel `system` for each further input",
-            t.what_came(turn.messages.first().map_or(turn.end.index, |seen| seen.index), &s),
+            t.what_came(
+                turn.messages
+                    .first()
+                    .map_or(turn.end.index, |seen| seen.index),
+                &s,
+            ),
         )?;
     }
     t.settle_ledger(&s)
@@ -51,10 +73,18 @@ pub(super) fn folded_failure(t: &mut Trial<'_>) -> Outcome {
     let from = t.failing(&s)?;
     let turn = t.end_of(&s, from)?;
     let told = turn.on_channel("system");
-    t.demand(!told.is_empty(), "the failure as `output` on channel `system`", "nothing there")
-        .hint("a host without `turns` sees no status; it must be told in words")?;
+    t.demand(
+        !told.is_empty(),
+        "the failure as `output` on channel `system`",
+        "nothing there",
+    )
+    .hint("a host without `turns` sees no status; it must be told in words")?;
     if t.has_probe(&["fail"]) {
-        t.should(told.contains("asked to fail"), "the text of the failure", format!("{told:?}"));
+        t.should(
+            told.contains("asked to fail"),
+            "the text of the failure",
+            format!("{told:?}"),
+        );
     }
     t.settle_ledger(&s)
 }
@@ -84,23 +114,39 @@ pub(super) fn update(t: &mut Trial<'_>) -> Outcome {
 fn infos_for_updates(t: &mut Trial<'_>, s: &Session, rounds: usize) -> Outcome<usize> {
     let from = t.history.len();
     for _ in 0..rounds {
-        for members in [json!({"model":"no-such-model"}), json!({"reasoning_effort":"low"}), json!({})] {
+        for members in [
+            json!({"model":"no-such-model"}),
+            json!({"reasoning_effort":"low"}),
+            json!({}),
+        ] {
             t.tell(s, "session.update", &members)?;
         }
     }
     // An adapter that asks its agent first takes its time.
     let come = Cell::new(0);
     t.wait(from, t.bounds.deadline.max(t.bounds.secs(10.0)), |seen| {
-        come.set(come.get() + usize::from(seen.session() == s.id() && seen.kind() == "session.info"));
+        come.set(
+            come.get() + usize::from(seen.session() == s.id() && seen.kind() == "session.info"),
+        );
         come.get() >= 3 * rounds
     });
     t.settle()?;
-    Ok(t.since(from, s).iter().filter(|seen| seen.kind() == "session.info").count())
+    Ok(t.since(from, s)
+        .iter()
+        .filter(|seen| seen.kind() == "session.info")
+        .count())
 }
 
 /// Takes what a message says of the values in force; what it does not name stays.
 fn take_values(values: &mut BTreeMap<&'static str, Value>, info: &Seen) {
-    for name in ["model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools"] {
+    for name in [
+        "model",
+        "reasoning_effort",
+        "mode",
+        "permission_mode",
+        "allowed_tools",
+        "denied_tools",
+    ] {
         if let Some(value) = info.get(name).filter(|value| !value.is_null()) {
             values.insert(name, value.clone());
         }
@@ -111,7 +157,11 @@ pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["options"], &json!({}))?;
     t.quick_turn(&s)?;
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
-    let first = t.tell(&s, "session.update", &json!({"model":"model-2","reasoning_effort":"low"}))?;
+    let first = t.tell(
+        &s,
+        "session.update",
+        &json!({"model":"model-2","reasoning_effort":"low"}),
+    )?;
     t.expect(first, &s, "session.info", within)?;
     t.quick_turn(&s)?;
     t.settle()?;
@@ -119,13 +169,28 @@ pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
     t.expect(last, &s, "session.info", within)?;
     // An agent may change its values by itself; then it has said so.
     let (mut told, mut now) = (BTreeMap::new(), BTreeMap::new());
-    for info in t.of_kind(&s, "session.info").iter().filter(|info| info.index >= first) {
-        take_values(if info.index < last { &mut told } else { &mut now }, info);
+    for info in t
+        .of_kind(&s, "session.info")
+        .iter()
+        .filter(|info| info.index >= first)
+    {
+        take_values(
+            if info.index < last {
+                &mut told
+            } else {
+                &mut now
+            },
+            info,
+        );
     }
     for (name, value) in told {
         let got = now.remove(name).unwrap_or_else(|| value.clone());
-        t.demand(got == value, format!("`{name}` {value} still, after a turn"), got)
-            .hint("what session.update changes belongs to the session, not to its next turn")?;
+        t.demand(
+            got == value,
+            format!("`{name}` {value} still, after a turn"),
+            got,
+        )
+        .hint("what session.update changes belongs to the session, not to its next turn")?;
     }
     Ok(())
 }
@@ -148,7 +213,10 @@ pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {
         .collect();
     options["zz_later"] = json!("x");
     let (_, ready) = t.agree(&["options"], &options)?;
-    let Some(listed) = ready.get("options_applied").filter(|listed| !listed.is_null()) else {
+    let Some(listed) = ready
+        .get("options_applied")
+        .filter(|listed| !listed.is_null())
+    else {
         t.note("`options_applied` is not listed: none of the options is honoured");
         return Ok(());
     };
@@ -156,13 +224,21 @@ pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {
         .as_array()
         .into_iter()
         .flatten()
-        .filter(|name| !name.as_str().is_some_and(|name| known.iter().any(|known| known == name)))
+        .filter(|name| {
+            !name
+                .as_str()
+                .is_some_and(|name| known.iter().any(|known| known == name))
+        })
         .map(Value::to_string)
         .collect();
     t.demand(
         listed.is_array() && strangers.is_empty(),
         "an array of names of fields of `session.start`",
-        if listed.is_array() { strangers.join(", ") } else { listed.to_string() },
+        if listed.is_array() {
+            strangers.join(", ")
+        } else {
+            listed.to_string()
+        },
     )
     .hint("list the fields that the adapter honours, not those that it was given")
 }
@@ -173,7 +249,14 @@ pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
     let flood = t.open()?;
     t.probe(&flood, &json!([["burst", 1_000, 20_000]]))?;
     let bound = t.bounds.secs(1.0);
-    for nonce in [json!("n-1"), json!(7), json!({"a":[1,null]}), json!(""), json!([true]), json!("n-6")] {
+    for nonce in [
+        json!("n-1"),
+        json!(7),
+        json!({"a":[1,null]}),
+        json!(""),
+        json!([true]),
+        json!("n-6"),
+    ] {
         let at = t.history.len();
         let began = std::time::Instant::now();
         t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
@@ -187,7 +270,10 @@ pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
         let got = pong.get("nonce").cloned().unwrap_or_default();
         t.demand(got == nonce, format!("the nonce {nonce}"), got)?;
         if took > bound {
-            return t.late(format!("a `pong` within {bound:.1?}"), format!("after {took:.1?}"));
+            return t.late(
+                format!("a `pong` within {bound:.1?}"),
+                format!("after {took:.1?}"),
+            );
         }
     }
     t.stop(&s)?;
@@ -218,11 +304,15 @@ pub(super) fn tools(t: &mut Trial<'_>) -> Outcome {
 /// The call has one end, before the end of its turn.
 fn closed_call(t: &Trial<'_>, s: &Session, id: &str) -> Outcome {
     let all = t.of(s);
-    let Some(begun) = all.iter().find(|seen| seen.kind() == "tool.start" && seen.text("tool_call_id") == id)
+    let Some(begun) = all
+        .iter()
+        .find(|seen| seen.kind() == "tool.start" && seen.text("tool_call_id") == id)
     else {
         return t.fail(format!("a `tool.start` of {id}"), "none");
     };
-    let turn = all.iter().find(|seen| seen.kind() == "turn.complete" && seen.index > begun.index);
+    let turn = all
+        .iter()
+        .find(|seen| seen.kind() == "turn.complete" && seen.index > begun.index);
     let ends: Vec<usize> = all
         .iter()
         .filter(|seen| seen.kind() == "tool.end" && seen.text("tool_call_id") == id)

@@ -22,7 +22,9 @@ fn rich_forms(t: &Trial<'_>) -> Value {
         event(json!({"type":"plan","entries":[{"content":"read","status":"pending"}]})),
         event(json!({"type":"progress","message":"on its way"})),
         event(json!({"type":"log","stream":"stderr","content":"a warning"})),
-        event(json!({"type":"error","category":"overloaded","message":"trying again","fatal":false})),
+        event(
+            json!({"type":"error","category":"overloaded","message":"trying again","fatal":false}),
+        ),
         event(json!({"type":"custom","name":"conformance.note","data":{"a":1}})),
         event(json!({"type":"usage","input_tokens":3,"output_tokens":4,"scope":"turn"})),
         event(json!({"type":"context.usage","used_tokens":1,"total_tokens":9})),
@@ -36,7 +38,9 @@ fn rich_forms(t: &Trial<'_>) -> Value {
             "native_session_id":"native-1","session_params":{"a":1}
         }]),
     ];
-    all.into_iter().filter(|step| step[0].as_str().is_some_and(|op| t.has_probe(&[op]))).collect()
+    all.into_iter()
+        .filter(|step| step[0].as_str().is_some_and(|op| t.has_probe(&[op])))
+        .collect()
 }
 
 pub(super) fn each(t: &mut Trial<'_>) -> Outcome {
@@ -58,7 +62,11 @@ pub(super) fn each(t: &mut Trial<'_>) -> Outcome {
         if t.has_probe(&["say"]) {
             let text = turn.text();
             let has = text.contains("an answer");
-            t.demand(has, format!("the answer as `output`, with `{name}` alone"), format!("{text:?}"))?;
+            t.demand(
+                has,
+                format!("the answer as `output`, with `{name}` alone"),
+                format!("{text:?}"),
+            )?;
         }
         if t.has_probe(&["event"]) && name != "events" {
             let told = turn.on_channel("system");

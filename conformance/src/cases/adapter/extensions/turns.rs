@@ -21,9 +21,15 @@ pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
     if t.has_probe(&["say", "file", "ask"]) {
         t.end_of_turn(&s, turn, from, t.bounds.longest)?;
         turn = "t-2";
-        (level, wanted) = (Level::Must, vec!["output", "file.output", "permission.request"]);
+        (level, wanted) = (
+            Level::Must,
+            vec!["output", "file.output", "permission.request"],
+        );
         let ask = t.action();
-        let mut script = vec![json!(["say", "hello"]), json!(["file", "f.bin", "text/plain", 10])];
+        let mut script = vec![
+            json!(["say", "hello"]),
+            json!(["file", "f.bin", "text/plain", 10]),
+        ];
         if t.has_probe(&["event"]) && all.contains(&"events") {
             script.push(json!(["event", {"type":"thinking","content":"hm"}]));
             wanted.push("thinking");
@@ -36,7 +42,9 @@ pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
     let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
     let mut came = t.since(from, &s);
     came.retain(|seen| seen.index < end.index);
-    let (own, others): (Vec<_>, Vec<_>) = came.into_iter().partition(|seen| seen.text("turn_id") == turn);
+    let (own, others): (Vec<_>, Vec<_>) = came
+        .into_iter()
+        .partition(|seen| seen.text("turn_id") == turn);
     if level == Level::Should && others.iter().any(|seen| seen.kind() == "output") {
         wanted.push("output");
     }
@@ -48,15 +56,22 @@ pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
             .iter()
             .map(|seen| format!("`{}` with turn_id {:?}", seen.kind(), seen.text("turn_id")))
             .collect();
-        t.found("turn.9", level, format!("turn_id {turn:?} on all of the turn"), others.join(", "));
+        t.found(
+            "turn.9",
+            level,
+            format!("turn_id {turn:?} on all of the turn"),
+            others.join(", "),
+        );
     }
     Ok(())
 }
 
 /// No `turn.complete` of the session since a place in the history.
 fn still_runs(t: &Trial<'_>, s: &Session, from: usize, why: &str) -> Outcome {
-    let ended =
-        t.seen_from(from).iter().any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
+    let ended = t
+        .seen_from(from)
+        .iter()
+        .any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
     t.demand(!ended, "the running turn goes on", why)
         .hint("compare the `turn_id` of a `stop` with that of the running turn")
 }
@@ -86,13 +101,23 @@ pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
     let ended = t.seen_from(from).iter().any(|seen| {
         seen.session() == s.id() && seen.kind() == "turn.complete" && seen.text("turn_id") != "t-2"
     });
-    t.demand(!ended, "the running turn goes on", "it was ended by the stop of a queued one")?;
+    t.demand(
+        !ended,
+        "the running turn goes on",
+        "it was ended by the stop of a queued one",
+    )?;
     t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
     t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
     let queued = t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
     let ran = answer_of(&t.of(&s)).contains(&token);
-    let hint = "a `stop` with the id of a queued turn removes it from the queue and ends it as `stopped`";
-    t.demand(!ran, "the stopped turn never runs", "it has said what it was to say").hint(hint)?;
+    let hint =
+        "a `stop` with the id of a queued turn removes it from the queue and ends it as `stopped`";
+    t.demand(
+        !ran,
+        "the stopped turn never runs",
+        "it has said what it was to say",
+    )
+    .hint(hint)?;
     t.demand_member(&queued, "status", "stopped").hint(hint)?;
     t.settle_ledger(&s)
 }
@@ -100,8 +125,16 @@ pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
 /// A session of an adapter that takes steers.
 fn steerable(t: &mut Trial<'_>) -> Outcome<Session> {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
-    let modes = ready.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
-    if modes.iter().any(|mode| mode == "steer") { Ok(s) } else { t.skip("input mode `steer`") }
+    let modes = ready
+        .get("input_modes")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if modes.iter().any(|mode| mode == "steer") {
+        Ok(s)
+    } else {
+        t.skip("input mode `steer`")
+    }
 }
 
 fn results(t: &Trial<'_>, s: &Session) -> Vec<Seen> {
@@ -111,7 +144,8 @@ fn results(t: &Trial<'_>, s: &Session) -> Vec<Seen> {
 }
 
 fn steer_as(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcome<usize> {
-    let members = json!({"turn_id":turn,"message_id":message,"mode":"steer","content":"and briefly"});
+    let members =
+        json!({"turn_id":turn,"message_id":message,"mode":"steer","content":"and briefly"});
     t.tell(s, "user.input", &members)
 }
 
@@ -123,15 +157,23 @@ fn demand_result(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> O
     let results = results(t, s);
     t.demand(results.len() == 1, "one `steer.result`", results.len())?;
     let id = results[0].text("message_id").to_owned();
-    t.demand(id == message, format!("message_id {message:?}"), format!("{id:?}"))?;
+    t.demand(
+        id == message,
+        format!("message_id {message:?}"),
+        format!("{id:?}"),
+    )?;
     let own: Vec<String> = t
         .of(s)
         .iter()
         .filter(|seen| seen.text("turn_id") == turn)
         .map(|seen| format!("`{}`", seen.kind()))
         .collect();
-    t.demand(own.is_empty(), "nothing carries the turn_id of a steer", own.join(", "))
-        .hint("a steer belongs to the running turn; it opens none")?;
+    t.demand(
+        own.is_empty(),
+        "nothing carries the turn_id of a steer",
+        own.join(", "),
+    )
+    .hint("a steer belongs to the running turn; it opens none")?;
     Ok(results[0].clone())
 }
 
@@ -159,7 +201,11 @@ pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
     let delivered = result.get("delivered").cloned().unwrap_or_default();
     t.demand(delivered == false, "`delivered: false`", delivered)?;
     let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 1, "no `turn.complete` for the steer", format!("{ends} for one turn"))
+    t.demand(
+        ends == 1,
+        "no `turn.complete` for the steer",
+        format!("{ends} for one turn"),
+    )
 }
 
 pub(super) fn status(t: &mut Trial<'_>) -> Outcome {
@@ -171,7 +217,11 @@ pub(super) fn status(t: &mut Trial<'_>) -> Outcome {
     let stopped = t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
     let from = t.probe_as(&s, "t-3", &json!([["fail", "asked to fail"]]))?;
     let failed = t.end_of_turn(&s, "t-3", from, t.bounds.deadline)?;
-    for (end, wanted) in [(completed, "completed"), (stopped, "stopped"), (failed, "failed")] {
+    for (end, wanted) in [
+        (completed, "completed"),
+        (stopped, "stopped"),
+        (failed, "failed"),
+    ] {
         let status = match end.text("status") {
             "" => "completed",
             status => status,

@@ -24,7 +24,11 @@ fn sessions(t: &mut Trial<'_>) -> Outcome<Vec<(Session, bool)>> {
 
 fn ordinary_turn(t: &mut Trial<'_>, s: &Session, turns: bool) -> Outcome {
     let quick = t.quick();
-    let from = if turns { t.input_as(s, "t-last", &quick)? } else { t.input(s, quick)? };
+    let from = if turns {
+        t.input_as(s, "t-last", &quick)?
+    } else {
+        t.input(s, quick)?
+    };
     t.end_of(s, from)?;
     Ok(())
 }
@@ -45,7 +49,8 @@ pub(super) fn bad_messages(t: &mut Trial<'_>) -> Outcome {
             json!({"type":"sessions.list","session_id":""}),
         ];
         t.demand_unanswered(&s, "no answer to messages that are bad", |t| {
-            bad.iter().try_for_each(|message| t.send_deviant(message.clone()).map(drop))
+            bad.iter()
+                .try_for_each(|message| t.send_deviant(message.clone()).map(drop))
         })
         .hint("drop what is bad, and say nothing of it on stdout")?;
         ordinary_turn(t, &s, turns)?;
@@ -55,18 +60,39 @@ pub(super) fn bad_messages(t: &mut Trial<'_>) -> Outcome {
 
 pub(super) fn reserved_names(t: &mut Trial<'_>) -> Outcome {
     let s = Session::named(t.fresh("s"));
-    t.tell_deviant(&s, "session.start", &json!({"protocol":1,"extensions":["journal"],"seq":1}))?;
+    t.tell_deviant(
+        &s,
+        "session.start",
+        &json!({"protocol":1,"extensions":["journal"],"seq":1}),
+    )?;
     t.quick_turn(&s)?;
     t.settle()?;
-    let names = t.of(&s).iter().find_map(|ready| ready.get("extensions").cloned()).unwrap_or_default();
-    t.demand(names.as_array().is_none_or(Vec::is_empty), "`journal` is not an extension yet", &names)?;
+    let names = t
+        .of(&s)
+        .iter()
+        .find_map(|ready| ready.get("extensions").cloned())
+        .unwrap_or_default();
+    t.demand(
+        names.as_array().is_none_or(Vec::is_empty),
+        "`journal` is not an extension yet",
+        &names,
+    )?;
     t.demand_unanswered(&s, "no answer to `session.attach`", |t| {
-        t.tell_deviant(&s, "session.attach", &json!({"seq":1})).map(drop)
+        t.tell_deviant(&s, "session.attach", &json!({"seq":1}))
+            .map(drop)
     })?;
     let quick = t.quick();
-    let from = t.tell_deviant(&s, "user.input", &json!({"content":quick,"seq":2,"journal":true}))?;
+    let from = t.tell_deviant(
+        &s,
+        "user.input",
+        &json!({"content":quick,"seq":2,"journal":true}),
+    )?;
     t.end_of(&s, from)?;
     t.settle()?;
-    let uses: Vec<Value> = t.of(&s).iter().filter_map(|seen| seen.get("seq").cloned()).collect();
+    let uses: Vec<Value> = t
+        .of(&s)
+        .iter()
+        .filter_map(|seen| seen.get("seq").cloned())
+        .collect();
     t.demand(uses.is_empty(), "no field `seq`", Value::from(uses))
 }

@@ -21,11 +21,21 @@ pub(super) fn is_skipped(t: &mut Trial<'_>) -> Outcome {
         .hint("catch what the parser throws, and read on"));
     }
     let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 1, "one `turn.complete`, for the one input", format!("{ends}"))
-        .map_err(|stop| stop.hint("a line that is not UTF-8 or not JSON was taken for an input"))?;
-    let answer = t.seen_from(before).into_iter().find(|seen| seen.session().is_empty());
+    t.demand(
+        ends == 1,
+        "one `turn.complete`, for the one input",
+        format!("{ends}"),
+    )
+    .map_err(|stop| stop.hint("a line that is not UTF-8 or not JSON was taken for an input"))?;
+    let answer = t
+        .seen_from(before)
+        .into_iter()
+        .find(|seen| seen.session().is_empty());
     if let Some(answer) = answer {
-        return t.fail("no answer to malformed lines", format!("`{}` for no session", answer.kind()));
+        return t.fail(
+            "no answer to malformed lines",
+            format!("`{}` for no session", answer.kind()),
+        );
     }
     t.demand_no_strangers()
 }
@@ -71,7 +81,9 @@ pub(super) fn disturbs_no_turn(t: &mut Trial<'_>) -> Outcome {
         if t.has_probe(&["until_stop"]) {
             return t.fail("the running turn goes on", "its `turn.complete`");
         }
-        return Err(Stop::Inconclusive("recipe `long` ended by itself before it was stopped".to_owned()));
+        return Err(Stop::Inconclusive(
+            "recipe `long` ended by itself before it was stopped".to_owned(),
+        ));
     }
     t.stop(&s)?;
     t.end_within(&s, from, t.bounds.stop)?;
@@ -101,7 +113,8 @@ pub(super) fn invalid_utf8(t: &mut Trial<'_>) -> Outcome {
         t.raw(within("session.start", bytes, b""))?;
     }
     let hint = "decode each line strictly, and skip it when that fails";
-    t.quick_turn(&s).map_err(|stop| stop.sent("lines that are not UTF-8").hint(hint))?;
+    t.quick_turn(&s)
+        .map_err(|stop| stop.sent("lines that are not UTF-8").hint(hint))?;
     t.demand_ends(&s, 1).map_err(|stop| {
         stop.hint("decoding with replacement characters makes messages of lines that are none")
     })?;

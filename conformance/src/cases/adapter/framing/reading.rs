@@ -33,7 +33,9 @@ pub(super) fn characters_cut(t: &mut Trial<'_>) -> Outcome {
     let gap = Duration::from_millis(20);
     let text = "\u{e9}\u{20ac}\u{1f600}";
     let s = t.open()?;
-    let content = t.asking_back(text).unwrap_or_else(|| format!("{} {text}", t.quick()));
+    let content = t
+        .asking_back(text)
+        .unwrap_or_else(|| format!("{} {text}", t.quick()));
     let line = input_line(&s, &content);
     let cuts = (1..line.len()).filter(|&at| is_inside(line[at])).collect();
     let from = t.raw_in_pieces(line, cuts, gap)?;
@@ -59,9 +61,15 @@ pub(super) fn characters_cut(t: &mut Trial<'_>) -> Outcome {
         };
         let at = stream.len();
         let fits = |line: &[u8]| {
-            OFFSETS.iter().filter_map(|offset| line.get(offset.checked_sub(at)?)).all(|byte| is_inside(*byte))
+            OFFSETS
+                .iter()
+                .filter_map(|offset| line.get(offset.checked_sub(at)?))
+                .all(|byte| is_inside(*byte))
         };
-        let (line, text) = (0..4).map(line_with).find(|(line, _)| fits(line)).unwrap_or_else(|| line_with(0));
+        let (line, text) = (0..4)
+            .map(line_with)
+            .find(|(line, _)| fits(line))
+            .unwrap_or_else(|| line_with(0));
         stream.extend(line);
         sent.push((s, text));
     }
@@ -88,12 +96,18 @@ fn demand_echo(t: &Trial<'_>, turn: &TurnSeen, text: &str) -> Outcome {
     let kept = t.tier() == Tier::BlackBox || said.contains(text);
     if !kept && t.tier() == Tier::Recipe && !said.contains('\u{fffd}') {
         // A model may say what it likes; a replacement character is not a model's.
-        return Err(Stop::Inconclusive("recipe `nonce` did not say the text back".to_owned()));
+        return Err(Stop::Inconclusive(
+            "recipe `nonce` did not say the text back".to_owned(),
+        ));
     }
     let short = |text: &str| -> String { text.chars().take(40).collect() };
     t.demand(
         kept,
-        format!("the text as it was sent: {:?} ({} bytes)", short(text), text.len()),
+        format!(
+            "the text as it was sent: {:?} ({} bytes)",
+            short(text),
+            text.len()
+        ),
         format!("{:?} ({} bytes)", short(&said), said.len()),
     )
     .map_err(|stop| match said.contains('\u{fffd}') {
@@ -106,10 +120,17 @@ pub(super) fn many_in_one_write(t: &mut Trial<'_>) -> Outcome {
     warm(t)?;
     let (a, b) = (Session::named(t.fresh("s")), Session::named(t.fresh("s")));
     let quick = t.quick();
-    let bytes = [start_line(&a), start_line(&b), input_line(&a, &quick), input_line(&b, &quick)].concat();
+    let bytes = [
+        start_line(&a),
+        start_line(&b),
+        input_line(&a, &quick),
+        input_line(&b, &quick),
+    ]
+    .concat();
     let from = t.raw_valid(bytes)?;
     for s in [&a, &b] {
-        t.end_of(s, from).map_err(|stop| stop.hint("one read may hold many lines: take them all"))?;
+        t.end_of(s, from)
+            .map_err(|stop| stop.hint("one read may hold many lines: take them all"))?;
     }
     t.demand_ends(&a, 1)
 }
@@ -123,7 +144,8 @@ pub(super) fn crlf(t: &mut Trial<'_>) -> Outcome {
         bytes.extend(b"\r\n");
     }
     let from = t.raw(bytes)?;
-    t.end_of(&s, from).map_err(|stop| stop.hint("CR before LF is white space of JSON"))?;
+    t.end_of(&s, from)
+        .map_err(|stop| stop.hint("CR before LF is white space of JSON"))?;
     t.demand_ends(&s, 1)?;
     t.demand_no_strangers()
 }
@@ -131,7 +153,9 @@ pub(super) fn crlf(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn separators_are_data(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let text = "one\u{2028}two\u{2029}three\u{85}four";
-    let content = t.asking_back(text).unwrap_or_else(|| format!("{} {text}", t.quick()));
+    let content = t
+        .asking_back(text)
+        .unwrap_or_else(|| format!("{} {text}", t.quick()));
     // Unescaped, as many writers do; [frame.2] asks the suite's own side for escapes.
     let message = json!({"type":"user.input","session_id":s.id(),"content":content});
     let from = t.raw(format!("{message}\n"))?;
@@ -144,18 +168,29 @@ pub(super) fn separators_are_data(t: &mut Trial<'_>) -> Outcome {
     demand_echo(t, &turn, text)?;
     t.demand_ends(&s, 1)?;
     let bare = t.history.scan(0, |_, record| match &record.event {
-        Event::Adapter { bytes, .. } => {
-            String::from_utf8_lossy(bytes).contains(['\u{2028}', '\u{2029}']).then_some(())
-        }
+        Event::Adapter { bytes, .. } => String::from_utf8_lossy(bytes)
+            .contains(['\u{2028}', '\u{2029}'])
+            .then_some(()),
         _ => None,
     });
-    t.demand(bare.is_none(), "U+2028 and U+2029 are written as escapes", "they are written as they are")
+    t.demand(
+        bare.is_none(),
+        "U+2028 and U+2029 are written as escapes",
+        "they are written as they are",
+    )
 }
 
 pub(super) fn blank_lines(t: &mut Trial<'_>) -> Outcome {
     let s = Session::named(t.fresh("s"));
     let blank: &[u8] = b"\n   \n\t\n\r\n \t \r\n";
-    let bytes = [blank, &start_line(&s), blank, &input_line(&s, &t.quick()), blank].concat();
+    let bytes = [
+        blank,
+        &start_line(&s),
+        blank,
+        &input_line(&s, &t.quick()),
+        blank,
+    ]
+    .concat();
     let from = t.raw(bytes)?;
     t.end_of(&s, from)
         .map_err(|stop| stop.hint("a blank line is not a message: skip it before the parser"))?;
@@ -164,8 +199,14 @@ pub(super) fn blank_lines(t: &mut Trial<'_>) -> Outcome {
 
 pub(super) fn byte_order_mark(t: &mut Trial<'_>) -> Outcome {
     let s = Session::named(t.fresh("s"));
-    let bytes = [b"\xef\xbb\xbf", &start_line(&s)[..], &input_line(&s, &t.quick())].concat();
+    let bytes = [
+        b"\xef\xbb\xbf",
+        &start_line(&s)[..],
+        &input_line(&s, &t.quick()),
+    ]
+    .concat();
     let from = t.raw(bytes)?;
-    t.end_of(&s, from).map_err(|stop| stop.hint("skip a byte order mark before the first message"))?;
+    t.end_of(&s, from)
+        .map_err(|stop| stop.hint("skip a byte order mark before the first message"))?;
     t.demand_ends(&s, 1)
 }

@@ -32,7 +32,9 @@ pub(super) fn up_to_a_mebibyte(t: &mut Trial<'_>) -> Outcome {
     if t.subject.limits.max_line > MIB
         && let Err(stop) = long_input(t, MIB + 1)
     {
-        let Stop::Fail(finding) = stop else { return Err(stop) };
+        let Stop::Fail(finding) = stop else {
+            return Err(stop);
+        };
         t.should(false, "a line of 1 MiB and 1 byte is accepted", finding.got);
     }
     Ok(())
@@ -60,7 +62,11 @@ fn long_input(t: &mut Trial<'_>, size: usize) -> Outcome {
         }
     };
     let message = filled(t, size, message);
-    let content = wire::text(message.as_object().unwrap_or(&wire::Message::new()), "content").to_owned();
+    let content = wire::text(
+        message.as_object().unwrap_or(&wire::Message::new()),
+        "content",
+    )
+    .to_owned();
     let from = t.raw(wire::line_of(&message))?;
     t.end_of(&s, from)?;
     if reports {
@@ -98,11 +104,18 @@ pub(super) fn demand_arrived(t: &mut Trial<'_>, session: &Session, content: &str
 pub(super) fn within_the_hosts_limit(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["events"], &json!({"max_line":MIB}))?;
     let turn = t.probe_turn(&s, &json!([["burst", 1, 3 * MIB, "y"]]))?;
-    let longest =
-        turn.messages.iter().map(|seen| wire::line_of(&seen.message().clone().into()).len() - 1).max();
+    let longest = turn
+        .messages
+        .iter()
+        .map(|seen| wire::line_of(&seen.message().clone().into()).len() - 1)
+        .max();
     let longest = longest.unwrap_or_default();
-    t.demand(longest <= MIB, format!("lines of {MIB} bytes at most"), format!("one of {longest} bytes"))
-        .hint("cut an output that is longer than `max_line` in `session.start` into several")?;
+    t.demand(
+        longest <= MIB,
+        format!("lines of {MIB} bytes at most"),
+        format!("one of {longest} bytes"),
+    )
+    .hint("cut an output that is longer than `max_line` in `session.start` into several")?;
     let wanted = format!("00000001 {}", "y".repeat(3 * MIB - "00000001 ".len()));
     let text = turn.text();
     t.demand(
@@ -135,7 +148,12 @@ pub(super) fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
     t.should(
         last <= after + 2 * limit as u64,
         format!("the memory falls back to {} MiB or less", mib(allowed)),
-        format!("{} MiB, then {} MiB, from {} MiB before the long lines", mib(after), mib(last), mib(before)),
+        format!(
+            "{} MiB, then {} MiB, from {} MiB before the long lines",
+            mib(after),
+            mib(last),
+            mib(before)
+        ),
     );
     Ok(())
 }
@@ -151,7 +169,10 @@ pub(super) fn far_over_the_limit(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     let before = t.usage()?.peak;
-    t.raw(format!("{{\"type\":\"x.padding\",\"session_id\":\"{}\",\"padding\":\"", s.id()))?;
+    t.raw(format!(
+        "{{\"type\":\"x.padding\",\"session_id\":\"{}\",\"padding\":\"",
+        s.id()
+    ))?;
     for _ in 0..length / MIB {
         t.raw(vec![b' '; MIB])?;
     }
@@ -165,7 +186,11 @@ pub(super) fn far_over_the_limit(t: &mut Trial<'_>) -> Outcome {
     let mib = |bytes: u64| bytes / MIB as u64;
     t.should(
         grew <= allowed,
-        format!("at most {} MiB more memory while a line of {} MiB passes", mib(allowed), mib(length as u64)),
+        format!(
+            "at most {} MiB more memory while a line of {} MiB passes",
+            mib(allowed),
+            mib(length as u64)
+        ),
         format!("{} MiB more at the peak", mib(grew)),
     );
     Ok(())
@@ -175,8 +200,11 @@ pub(super) fn far_over_the_limit(t: &mut Trial<'_>) -> Outcome {
 fn long_lines(t: &mut Trial<'_>, limit: usize) -> Outcome {
     for _ in 0..3 {
         let s = t.open()?;
-        let line =
-            filled(t, limit + 1, |filler| json!({"type":"x.padding","session_id":s.id(),"padding":filler}));
+        let line = filled(
+            t,
+            limit + 1,
+            |filler| json!({"type":"x.padding","session_id":s.id(),"padding":filler}),
+        );
         t.raw(wire::line_of(&line))?;
         t.fence().map_err(|stop| {
             stop.sent(format!("a line of {} bytes", limit + 1))

@@ -50,7 +50,11 @@ pub(super) fn end_is_flushed(t: &mut Trial<'_>) -> Outcome {
         None if held => format!("nothing for {within:.1?}, and then all of it at the end of stdin"),
         None => format!("nothing for {within:.1?}"),
     };
-    let mut finding = t.finding("a `turn.complete` while stdin stays open", got, Ground::Late);
+    let mut finding = t.finding(
+        "a `turn.complete` while stdin stays open",
+        got,
+        Ground::Late,
+    );
     if held {
         finding.hint = Some("stdout to a pipe is buffered: flush it after each message".to_owned());
     }
@@ -97,12 +101,17 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
     }
     let hint = "write each message with its LF in one write, under one lock";
     let noise = t.history.scan(0, |_, record| match &record.event {
-        Event::Adapter { bytes, parsed, .. } if matches!(**parsed, Parsed::Noise(_)) => Some(bytes.len()),
+        Event::Adapter { bytes, parsed, .. } if matches!(**parsed, Parsed::Noise(_)) => {
+            Some(bytes.len())
+        }
         _ => None,
     });
     if let Some(bytes) = noise {
         return t
-            .fail("every line is one message", format!("a line of {bytes} bytes that is none"))
+            .fail(
+                "every line is one message",
+                format!("a line of {bytes} bytes that is none"),
+            )
             .map_err(|stop| stop.hint(hint));
     }
     for ((_, _, letter), turn) in running.iter().zip(ends) {
@@ -110,7 +119,10 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
         Trial::supported(&turn.messages)?;
         if let Some(other) = foreign_letter(&turn.text(), letter) {
             return t
-                .fail(format!("the text of a session with its letter {letter}"), format!("one with {other}"))
+                .fail(
+                    format!("the text of a session with its letter {letter}"),
+                    format!("one with {other}"),
+                )
                 .map_err(|stop| stop.hint(hint));
         }
     }
@@ -120,6 +132,8 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
 /// A letter of another burst, of which several stand in a row as in no word.
 fn foreign_letter(text: &str, own: &str) -> Option<char> {
     let rows = text.as_bytes().chunk_by(|one, next| one == next);
-    let mut letters = rows.filter(|row| row.len() > 3).map(|row| char::from(row[0]));
+    let mut letters = rows
+        .filter(|row| row.len() > 3)
+        .map(|row| char::from(row[0]));
     letters.find(|letter| matches!(letter, 'a'..='h') && !own.contains(*letter))
 }

@@ -15,8 +15,10 @@ pub(super) fn in_a_turn(t: &mut Trial<'_>) -> Outcome {
     t.pass_time(t.quiet());
     t.demand_silence(&s, read, "nothing for a session that is closed")?;
     // The probe's turn does not end by itself, so its end answers the close.
-    let ended =
-        t.seen_from(closed).iter().any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
+    let ended = t
+        .seen_from(closed)
+        .iter()
+        .any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
     t.demand(
         !(ended && t.has_probe(&["until_stop"])),
         "no `turn.complete` for the turn that ran",
@@ -103,11 +105,17 @@ pub(super) fn without_input(t: &mut Trial<'_>) -> Outcome {
     let read = t.history.len();
     t.pass_time(t.quiet());
     let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 0, "no `turn.complete` without an input", format!("{ends}"))?;
+    t.demand(
+        ends == 0,
+        "no `turn.complete` without an input",
+        format!("{ends}"),
+    )?;
     t.demand_silence(&s, read, "nothing for a session that is closed")?;
     let greetings = t.of(&s).len();
     if greetings > 0 {
-        t.note(format!("{greetings} messages for a session without an input"));
+        t.note(format!(
+            "{greetings} messages for a session without an input"
+        ));
     }
     Ok(())
 }

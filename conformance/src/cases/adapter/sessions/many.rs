@@ -24,7 +24,11 @@ pub(super) fn three(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     for s in &sessions {
         let ends = t.count(s, "turn.complete");
-        t.demand(ends == 1, format!("one `turn.complete` for {}", s.id()), format!("{ends}"))?;
+        t.demand(
+            ends == 1,
+            format!("one `turn.complete` for {}", s.id()),
+            format!("{ends}"),
+        )?;
     }
     Ok(())
 }
@@ -46,9 +50,14 @@ pub(super) fn tokens(t: &mut Trial<'_>) -> Outcome {
         for ((s, token), from) in sessions.iter().zip(begun) {
             let turn = t.end_of(s, from)?;
             Trial::supported(&turn.messages)?;
-            let all: String =
-                turn.messages.iter().map(|seen| Value::from(seen.message().clone()).to_string()).collect();
-            let strange = sessions.iter().find(|(_, other)| other != token && all.contains(other.as_str()));
+            let all: String = turn
+                .messages
+                .iter()
+                .map(|seen| Value::from(seen.message().clone()).to_string())
+                .collect();
+            let strange = sessions
+                .iter()
+                .find(|(_, other)| other != token && all.contains(other.as_str()));
             if let Some((other, _)) = strange {
                 return t.fail(
                     format!("in {} its own token alone", s.id()),
@@ -58,9 +67,15 @@ pub(super) fn tokens(t: &mut Trial<'_>) -> Outcome {
             silent += usize::from(!turn.text().contains(token.as_str()));
         }
         if silent > 0 && t.tier() == Tier::Recipe {
-            return Err(Stop::Inconclusive("recipe `nonce` did not say its text back".to_owned()));
+            return Err(Stop::Inconclusive(
+                "recipe `nonce` did not say its text back".to_owned(),
+            ));
         }
-        t.demand(silent == 0, "each token in its session", format!("{silent} of 4 without theirs"))?;
+        t.demand(
+            silent == 0,
+            "each token in its session",
+            format!("{silent} of 4 without theirs"),
+        )?;
     }
     Ok(())
 }
@@ -72,7 +87,11 @@ pub(super) fn variables(t: &mut Trial<'_>) -> Outcome {
     let seen = value_of(t, &b, "key")?;
     t.demand(seen.is_null(), "no value in the other session", seen)?;
     let kept = value_of(t, &a, "key")?;
-    t.demand(kept == json!(token), format!("the value {token} in its own"), kept)
+    t.demand(
+        kept == json!(token),
+        format!("the value {token} in its own"),
+        kept,
+    )
 }
 
 /// What `get` tells of a variable.
@@ -95,15 +114,20 @@ pub(super) fn numbers(t: &mut Trial<'_>) -> Outcome {
         let turn = t.end_of_burst(&s, from)?;
         Trial::supported(&turn.messages)?;
         let numbers = back_pressure::numbers(&turn.text());
-        let wrong =
-            (1..=500).zip(numbers.iter().copied().chain(std::iter::repeat(0))).find(|(n, got)| n != got);
+        let wrong = (1..=500)
+            .zip(numbers.iter().copied().chain(std::iter::repeat(0)))
+            .find(|(n, got)| n != got);
         if let Some((n, got)) = wrong {
             return t.fail(
                 format!("500 numbers in order in {}", s.id()),
                 format!("{} of them, with {got} in the place of {n}", numbers.len()),
             );
         }
-        t.demand(numbers.len() == 500, "500 numbers", format!("{}", numbers.len()))?;
+        t.demand(
+            numbers.len() == 500,
+            "500 numbers",
+            format!("{}", numbers.len()),
+        )?;
     }
     Ok(())
 }
@@ -118,12 +142,16 @@ pub(super) fn cycles(t: &mut Trial<'_>) -> Outcome {
     let before = t.usage()?;
     let done = cycle(t, CYCLES, CYCLING)?;
     let after = t.usage()?;
-    let Some(grown) = grown(before, after) else { return Ok(()) };
+    let Some(grown) = grown(before, after) else {
+        return Ok(());
+    };
     // What levels off does not grow so again: memory that waits to be collected does, what leaks does not.
     let more = cycle(t, CYCLES, CYCLING)?;
     let last = t.usage()?;
     let Some(again) = self::grown(after, last) else {
-        t.note(format!("after {done} sessions {grown}, after {more} more it had levelled off"));
+        t.note(format!(
+            "after {done} sessions {grown}, after {more} more it had levelled off"
+        ));
         return Ok(());
     };
     t.should(
@@ -157,10 +185,17 @@ fn cycle(t: &mut Trial<'_>, wanted: usize, within: Duration) -> Outcome<usize> {
 fn grown(before: Usage, after: Usage) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
     if after.resident > before.resident + (8 << 20) {
-        return Some(format!("{} MiB became {} MiB", mib(before.resident), mib(after.resident)));
+        return Some(format!(
+            "{} MiB became {} MiB",
+            mib(before.resident),
+            mib(after.resident)
+        ));
     }
     if after.descriptors > before.descriptors + 20 {
-        return Some(format!("{} descriptors became {}", before.descriptors, after.descriptors));
+        return Some(format!(
+            "{} descriptors became {}",
+            before.descriptors, after.descriptors
+        ));
     }
     (after.processes > before.processes + 5)
         .then(|| format!("{} processes became {}", before.processes, after.processes))

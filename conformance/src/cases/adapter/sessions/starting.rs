@@ -23,7 +23,11 @@ pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
     t.quick_turn(&s)?;
     if keeps {
         let value = value_of(t, &s, "key")?;
-        t.demand(value == json!("kept"), "the session keeps what it knew", value)?;
+        t.demand(
+            value == json!("kept"),
+            "the session keeps what it knew",
+            value,
+        )?;
     }
     let (ends, inputs) = (1, if keeps { 2 } else { 0 });
     t.demand_ends(&s, ends + inputs)?;
@@ -44,7 +48,11 @@ pub(super) fn again(t: &mut Trial<'_>) -> Outcome {
     t.fence()?;
     t.tell_deviant(&s, "session.start", &json!({}))?;
     let value = value_of(t, &s, "key")?;
-    t.demand(value.is_null(), "a new session that knows nothing of the old one", value)?;
+    t.demand(
+        value.is_null(),
+        "a new session that knows nothing of the old one",
+        value,
+    )?;
     t.quick_turn(&s)?;
     t.demand_ends(&s, 3)
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::super::full_hub;
-use crate::{case::Case, clauses::Side, needs::Need, run::EXTENSIONS, trial::Trial, verdict::Outcome};
+use crate::{
+    case::Case, clauses::Side, needs::Need, run::EXTENSIONS, trial::Trial, verdict::Outcome,
+};
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
@@ -40,18 +42,27 @@ fn whole_offer(t: &mut Trial<'_>) -> Outcome {
         t.introduce(&s)?;
     }
     t.settle()?;
-    for below in t.written().into_iter().filter(|below| below.seen.kind() == "session.start") {
+    for below in t
+        .written()
+        .into_iter()
+        .filter(|below| below.seen.kind() == "session.start")
+    {
         let (protocol, extensions) = (below.seen.get("protocol"), below.seen.get("extensions"));
         let names = extensions.and_then(Value::as_array);
         let whole = match (protocol, extensions) {
             (None, None) => true,
             (Some(protocol), Some(_)) => {
-                *protocol == json!(1) && names.is_some_and(|names| names.iter().all(Value::is_string))
+                *protocol == json!(1)
+                    && names.is_some_and(|names| names.iter().all(Value::is_string))
             }
             _ => false,
         };
         let got = format!("protocol {protocol:?}, extensions {extensions:?}");
-        t.demand(whole, "`protocol` 1 and an array of `extensions`, or neither", got)?;
+        t.demand(
+            whole,
+            "`protocol` 1 and an array of `extensions`, or neither",
+            got,
+        )?;
     }
     Ok(())
 }
@@ -61,12 +72,21 @@ fn no_waiting(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_known()?;
     let below = t.below_of(&t.lower(&s)?);
     let at = |by: Side, kind: &str| {
-        below.iter().find(|below| below.by == by && below.seen.kind() == kind).map(|below| below.seen.at)
+        below
+            .iter()
+            .find(|below| below.by == by && below.seen.kind() == kind)
+            .map(|below| below.seen.at)
     };
-    match (at(Side::Host, "user.input"), at(Side::Adapter, "session.ready")) {
+    match (
+        at(Side::Host, "user.input"),
+        at(Side::Adapter, "session.ready"),
+    ) {
         (_, None) => t.skip("an extension towards its adapters"),
         (Some(input), Some(ready)) if input < ready => Ok(()),
-        _ => t.late("`user.input` before the adapter's `session.ready`", "it comes after it"),
+        _ => t.late(
+            "`user.input` before the adapter's `session.ready`",
+            "it comes after it",
+        ),
     }
 }
 
@@ -97,7 +117,10 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
             Side::Host if super::super::CORE.contains(&below.seen.kind()) => {}
             Side::Host => {
                 let allowed = of_session && agreed && below.seen.kind() == "session.update";
-                let got = format!("`{}`, and `session.ready` has come: {agreed}", below.seen.kind());
+                let got = format!(
+                    "`{}`, and `session.ready` has come: {agreed}",
+                    below.seen.kind()
+                );
                 t.demand(allowed, "only `session.update`, after `session.ready`", got)?;
             }
         }
@@ -127,19 +150,31 @@ fn not_honoured(t: &mut Trial<'_>) -> Outcome {
     });
     t.demand(!written, "no input reaches the adapter", "one does")?;
     match refused {
-        None => t.late("the hub learns that the session is refused", t.what_came(from, &s)),
-        Some(seen) if seen.kind() == "session.closed" => t.demand_member(&seen, "reason", "refused"),
+        None => t.late(
+            "the hub learns that the session is refused",
+            t.what_came(from, &s),
+        ),
+        Some(seen) if seen.kind() == "session.closed" => {
+            t.demand_member(&seen, "reason", "refused")
+        }
         Some(_) => Ok(()),
     }?;
     // The fence of the settling closes its own session.
     let until = Instant::now() + t.bounds.deadline;
     loop {
-        let closed = t.written().iter().filter(|below| below.seen.kind() == "session.close").count();
+        let closed = t
+            .written()
+            .iter()
+            .filter(|below| below.seen.kind() == "session.close")
+            .count();
         if closed >= 2 {
             return Ok(());
         }
         if Instant::now() > until {
-            return t.late("`session.close` for the refused session", format!("{closed} in all"));
+            return t.late(
+                "`session.close` for the refused session",
+                format!("{closed} in all"),
+            );
         }
         t.pass_time(Duration::from_millis(20));
     }
@@ -170,13 +205,20 @@ fn not_agreed(t: &mut Trial<'_>) -> Outcome {
     t.demand_text(&turn, "ab")?;
     t.settle()?;
     for seen in t.of(&s) {
-        let passed = Value::from(seen.message().clone()).to_string().contains(&no)
+        let passed = Value::from(seen.message().clone())
+            .to_string()
+            .contains(&no)
             || seen.get("history").is_some()
             || seen.text("status") == "failed"
             || seen.get("num_turns") == Some(&json!(7))
-            || seen.get("usage").is_some_and(|usage| usage["input_tokens"] == 1);
+            || seen
+                .get("usage")
+                .is_some_and(|usage| usage["input_tokens"] == 1);
         if passed {
-            return t.fail("nothing that was not agreed on", format!("it in a `{}`", seen.kind()));
+            return t.fail(
+                "nothing that was not agreed on",
+                format!("it in a `{}`", seen.kind()),
+            );
         }
     }
     Ok(())
@@ -188,14 +230,25 @@ fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
     let from = t.send(json!({"type":"ping","session_id":"","nonce":"n-1"}))?;
     t.send(json!({"type":"sessions.list","session_id":"","request_id":"q-1","limit":5}))?;
     for kind in ["pong", "sessions.list.result"] {
-        if t.wait(from, t.bounds.deadline.max(t.bounds.secs(5.0)), |seen| seen.kind() == kind).is_none() {
+        if t.wait(from, t.bounds.deadline.max(t.bounds.secs(5.0)), |seen| {
+            seen.kind() == kind
+        })
+        .is_none()
+        {
             return t.late(format!("a `{kind}`"), "none");
         }
     }
     t.settle()?;
     for kind in ["pong", "sessions.list.result"] {
-        let came = t.seen_from(from).iter().filter(|seen| seen.kind() == kind).count();
+        let came = t
+            .seen_from(from)
+            .iter()
+            .filter(|seen| seen.kind() == kind)
+            .count();
         t.demand(came == 1, format!("one `{kind}`"), format!("{came}"))?;
     }
-    super::super::demand_core(t, "nothing of the pipe at an adapter that agreed on nothing")
+    super::super::demand_core(
+        t,
+        "nothing of the pipe at an adapter that agreed on nothing",
+    )
 }

@@ -34,12 +34,15 @@ pub(in crate::cases) static CASES: &[Case] = &[
 fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let core = t.open()?;
-    let extended = if t.subject.extensions.contains("control") { Some(full_hub::open(t)?) } else { None };
+    let extended = if t.subject.extensions.contains("control") {
+        Some(full_hub::open(t)?)
+    } else {
+        None
+    };
     for s in std::iter::once(&core).chain(&extended) {
         let is_core = *s == core;
         let cue = if is_core { "held-core" } else { "held-rich" };
-        let closes =
-            json!([["say", "busy"], ["until", cue], ["emit", {"type":"session.closed","reason":"finished"}]]);
+        let closes = json!([["say", "busy"], ["until", cue], ["emit", {"type":"session.closed","reason":"finished"}]]);
         let from = t.begin(s, &closes)?;
         let lower = t.lower(s)?;
         full_hub::demand_offer(t, &lower, "control")?;
@@ -54,16 +57,29 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
             t.close(s)?;
         } else {
             let end = t.expect(from, s, "session.closed", t.bounds.deadline)?;
-            let ends = t.of_kind(s, "turn.complete").iter().filter(|seen| seen.index < end.index).count();
-            t.demand(ends == 2, "both turns end before `session.closed`", format!("{ends}"))?;
+            let ends = t
+                .of_kind(s, "turn.complete")
+                .iter()
+                .filter(|seen| seen.index < end.index)
+                .count();
+            t.demand(
+                ends == 2,
+                "both turns end before `session.closed`",
+                format!("{ends}"),
+            )?;
         }
         t.demand_ends(s, 2)?;
         let after = full_hub::delivered_since(t, &lower, &closed);
         if let Some(after) = after.first() {
             // What the host wrote in the moment of the end it could not know.
-            let crossed = after.seen.at.saturating_sub(closed.at) < std::time::Duration::from_millis(20)
+            let crossed = after.seen.at.saturating_sub(closed.at)
+                < std::time::Duration::from_millis(20)
                 && after.seen.kind() == "user.input";
-            t.demand(crossed, "nothing more for the id", format!("`{}`", after.seen.kind()))?;
+            t.demand(
+                crossed,
+                "nothing more for the id",
+                format!("`{}`", after.seen.kind()),
+            )?;
         }
     }
     Ok(())
@@ -78,13 +94,20 @@ fn paused(t: &mut Trial<'_>) -> Outcome {
     // The answer of another session shows that the pause was read.
     t.settle()?;
     let paused = t.history.len();
-    full_hub::act_in(t, &other, &s, &json!([["burst", 500, 64], ["say", " last"], ["complete"]]))?;
+    full_hub::act_in(
+        t,
+        &other,
+        &s,
+        &json!([["burst", 500, 64], ["say", " last"], ["complete"]]),
+    )?;
     full_hub::expect_written(t, paused, &lower, "turn.complete")?;
     t.settle()?;
     t.demand_silence(&s, paused, "nothing of a session that is paused")?;
     t.tell(&s, "flow.resume", &json!({}))?;
     let turn = t.end_of(&s, from)?;
-    let burst: String = (1..=500).map(|n| format!("{n:08}{}", "x".repeat(56))).collect();
+    let burst: String = (1..=500)
+        .map(|n| format!("{n:08}{}", "x".repeat(56)))
+        .collect();
     t.demand_text(&turn, &format!("first {burst} last"))?;
     t.demand_ends(&s, 1)
 }
@@ -119,15 +142,27 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
         }
         None::<()>
     });
-    t.demand(before <= DEADLINE, format!("the `pong` before {DEADLINE} bytes of what waited"), before)?;
-    let same =
-        pong.get("nonce") == Some(&nonce) && pong.get("session_id") == Some(&Value::String(String::new()));
-    t.demand(same, format!("the nonce {nonce}"), wire::text(pong.message(), "nonce"))?;
+    t.demand(
+        before <= DEADLINE,
+        format!("the `pong` before {DEADLINE} bytes of what waited"),
+        before,
+    )?;
+    let same = pong.get("nonce") == Some(&nonce)
+        && pong.get("session_id") == Some(&Value::String(String::new()));
+    t.demand(
+        same,
+        format!("the nonce {nonce}"),
+        wire::text(pong.message(), "nonce"),
+    )?;
     for (s, from) in [(&a, begun[0]), (&b, begun[1])] {
         t.end_within(s, from, t.bounds.secs(20.0))?;
     }
     t.settle()?;
-    let pongs = t.seen_from(0).iter().filter(|seen| seen.kind() == "pong").count();
+    let pongs = t
+        .seen_from(0)
+        .iter()
+        .filter(|seen| seen.kind() == "pong")
+        .count();
     t.demand(pongs == 1, "one `pong`", format!("{pongs}"))
 }
 

@@ -16,10 +16,19 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[Need::AnyExtension])
         .when("messages of both sides with `_meta` and with a field that no one knows")
         .then("`_meta` reaches the other side untouched, the unknown field does not"),
-    Case::choice("H-EXT-24", "msg.5", "optional fields of the wrong type", wrong_types)
-        .needs(&[Need::Extension("turns"), Need::Extension("events"), Need::Extension("control")])
-        .when("output, thinking, request and end, each with optional fields of a wrong type")
-        .then("each reaches the hub without those fields"),
+    Case::choice(
+        "H-EXT-24",
+        "msg.5",
+        "optional fields of the wrong type",
+        wrong_types,
+    )
+    .needs(&[
+        Need::Extension("turns"),
+        Need::Extension("events"),
+        Need::Extension("control"),
+    ])
+    .when("output, thinking, request and end, each with optional fields of a wrong type")
+    .then("each reaches the hub without those fields"),
     Case::choice("H-EXT-25", "msg.6", "ids of 257 bytes", long_ids)
         .needs(&[Need::Extension("turns"), Need::Extension("events")])
         .when("a request, a tool call and a thought with an id of 256 bytes, and of 257")
@@ -34,7 +43,14 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("the first reaches the hub; the other is absent or `other`, and its text stands"),
 ];
 
-const ALL: &[&str] = &["turns", "events", "usage", "options", "questions", "control"];
+const ALL: &[&str] = &[
+    "turns",
+    "events",
+    "usage",
+    "options",
+    "questions",
+    "control",
+];
 
 fn meta(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, ALL)?;
@@ -57,13 +73,30 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     full_hub::demand_any_offer(t, &lower, ALL)?;
     let input = full_hub::demand_delivered(t, &lower, "user.input", 1)?.remove(0);
-    let output = turn.of_kind("output").find(|seen| seen.text("content") == "a").cloned();
-    let Some(output) = output else { return t.fail("the output", t.what_came(from, &s)) };
-    for (seen, wanted) in [(&input, &downward), (&output, &upward), (&turn.end, &upward)] {
+    let output = turn
+        .of_kind("output")
+        .find(|seen| seen.text("content") == "a")
+        .cloned();
+    let Some(output) = output else {
+        return t.fail("the output", t.what_came(from, &s));
+    };
+    for (seen, wanted) in [
+        (&input, &downward),
+        (&output, &upward),
+        (&turn.end, &upward),
+    ] {
         let got = seen.get("_meta").cloned().unwrap_or_default();
-        t.demand(got == *wanted, format!("`_meta` of `{}` untouched: {wanted}", seen.kind()), got)?;
+        t.demand(
+            got == *wanted,
+            format!("`_meta` of `{}` untouched: {wanted}", seen.kind()),
+            got,
+        )?;
         let passed = seen.get("of_no_one").is_some();
-        t.demand(!passed, format!("no unknown field of `{}`", seen.kind()), "it was passed on")?;
+        t.demand(
+            !passed,
+            format!("no unknown field of `{}`", seen.kind()),
+            "it was passed on",
+        )?;
     }
     Ok(())
 }
@@ -83,7 +116,10 @@ fn bad_meta(t: &mut Trial<'_>) -> Outcome {
     t.demand_text(&turn, "abc")?;
     // A host may put its own there: an object, and not the long one.
     let bad = |meta: &Value| !meta.is_null() && (!meta.is_object() || meta.get("long").is_some());
-    let passed = turn.messages.iter().any(|seen| seen.get("_meta").is_some_and(bad));
+    let passed = turn
+        .messages
+        .iter()
+        .any(|seen| seen.get("_meta").is_some_and(bad));
     t.demand(!passed, "no `_meta`", "it was passed on")
 }
 
@@ -113,27 +149,48 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     for extension in ["turns", "events", "control"] {
         full_hub::demand_offer(t, &lower, extension)?;
     }
-    t.tell(&s, "permission.response", &json!({"request_id":"r-1","approved":true}))?;
+    t.tell(
+        &s,
+        "permission.response",
+        &json!({"request_id":"r-1","approved":true}),
+    )?;
     let turn = t.end_of(&s, from)?;
     t.demand_text(&turn, "az")?;
     let find = |kind: &str| turn.messages.iter().find(|seen| seen.kind() == kind);
-    let Some(thinking) = find("thinking") else { return t.fail("`thinking`", t.what_came(from, &s)) };
+    let Some(thinking) = find("thinking") else {
+        return t.fail("`thinking`", t.what_came(from, &s));
+    };
     let absent: [(&Seen, &[&str]); 2] = [
-        (&request, &["title", "expires_at", "tool_call_id", "options"]),
+        (
+            &request,
+            &["title", "expires_at", "tool_call_id", "options"],
+        ),
         (thinking, &["message_id", "parent_tool_call_id"]),
     ];
     for (seen, members) in absent {
         for member in members {
             let got = seen.get(member).cloned().unwrap_or_default();
-            t.demand(got.is_null(), format!("`{member}` of `{}` absent", seen.kind()), got)?;
+            t.demand(
+                got.is_null(),
+                format!("`{member}` of `{}` absent", seen.kind()),
+                got,
+            )?;
         }
     }
     let status = turn.end.get("status").cloned().unwrap_or_default();
-    t.demand(status.is_null() || status == "completed", "a turn that is completed", status)?;
+    t.demand(
+        status.is_null() || status == "completed",
+        "a turn that is completed",
+        status,
+    )?;
     // A host may know these by itself.
     let (took, delivered) = (turn.end.get("duration_ms"), turn.end.get("delivered"));
     let own = !took.is_some_and(Value::is_string) && !delivered.is_some_and(Value::is_boolean);
-    t.demand(own, "no `duration_ms` and `delivered` of the adapter", format!("{took:?}, {delivered:?}"))?;
+    t.demand(
+        own,
+        "no `duration_ms` and `delivered` of the adapter",
+        format!("{took:?}, {delivered:?}"),
+    )?;
     for (member, given) in [
         ("stop_reason", json!([])),
         ("summary", json!({"a":1})),
@@ -141,10 +198,19 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
         ("usage", json!(7)),
     ] {
         let got = turn.end.get(member).cloned().unwrap_or_default();
-        t.demand(got != given, format!("no `{member}` of the adapter's `turn.complete`"), got)?;
+        t.demand(
+            got != given,
+            format!("no `{member}` of the adapter's `turn.complete`"),
+            got,
+        )?;
     }
-    let Some(plan) = find("plan") else { return t.fail("`plan`", t.what_came(from, &s)) };
-    let entries = plan.get("entries").and_then(Value::as_array).map_or(0, Vec::len);
+    let Some(plan) = find("plan") else {
+        return t.fail("`plan`", t.what_came(from, &s));
+    };
+    let entries = plan
+        .get("entries")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
     t.demand(entries == 1, "a plan of one entry", format!("{entries}"))
 }
 
@@ -165,35 +231,61 @@ fn long_ids(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    let fitting = |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == fits;
+    let fitting =
+        |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == fits;
     t.expect_that(from, &s, "the request of 256 bytes", fitting)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "events")?;
-    t.tell(&s, "permission.response", &json!({"request_id":fits,"approved":true}))?;
+    t.tell(
+        &s,
+        "permission.response",
+        &json!({"request_id":fits,"approved":true}),
+    )?;
     let turn = t.end_of(&s, from)?;
-    let thought =
-        turn.messages.iter().any(|seen| seen.kind() == "thinking" && seen.text("message_id") == fits);
+    let thought = turn
+        .messages
+        .iter()
+        .any(|seen| seen.kind() == "thinking" && seen.text("message_id") == fits);
     t.demand(thought, "`thinking` with an id of 256 bytes", "none")?;
     t.demand_ends(&s, 1)?;
     demand_unheard(t, &token)?;
     let heard = t.of(&s).into_iter().find(|seen| {
-        seen.text("description") == token || seen.text("tool") == token || seen.text("request_id") == long
+        seen.text("description") == token
+            || seen.text("tool") == token
+            || seen.text("request_id") == long
     });
     let kind = heard.as_ref().map_or("", Seen::kind);
-    t.demand(heard.is_none(), "nothing with an id of 257 bytes", format!("a `{kind}`"))?;
+    t.demand(
+        heard.is_none(),
+        "nothing with an id of 257 bytes",
+        format!("a `{kind}`"),
+    )?;
     let answers = full_hub::demand_delivered(t, &lower, "permission.response", 1)?;
-    t.demand(answers[0].text("request_id") == fits, "an answer to the request of 256 bytes", "to the other")
+    t.demand(
+        answers[0].text("request_id") == fits,
+        "an answer to the request of 256 bytes",
+        "to the other",
+    )
 }
 
 fn categories(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, ALL)?;
     for (given, wanted) in [("rate_limit", Some("rate_limit")), ("of-nobody", None)] {
         let error = json!({"category":given,"message":"asked too often","code":"429"});
-        let turn = t.act(&s, &json!([["complete", {"status":"failed","error":error}]]))?;
+        let turn = t.act(
+            &s,
+            &json!([["complete", {"status":"failed","error":error}]]),
+        )?;
         full_hub::demand_offer(t, &t.lower(&s)?, "turns")?;
         let got = turn.end.get("error").cloned().unwrap_or_default();
-        let category = got["category"].as_str().filter(|category| *category != "other");
-        t.demand(category == wanted, format!("for {given:?} the category {wanted:?}"), &got)?;
+        let category = got["category"]
+            .as_str()
+            .filter(|category| *category != "other");
+        t.demand(
+            category == wanted,
+            format!("for {given:?} the category {wanted:?}"),
+            &got,
+        )?;
         let whole = got["message"] == "asked too often" && turn.end.text("status") == "failed";
         t.demand(whole, "the failure and its text", &got)?;
     }

@@ -53,8 +53,12 @@ fn answer(s: &Session, request: &str, members: &Value) -> Value {
 fn withdrawn(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let (s, other) = (t.open()?, t.open()?);
-    let cancel = json!(["emit", {"type":"permission.cancel","request_id":"r-1","reason":"timeout"}]);
-    let from = t.instruct(&s, &json!([ask("r-1", &json!({})), ["until", "asked"], cancel]))?;
+    let cancel =
+        json!(["emit", {"type":"permission.cancel","request_id":"r-1","reason":"timeout"}]);
+    let from = t.instruct(
+        &s,
+        &json!([ask("r-1", &json!({})), ["until", "asked"], cancel]),
+    )?;
     t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
@@ -76,7 +80,13 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
     let wait = json!(["wait", "permission.response", "r-1", 10_000]);
     let from = t.instruct(
         &s,
-        &json!([ask("r-1", &json!({"resource":"first"})), again, ["say", "asked"], wait, ["complete"]]),
+        &json!([
+            ask("r-1", &json!({"resource":"first"})),
+            again,
+            ["say", "asked"],
+            wait,
+            ["complete"]
+        ]),
     )?;
     t.expect(from, &s, "output", t.bounds.deadline)?;
     t.settle()?;
@@ -84,7 +94,10 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, from)?;
     t.settle()?;
     let asked = t.of_kind(&s, "permission.request");
-    let first = asked.first().map(|seen| seen.text("resource")).unwrap_or_default();
+    let first = asked
+        .first()
+        .map(|seen| seen.text("resource"))
+        .unwrap_or_default();
     t.demand(
         asked.len() == 1 && first == "first",
         "the hub is asked for the first alone",
@@ -103,28 +116,50 @@ fn options(t: &mut Trial<'_>) -> Outcome {
     ]);
     let mut actions = Vec::new();
     for request in ["r-1", "r-2", "r-3", "r-4"] {
-        actions.push(ask(request, &json!({"title":"A title","options":offered,"input":{"n":[1]}})));
+        actions.push(ask(
+            request,
+            &json!({"title":"A title","options":offered,"input":{"n":[1]}}),
+        ));
     }
     for request in ["r-1", "r-2", "r-3", "r-4"] {
         actions.push(json!(["wait", "permission.response", request, 10_000]));
     }
     actions.push(json!(["complete"]));
     let from = t.instruct(&s, &json!(actions))?;
-    let last = |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == "r-4";
+    let last =
+        |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == "r-4";
     t.expect_that(from, &s, "four requests", last)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
     let asked = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
-    for (member, wanted) in
-        [("options", &offered), ("title", &json!("A title")), ("input", &json!({"n":[1]}))]
-    {
+    for (member, wanted) in [
+        ("options", &offered),
+        ("title", &json!("A title")),
+        ("input", &json!({"n":[1]})),
+    ] {
         t.demand_member(&asked, member, wanted.clone())?;
     }
     let input = json!({"n":[2]});
-    t.send(answer(&s, "r-1", &json!({"approved":true,"option_id":"always","updated_input":input})))?;
-    t.send_deviant(answer(&s, "r-2", &json!({"approved":true,"option_id":"no"})))?;
-    t.send_deviant(answer(&s, "r-3", &json!({"approved":true,"option_id":"of-nobody"})))?;
-    t.send_deviant(answer(&s, "r-4", &json!({"approved":false,"option_id":"once"})))?;
+    t.send(answer(
+        &s,
+        "r-1",
+        &json!({"approved":true,"option_id":"always","updated_input":input}),
+    ))?;
+    t.send_deviant(answer(
+        &s,
+        "r-2",
+        &json!({"approved":true,"option_id":"no"}),
+    ))?;
+    t.send_deviant(answer(
+        &s,
+        "r-3",
+        &json!({"approved":true,"option_id":"of-nobody"}),
+    ))?;
+    t.send_deviant(answer(
+        &s,
+        "r-4",
+        &json!({"approved":false,"option_id":"once"}),
+    ))?;
     t.end_of(&s, from)?;
     for response in full_hub::demand_delivered(t, &lower, "permission.response", 4)? {
         let approves = response.text("request_id") == "r-1";
@@ -150,16 +185,32 @@ fn ask_question(more: &Value) -> Value {
 fn question(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "questions"])?;
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
-    let from = t.instruct(&s, &json!([ask_question(&Value::Null), wait, ["delay", 300], ["complete"]]))?;
+    let from = t.instruct(
+        &s,
+        &json!([
+            ask_question(&Value::Null),
+            wait,
+            ["delay", 300],
+            ["complete"]
+        ]),
+    )?;
     let Ok(asked) = t.expect(from, &s, "input.request", t.bounds.deadline) else {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     };
-    let fields = asked.get("fields").and_then(Value::as_array).map_or(0, Vec::len);
+    let fields = asked
+        .get("fields")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
     let whole = asked.text("prompt") == "Where to?" && fields == 2;
-    t.demand(whole, "its prompt and two fields", format!("{:?}, {fields} fields", asked.text("prompt")))?;
+    t.demand(
+        whole,
+        "its prompt and two fields",
+        format!("{:?}, {fields} fields", asked.text("prompt")),
+    )?;
     let values = json!({"where":"eu","many":3});
-    let response = json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":values});
+    let response =
+        json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":values});
     t.send(response.clone())?;
     t.send_deviant(response)?;
     t.end_of(&s, from)?;
@@ -172,8 +223,18 @@ fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "questions"])?;
     // The adapter ends the turn when it has the answer, so that nothing but the stop settles it.
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
-    let from = t.instruct(&s, &json!([["ignore_stop"], ask_question(&Value::Null), wait, ["complete"]]))?;
-    if t.expect(from, &s, "input.request", t.bounds.deadline).is_err() {
+    let from = t.instruct(
+        &s,
+        &json!([
+            ["ignore_stop"],
+            ask_question(&Value::Null),
+            wait,
+            ["complete"]
+        ]),
+    )?;
+    if t.expect(from, &s, "input.request", t.bounds.deadline)
+        .is_err()
+    {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     }
@@ -182,7 +243,11 @@ fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
     let cancelled = t.expect_told(stopped, &lower, "input.response", t.bounds.deadline)?;
     t.demand_member(&cancelled, "cancelled", true)?;
     t.end_of(&s, from)?;
-    t.tell_deviant(&s, "input.response", &json!({"request_id":"q-1","values":{}}))?;
+    t.tell_deviant(
+        &s,
+        "input.response",
+        &json!({"request_id":"q-1","values":{}}),
+    )?;
     t.settle()?;
     full_hub::demand_delivered(t, &lower, "input.response", 1)?;
     let stop = t.told(&lower, "stop");
@@ -196,10 +261,22 @@ fn question_to_core(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "questions")?;
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
-    let from = t.instruct(&s, &json!([ask_question(&Value::Null), wait, ["say", "on"], ["complete"]]))?;
+    let from = t.instruct(
+        &s,
+        &json!([
+            ask_question(&Value::Null),
+            wait,
+            ["say", "on"],
+            ["complete"]
+        ]),
+    )?;
     let turn = t.end_of(&s, from)?;
     let shown = turn.on_channel("question");
-    t.demand(shown.contains("Where to?"), "the question on channel `question`", format!("{shown:?}"))?;
+    t.demand(
+        shown.contains("Where to?"),
+        "the question on channel `question`",
+        format!("{shown:?}"),
+    )?;
     let answers = full_hub::demand_delivered(t, &lower, "input.response", 1)?;
     t.demand_member(&answers[0], "cancelled", true)
 }
@@ -208,7 +285,8 @@ fn not_understood(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "questions", "control"])?;
     let s = t.open()?;
     let request = |more: Value| {
-        let request = json!({"type":"permission.request","tool":"Shell","description":"d","resource":"r"});
+        let request =
+            json!({"type":"permission.request","tool":"Shell","description":"d","resource":"r"});
         json!(["emit", wire::with(request, &more)])
     };
     t.demand_answer(
@@ -229,10 +307,15 @@ fn not_understood(t: &mut Trial<'_>) -> Outcome {
         "on",
     )?;
     t.settle()?;
-    let asked = t.of(&s).iter().any(|seen| matches!(seen.kind(), "permission.request" | "input.request"));
+    let asked = t
+        .of(&s)
+        .iter()
+        .any(|seen| matches!(seen.kind(), "permission.request" | "input.request"));
     t.demand(!asked, "the hub is not asked", "it is")?;
     let written = t.written_to(&t.lower(&s)?);
-    let written = written.iter().find(|seen| !matches!(seen.kind(), "session.start" | "user.input"));
+    let written = written
+        .iter()
+        .find(|seen| !matches!(seen.kind(), "session.start" | "user.input"));
     let kind = written.map_or(String::new(), |seen| format!("`{}`", seen.kind()));
     t.demand(kind.is_empty(), "nothing is written to the adapter", kind)
 }

@@ -32,11 +32,21 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 /// What the hub was reported of the context since a place, and the first answer since then.
 fn told(t: &Trial<'_>, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
-    let all: Vec<Seen> = t.of(s).into_iter().filter(|seen| seen.index >= from).collect();
-    let contexts = all.iter().filter(|seen| seen.get("context").is_some()).cloned().collect();
+    let all: Vec<Seen> = t
+        .of(s)
+        .into_iter()
+        .filter(|seen| seen.index >= from)
+        .collect();
+    let contexts = all
+        .iter()
+        .filter(|seen| seen.get("context").is_some())
+        .cloned()
+        .collect();
     let answer = all
         .iter()
-        .find(|seen| seen.kind() == "output" && !matches!(seen.text("channel"), "system" | "stderr"))
+        .find(|seen| {
+            seen.kind() == "output" && !matches!(seen.text("channel"), "system" | "stderr")
+        })
         .cloned();
     (contexts, answer)
 }
@@ -44,9 +54,17 @@ fn told(t: &Trial<'_>, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
 fn demand_context(t: &Trial<'_>, s: &Session, from: usize, wanted: &str) -> Outcome {
     let (contexts, answer) = told(t, s, from);
     let words: Vec<&str> = contexts.iter().map(|seen| seen.text("context")).collect();
-    t.demand(words == [wanted], format!("`context: {wanted}` once"), format!("{words:?}"))?;
+    t.demand(
+        words == [wanted],
+        format!("`context: {wanted}` once"),
+        format!("{words:?}"),
+    )?;
     let first = answer.is_none_or(|answer| contexts[0].index < answer.index);
-    t.demand(first, "the context before the first answer of the new process", "after it")
+    t.demand(
+        first,
+        "the context before the first answer of the new process",
+        "after it",
+    )
 }
 
 /// Has the stub die while nothing runs, and gives the host time to see it.
@@ -67,7 +85,10 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
     }))?;
     let s = full_hub::open(t)?;
     let params = json!({"step":[2],"at":"x"});
-    t.act(&s, &json!([["say", "one"], ["complete", {"session_params":params}]]))?;
+    t.act(
+        &s,
+        &json!([["say", "one"], ["complete", {"session_params":params}]]),
+    )?;
     let before = t.lower(&s)?;
     full_hub::demand_offer(t, &before, "resume")?;
     die(t, &s)?;
@@ -75,7 +96,11 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
     let turn = t.act(&s, &json!([["say", "two"], ["complete"]]))?;
     t.demand_text(&turn, "two")?;
     let after = t.lower(&s)?;
-    t.demand(before.process != after.process, "another process", "the same")?;
+    t.demand(
+        before.process != after.process,
+        "another process",
+        "the same",
+    )?;
     let start = full_hub::demand_delivered(t, &after, "session.start", 1)?.remove(0);
     let got = start.get("resume").cloned().unwrap_or_default();
     let whole = got["native_session_id"] == "native-1" && got["params"] == params;
@@ -117,9 +142,20 @@ fn never_again(t: &mut Trial<'_>) -> Outcome {
             .collect()
     };
     let times = written(&first).len();
-    t.demand(times == 1, "the input that it died of reaches the adapter once", format!("{times} times"))?;
-    let late = written(&second).iter().filter(|below| below.seen.at > end.at).count();
-    t.demand(late == 0, "an input that has ended is not written afterwards", "it is")?;
+    t.demand(
+        times == 1,
+        "the input that it died of reaches the adapter once",
+        format!("{times} times"),
+    )?;
+    let late = written(&second)
+        .iter()
+        .filter(|below| below.seen.at > end.at)
+        .count();
+    t.demand(
+        late == 0,
+        "an input that has ended is not written afterwards",
+        "it is",
+    )?;
     t.demand_ends_now(&s, 4)
 }
 
@@ -128,7 +164,10 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     let (a, b, c) = (t.open_known()?, t.open_known()?, t.open_known()?);
     // Only where the host has offered `control` may the adapter end a session.
     if full_hub::demand_offer(t, &t.lower(&a)?, "control").is_ok() {
-        t.act(&a, &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]))?;
+        t.act(
+            &a,
+            &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]),
+        )?;
         let from = t.input(&a, "again")?;
         t.end_of(&a, from)?;
     }

@@ -60,8 +60,16 @@ fn minted(t: &mut Trial<'_>) -> Outcome {
         let mut ids = HashSet::new();
         for input in full_hub::demand_delivered(t, &lower, "user.input", 3)? {
             let id = input.text("turn_id").to_owned();
-            t.demand((1..=256).contains(&id.len()), "a `turn_id` of 1 to 256 bytes", format!("{id:?}"))?;
-            t.demand(ids.insert(id.clone()), "a `turn_id` of its own", format!("{id:?} twice"))?;
+            t.demand(
+                (1..=256).contains(&id.len()),
+                "a `turn_id` of 1 to 256 bytes",
+                format!("{id:?}"),
+            )?;
+            t.demand(
+                ids.insert(id.clone()),
+                "a `turn_id` of its own",
+                format!("{id:?} twice"),
+            )?;
         }
     }
     Ok(())
@@ -72,7 +80,10 @@ fn foreign_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "turns")?;
-    let first = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
+    let first = t
+        .told(&lower, "user.input")
+        .first()
+        .map(|seen| seen.text("turn_id").to_owned());
     t.demand_answer(
         &s,
         &json!([
@@ -94,7 +105,10 @@ fn late_output(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, from)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "turns")?;
-    let below = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
+    let below = t
+        .told(&lower, "user.input")
+        .first()
+        .map(|seen| seen.text("turn_id").to_owned());
     let token = t.token();
     let (from, second) = full_hub::instruct_named(
         t,
@@ -126,9 +140,17 @@ fn late_output(t: &mut Trial<'_>) -> Outcome {
         format!("the late output is of {first}, or of no turn"),
         format!("it is of {of}"),
     )?;
-    for seen in t.of(&s).into_iter().filter(|seen| matches!(seen.text("content"), "mine" | "too")) {
+    for seen in t
+        .of(&s)
+        .into_iter()
+        .filter(|seen| matches!(seen.text("content"), "mine" | "too"))
+    {
         let of = seen.text("turn_id").to_owned();
-        t.demand(of == second, format!("what the second turn says is of {second}"), format!("of {of:?}"))?;
+        t.demand(
+            of == second,
+            format!("what the second turn says is of {second}"),
+            format!("of {of:?}"),
+        )?;
     }
     Ok(())
 }
@@ -152,8 +174,12 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
 
     let first = steer(t, "steer-1");
     let sent = t.send_deviant(first)?;
-    let answer =
-        t.expect_that(sent, &s, "a `steer.result` for a steer that no one can take", result("steer-1"))?;
+    let answer = t.expect_that(
+        sent,
+        &s,
+        "a `steer.result` for a steer that no one can take",
+        result("steer-1"),
+    )?;
     t.demand_member(&answer, "delivered", false)?;
     t.settle()?;
     full_hub::demand_delivered(t, &lower, "user.input", 1)?;
@@ -162,7 +188,11 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
     full_hub::act_in(t, &other, &s, &told)?;
     full_hub::expect_written(t, sent, &lower, "session.info")?;
     let able = |seen: &Seen| {
-        let modes = seen.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
+        let modes = seen
+            .get("input_modes")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         seen.session() == s.id() && modes.iter().any(|mode| mode == "steer")
     };
     t.expect_that(0, &s, "the hub learns that the agent takes steers", able)?;
@@ -183,7 +213,8 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
 
 fn tools_closed(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events"])?;
-    let start = |call: &str| json!(["emit", {"type":"tool.start","tool_call_id":call,"tool":"Shell"}]);
+    let start =
+        |call: &str| json!(["emit", {"type":"tool.start","tool_call_id":call,"tool":"Shell"}]);
     let turn = t.act(
         &s,
         &json!([
@@ -205,7 +236,11 @@ fn tools_closed(t: &mut Trial<'_>) -> Outcome {
             format!("{}", ends.len()),
         )?;
         let failed = ends[0].get("is_error") == Some(&Value::Bool(true));
-        t.demand(failed == is_error, format!("`is_error: {is_error}` of {call}"), format!("{failed}"))?;
+        t.demand(
+            failed == is_error,
+            format!("`is_error: {is_error}` of {call}"),
+            format!("{failed}"),
+        )?;
     }
     Ok(())
 }
@@ -220,6 +255,10 @@ fn one_at_a_time(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     let inputs = full_hub::demand_delivered(t, &lower, "user.input", 2)?;
     let ended = full_hub::expect_written(t, 0, &lower, "turn.complete")?;
-    t.should(inputs[1].at > ended.at, "the second input after the end of the first turn", "before it");
+    t.should(
+        inputs[1].at > ended.at,
+        "the second input after the end of the first turn",
+        "before it",
+    );
     Ok(())
 }

@@ -35,7 +35,14 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 fn behind_each(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    let actions = json!([["say", "a"], ["delay", 5], ["say", "b"], ["delay", 5], ["say", "c"], ["complete"]]);
+    let actions = json!([
+        ["say", "a"],
+        ["delay", 5],
+        ["say", "b"],
+        ["delay", 5],
+        ["say", "c"],
+        ["complete"]
+    ]);
     act(t, &hub, &s, "a", &actions)?;
     t.rest(&hub)?;
     let last = last_of(&hub, &s);
@@ -55,12 +62,21 @@ fn behind_each(t: &mut Trial<'_>) -> Outcome {
 fn demand_once(t: &Trial<'_>, entries: &[Seen], from: u64, to: u64) -> Outcome {
     let numbers: Vec<u64> = entries.iter().map(|entry| entry.number("seq")).collect();
     let wanted: Vec<u64> = (from..=to).collect();
-    t.demand(numbers == wanted, format!("the entries {wanted:?}, each once"), format!("{numbers:?}"))
+    t.demand(
+        numbers == wanted,
+        format!("the entries {wanted:?}, each once"),
+        format!("{numbers:?}"),
+    )
 }
 
 fn second_attach(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    let from = instruct(&hub, &s, "a", &json!([["say", "a"], ["until", "go"], ["say", "b"], ["complete"]]))?;
+    let from = instruct(
+        &hub,
+        &s,
+        "a",
+        &json!([["say", "a"], ["until", "go"], ["say", "b"], ["complete"]]),
+    )?;
     t.hear_kind(&hub, &s, from, "output")?;
     let observes = attach(t, &hub, &s, 0, json!({"role":"observe"}))?;
     t.demand_member(&observes, "role", "observe")?;
@@ -74,8 +90,15 @@ fn second_attach(t: &mut Trial<'_>) -> Outcome {
     act(t, &hub, &s, "b", &json!([["say", "c"], ["complete"]]))?;
     t.rest(&hub)?;
     let entries = hub.entries(&s, controls.index);
-    demand_once(t, &entries, 2, entries.last().map_or(0, |entry| entry.number("seq")))?;
-    let taken = entries.iter().any(|entry| entry.text("turn_id") == "not-taken");
+    demand_once(
+        t,
+        &entries,
+        2,
+        entries.last().map_or(0, |entry| entry.number("seq")),
+    )?;
+    let taken = entries
+        .iter()
+        .any(|entry| entry.text("turn_id") == "not-taken");
     t.demand(!taken, "no entry of what was said as `observe`", "one")
 }
 
@@ -103,7 +126,11 @@ fn refusal(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, reason: &str) -> 
     let answer = t.hear(hub, s, from, "an answer to `session.attach`", |seen| {
         matches!(seen.kind(), "session.refused" | "session.attached")
     })?;
-    t.demand(answer.kind() == "session.refused", "`session.refused`", format!("`{}`", answer.kind()))?;
+    t.demand(
+        answer.kind() == "session.refused",
+        "`session.refused`",
+        format!("`{}`", answer.kind()),
+    )?;
     t.demand_member(&answer, "reason", reason)?;
     Ok(answer)
 }
@@ -117,7 +144,11 @@ fn starts_nothing(t: &mut Trial<'_>) -> Outcome {
     t.demand_member(&attached, "state", "detached")?;
     t.pass_time(t.quiet());
     let now = t.stub_processes().len();
-    t.demand(now == before, "no process for an attach", format!("{}", now - before))?;
+    t.demand(
+        now == before,
+        "no process for an attach",
+        format!("{}", now - before),
+    )?;
     let from = hub.attach(&s, entries.len() as u64, json!({}));
     instruct(&hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
     let end = t.hear_end(&hub, &s, from, "b")?;
@@ -128,20 +159,42 @@ fn history(t: &mut Trial<'_>) -> Outcome {
     /// The most bytes of a result, unless one entry is longer.
     const MOST: usize = 1 << 20;
     let (hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &json!([["burst", 50, 40_000], ["complete"]]))?;
+    act(
+        t,
+        &hub,
+        &s,
+        "a",
+        &json!([["burst", 50, 40_000], ["complete"]]),
+    )?;
     t.rest(&hub)?;
     let live = hub.entries(&s, 0);
     let hub = again(t)?;
     let ask = |from: u64, to: Option<u64>, request: &str| {
-        let asked = hub.tell(&s, "session.history", json!({"request_id":request,"from":from,"to":to}));
-        t.hear(&hub, &s, asked, format!("the `session.history.result` of {request}"), |seen| {
-            seen.kind() == "session.history.result" && seen.text("request_id") == request
-        })
+        let asked = hub.tell(
+            &s,
+            "session.history",
+            json!({"request_id":request,"from":from,"to":to}),
+        );
+        t.hear(
+            &hub,
+            &s,
+            asked,
+            format!("the `session.history.result` of {request}"),
+            |seen| seen.kind() == "session.history.result" && seen.text("request_id") == request,
+        )
     };
     let some = ask(2, Some(3), "some")?;
     let numbers: Vec<u64> = entries_of(&some).iter().map(number).collect();
-    t.demand(numbers == [2, 3], "the entries 2 and 3", format!("{numbers:?}"))?;
-    t.demand(some.get("next").is_none(), "no `next` where nothing was left out", "one")?;
+    t.demand(
+        numbers == [2, 3],
+        "the entries 2 and 3",
+        format!("{numbers:?}"),
+    )?;
+    t.demand(
+        some.get("next").is_none(),
+        "no `next` where nothing was left out",
+        "one",
+    )?;
 
     let (mut all, mut next, mut rounds) = (Vec::new(), Some(1), 0);
     while let Some(from) = next.filter(|_| rounds < 50) {
@@ -163,18 +216,32 @@ fn history(t: &mut Trial<'_>) -> Outcome {
         all.extend(entries);
     }
     t.demand(rounds > 1, "2 MB of entries in more than one result", "one")?;
-    let live: Vec<_> = live.iter().map(|entry| entry.message().clone().into()).collect();
+    let live: Vec<_> = live
+        .iter()
+        .map(|entry| entry.message().clone().into())
+        .collect();
     let same = all.get(..live.len()) == Some(&live[..]);
-    t.demand(same, format!("the {} entries that were heard", live.len()), format!("{} others", all.len()))?;
+    t.demand(
+        same,
+        format!("the {} entries that were heard", live.len()),
+        format!("{} others", all.len()),
+    )?;
     let unknown = t.journaled();
     let asked = hub.tell(&unknown, "session.history", json!({"request_id":"none"}));
     let result = t.hear_kind(&hub, &unknown, asked, "session.history.result")?;
     t.demand_member(&result, "request_id", "none")?;
-    t.demand(!result.text("error").is_empty(), "an `error` that says why there are none", "none")
+    t.demand(
+        !result.text("error").is_empty(),
+        "an `error` that says why there are none",
+        "none",
+    )
 }
 
 fn entries_of(result: &Seen) -> Vec<serde_json::Value> {
-    result.get("entries").and_then(|entries| entries.as_array().cloned()).unwrap_or_default()
+    result
+        .get("entries")
+        .and_then(|entries| entries.as_array().cloned())
+        .unwrap_or_default()
 }
 
 fn number(entry: &serde_json::Value) -> u64 {

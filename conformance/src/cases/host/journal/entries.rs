@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    HUBS, JOURNAL, OWN, act, again, answers, asked, catch_up, demand_completed, instruct, last_of, open,
-    open_more, prepare,
+    HUBS, JOURNAL, OWN, act, again, answers, asked, catch_up, demand_completed, instruct, last_of,
+    open, open_more, prepare,
 };
 use crate::{
     case::Case,
@@ -67,27 +67,55 @@ fn asked_for(t: &mut Trial<'_>) -> Outcome {
     let ready = t.hear_kind(&hub, &s, 0, "session.ready")?;
     demand_listed(t, &ready, true)?;
     let plain = Session::named(t.fresh("plain"));
-    let from = hub.tell(&plain, "session.start", json!({"protocol":1,"extensions":["turns","events"]}));
+    let from = hub.tell(
+        &plain,
+        "session.start",
+        json!({"protocol":1,"extensions":["turns","events"]}),
+    );
     let ready = t.hear_kind(&hub, &plain, from, "session.ready")?;
     demand_listed(t, &ready, false)?;
 
-    let numbered =
-        json!({"type":"output","content":"a","seq":77,"epoch":88,"time":"2026-03-01T12:00:00.000Z"});
+    let numbered = json!({"type":"output","content":"a","seq":77,"epoch":88,"time":"2026-03-01T12:00:00.000Z"});
     let actions = json!([["emit", numbered], ["say", "b"], ["complete"]]);
     let content = Trial::instructions(&plain, &actions)?;
-    hub.tell(&plain, "user.input", json!({"turn_id":"p","message_id":"m-p","content":content}));
+    hub.tell(
+        &plain,
+        "user.input",
+        json!({"turn_id":"p","message_id":"m-p","content":content}),
+    );
     t.hear_kind(&hub, &plain, from, "turn.complete")?;
     act(t, &hub, &s, "a", &actions)?;
-    let numbers: Vec<u64> = hub.entries(&s, 0).iter().map(|entry| entry.number("epoch")).collect();
-    t.demand(!numbers.contains(&88), "the `epoch` of the relay in each entry", "that of the adapter")?;
+    let numbers: Vec<u64> = hub
+        .entries(&s, 0)
+        .iter()
+        .map(|entry| entry.number("epoch"))
+        .collect();
+    t.demand(
+        !numbers.contains(&88),
+        "the `epoch` of the relay in each entry",
+        "that of the adapter",
+    )?;
     t.rest(&hub)?;
     for seen in hub.heard(&plain, from) {
-        let member = ["seq", "epoch", "time"].into_iter().find(|member| seen.get(member).is_some());
-        let got = format!("`{}`, with {}", seen.kind(), member.unwrap_or("nothing of it"));
+        let member = ["seq", "epoch", "time"]
+            .into_iter()
+            .find(|member| seen.get(member).is_some());
+        let got = format!(
+            "`{}`, with {}",
+            seen.kind(),
+            member.unwrap_or("nothing of it")
+        );
         let own = member.is_some() || OWN.contains(&seen.kind());
-        t.demand(!own, "nothing of the journal for a hub that did not ask", got)?;
+        t.demand(
+            !own,
+            "nothing of the journal for a hub that did not ask",
+            got,
+        )?;
     }
-    let offers = t.written().into_iter().filter(|below| below.seen.kind() == "session.start");
+    let offers = t
+        .written()
+        .into_iter()
+        .filter(|below| below.seen.kind() == "session.start");
     let mut offers = offers.filter_map(|below| below.seen.get("extensions").cloned());
     let offered = offers.any(|names| names.to_string().contains("\"journal\""));
     t.demand(!offered, "no adapter is offered `journal`", "one is")
@@ -95,8 +123,14 @@ fn asked_for(t: &mut Trial<'_>) -> Outcome {
 
 fn demand_listed(t: &Trial<'_>, ready: &Seen, wanted: bool) -> Outcome {
     let names = ready.get("extensions").cloned().unwrap_or_default();
-    let listed = names.as_array().is_some_and(|names| names.iter().any(|name| name == "journal"));
-    let expected = if wanted { "`journal` is listed" } else { "`journal` is not listed" };
+    let listed = names
+        .as_array()
+        .is_some_and(|names| names.iter().any(|name| name == "journal"));
+    let expected = if wanted {
+        "`journal` is listed"
+    } else {
+        "`journal` is not listed"
+    };
     t.demand(listed == wanted, expected, names)
 }
 
@@ -121,7 +155,11 @@ fn first_entry(t: &mut Trial<'_>) -> Outcome {
     heard.retain(|seen| seen.kind() == "session.ready" || seen.is_entry());
     let first: Vec<&str> = heard.iter().take(2).map(Seen::kind).collect();
     let wanted = ["session.ready", "host.fact"];
-    t.demand(first == wanted, "`session.ready`, then the first entry", first.join(", "))
+    t.demand(
+        first == wanted,
+        "`session.ready`, then the first entry",
+        first.join(", "),
+    )
 }
 
 fn known_id(t: &mut Trial<'_>) -> Outcome {
@@ -140,12 +178,19 @@ fn known_id(t: &mut Trial<'_>) -> Outcome {
             let from = hub.start(s, json!({}));
             let refused = t.hear_kind(&hub, s, from, "session.refused")?;
             t.demand_member(&refused, "reason", "exists")?;
-            let ready = hub.heard(s, from).iter().any(|seen| seen.kind() == "session.ready");
+            let ready = hub
+                .heard(s, from)
+                .iter()
+                .any(|seen| seen.kind() == "session.ready");
             t.demand(!ready, "no `session.ready` for it", "one")?;
         }
         t.rest(&hub)?;
         // The fence has one of its own.
-        t.demand(super::starts(t) <= starts + 1, "no session at the adapter", "one more")?;
+        t.demand(
+            super::starts(t) <= starts + 1,
+            "no session at the adapter",
+            "one more",
+        )?;
     }
     Ok(())
 }
@@ -168,7 +213,9 @@ fn is_stored(t: &Trial<'_>, text: &str) -> Outcome<bool> {
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
 }
 
 fn not_stored(t: &mut Trial<'_>) -> Outcome {
@@ -187,12 +234,20 @@ fn not_stored(t: &mut Trial<'_>) -> Outcome {
     }
     act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
     let lower = t.lower(&s)?;
-    if !t.told(&lower, "session.start").iter().any(|start| start.get("env").is_some()) {
+    if !t
+        .told(&lower, "session.start")
+        .iter()
+        .any(|start| start.get("env").is_some())
+    {
         return t.skip("`env` of a session, which this host does not take");
     }
     let hub = again(t)?;
     let stored = is_stored(t, &value)?;
-    t.demand(!stored, "the value of `env` is in no file of the journal", "it is in one")?;
+    t.demand(
+        !stored,
+        "the value of `env` is in no file of the journal",
+        "it is in one",
+    )?;
     let (_, entries) = catch_up(t, &hub, &s, 0)?;
     let from = instruct(&hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
     // A host may accept it as a turn, or refuse it to its sender alone.
@@ -204,8 +259,15 @@ fn not_stored(t: &mut Trial<'_>) -> Outcome {
     let end = act(t, &hub, &s, "c", &json!([["say", "c"], ["complete"]]))?;
     demand_completed(t, &end)?;
     let lower = t.lower(&s)?;
-    let start = t.told(&lower, "session.start").pop().map(|start| start.get("env").cloned());
-    t.demand(start == Some(env.get("env").cloned()), "`env` at the adapter again", format!("{start:?}"))
+    let start = t
+        .told(&lower, "session.start")
+        .pop()
+        .map(|start| start.get("env").cloned());
+    t.demand(
+        start == Some(env.get("env").cloned()),
+        "`env` at the adapter again",
+        format!("{start:?}"),
+    )
 }
 
 fn numbers(t: &mut Trial<'_>) -> Outcome {
@@ -247,8 +309,12 @@ fn killed_anywhere(t: &mut Trial<'_>) -> Outcome {
     let mut known = 1;
     for (point, is_reached) in POINTS.into_iter().enumerate() {
         let turn = format!("t-{point}");
-        let from =
-            instruct(&hub, &s, &turn, &json!([["say", "a"], ["delay", 5], ["say", "b"], ["complete"]]))?;
+        let from = instruct(
+            &hub,
+            &s,
+            &turn,
+            &json!([["say", "a"], ["delay", 5], ["say", "b"], ["complete"]]),
+        )?;
         t.hear(&hub, &s, from, format!("point {point} of a turn"), |seen| {
             let own = seen.text("turn_id") == turn || seen.kind() == "input.result";
             own && is_reached(seen)
@@ -258,10 +324,15 @@ fn killed_anywhere(t: &mut Trial<'_>) -> Outcome {
         hub = t.hub()?;
         let (attached, entries) = catch_up(t, &hub, &s, 0)?;
         let last = attached.number("last_seq");
-        t.demand(last >= known, format!("the {known} entries that were heard"), last)?;
+        t.demand(
+            last >= known,
+            format!("the {known} entries that were heard"),
+            last,
+        )?;
         known = last;
-        let ends =
-            entries.iter().filter(|seen| seen.kind() == "turn.complete" && seen.text("turn_id") == turn);
+        let ends = entries
+            .iter()
+            .filter(|seen| seen.kind() == "turn.complete" && seen.text("turn_id") == turn);
         let ends = ends.count();
         t.demand(ends == 1, format!("one end of {turn}"), ends)?;
     }
@@ -271,8 +342,11 @@ fn killed_anywhere(t: &mut Trial<'_>) -> Outcome {
 fn of_the_adapter(t: &mut Trial<'_>) -> Outcome {
     prepare(t)?;
     let hub = t.hub()?;
-    let s =
-        open_more(t, &hub, json!({"extensions":EXTENSIONS.iter().chain(&["journal"]).collect::<Vec<_>>()}))?;
+    let s = open_more(
+        t,
+        &hub,
+        json!({"extensions":EXTENSIONS.iter().chain(&["journal"]).collect::<Vec<_>>()}),
+    )?;
     let actions = json!([
         ["emit", {"type":"session.info","model":"m-1"}],
         ["emit", {"type":"working"}],
@@ -288,34 +362,75 @@ fn of_the_adapter(t: &mut Trial<'_>) -> Outcome {
         ["exit", 3]
     ]);
     let end = act(t, &hub, &s, "a", &actions)?;
-    t.hear(&hub, &s, end.index, "`host.fact` with `fact: process_ended`", |seen| {
-        seen.text("fact") == "process_ended" && seen.is_entry()
-    })?;
+    t.hear(
+        &hub,
+        &s,
+        end.index,
+        "`host.fact` with `fact: process_ended`",
+        |seen| seen.text("fact") == "process_ended" && seen.is_entry(),
+    )?;
     let heard = hub.heard(&s, 0);
-    let entries: Vec<&str> = heard.iter().filter(|seen| seen.is_entry()).map(Seen::kind).collect();
-    for kind in
-        ["turn.begin", "session.info", "thinking", "tool.start", "tool.end", "output", "turn.complete"]
-    {
-        t.demand(entries.contains(&kind), format!("a `{kind}` among the entries"), entries.join(", "))?;
+    let entries: Vec<&str> = heard
+        .iter()
+        .filter(|seen| seen.is_entry())
+        .map(Seen::kind)
+        .collect();
+    for kind in [
+        "turn.begin",
+        "session.info",
+        "thinking",
+        "tool.start",
+        "tool.end",
+        "output",
+        "turn.complete",
+    ] {
+        t.demand(
+            entries.contains(&kind),
+            format!("a `{kind}` among the entries"),
+            entries.join(", "),
+        )?;
     }
     for seen in &heard {
-        let (alone, entry) =
-            (["session.ready", "working", "input.result"].contains(&seen.kind()), seen.is_entry());
-        let expected = if alone { "it is no entry" } else { "it is an entry" };
+        let (alone, entry) = (
+            ["session.ready", "working", "input.result"].contains(&seen.kind()),
+            seen.is_entry(),
+        );
+        let expected = if alone {
+            "it is no entry"
+        } else {
+            "it is an entry"
+        };
         t.demand(alone != entry, expected, format!("`{}`", seen.kind()))?;
     }
-    t.demand(!entries.contains(&"error"), "`host.fact` in the place of `error`", "an `error`")
+    t.demand(
+        !entries.contains(&"error"),
+        "`host.fact` in the place of `error`",
+        "an `error`",
+    )
 }
 
 fn of_the_hub(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
     let ask = |id: &str| json!({"request_id":id,"tool":"Shell","description":"d","resource":"r"});
-    let from = instruct(&hub, &s, "a", &json!([["ask", ask("r-1")], ["ask", ask("r-2")], ["ignore_stop"]]))?;
+    let from = instruct(
+        &hub,
+        &s,
+        "a",
+        &json!([["ask", ask("r-1")], ["ask", ask("r-2")], ["ignore_stop"]]),
+    )?;
     asked(t, &hub, &s, from, "r-2")?;
-    hub.tell(&s, "permission.response", json!({"request_id":"r-1","approved":true}));
+    hub.tell(
+        &s,
+        "permission.response",
+        json!({"request_id":"r-1","approved":true}),
+    );
     let lower = t.lower(&s)?;
     t.expect_told(0, &lower, "permission.response", t.bounds.deadline)?;
-    hub.tell(&s, "user.input", json!({"content":"and more","message_id":"m-2","mode":"steer"}));
+    hub.tell(
+        &s,
+        "user.input",
+        json!({"content":"and more","message_id":"m-2","mode":"steer"}),
+    );
     let mut wanted = vec!["turn.begin", "request.decided", "input.steered"];
     if t.subject.abilities.contains(&Ability::FilesIn) {
         let path = t.path("notes.txt");
@@ -334,60 +449,123 @@ fn of_the_hub(t: &mut Trial<'_>) -> Outcome {
             seen.kind() == *kind && seen.is_entry()
         })?;
         let by = entry.get("by").is_none_or(serde_json::Value::is_string);
-        t.demand(by, "`by` as a text, or none", entry.get("by").unwrap_or(&serde_json::Value::Null))?;
+        t.demand(
+            by,
+            "`by` as a text, or none",
+            entry.get("by").unwrap_or(&serde_json::Value::Null),
+        )?;
     }
-    let settled =
-        t.hear(&hub, &s, from, "the `request.decided` of the request that the stop settles", |seen| {
-            seen.kind() == "request.decided" && seen.text("request_id") == "r-2"
-        })?;
-    t.demand(settled.get("approved") != Some(&json!(true)), "it is not approved", "it is")?;
+    let settled = t.hear(
+        &hub,
+        &s,
+        from,
+        "the `request.decided` of the request that the stop settles",
+        |seen| seen.kind() == "request.decided" && seen.text("request_id") == "r-2",
+    )?;
+    t.demand(
+        settled.get("approved") != Some(&json!(true)),
+        "it is not approved",
+        "it is",
+    )?;
     t.demand(
         answers(t, &lower, "r-1").len() == 1,
         "one answer at the adapter",
         answers(t, &lower, "r-1").len(),
     )?;
-    let cancels = hub.heard(&s, from).iter().filter(|seen| seen.kind() == "permission.cancel").count();
-    t.demand(cancels == 0, "`request.decided` in the place of `permission.cancel`", "a `permission.cancel`")
+    let cancels = hub
+        .heard(&s, from)
+        .iter()
+        .filter(|seen| seen.kind() == "permission.cancel")
+        .count();
+    t.demand(
+        cancels == 0,
+        "`request.decided` in the place of `permission.cancel`",
+        "a `permission.cancel`",
+    )
 }
 
 fn secret(t: &mut Trial<'_>) -> Outcome {
     prepare(t)?;
     let hub = t.hub()?;
-    let s = open_more(t, &hub, json!({"extensions":["turns","events","questions","journal"]}))?;
+    let s = open_more(
+        t,
+        &hub,
+        json!({"extensions":["turns","events","questions","journal"]}),
+    )?;
     let fields = json!([{"id":"who","kind":"text"},{"id":"pin","kind":"secret"}]);
     let question = json!({"request_id":"q-1","prompt":"Who are you?","fields":fields});
-    let from =
-        instruct(&hub, &s, "a", &json!([["question", question], ["wait", "input.response"], ["complete"]]))?;
+    let from = instruct(
+        &hub,
+        &s,
+        "a",
+        &json!([
+            ["question", question],
+            ["wait", "input.response"],
+            ["complete"]
+        ]),
+    )?;
     let lower = t.lower(&s)?;
     crate::cases::host::full_hub::demand_offer(t, &lower, "questions")?;
     asked(t, &hub, &s, from, "q-1")?;
     let value = t.token();
-    hub.tell(&s, "input.response", json!({"request_id":"q-1","values":{"who":"me","pin":value}}));
+    hub.tell(
+        &s,
+        "input.response",
+        json!({"request_id":"q-1","values":{"who":"me","pin":value}}),
+    );
     t.hear_end(&hub, &s, from, "a")?;
     let decided = t.hear_kind(&hub, &s, from, "request.decided")?;
-    t.demand_member(&decided, "values", json!({"who":"me","pin":{"redacted":true}}))?;
-    let given = answers(t, &lower, "q-1").pop().and_then(|answer| answer.get("values").cloned());
+    t.demand_member(
+        &decided,
+        "values",
+        json!({"who":"me","pin":{"redacted":true}}),
+    )?;
+    let given = answers(t, &lower, "q-1")
+        .pop()
+        .and_then(|answer| answer.get("values").cloned());
     let given = given.unwrap_or_default();
-    t.demand(given["pin"] == value.as_str(), "the value at the adapter", given)?;
+    t.demand(
+        given["pin"] == value.as_str(),
+        "the value at the adapter",
+        given,
+    )?;
     let stored = is_stored(t, &value)?;
-    t.demand(!stored, "the value is in no file of the journal", "it is in one")
+    t.demand(
+        !stored,
+        "the value is in no file of the journal",
+        "it is in one",
+    )
 }
 
 fn beside(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     let plain = Session::named(t.fresh("plain"));
-    let from = other.tell(&plain, "session.start", json!({"protocol":1,"extensions":["turns","events"]}));
+    let from = other.tell(
+        &plain,
+        "session.start",
+        json!({"protocol":1,"extensions":["turns","events"]}),
+    );
     t.hear_kind(&other, &plain, from, "session.ready")?;
     act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
     t.rest(&other)?;
     let heard = other.heard(&s, 0).len() + other.entries(&plain, 0).len();
-    t.demand(heard == 0, "nothing of the journal for a hub that did not ask", format!("{heard} messages"))
+    t.demand(
+        heard == 0,
+        "nothing of the journal for a hub that did not ask",
+        format!("{heard} messages"),
+    )
 }
 
 fn file_kept(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    let end = act(t, &hub, &s, "a", &json!([["file", "a.txt", "text/plain", 5_000], ["complete"]]))?;
+    let end = act(
+        t,
+        &hub,
+        &s,
+        "a",
+        &json!([["file", "a.txt", "text/plain", 5_000], ["complete"]]),
+    )?;
     let given = t.hear_kind(&hub, &s, 0, "file.output")?;
     t.demand(
         given.is_entry() && given.index < end.index,
@@ -396,12 +574,26 @@ fn file_kept(t: &mut Trial<'_>) -> Outcome {
     )?;
     let path = given.text("file_path").to_owned();
     let bytes = std::fs::read(&path).unwrap_or_default();
-    t.demand(bytes.len() == 5_000, format!("a file of 5000 bytes at {path}"), bytes.len())?;
+    t.demand(
+        bytes.len() == 5_000,
+        format!("a file of 5000 bytes at {path}"),
+        bytes.len(),
+    )?;
     let hub = again(t)?;
     let (_, entries) = catch_up(t, &hub, &s, 0)?;
-    let entry =
-        entries.iter().find(|entry| entry.kind() == "file.output").map(|entry| entry.text("file_path"));
-    t.demand(entry == Some(path.as_str()), "the same path in the entry", entry.unwrap_or("no entry"))?;
+    let entry = entries
+        .iter()
+        .find(|entry| entry.kind() == "file.output")
+        .map(|entry| entry.text("file_path"));
+    t.demand(
+        entry == Some(path.as_str()),
+        "the same path in the entry",
+        entry.unwrap_or("no entry"),
+    )?;
     let kept = std::fs::read(&path).unwrap_or_default();
-    t.demand(kept == bytes, format!("the same bytes at {path}"), format!("{} bytes", kept.len()))
+    t.demand(
+        kept == bytes,
+        format!("the same bytes at {path}"),
+        format!("{} bytes", kept.len()),
+    )
 }

@@ -37,23 +37,42 @@ fn stored_first(t: &mut Trial<'_>) -> Outcome {
     t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
     let hub = again(t)?;
     let (_, entries) = catch_up(t, &hub, &s, 0)?;
-    let begun = entries.iter().any(|entry| entry.kind() == "turn.begin" && entry.text("turn_id") == "b");
-    t.demand(begun, "the `turn.begin` of an input that the adapter had", "it is missing")
+    let begun = entries
+        .iter()
+        .any(|entry| entry.kind() == "turn.begin" && entry.text("turn_id") == "b");
+    t.demand(
+        begun,
+        "the `turn.begin` of an input that the adapter had",
+        "it is missing",
+    )
 }
 
 fn result(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, message: &str) -> Outcome<Seen> {
-    t.hear(hub, s, from, format!("the `input.result` of {message}"), |seen| {
-        seen.kind() == "input.result" && seen.text("message_id") == message
-    })
+    t.hear(
+        hub,
+        s,
+        from,
+        format!("the `input.result` of {message}"),
+        |seen| seen.kind() == "input.result" && seen.text("message_id") == message,
+    )
 }
 
 fn answered(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     attach(t, &other, &s, 0, json!({}))?;
-    let from = instruct(&hub, &s, "a", &json!([["say", "a"], ["until", "go"], ["complete"]]))?;
+    let from = instruct(
+        &hub,
+        &s,
+        "a",
+        &json!([["say", "a"], ["until", "go"], ["complete"]]),
+    )?;
     t.hear_kind(&hub, &s, from, "output")?;
-    hub.tell(&s, "user.input", json!({"content":"and more","message_id":"m-steer","mode":"steer"}));
+    hub.tell(
+        &s,
+        "user.input",
+        json!({"content":"and more","message_id":"m-steer","mode":"steer"}),
+    );
     for (message, kind) in [("m-a", "turn.begin"), ("m-steer", "input.steered")] {
         let result = result(t, &hub, &s, from, message)?;
         let entry = t.hear(&hub, &s, from, format!("the entry `{kind}`"), |seen| {
@@ -61,18 +80,33 @@ fn answered(t: &mut Trial<'_>) -> Outcome {
         })?;
         t.demand_member(&result, "seq", entry.number("seq"))?;
         t.demand_member(&result, "turn_id", "a")?;
-        t.demand(result.get("duplicate") != Some(&json!(true)), "no duplicate", "one")?;
+        t.demand(
+            result.get("duplicate") != Some(&json!(true)),
+            "no duplicate",
+            "one",
+        )?;
     }
-    let repeated =
-        hub.tell(&s, "user.input", json!({"content":"and more","message_id":"m-steer","mode":"steer"}));
+    let repeated = hub.tell(
+        &s,
+        "user.input",
+        json!({"content":"and more","message_id":"m-steer","mode":"steer"}),
+    );
     let repeated = result(t, &hub, &s, repeated, "m-steer")?;
     t.demand_member(&repeated, "duplicate", true)?;
     t.cue("go")?;
     t.hear_end(&hub, &s, from, "a")?;
     t.rest(&hub)?;
     for (hub, wanted) in [(&hub, 3), (&other, 0)] {
-        let count = hub.heard(&s, from).iter().filter(|seen| seen.kind() == "input.result").count();
-        t.demand(count == wanted, format!("{wanted} `input.result`: they are for the sender alone"), count)?;
+        let count = hub
+            .heard(&s, from)
+            .iter()
+            .filter(|seen| seen.kind() == "input.result")
+            .count();
+        t.demand(
+            count == wanted,
+            format!("{wanted} `input.result`: they are for the sender alone"),
+            count,
+        )?;
     }
     Ok(())
 }
@@ -83,7 +117,11 @@ fn same_again(t: &mut Trial<'_>) -> Outcome {
     let from = instruct(&hub, &s, "a", &actions)?;
     instruct(&hub, &s, "a", &actions)?;
     let first = result(t, &hub, &s, from, "m-a")?;
-    t.demand(first.get("duplicate") != Some(&json!(true)), "the first is no duplicate", "it is")?;
+    t.demand(
+        first.get("duplicate") != Some(&json!(true)),
+        "the first is no duplicate",
+        "it is",
+    )?;
     let again_at_once = result(t, &hub, &s, first.index + 1, "m-a")?;
     t.hear_end(&hub, &s, from, "a")?;
     let from = instruct(&hub, &s, "a", &actions)?;
@@ -102,10 +140,16 @@ fn same_again(t: &mut Trial<'_>) -> Outcome {
     let from = hub.input(&s, "b", "m-a", "another text");
     let end = super::hear_refusal(t, &hub, &s, from, "b")?;
     super::demand_refused(t, &end)?;
-    let category = end.get("error").map(|error| error["category"].clone()).unwrap_or_default();
+    let category = end
+        .get("error")
+        .map(|error| error["category"].clone())
+        .unwrap_or_default();
     t.demand(category == "protocol", "category `protocol`", category)?;
     t.rest(&hub)?;
-    let begun = entries.iter().filter(|entry| entry.kind() == "turn.begin").count();
+    let begun = entries
+        .iter()
+        .filter(|entry| entry.kind() == "turn.begin")
+        .count();
     let more = hub.entries(&s, attached.index).len() - entries.len();
     t.demand(
         begun == 1 && more == 0,
@@ -125,9 +169,15 @@ fn turn_ids(t: &mut Trial<'_>) -> Outcome {
     for (message, members) in [("m-1", json!({"turn_id":"mine"})), ("m-2", json!({}))] {
         let input = crate::wire::with(json!({"message_id":message,"content":content}), &members);
         let from = hub.tell(&s, "user.input", input);
-        let turn = result(t, &hub, &s, from, message)?.text("turn_id").to_owned();
+        let turn = result(t, &hub, &s, from, message)?
+            .text("turn_id")
+            .to_owned();
         let new = !turn.is_empty() && !seen.contains(&turn);
-        t.demand(new, "a `turn_id` that no turn of the session has had", &turn)?;
+        t.demand(
+            new,
+            "a `turn_id` that no turn of the session has had",
+            &turn,
+        )?;
         let end = t.hear_end(&hub, &s, from, &turn)?;
         demand_completed(t, &end)?;
         let begin = t.hear_kind(&hub, &s, from, "turn.begin")?;

@@ -22,9 +22,18 @@ const PAGES: usize = 100;
 
 fn listed(t: &mut Trial<'_>) -> Outcome {
     let (hub, detached) = open(t)?;
-    act(t, &hub, &detached, "a", &json!([["say", "a"], ["complete"]]))?;
+    act(
+        t,
+        &hub,
+        &detached,
+        "a",
+        &json!([["say", "a"], ["complete"]]),
+    )?;
     let hub = again(t)?;
-    let (idle, running) = (open_more(t, &hub, json!({}))?, open_more(t, &hub, json!({}))?);
+    let (idle, running) = (
+        open_more(t, &hub, json!({}))?,
+        open_more(t, &hub, json!({}))?,
+    );
     let closed = open_more(t, &hub, json!({}))?;
     for s in [&idle, &closed] {
         act(t, &hub, s, "b", &json!([["say", "b"], ["complete"]]))?;
@@ -36,14 +45,27 @@ fn listed(t: &mut Trial<'_>) -> Outcome {
     t.rest(&hub)?;
     let begun = starts(t);
 
-    let all = [(&detached, "detached"), (&idle, "idle"), (&running, "running"), (&closed, "closed")];
+    let all = [
+        (&detached, "detached"),
+        (&idle, "idle"),
+        (&running, "running"),
+        (&closed, "closed"),
+    ];
     let whole = demand(t, &hub, json!({"limit":1}), &all)?;
     for one in all {
         demand(t, &hub, json!({"state":one.1}), &[one])?;
         demand(t, &hub, json!({"id":one.0.id()}), &[one])?;
-        demand(t, &hub, json!({"text":one.0.id().to_uppercase(),"limit":1}), &[one])?;
+        demand(
+            t,
+            &hub,
+            json!({"text":one.0.id().to_uppercase(),"limit":1}),
+            &[one],
+        )?;
     }
-    let agent = &whole.first().map(|first| first["agent_id"].clone()).unwrap_or_default();
+    let agent = &whole
+        .first()
+        .map(|first| first["agent_id"].clone())
+        .unwrap_or_default();
     demand(t, &hub, json!({"agent_id":agent}), &all)?;
     for none in [
         json!({"agent_id":format!("not-{}", agent.as_str().unwrap_or_default())}),
@@ -54,9 +76,17 @@ fn listed(t: &mut Trial<'_>) -> Outcome {
     }
     let wrong = ask(t, &hub, &json!({"cursor":"no `next` of any answer"}))?;
     let says = wrong.get("error").is_some() && wrong.get("sessions").is_none();
-    t.demand(says, "`error` and no `sessions` for a cursor that is no `next`", shown(&wrong))?;
+    t.demand(
+        says,
+        "`error` and no `sessions` for a cursor that is no `next`",
+        shown(&wrong),
+    )?;
     let more = starts(t) - begun;
-    t.demand(more == 0, "no session is opened for a list", format!("{more} at the adapter"))
+    t.demand(
+        more == 0,
+        "no session is opened for a list",
+        format!("{more} at the adapter"),
+    )
 }
 
 /// One answer.
@@ -64,9 +94,13 @@ fn ask(t: &mut Trial<'_>, hub: &Hub, more: &Value) -> Outcome<Seen> {
     let request = t.fresh("list");
     let asked = json!({"type":"sessions.list","session_id":"","request_id":request,"extensions":["journal"]});
     let from = hub.say(wire::with(asked, more));
-    t.hear(hub, &Session::named(""), from, "`sessions.list.result`", |seen| {
-        seen.kind() == "sessions.list.result" && seen.text("request_id") == request
-    })
+    t.hear(
+        hub,
+        &Session::named(""),
+        from,
+        "`sessions.list.result`",
+        |seen| seen.kind() == "sessions.list.result" && seen.text("request_id") == request,
+    )
 }
 
 fn shown(answer: &Seen) -> Value {
@@ -75,7 +109,10 @@ fn shown(answer: &Seen) -> Value {
 
 /// The sessions of all pages.
 fn list(t: &mut Trial<'_>, hub: &Hub, filter: &Value) -> Outcome<Vec<Value>> {
-    let limit = filter.get("limit").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let limit = filter
+        .get("limit")
+        .and_then(Value::as_u64)
+        .unwrap_or(u64::MAX);
     let (mut found, mut asked) = (Vec::new(), filter.clone());
     for _ in 0..PAGES {
         let page = ask(t, hub, &asked)?;
@@ -83,25 +120,44 @@ fn list(t: &mut Trial<'_>, hub: &Hub, filter: &Value) -> Outcome<Vec<Value>> {
             return t.fail("`sessions`", shown(&page));
         };
         let most = format!("{limit} sessions at most");
-        t.demand(sessions.len() as u64 <= limit, most, format!("{} of them", sessions.len()))?;
+        t.demand(
+            sessions.len() as u64 <= limit,
+            most,
+            format!("{} of them", sessions.len()),
+        )?;
         found.extend(sessions.iter().cloned());
-        let Some(next) = page.get("next") else { return Ok(found) };
+        let Some(next) = page.get("next") else {
+            return Ok(found);
+        };
         asked = wire::with(filter.clone(), &json!({"cursor":next}));
     }
-    t.fail("a last page, without `next`", format!("{PAGES} pages of {filter}"))
+    t.fail(
+        "a last page, without `next`",
+        format!("{PAGES} pages of {filter}"),
+    )
 }
 
 /// Demands that these are listed, each once and doing this, in any order.
-#[expect(clippy::needless_pass_by_value, reason = "a case writes its filter in place")]
-fn demand(t: &mut Trial<'_>, hub: &Hub, filter: Value, wanted: &[(&Session, &str)]) -> Outcome<Vec<Value>> {
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a case writes its filter in place"
+)]
+fn demand(
+    t: &mut Trial<'_>,
+    hub: &Hub,
+    filter: Value,
+    wanted: &[(&Session, &str)],
+) -> Outcome<Vec<Value>> {
     let row = |id: &str, state: &str| format!("{id} {state}");
     let text = |one: &Value, member: &str| one[member].as_str().unwrap_or_default().to_owned();
     let mut wanted: Vec<_> = wanted.iter().map(|(s, state)| row(s.id(), state)).collect();
     wanted.sort();
     let expected = format!("each once for {filter}: {}", wanted.join(", "));
     let found = list(t, hub, &filter)?;
-    let mut got: Vec<_> =
-        found.iter().map(|one| row(&text(one, "session_id"), &text(one, "state"))).collect();
+    let mut got: Vec<_> = found
+        .iter()
+        .map(|one| row(&text(one, "session_id"), &text(one, "state")))
+        .collect();
     got.sort();
     t.demand(got == wanted, expected, got.join(", "))?;
     Ok(found)

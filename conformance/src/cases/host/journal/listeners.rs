@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::{HUBS, JOURNAL, act, again, attach, catch_up, demand_completed, instruct, last_of, open};
+use super::{
+    HUBS, JOURNAL, act, again, attach, catch_up, demand_completed, instruct, last_of, open,
+};
 use crate::{
     case::Case,
     trial::{Hub, Seen, Session, Trial},
@@ -38,11 +40,18 @@ fn several(t: &mut Trial<'_>) -> Outcome {
     let end = act(t, &other, &s, "b", &actions)?;
     t.hear_end(&hub, &s, 0, "b")?;
     let numbers = |hub: &Hub| -> Vec<u64> {
-        let entries = hub.entries(&s, 0).into_iter().map(|entry| entry.number("seq"));
+        let entries = hub
+            .entries(&s, 0)
+            .into_iter()
+            .map(|entry| entry.number("seq"));
         entries.filter(|seq| *seq <= end.number("seq")).collect()
     };
     let (first, second) = (numbers(&hub), numbers(&other));
-    t.demand(first == second, format!("{} entries for both", first.len()), format!("{second:?}"))?;
+    t.demand(
+        first == second,
+        format!("{} entries for both", first.len()),
+        format!("{second:?}"),
+    )?;
     let (mut heard, mut begun) = (hub.entries(&s, 0), Vec::new());
     heard.retain(|entry| entry.kind() == "turn.begin");
     for entry in &heard {
@@ -66,7 +75,11 @@ fn closed(t: &mut Trial<'_>) -> Outcome {
         let (attached, entries) = catch_up(t, &hub, &s, 0)?;
         t.demand_member(&attached, "state", "closed")?;
         let all = attached.number("last_seq")..=last_of(&hub, &s);
-        t.demand(all.contains(&(entries.len() as u64)), "all entries", entries.len())?;
+        t.demand(
+            all.contains(&(entries.len() as u64)),
+            "all entries",
+            entries.len(),
+        )?;
         let turn = format!("late-{round}");
         let from = instruct(&hub, &s, &turn, &json!([["complete"]]))?;
         let end = super::hear_refusal(t, &hub, &s, from, &turn)?;
@@ -81,7 +94,13 @@ fn flood(t: &mut Trial<'_>, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)
     let other = t.further_hub()?;
     let attached = attach(t, &other, &s, 1, json!({"on_slow":on_slow}))?;
     other.pause_reading(true);
-    act(t, &hub, &s, "a", &json!([["flood", 4 << 20, 16 << 10], ["complete"]]))?;
+    act(
+        t,
+        &hub,
+        &s,
+        "a",
+        &json!([["flood", 4 << 20, 16 << 10], ["complete"]]),
+    )?;
     act(t, &hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
     other.pause_reading(false);
     let end = act(t, &hub, &s, "c", &json!([["say", "c"], ["complete"]]))?;
@@ -91,23 +110,45 @@ fn flood(t: &mut Trial<'_>, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)
 fn slow(t: &mut Trial<'_>) -> Outcome {
     let (other, s, from, last) = flood(t, "wait")?;
     t.hear_end(&other, &s, from, "c")?;
-    let numbers: Vec<u64> = other.entries(&s, from).iter().map(|entry| entry.number("seq")).collect();
+    let numbers: Vec<u64> = other
+        .entries(&s, from)
+        .iter()
+        .map(|entry| entry.number("seq"))
+        .collect();
     let wanted: Vec<u64> = (2..=last).collect();
-    t.demand(numbers == wanted, format!("every entry from 2 to {last}"), format!("{} of them", numbers.len()))
+    t.demand(
+        numbers == wanted,
+        format!("every entry from 2 to {last}"),
+        format!("{} of them", numbers.len()),
+    )
 }
 
 fn skipping(t: &mut Trial<'_>) -> Outcome {
     let (other, s, from, last) = flood(t, "skip")?;
-    t.hear(&other, &s, from, format!("entry {last}, or a `lag` up to it"), |seen| {
-        seen.is_entry() && seen.number("seq") == last || seen.kind() == "lag" && seen.number("to") >= last
-    })?;
+    t.hear(
+        &other,
+        &s,
+        from,
+        format!("entry {last}, or a `lag` up to it"),
+        |seen| {
+            seen.is_entry() && seen.number("seq") == last
+                || seen.kind() == "lag" && seen.number("to") >= last
+        },
+    )?;
     let heard = other.heard(&s, from);
     let lags: Vec<&Seen> = heard.iter().filter(|seen| seen.kind() == "lag").collect();
-    t.demand(!lags.is_empty(), "a `lag`", "every entry, after 4 MB that were not read")?;
+    t.demand(
+        !lags.is_empty(),
+        "a `lag`",
+        "every entry, after 4 MB that were not read",
+    )?;
     let numbered = lags.iter().any(|lag| lag.get("seq").is_some());
     t.demand(!numbered, "a `lag` has no `seq`", "it has one")?;
     // The rules of the row say that nothing is missing between them.
-    let skipped: u64 = lags.iter().map(|lag| lag.number("to") + 1 - lag.number("from")).sum();
+    let skipped: u64 = lags
+        .iter()
+        .map(|lag| lag.number("to") + 1 - lag.number("from"))
+        .sum();
     let came = heard.iter().filter(|seen| seen.is_entry()).count() as u64;
     t.demand(
         came + skipped == last - 1,

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    JOURNAL, act, again, asked, catch_up, demand_completed, demand_kinds, instruct, last_of, open, open_more,
+    JOURNAL, act, again, asked, catch_up, demand_completed, demand_kinds, instruct, last_of, open,
+    open_more,
 };
 use crate::{
     case::Case,
@@ -40,14 +41,28 @@ fn closings(t: &mut Trial<'_>) -> Outcome {
     asked(t, &hub, &s, from, "r-1")?;
     // The stub does not answer a steer that has instructions.
     let steer = Trial::instructions(&s, &json!([["delay", 1]]))?;
-    hub.tell(&s, "user.input", json!({"content":steer,"message_id":"m-steer","mode":"steer"}));
+    hub.tell(
+        &s,
+        "user.input",
+        json!({"content":steer,"message_id":"m-steer","mode":"steer"}),
+    );
     instruct(&hub, &s, "b", &json!([["complete"]]))?;
-    t.hear(&hub, &s, from, "the `turn.begin` of the input that waits", |seen| {
-        seen.kind() == "turn.begin" && seen.text("turn_id") == "b"
-    })?;
+    t.hear(
+        &hub,
+        &s,
+        from,
+        "the `turn.begin` of the input that waits",
+        |seen| seen.kind() == "turn.begin" && seen.text("turn_id") == "b",
+    )?;
     t.rest(&hub)?;
-    let steered = hub.entries(&s, from).iter().any(|entry| entry.kind() == "input.steered");
-    let unsettled = hub.heard(&s, from).iter().all(|seen| seen.kind() != "steer.result");
+    let steered = hub
+        .entries(&s, from)
+        .iter()
+        .any(|entry| entry.kind() == "input.steered");
+    let unsettled = hub
+        .heard(&s, from)
+        .iter()
+        .all(|seen| seen.kind() != "steer.result");
     let known = last_of(&hub, &s);
     let hub = again(t)?;
     let (_, entries) = catch_up(t, &hub, &s, known)?;
@@ -81,8 +96,15 @@ fn closings(t: &mut Trial<'_>) -> Outcome {
 fn demand_end(t: &Trial<'_>, end: &Seen, turn: &str, delivered: &str) -> Outcome {
     t.demand_member(end, "turn_id", turn)?;
     t.demand_member(end, "status", "failed")?;
-    let category = end.get("error").map(|error| error["category"].clone()).unwrap_or_default();
-    t.demand(category == "host_restart", "category `host_restart`", category)?;
+    let category = end
+        .get("error")
+        .map(|error| error["category"].clone())
+        .unwrap_or_default();
+    t.demand(
+        category == "host_restart",
+        "category `host_restart`",
+        category,
+    )?;
     t.demand_member(end, "delivered", delivered)
 }
 
@@ -104,8 +126,15 @@ fn delivered(t: &mut Trial<'_>) -> Outcome {
     let hub = again(t)?;
     for (s, reached) in [(&said, "yes"), (&silent, "unknown")] {
         let (_, entries) = catch_up(t, &hub, s, 0)?;
-        let ends: Vec<&Seen> = entries.iter().filter(|entry| entry.kind() == "turn.complete").collect();
-        t.demand(ends.len() == 3, "one end of each of three turns", ends.len())?;
+        let ends: Vec<&Seen> = entries
+            .iter()
+            .filter(|entry| entry.kind() == "turn.complete")
+            .collect();
+        t.demand(
+            ends.len() == 3,
+            "one end of each of three turns",
+            ends.len(),
+        )?;
         demand_completed(t, ends[0])?;
         demand_end(t, ends[1], "a", reached)?;
         demand_end(t, ends[2], "b", "no")?;
@@ -116,7 +145,13 @@ fn delivered(t: &mut Trial<'_>) -> Outcome {
 fn context(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
     let info = json!({"type":"session.info","native_session_id":"native-7"});
-    act(t, &hub, &s, "a", &json!([["emit", info], ["say", "a"], ["complete"]]))?;
+    act(
+        t,
+        &hub,
+        &s,
+        "a",
+        &json!([["emit", info], ["say", "a"], ["complete"]]),
+    )?;
     let resumes = t.told(&t.lower(&s)?, "session.start").iter().any(|start| {
         start
             .get("extensions")
@@ -125,24 +160,45 @@ fn context(t: &mut Trial<'_>) -> Outcome {
     });
     let hub = again(t)?;
     let (_, entries) = catch_up(t, &hub, &s, 0)?;
-    let actions = json!([["emit", {"type":"session.info","context":"kept"}], ["say", "b"], ["complete"]]);
+    let actions =
+        json!([["emit", {"type":"session.info","context":"kept"}], ["say", "b"], ["complete"]]);
     let from = instruct(&hub, &s, "b", &actions)?;
     t.hear_end(&hub, &s, from, "b")?;
     let more = hub.entries(&s, from);
-    let fact = more.iter().position(|entry| entry.text("fact") == "resumed");
+    let fact = more
+        .iter()
+        .position(|entry| entry.text("fact") == "resumed");
     let output = more.iter().position(|entry| entry.kind() == "output");
-    t.demand(fact.is_some() && fact < output, "`host.fact` with `resumed` before the first output", {
-        let kinds: Vec<&str> = more.iter().map(Seen::kind).collect();
-        kinds.join(", ")
-    })?;
+    t.demand(
+        fact.is_some() && fact < output,
+        "`host.fact` with `resumed` before the first output",
+        {
+            let kinds: Vec<&str> = more.iter().map(Seen::kind).collect();
+            kinds.join(", ")
+        },
+    )?;
     let told = fact.map_or("", |at| more[at].text("context"));
-    t.demand(matches!(told, "kept" | "lost"), "`context`: `kept` or `lost`", told)?;
-    t.demand(entries.len() as u64 + 1 == more[0].number("seq"), "the entries go on", more[0].number("seq"))?;
+    t.demand(
+        matches!(told, "kept" | "lost"),
+        "`context`: `kept` or `lost`",
+        told,
+    )?;
+    t.demand(
+        entries.len() as u64 + 1 == more[0].number("seq"),
+        "the entries go on",
+        more[0].number("seq"),
+    )?;
     if resumes {
-        let start =
-            t.told(&t.lower(&s)?, "session.start").pop().and_then(|start| start.get("resume").cloned());
+        let start = t
+            .told(&t.lower(&s)?, "session.start")
+            .pop()
+            .and_then(|start| start.get("resume").cloned());
         let native = start.unwrap_or_default()["native_session_id"].clone();
-        t.demand(native == "native-7", "`resume` with the id that the agent told", native)?;
+        t.demand(
+            native == "native-7",
+            "`resume` with the id that the agent told",
+            native,
+        )?;
         t.demand(told == "kept", "`context: kept`, as the agent said", told)?;
     }
     Ok(())

@@ -37,7 +37,12 @@ pub(super) fn much_on_stderr(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.demand_answer(
         &s,
-        &json!([["say", "one"], ["stderr", 4 << 20], ["say", " two"], ["complete"]]),
+        &json!([
+            ["say", "one"],
+            ["stderr", 4 << 20],
+            ["say", " two"],
+            ["complete"]
+        ]),
         "one two",
     )
 }
@@ -70,7 +75,11 @@ pub(super) fn never_reads(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
     let mut launch = t.launch();
     let missing = t.path("no-such-program").display().to_string();
-    let fill = |argument: &String| argument.replace("{adapter}", &missing).replace("{adapter2}", &missing);
+    let fill = |argument: &String| {
+        argument
+            .replace("{adapter}", &missing)
+            .replace("{adapter2}", &missing)
+    };
     launch.command = t.subject.command.iter().map(fill).collect();
     t.start_with(&launch)?;
     let s = t.open()?;
@@ -85,7 +94,11 @@ pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
         Err(late) => match t.with_process(crate::process::Process::exit)? {
             Some(exit) => {
                 t.expect_gone();
-                t.demand(exit.code != Some(0), "an end with a status that says so", "status 0")
+                t.demand(
+                    exit.code != Some(0),
+                    "an end with a status that says so",
+                    "status 0",
+                )
             }
             None => Err(late),
         },
@@ -103,8 +116,12 @@ pub(super) fn last_words(t: &mut Trial<'_>) -> Outcome {
             t.note("it does not start its adapter again");
             return Ok(());
         }
-        t.demand(text.len() == 8 * LINES, format!("{LINES} outputs before the end"), text.len() / 8)
-            .hint("after the exit a pipe still holds what was written: read it to its end")?;
+        t.demand(
+            text.len() == 8 * LINES,
+            format!("{LINES} outputs before the end"),
+            text.len() / 8,
+        )
+        .hint("after the exit a pipe still holds what was written: read it to its end")?;
         gone_within(t, &s)?;
     }
     Ok(())
@@ -124,12 +141,20 @@ pub(super) fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
     t.demand_text(&turn, "last words")?;
     t.demand_told(&turn, "why the turn ended")?;
     let process = t.lower(&s)?.process;
-    demand_gone(t, &[process], t.bounds.secs(10.0)).hint("a process that closed its stdout is left running")
+    demand_gone(t, &[process], t.bounds.secs(10.0))
+        .hint("a process that closed its stdout is left running")
 }
 
 pub(super) fn stdout_held(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["grandchild", 30, "hold"], ["say", "last words"], ["exit", 0]]))?;
+    let from = t.instruct(
+        &s,
+        &json!([
+            ["grandchild", 30, "hold"],
+            ["say", "last words"],
+            ["exit", 0]
+        ]),
+    )?;
     t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))
         .hint("the host waits for the end of the stream, and a grandchild holds it open")?;
     let turn = t.end_of(&s, from)?;

@@ -24,7 +24,9 @@ pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
     for round in 0..CRASHES {
         let turn = t.act(&s, &json!([["say", "here"], ["complete"]]))?;
         if turn.text().is_empty() && !turn.on_channel("system").is_empty() {
-            t.note(format!("after {round} crashes it does not start its adapter again"));
+            t.note(format!(
+                "after {round} crashes it does not start its adapter again"
+            ));
             break;
         }
         t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
@@ -52,7 +54,12 @@ pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
     let others = t.open_many(8)?;
     let s = t.open()?;
-    let held = json!([["hold_stdin", true], ["say", "held"], ["delay", 400], ["abort"]]);
+    let held = json!([
+        ["hold_stdin", true],
+        ["say", "held"],
+        ["delay", 400],
+        ["abort"]
+    ]);
     let from = t.begin(&s, &held)?;
     let text = "t".repeat(128 << 10);
     let mut inputs = Vec::new();
@@ -63,7 +70,8 @@ pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
     // At once, when some host's pipe is broken and its process not yet missed.
     inputs.push((&s, t.input(&s, "Are you there?")?));
     for (session, from) in inputs {
-        t.end_of(session, from).hint("a write to a broken pipe must not end the host, nor lose the turn")?;
+        t.end_of(session, from)
+            .hint("a write to a broken pipe must not end the host, nor lose the turn")?;
     }
     for _ in 0..3 {
         let (dying, other) = (t.open()?, t.open()?);
@@ -87,11 +95,23 @@ pub(super) fn begun_anew(t: &mut Trial<'_>) -> Outcome {
     t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
     t.demand_served(&s, "anew")?;
     let after = t.lower(&s)?;
-    t.demand(after.process != before.process, "a new process", "the one that died")?;
+    t.demand(
+        after.process != before.process,
+        "a new process",
+        "the one that died",
+    )?;
     let mut begun = HashSet::new();
     let told = |below: &Below| below.by == Side::Host && below.process == after.process;
-    for below in t.below().into_iter().filter(told).filter(|below| !below.seen.session().is_empty()) {
-        let (id, kind) = (below.seen.session().to_owned(), below.seen.kind().to_owned());
+    for below in t
+        .below()
+        .into_iter()
+        .filter(told)
+        .filter(|below| !below.seen.session().is_empty())
+    {
+        let (id, kind) = (
+            below.seen.session().to_owned(),
+            below.seen.kind().to_owned(),
+        );
         t.demand(
             id != before_closed.id,
             "nothing of the closed session in the new process",
@@ -116,8 +136,12 @@ pub(super) fn no_storm(t: &mut Trial<'_>) -> Outcome {
         inputs.push(t.input(&s, format!("input {round}"))?);
         t.pass_time(Duration::from_millis(150));
         let starts = t.stub_processes().len();
-        t.demand(starts <= MOST, format!("at most {MOST} starts in 4.5 s"), format!("{starts}"))
-            .hint("restarts want back-off, and an end after some of them")?;
+        t.demand(
+            starts <= MOST,
+            format!("at most {MOST} starts in 4.5 s"),
+            format!("{starts}"),
+        )
+        .hint("restarts want back-off, and an end after some of them")?;
     }
     for from in inputs {
         let turn = t.end_within(&s, from, t.bounds.secs(10.0))?;
@@ -132,7 +156,8 @@ pub(super) fn slow_start(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "awake"], ["complete"]]))?;
     let turn = t.end_within(&s, from, t.bounds.secs(4.0) + t.bounds.deadline)?;
-    t.demand_text(&turn, "awake").hint("a start may take long: package launchers download")
+    t.demand_text(&turn, "awake")
+        .hint("a start may take long: package launchers download")
 }
 
 pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
@@ -141,16 +166,35 @@ pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
     t.introduce(&second)?;
     let (lower, other) = (t.lower(&first)?, t.lower(&second)?);
     if lower.process == other.process {
-        return t.fail("two processes: the session asks for `agent_id` \"second\"", "one");
+        return t.fail(
+            "two processes: the session asks for `agent_id` \"second\"",
+            "one",
+        );
     }
-    let from =
-        t.instruct(&second, &json!([["say", "one "], ["delay", 1_500], ["say", "two"], ["complete"]]))?;
+    let from = t.instruct(
+        &second,
+        &json!([
+            ["say", "one "],
+            ["delay", 1_500],
+            ["say", "two"],
+            ["complete"]
+        ]),
+    )?;
     t.expect(from, &second, "output", t.bounds.deadline)?;
     t.act(&first, &json!([["say", "last words"], ["abort"]]))?;
     let turn = t.end_of(&second, from)?;
-    t.demand_text(&turn, "one two").hint("the end of one adapter ends turns of the other")?;
+    t.demand_text(&turn, "one two")
+        .hint("the end of one adapter ends turns of the other")?;
     let told = turn.on_channel("system");
-    t.demand(told.is_empty(), "nothing on channel `system` of the other", shown(&told))?;
+    t.demand(
+        told.is_empty(),
+        "nothing on channel `system` of the other",
+        shown(&told),
+    )?;
     t.demand_served(&second, "still")?;
-    t.demand(t.lower(&second)? == other, "the same process and session", "another")
+    t.demand(
+        t.lower(&second)? == other,
+        "the same process and session",
+        "another",
+    )
 }

@@ -21,22 +21,42 @@ pub(super) fn orderly_end(t: &mut Trial<'_>) -> Outcome {
     let lowers = [t.lower(&idle)?, t.lower(&busy)?];
     t.close_stdin()?;
     let exit = t.exit_within(t.bounds.secs(15.0))?;
-    t.demand(exit.code == Some(0), "the host ends with status 0", format!("{exit:?}"))?;
+    t.demand(
+        exit.code == Some(0),
+        "the host ends with status 0",
+        format!("{exit:?}"),
+    )?;
     for lower in &lowers {
         let closed = t.told(lower, "session.close");
-        t.demand(closed.len() == 1, format!("one `session.close` of {}", lower.id), closed.len())?;
+        t.demand(
+            closed.len() == 1,
+            format!("one `session.close` of {}", lower.id),
+            closed.len(),
+        )?;
         let on_link = |wanted: fn(&Event) -> bool| {
             t.history.scan(0, |_, record| {
-                (record.link == Link::Lower(lower.process) && wanted(&record.event)).then_some(record.at)
+                (record.link == Link::Lower(lower.process) && wanted(&record.event))
+                    .then_some(record.at)
             })
         };
         let Some(ended) = on_link(|event| matches!(event, Event::StdinClosed)) else {
-            return t.fail("the end of stdin before the process is ended", "none was seen");
+            return t.fail(
+                "the end of stdin before the process is ended",
+                "none was seen",
+            );
         };
-        t.demand(closed[0].at <= ended, "`session.close` before the end of stdin", "it came after")?;
+        t.demand(
+            closed[0].at <= ended,
+            "`session.close` before the end of stdin",
+            "it came after",
+        )?;
         // SIGKILL leaves no trace but a missing end.
-        let exited = on_link(|event| matches!(event, Event::Exited { code: Some(_), .. })).is_some();
-        let signalled = t.logged("term").iter().any(|(process, _)| *process == lower.process);
+        let exited =
+            on_link(|event| matches!(event, Event::Exited { code: Some(_), .. })).is_some();
+        let signalled = t
+            .logged("term")
+            .iter()
+            .any(|(process, _)| *process == lower.process);
         t.demand(
             exited && !signalled,
             "at least 1 s between the end of stdin and a signal",
@@ -55,13 +75,18 @@ pub(super) fn will_not_go(t: &mut Trial<'_>) -> Outcome {
     let within = t.bounds.secs(15.0);
     t.exit_within(within)?;
     // The runner reaps what has no parent left.
-    let left = within.saturating_sub(began.elapsed()).min(Duration::from_secs(1));
+    let left = within
+        .saturating_sub(began.elapsed())
+        .min(Duration::from_secs(1));
     demand_gone(t, &processes, left).hint("the host leaves without its adapter")
 }
 
 pub(super) fn host_killed(t: &mut Trial<'_>) -> Outcome {
     let mut sessions = vec![t.open()?, t.open()?];
-    if t.subject.lacks(&[Need::SecondAdapter, Need::Extension("options")]).is_none() {
+    if t.subject
+        .lacks(&[Need::SecondAdapter, Need::Extension("options")])
+        .is_none()
+    {
         // A later child may hold a copy of an earlier one's pipe.
         sessions.push(t.open_offering(&["options"], &json!({"agent_id":"second"}))?);
     }
@@ -72,6 +97,7 @@ pub(super) fn host_killed(t: &mut Trial<'_>) -> Outcome {
     t.demand(!processes.is_empty(), "an adapter", "none was started")?;
     t.with_process(|process| process.signal(Signal::KILL))?;
     t.exit_within(Duration::from_secs(5))?;
-    demand_gone(t, &processes, t.bounds.secs(5.0))
-        .hint("another process seems to hold a copy of the adapter's stdin: close descriptors on exec")
+    demand_gone(t, &processes, t.bounds.secs(5.0)).hint(
+        "another process seems to hold a copy of the adapter's stdin: close descriptors on exec",
+    )
 }

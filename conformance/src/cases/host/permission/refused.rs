@@ -18,22 +18,42 @@ pub(super) fn strangers(t: &mut Trial<'_>) -> Outcome {
     t.expect_told(from, &lower, "session.close", t.bounds.deadline)?;
     t.demand_answer(
         &s,
-        &json!([["session", "never-opened", [ask("lost", &token)]], ["say", "mine"], ["complete"]]),
+        &json!([
+            ["session", "never-opened", [ask("lost", &token)]],
+            ["say", "mine"],
+            ["complete"]
+        ]),
         "mine",
     )?;
     t.settle()?;
     demand_no_one_asked(t, &token)?;
     demand_no_approval(t)?;
-    let lost = t.written().iter().any(|below| ["late", "lost"].contains(&below.seen.text("request_id")));
-    t.demand(!lost, "no answer for a session that is not open", "a `permission.response`")
+    let lost = t
+        .written()
+        .iter()
+        .any(|below| ["late", "lost"].contains(&below.seen.text("request_id")));
+    t.demand(
+        !lost,
+        "no answer for a session that is not open",
+        "a `permission.response`",
+    )
 }
 
 fn demand_no_one_asked(t: &Trial<'_>, token: &str) -> Outcome {
-    let requests: Vec<Seen> =
-        t.seen_from(0).into_iter().filter(|seen| seen.kind() == "permission.request").collect();
-    match requests.iter().find(|seen| seen.text("resource").contains(token)) {
+    let requests: Vec<Seen> = t
+        .seen_from(0)
+        .into_iter()
+        .filter(|seen| seen.kind() == "permission.request")
+        .collect();
+    match requests
+        .iter()
+        .find(|seen| seen.text("resource").contains(token))
+    {
         None => demand_unheard(t, token),
-        Some(seen) => t.fail("no one is asked", format!("a `permission.request` in {:?}", seen.session())),
+        Some(seen) => t.fail(
+            "no one is asked",
+            format!("a `permission.request` in {:?}", seen.session()),
+        ),
     }
 }
 
@@ -42,9 +62,10 @@ pub(super) fn bad_requests(t: &mut Trial<'_>) -> Outcome {
     let token = t.token();
     let whole = json!({"request_id":"r-1","tool":"shell","description":"run it","resource":token});
     let mut actions = Vec::new();
-    for (member, values) in
-        [("request_id", json!([null, 7, "", {"a":1}])), ("tool", json!([null, 7, ["shell"]]))]
-    {
+    for (member, values) in [
+        ("request_id", json!([null, 7, "", {"a":1}])),
+        ("tool", json!([null, 7, ["shell"]])),
+    ] {
         for value in values.as_array().into_iter().flatten() {
             let mut request = whole.clone();
             request["request_id"] = json!(format!("bad-{}", actions.len()));
@@ -73,7 +94,12 @@ pub(super) fn incomplete(t: &mut Trial<'_>) -> Outcome {
     for (n, said) in said.iter().enumerate() {
         let (id, tool, approved) = (format!("r-{n}"), format!("{token}-{n}"), n % 2 == 0);
         let request = wire::with(json!({"request_id":id,"tool":tool}), said);
-        let script = json!([["ask", request], answered(&id), ["say", "went on"], ["complete"]]);
+        let script = json!([
+            ["ask", request],
+            answered(&id),
+            ["say", "went on"],
+            ["complete"]
+        ]);
         let from = t.instruct(&s, &script)?;
         let seen = t.expect_that(from, &s, "the `permission.request` for the hub", |seen| {
             seen.kind() == "permission.request" && seen.text("tool") == tool
@@ -85,8 +111,10 @@ pub(super) fn incomplete(t: &mut Trial<'_>) -> Outcome {
                 (Some(got), None) => member == "resource" || got.contains(&tool),
                 (None, _) => false,
             };
-            let wanted =
-                given.map_or_else(|| "a text of the host's".to_owned(), |given| format!("{given:?}"));
+            let wanted = given.map_or_else(
+                || "a text of the host's".to_owned(),
+                |given| format!("{given:?}"),
+            );
             t.demand(holds, format!("`{member}`: {wanted}"), json!(got))?;
         }
         t.send(answer_of(&s, &seen, approved))?;

@@ -34,9 +34,18 @@ pub(super) fn two_pending(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn two_sessions(t: &mut Trial<'_>) -> Outcome {
     let (a, b) = (t.open()?, t.open()?);
     let (first, second) = (t.token(), t.token());
-    let from_a = t.instruct(&a, &json!([ask("same", &first), answered("same"), ["complete"]]))?;
-    let from_b = t.instruct(&b, &json!([ask("same", &second), answered("same"), ["complete"]]))?;
-    let (of_a, of_b) = (asked(t, &a, from_a, &first)?, asked(t, &b, from_b, &second)?);
+    let from_a = t.instruct(
+        &a,
+        &json!([ask("same", &first), answered("same"), ["complete"]]),
+    )?;
+    let from_b = t.instruct(
+        &b,
+        &json!([ask("same", &second), answered("same"), ["complete"]]),
+    )?;
+    let (of_a, of_b) = (
+        asked(t, &a, from_a, &first)?,
+        asked(t, &b, from_b, &second)?,
+    );
     t.send(answer_of(&a, &of_a, true))?;
     t.end_of(&a, from_a)?;
     t.send(answer_of(&b, &of_b, false))?;
@@ -50,8 +59,13 @@ pub(super) fn two_sessions(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
     let (s, pending) = (t.open()?, t.open()?);
     let (first, second) = (t.token(), t.token());
-    let again =
-        json!([ask("r-1", &first), answered("r-1"), ask("r-1", &second), answered("r-1"), ["complete"]]);
+    let again = json!([
+        ask("r-1", &first),
+        answered("r-1"),
+        ask("r-1", &second),
+        answered("r-1"),
+        ["complete"]
+    ]);
     let from = t.instruct(&s, &again)?;
     let one = asked(t, &s, from, &first)?;
     t.send(answer_of(&s, &one, true))?;
@@ -61,8 +75,13 @@ pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
     demand_answers(t, &t.lower(&s)?, "r-1", &[true, false])?;
 
     let (first, second) = (t.token(), t.token());
-    let twice =
-        json!([ask("r-2", &first), ask("r-2", &second), ["say", "both"], answered("r-2"), ["complete"]]);
+    let twice = json!([
+        ask("r-2", &first),
+        ask("r-2", &second),
+        ["say", "both"],
+        answered("r-2"),
+        ["complete"]
+    ]);
     let from = t.instruct(&pending, &twice)?;
     let one = asked(t, &pending, from, &first)?;
     // The host has taken both when what follows them is there.
@@ -76,7 +95,12 @@ pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open_known()?);
     let token = t.token();
-    let actions = json!([ask("r-1", &token), ["say", "while it waits"], answered("r-1"), ["complete"]]);
+    let actions = json!([
+        ask("r-1", &token),
+        ["say", "while it waits"],
+        answered("r-1"),
+        ["complete"]
+    ]);
     let from = t.instruct(&s, &actions)?;
     let request = asked(t, &s, from, &token)?;
     t.expect(from, &s, "output", t.bounds.deadline)
@@ -101,7 +125,12 @@ pub(super) fn a_thousand(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"lists":{"all":[["many", all]]}}))?;
     let (s, other) = (t.open()?, t.open_known()?);
     let from = t.instruct(&s, &json!([["do", "all"], ["say", "all asked"]]))?;
-    t.expect(from, &s, "output", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
+    t.expect(
+        from,
+        &s,
+        "output",
+        t.bounds.deadline.max(t.bounds.secs(5.0)),
+    )?;
     t.demand_served(&other, "served")?;
     let approve = |n: usize| n.is_multiple_of(2);
     let mut reached = 0;
@@ -118,12 +147,22 @@ pub(super) fn a_thousand(t: &mut Trial<'_>) -> Outcome {
     let mut got: HashMap<String, Vec<bool>> = HashMap::new();
     for seen in t.told(&lower, "permission.response") {
         let approved = seen.get("approved") == Some(&Value::Bool(true));
-        got.entry(seen.text("request_id").to_owned()).or_default().push(approved);
+        got.entry(seen.text("request_id").to_owned())
+            .or_default()
+            .push(approved);
     }
     for n in 0..REQUESTS {
         let answers = got.remove(&id(n)).unwrap_or_default();
-        t.demand(answers.len() == 1, format!("one answer to request {n}"), answers.len())?;
-        t.demand(approve(n) || !answers[0], format!("no approval of request {n}"), "it is approved")?;
+        t.demand(
+            answers.len() == 1,
+            format!("one answer to request {n}"),
+            answers.len(),
+        )?;
+        t.demand(
+            approve(n) || !answers[0],
+            format!("no approval of request {n}"),
+            "it is approved",
+        )?;
     }
     t.stop(&s)?;
     t.end_of(&s, from)?;

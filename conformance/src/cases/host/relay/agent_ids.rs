@@ -14,10 +14,17 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-RLY-01", "relay.1", "an agent that there is not", unknown_agent)
-        .needs(&[Need::Extension("options")])
-        .when("sessions that ask for an unknown agent, with `control` and without, and an input in each")
-        .then("`session.closed` with `unknown_agent`, or the same as text; nothing reaches an adapter"),
+    Case::choice(
+        "H-RLY-01",
+        "relay.1",
+        "an agent that there is not",
+        unknown_agent,
+    )
+    .needs(&[Need::Extension("options")])
+    .when(
+        "sessions that ask for an unknown agent, with `control` and without, and an input in each",
+    )
+    .then("`session.closed` with `unknown_agent`, or the same as text; nothing reaches an adapter"),
     Case::choice("H-RLY-02", "relay.2", "ids are the hub's", mapped)
         .needs(&[Need::AnyExtension])
         .when("a session is closed and opened again under the same id")
@@ -42,8 +49,9 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
         told.push((s, 0));
     }
     let s = t.open_offering(&["options"], &json!({"agent_id":UNKNOWN}))?;
-    let said =
-        |seen: &Seen| seen.session() == s.id() && seen.kind() == "output" && seen.text("channel") == "system";
+    let said = |seen: &Seen| {
+        seen.session() == s.id() && seen.kind() == "output" && seen.text("channel") == "system"
+    };
     t.expect_that(0, &s, "an `output` on `system` that says why", said)?;
     for ends in 1..=2 {
         let from = t.input(&s, "Is anyone there?")?;
@@ -60,9 +68,16 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
     for (s, ends) in &told {
         t.demand_ends_now(s, *ends)?;
         let reached = t.below().iter().any(|below| below.seen.session() == s.id());
-        t.demand(!reached, "nothing reaches an adapter", "the session is opened there")?;
+        t.demand(
+            !reached,
+            "nothing reaches an adapter",
+            "the session is opened there",
+        )?;
     }
-    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anyone there?");
+    let asked = t
+        .written()
+        .iter()
+        .any(|below| below.seen.text("content") == "Is anyone there?");
     t.demand(!asked, "no input reaches an adapter", "one does")
 }
 
@@ -71,13 +86,21 @@ fn mapped(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_as(id)?;
     t.introduce(&s)?;
     let before = t.lower(&s)?;
-    t.should(before.id == id, "the hub's id at the adapter", format!("{:?}", before.id));
+    t.should(
+        before.id == id,
+        "the hub's id at the adapter",
+        format!("{:?}", before.id),
+    );
     t.close(&s)?;
     t.settle()?;
     t.send_deviant(json!({"type":"session.start","session_id":id}))?;
     t.demand_served(&s, "anew")?;
     let after = t.lower(&s)?;
-    t.demand(before != after, "another id in the same process", format!("{:?} again", after.id))
+    t.demand(
+        before != after,
+        "another id in the same process",
+        format!("{:?} again", after.id),
+    )
 }
 
 fn agents(t: &mut Trial<'_>) -> Outcome {
@@ -91,17 +114,29 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
         "the request_id `q-1` and the empty session_id",
         format!("{:?}", result.text("request_id")),
     )?;
-    let agents = result.get("agents").and_then(Value::as_array).cloned().unwrap_or_default();
+    let agents = result
+        .get("agents")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     let mut ids = HashSet::new();
     for agent in &agents {
         let id = agent["id"].as_str().unwrap_or_default().to_owned();
-        t.demand(!id.is_empty() && ids.insert(id.clone()), "an id of its own for each agent", agent)?;
+        t.demand(
+            !id.is_empty() && ids.insert(id.clone()),
+            "an id of its own for each agent",
+            agent,
+        )?;
         let state = &agent["state"];
-        let known = state.is_null() || ["idle", "running", "failed"].iter().any(|known| state == known);
+        let known = state.is_null()
+            || ["idle", "running", "failed"]
+                .iter()
+                .any(|known| state == known);
         t.demand(known, "a `state` of idle, running or failed", state)?;
     }
     t.demand(!agents.is_empty(), "an agent at least", "none")?;
-    if t.subject.extensions.contains("options") && t.subject.lacks(&[Need::SecondAdapter]).is_none() {
+    if t.subject.extensions.contains("options") && t.subject.lacks(&[Need::SecondAdapter]).is_none()
+    {
         let mut processes = HashSet::new();
         for agent in &agents {
             let s: Session = t.open_offering(&["options"], &json!({"agent_id":agent["id"]}))?;
@@ -115,8 +150,16 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
         )?;
     }
     t.settle()?;
-    let results = t.seen_from(0).iter().filter(|seen| seen.kind() == "agents.list.result").count();
-    t.demand(results == 1, "one `agents.list.result`", format!("{results}"))
+    let results = t
+        .seen_from(0)
+        .iter()
+        .filter(|seen| seen.kind() == "agents.list.result")
+        .count();
+    t.demand(
+        results == 1,
+        "one `agents.list.result`",
+        format!("{results}"),
+    )
 }
 
 fn reserved(t: &mut Trial<'_>) -> Outcome {
@@ -124,13 +167,26 @@ fn reserved(t: &mut Trial<'_>) -> Outcome {
     t.tell_deviant(&s, "session.attach", &json!({"seq":1,"journal":{}}))?;
     t.demand_served(&s, "served")?;
     t.settle()?;
-    for seen in t.written().into_iter().map(|below| below.seen).chain(t.of(&s)) {
-        let names = seen.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
+    for seen in t
+        .written()
+        .into_iter()
+        .map(|below| below.seen)
+        .chain(t.of(&s))
+    {
+        let names = seen
+            .get("extensions")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         let named = seen.kind() == "session.attach"
             || seen.get("seq").is_some()
             || seen.get("journal").is_some()
             || names.iter().any(|name| name == "journal");
-        t.demand(!named, "no reserved name", format!("a `{}` with one", seen.kind()))?;
+        t.demand(
+            !named,
+            "no reserved name",
+            format!("a `{}` with one", seen.kind()),
+        )?;
     }
     Ok(())
 }

@@ -51,7 +51,11 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
     let turn = t.act(&s, &json!([["say", "busy"], ["delay", 100], ["exit", 3]]))?;
     t.demand_text(&turn, "busy")?;
     let told = turn.on_channel("system");
-    t.demand(!told.is_empty(), "what happened on channel `system`, before the end", "nothing")?;
+    t.demand(
+        !told.is_empty(),
+        "what happened on channel `system`, before the end",
+        "nothing",
+    )?;
     t.demand_ends(&s, 2)
 }
 
@@ -62,8 +66,13 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
     full_hub::expect_gone(t, 0, &lower)?;
     let both = lower.process == lower_other.process;
     for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
-        if t.wait(turn.end.index, t.bounds.secs(1.0), system(s)).is_none() {
-            return t.late("`output` on `system` within 1 s", t.what_came(turn.end.index, s));
+        if t.wait(turn.end.index, t.bounds.secs(1.0), system(s))
+            .is_none()
+        {
+            return t.late(
+                "`output` on `system` within 1 s",
+                t.what_came(turn.end.index, s),
+            );
         }
     }
     Ok(())
@@ -80,7 +89,11 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
-    t.tell_deviant(&s, "permission.response", &json!({"request_id":"r-1","approved":true}))?;
+    t.tell_deviant(
+        &s,
+        "permission.response",
+        &json!({"request_id":"r-1","approved":true}),
+    )?;
     t.settle()?;
     let answer = full_hub::demand_delivered(t, &lower, "permission.response", 1)?.remove(0);
     t.demand_member(&answer, "approved", false)?;
@@ -105,8 +118,15 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
         let delivered = |seen: &Seen| {
             category == "oversize" && seen.session() == s.id() && seen.text("content").len() > limit
         };
-        if t.wait(from, t.bounds.deadline, |seen| told(seen) || delivered(seen)).is_none() {
-            return t.late(format!("`output` on `system`: {category}"), t.what_came(from, &s));
+        if t.wait(from, t.bounds.deadline, |seen| {
+            told(seen) || delivered(seen)
+        })
+        .is_none()
+        {
+            return t.late(
+                format!("`output` on `system`: {category}"),
+                t.what_came(from, &s),
+            );
         }
     }
     t.settle()
@@ -131,7 +151,12 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
-    t.expect_that(turn.end.index, &s, "`output` on `system` that says why", system(&s))?;
+    t.expect_that(
+        turn.end.index,
+        &s,
+        "`output` on `system` that says why",
+        system(&s),
+    )?;
     let below = full_hub::expect_written(t, 0, &lower, "session.closed")?;
     for _ in 0..2 {
         let from = t.input(&s, "Is anyone there?")?;
@@ -146,8 +171,17 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     t.close(&s)?;
     t.demand_ends(&s, 3)?;
     let after = full_hub::delivered_since(t, &lower, &below);
-    let kind = after.first().map_or(String::new(), |after| format!("`{}`", after.seen.kind()));
-    t.demand(after.is_empty(), "nothing more for the id at the adapter", kind)?;
-    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anyone there?");
+    let kind = after
+        .first()
+        .map_or(String::new(), |after| format!("`{}`", after.seen.kind()));
+    t.demand(
+        after.is_empty(),
+        "nothing more for the id at the adapter",
+        kind,
+    )?;
+    let asked = t
+        .written()
+        .iter()
+        .any(|below| below.seen.text("content") == "Is anyone there?");
     t.demand(!asked, "no input reaches an adapter", "one does")
 }

@@ -61,14 +61,22 @@ fn demand_gone(t: &mut Trial<'_>, began: Instant) -> Outcome {
     };
     t.history.wait(0, t.bounds.secs(1.0), ended);
     let left = t.left_behind();
-    t.demand(left.is_empty(), "no process left behind", left.join(", ")).under("process.2")
+    t.demand(left.is_empty(), "no process left behind", left.join(", "))
+        .under("process.2")
 }
 
 fn demand_ended(t: &Trial<'_>, sessions: &[Session]) -> Outcome {
     for s in sessions {
         let all = t.of(s);
-        let ends: Vec<_> = all.iter().filter(|seen| seen.kind() == "turn.complete").collect();
-        t.demand(ends.len() == 1, format!("one `turn.complete` for {}", s.id()), ends.len())?;
+        let ends: Vec<_> = all
+            .iter()
+            .filter(|seen| seen.kind() == "turn.complete")
+            .collect();
+        t.demand(
+            ends.len() == 1,
+            format!("one `turn.complete` for {}", s.id()),
+            ends.len(),
+        )?;
         let ready = all.iter().any(|seen| seen.kind() == "session.ready");
         if ready {
             let (status, reason) = (ends[0].text("status"), ends[0].text("stop_reason"));
@@ -90,10 +98,12 @@ fn end_of_stdin(t: &mut Trial<'_>) -> Outcome {
     demand_gone(t, began)?;
     demand_ended(t, &sessions)?;
     let closed = |_, record: &Record| {
-        (matches!(record.link, Link::Lower(_)) && matches!(record.event, Event::StdinClosed)).then_some(())
+        (matches!(record.link, Link::Lower(_)) && matches!(record.event, Event::StdinClosed))
+            .then_some(())
     };
     let closed = t.history.wait(0, t.bounds.secs(1.0), closed).is_some();
-    t.demand(closed, "the adapter's stdin is closed", "it is not").under("process.2")
+    t.demand(closed, "the adapter's stdin is closed", "it is not")
+        .under("process.2")
 }
 
 fn sigterm(t: &mut Trial<'_>) -> Outcome {
@@ -106,7 +116,13 @@ fn sigterm(t: &mut Trial<'_>) -> Outcome {
 
 fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    t.begin(&s, &json!([["repeat", 400, [["say", "tick"], ["delay", 20]]], ["complete"]]))?;
+    t.begin(
+        &s,
+        &json!([
+            ["repeat", 400, [["say", "tick"], ["delay", 20]]],
+            ["complete"]
+        ]),
+    )?;
     t.with_process(crate::process::Process::close_stdout)?;
     demand_gone(t, Instant::now())
 }

@@ -49,10 +49,14 @@ fn error_of(
     category: &str,
     within: std::time::Duration,
 ) -> Outcome<Seen> {
-    let wanted =
-        |seen: &Seen| seen.session() == s.id() && seen.kind() == "error" && seen.text("category") == category;
+    let wanted = |seen: &Seen| {
+        seen.session() == s.id() && seen.kind() == "error" && seen.text("category") == category
+    };
     match t.wait(from, within, wanted) {
-        None => t.late(format!("`error` with `{category}` within {within:.1?}"), t.what_came(from, s)),
+        None => t.late(
+            format!("`error` with `{category}` within {within:.1?}"),
+            t.what_came(from, s),
+        ),
         Some(seen) if seen.get("fatal") == Some(&Value::Bool(true)) => {
             t.fail("`fatal: false`", "`fatal: true`")
         }
@@ -66,15 +70,20 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
     t.introduce(&s)?;
     let exits = json!([["stderr", 12], ["say", "busy"], ["delay", 100], ["exit", 3]]);
     let killed = json!([["delay", 50], ["abort"]]);
-    for (actions, member, number, delivered) in
-        [(exits, "exit_code", 3, "yes"), (killed, "signal", 9, "unknown")]
-    {
+    for (actions, member, number, delivered) in [
+        (exits, "exit_code", 3, "yes"),
+        (killed, "signal", 9, "unknown"),
+    ] {
         let (from, turn_id) = full_hub::instruct_named(t, &s, &actions)?;
         let end = t.end_of(&s, from)?.end;
         t.demand_member(&end, "turn_id", turn_id)?;
         t.demand_member(&end, "status", "failed")?;
         let error = end.get("error").cloned().unwrap_or_default();
-        t.demand(error["category"] == "process_exit", "category `process_exit`", &error["category"])?;
+        t.demand(
+            error["category"] == "process_exit",
+            "category `process_exit`",
+            &error["category"],
+        )?;
         let text = error["message"].as_str().unwrap_or_default();
         t.demand(!text.is_empty(), "a text that says what happened", "none")?;
         if member == "exit_code" {
@@ -101,7 +110,13 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
     full_hub::expect_gone(t, 0, &lower)?;
     let both = lower.process == lower_other.process;
     for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
-        error_of(t, s, from.saturating_sub(2), "process_exit", t.bounds.secs(1.0))?;
+        error_of(
+            t,
+            s,
+            from.saturating_sub(2),
+            "process_exit",
+            t.bounds.secs(1.0),
+        )?;
     }
     Ok(())
 }
@@ -127,12 +142,23 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
     for (request, _) in &requests {
-        t.expect_that(from, &s, format!("`permission.cancel` for {request}"), |seen| {
-            seen.kind() == "permission.cancel" && seen.text("request_id") == *request
-        })?;
+        t.expect_that(
+            from,
+            &s,
+            format!("`permission.cancel` for {request}"),
+            |seen| seen.kind() == "permission.cancel" && seen.text("request_id") == *request,
+        )?;
     }
-    t.tell_deviant(&s, "permission.response", &json!({"request_id":"r-1","approved":true}))?;
-    t.tell_deviant(&s, "input.response", &json!({"request_id":"q-1","values":{"answer":"x"}}))?;
+    t.tell_deviant(
+        &s,
+        "permission.response",
+        &json!({"request_id":"r-1","approved":true}),
+    )?;
+    t.tell_deviant(
+        &s,
+        "input.response",
+        &json!({"request_id":"q-1","values":{"answer":"x"}}),
+    )?;
     t.settle()?;
     for (request, kind) in requests {
         let answer = full_hub::demand_delivered(t, &lower, kind, 1)?.remove(0);
@@ -149,9 +175,18 @@ pub(super) fn refusals(t: &Trial<'_>) -> [(&'static str, Value); 3] {
     let bad = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":7}\n";
     let long = t.subject.limits.max_line + (1 << 20);
     [
-        ("file_refused", json!([["file_at", "{tmpdir}/not-there", "x.txt", "text/plain"], ["complete"]])),
+        (
+            "file_refused",
+            json!([
+                ["file_at", "{tmpdir}/not-there", "x.txt", "text/plain"],
+                ["complete"]
+            ]),
+        ),
         ("protocol", json!([["raw", bad], ["complete"]])),
-        ("oversize", json!([["endless", long], ["raw", "\"}\n"], ["complete"]])),
+        (
+            "oversize",
+            json!([["endless", long], ["raw", "\"}\n"], ["complete"]]),
+        ),
     ]
 }
 
@@ -162,9 +197,13 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
         t.end_within(&s, from, t.bounds.secs(20.0))?;
         let told = error_of(t, &s, from, category, t.bounds.deadline);
         // A host whose limit is higher delivers the line.
-        let delivered =
-            |seen: &Seen| seen.session() == s.id() && seen.text("content").len() > t.subject.limits.max_line;
-        if category == "oversize" && told.is_err() && t.wait(from, t.bounds.quiet, delivered).is_some() {
+        let delivered = |seen: &Seen| {
+            seen.session() == s.id() && seen.text("content").len() > t.subject.limits.max_line
+        };
+        if category == "oversize"
+            && told.is_err()
+            && t.wait(from, t.bounds.quiet, delivered).is_some()
+        {
             t.note("its limit is higher than what it declares");
             continue;
         }
@@ -213,7 +252,10 @@ pub(super) fn demand_no_report(t: &Trial<'_>, s: &Session, from: usize) -> Outco
         None => Ok(()),
         Some(seen) => {
             let text = format!("{}{}", seen.text("content"), seen.text("message"));
-            t.fail("nothing of it on the wire", format!("`{}`: {text:?}", seen.kind()))
+            t.fail(
+                "nothing of it on the wire",
+                format!("`{}`: {text:?}", seen.kind()),
+            )
         }
     }
 }
@@ -231,6 +273,14 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     let same = error["category"] == "auth" && error["message"] == "the credentials have expired";
     t.demand(same, "the adapter's error", error)?;
     t.settle()?;
-    let more = t.of(&s).iter().filter(|seen| seen.index > end.index).count();
-    t.demand(more == 0, "nothing more for the id", format!("{more} messages"))
+    let more = t
+        .of(&s)
+        .iter()
+        .filter(|seen| seen.index > end.index)
+        .count();
+    t.demand(
+        more == 0,
+        "nothing more for the id",
+        format!("{more} messages"),
+    )
 }

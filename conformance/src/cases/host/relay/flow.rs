@@ -107,7 +107,9 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
 fn byte_of_flood(place: usize, piece: usize) -> u8 {
     let (number, within) = (place / piece + 1, place % piece);
     let digit = 7_u32.checked_sub(u32::try_from(within).unwrap_or(u32::MAX));
-    digit.map_or(b'x', |digit| b'0' + u8::try_from(number / 10_usize.pow(digit) % 10).unwrap_or_default())
+    digit.map_or(b'x', |digit| {
+        b'0' + u8::try_from(number / 10_usize.pow(digit) % 10).unwrap_or_default()
+    })
 }
 
 fn much_held(t: &mut Trial<'_>) -> Outcome {
@@ -120,7 +122,12 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     let before = t.usage()?.resident;
     let lower = t.lower(&s)?;
     let from = t.history.len();
-    full_hub::act_in(t, &other, &s, &json!([["flood", HELD, PIECE], ["emit", {"type":"working"}]]))?;
+    full_hub::act_in(
+        t,
+        &other,
+        &s,
+        &json!([["flood", HELD, PIECE], ["emit", {"type":"working"}]]),
+    )?;
     // The stub's own flood stands before its answer in the one pipe.
     let served = t.instruct(&third, &json!([["say", "served"], ["complete"]]))?;
     let turn = t.end_within(&third, served, t.bounds.secs(20.0))?;
@@ -129,17 +136,25 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     t.demand_served(&third, "again")?;
     t.demand_silence(&s, from, "nothing of a session that is paused")?;
     let grown = t.usage()?.resident.saturating_sub(before);
-    t.demand(grown < ROOM, format!("memory grows by less than {ROOM} bytes"), format!("{grown}"))?;
+    t.demand(
+        grown < ROOM,
+        format!("memory grows by less than {ROOM} bytes"),
+        format!("{grown}"),
+    )?;
     let resumed = t.tell(&s, "flow.resume", &json!({}))?;
     let from = t.instruct(&s, &json!([["complete"]]))?;
     t.end_of_burst(&s, from)?;
     let (mut bytes, mut ordered) = (0, true);
     t.history.scan(resumed, |_, record| {
-        let message = record.adapter_message().filter(|_| record.link == Link::Upper)?;
+        let message = record
+            .adapter_message()
+            .filter(|_| record.link == Link::Upper)?;
         if wire::session(message) == s.id() && wire::kind(message) == "output" {
             // The relay may cut and join what it holds: each byte has its place in the whole.
             let content = wire::text(message, "content").as_bytes();
-            ordered &= (bytes..).zip(content).all(|(place, byte)| *byte == byte_of_flood(place, PIECE));
+            ordered &= (bytes..)
+                .zip(content)
+                .all(|(place, byte)| *byte == byte_of_flood(place, PIECE));
             bytes += content.len();
         }
         None::<()>
@@ -157,12 +172,21 @@ fn closed_while_paused(t: &mut Trial<'_>) -> Outcome {
     let other = t.open()?;
     let lower = t.lower(&s)?;
     let from = t.history.len();
-    full_hub::act_in(t, &other, &s, &json!([["burst", 200, 64], ["emit", {"type":"working"}]]))?;
+    full_hub::act_in(
+        t,
+        &other,
+        &s,
+        &json!([["burst", 200, 64], ["emit", {"type":"working"}]]),
+    )?;
     full_hub::expect_written(t, from, &lower, "working")?;
     t.settle()?;
     t.close(&s)?;
     t.settle()?;
-    t.demand_silence(&s, from, "nothing of a session that was closed while paused")
+    t.demand_silence(
+        &s,
+        from,
+        "nothing of a session that was closed while paused",
+    )
 }
 
 fn held_first(t: &mut Trial<'_>) -> Outcome {
@@ -173,21 +197,36 @@ fn held_first(t: &mut Trial<'_>) -> Outcome {
     let from = t.history.len();
     t.instruct(&s, &json!([["flood", FIRST, 2048], ["complete"]]))?;
     let words: Vec<String> = (0..60).map(|n| format!("{n} ")).collect();
-    let mut actions: Vec<_> =
-        words.iter().flat_map(|word| [json!(["say", word]), json!(["delay", 5])]).collect();
+    let mut actions: Vec<_> = words
+        .iter()
+        .flat_map(|word| [json!(["say", word]), json!(["delay", 5])])
+        .collect();
     actions.push(json!(["complete"]));
     let second = t.instruct(&s, &json!(actions))?;
     let begun = |_, seen: &crate::trial::Seen| seen.text("content") == "9 ";
-    if t.wait_between(second, &lower, t.bounds.secs(20.0), begun).is_none() {
-        return t.late("the second turn runs while the session is paused", "it does not");
+    if t.wait_between(second, &lower, t.bounds.secs(20.0), begun)
+        .is_none()
+    {
+        return t.late(
+            "the second turn runs while the session is paused",
+            "it does not",
+        );
     }
     t.tell(&s, "flow.resume", &json!({}))?;
     let first = t.end_within(&s, from, t.bounds.secs(20.0))?;
     let last = t.end_within(&s, second, t.bounds.secs(20.0))?;
     let (got, tail) = (first.text().len(), last.text());
-    t.demand(got == FIRST, format!("{FIRST} bytes before the first end"), format!("{got}"))?;
+    t.demand(
+        got == FIRST,
+        format!("{FIRST} bytes before the first end"),
+        format!("{got}"),
+    )?;
     let spoken: String = words.concat();
     // The second turn is read from its input on, which stands before the first one's output.
-    t.demand(tail.ends_with(&spoken), "the second turn's words in order before its end", "they are not")?;
+    t.demand(
+        tail.ends_with(&spoken),
+        "the second turn's words in order before its end",
+        "they are not",
+    )?;
     t.demand_ends(&s, 3)
 }

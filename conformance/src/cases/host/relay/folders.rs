@@ -43,8 +43,14 @@ fn environment(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     for (_, start) in t.logged("start") {
         let names = start["env"].as_array().cloned().unwrap_or_default();
-        let passed = names.iter().any(|name| *name == UNASKED || *name == crate::process::MARK);
-        t.demand(!passed, "a variable of the host's own is not passed on", "it is")?;
+        let passed = names
+            .iter()
+            .any(|name| *name == UNASKED || *name == crate::process::MARK);
+        t.demand(
+            !passed,
+            "a variable of the host's own is not passed on",
+            "it is",
+        )?;
         let path = names.iter().any(|name| name == "PATH") || std::env::var_os("PATH").is_none();
         t.demand(path, "PATH is passed on", "it is not")?;
     }
@@ -69,15 +75,34 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.act(&s, &json!([["env"], ["complete"]]))?;
     let lower = t.lower(&s)?;
-    let values = t.logged("env").into_iter().map(|(_, env)| env["values"].clone()).next().unwrap_or_default();
+    let values = t
+        .logged("env")
+        .into_iter()
+        .map(|(_, env)| env["values"].clone())
+        .next()
+        .unwrap_or_default();
     let tmp = PathBuf::from(values["TMPDIR"].as_str().unwrap_or_default());
-    t.demand(tmp.is_absolute() && tmp.is_dir(), "a TMPDIR that is there", format!("{tmp:?}"))?;
+    t.demand(
+        tmp.is_absolute() && tmp.is_dir(),
+        "a TMPDIR that is there",
+        format!("{tmp:?}"),
+    )?;
     let own = t.path("tmp");
-    t.demand(tmp != own && tmp != Path::new("/tmp"), "a TMPDIR of the process's own", format!("{tmp:?}"))?;
+    t.demand(
+        tmp != own && tmp != Path::new("/tmp"),
+        "a TMPDIR of the process's own",
+        format!("{tmp:?}"),
+    )?;
     // It may lie in a folder that is private itself.
     let above = tmp.ancestors().take_while(|folder| *folder != t.folder());
-    let private = above.into_iter().any(|folder| open_to_others(folder) == Some(0));
-    t.demand(private, "a TMPDIR that no one else enters", format!("{:?}", open_to_others(&tmp)))?;
+    let private = above
+        .into_iter()
+        .any(|folder| open_to_others(folder) == Some(0));
+    t.demand(
+        private,
+        "a TMPDIR that no one else enters",
+        format!("{:?}", open_to_others(&tmp)),
+    )?;
     let exchange = exchange_dir(t, &lower);
     let mut places = vec!["tmpdir"];
     if let Some(exchange) = &exchange {
@@ -89,12 +114,28 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
         )?;
         places.push("exchange_dir");
     } else if full_hub::demand_offer(t, &lower, "options").is_ok() {
-        return t.fail("`exchange_dir` in `session.start`, where `options` is offered", "none");
+        return t.fail(
+            "`exchange_dir` in `session.start`, where `options` is offered",
+            "none",
+        );
     }
     for place in places {
-        let turn = t.act(&s, &json!([["file", "x.bin", "application/x-test", 1000, place], ["complete"]]))?;
-        let taken = turn.messages.iter().any(|seen| seen.kind() == "file.output");
-        t.demand(taken, format!("a file from {place} is taken"), t.what_came(turn.end.index, &s))?;
+        let turn = t.act(
+            &s,
+            &json!([
+                ["file", "x.bin", "application/x-test", 1000, place],
+                ["complete"]
+            ]),
+        )?;
+        let taken = turn
+            .messages
+            .iter()
+            .any(|seen| seen.kind() == "file.output");
+        t.demand(
+            taken,
+            format!("a file from {place} is taken"),
+            t.what_came(turn.end.index, &s),
+        )?;
     }
     t.close(&s)?;
     t.settle()?;
@@ -104,7 +145,10 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
             t.pass_time(Duration::from_millis(20));
         }
         if exchange.exists() {
-            return t.late("the exchange folder is removed after the close", "it is there");
+            return t.late(
+                "the exchange folder is removed after the close",
+                "it is there",
+            );
         }
     }
     Ok(())
@@ -112,16 +156,32 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
 
 fn copied(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["file", "x.bin", "application/x-test", 5000], ["complete"]]))?;
-    let Some(file) = turn.messages.iter().find(|seen| seen.kind() == "file.output") else {
+    let turn = t.act(
+        &s,
+        &json!([["file", "x.bin", "application/x-test", 5000], ["complete"]]),
+    )?;
+    let Some(file) = turn
+        .messages
+        .iter()
+        .find(|seen| seen.kind() == "file.output")
+    else {
         return t.fail("a `file.output`", t.what_came(turn.end.index, &s));
     };
     let announced = PathBuf::from(file.text("file_path"));
-    let written = t.logged("file").into_iter().map(|(_, file)| file).next().unwrap_or_default();
+    let written = t
+        .logged("file")
+        .into_iter()
+        .map(|(_, file)| file)
+        .next()
+        .unwrap_or_default();
     let original = PathBuf::from(written["path"].as_str().unwrap_or_default());
     let inode = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
     let copy = inode(&announced);
-    t.demand(copy.is_some(), "a path that the hub can open", format!("{announced:?}"))?;
+    t.demand(
+        copy.is_some(),
+        "a path that the hub can open",
+        format!("{announced:?}"),
+    )?;
     t.demand(copy != inode(&original), "a copy", "the adapter's own file")?;
     let before = fs::read(&announced)?;
     t.act(&s, &json!([["write_file", original, 7], ["complete"]]))?;
@@ -143,13 +203,21 @@ fn copied(t: &mut Trial<'_>) -> Outcome {
     let told = full_hub::demand_delivered(t, &lower, "file.input", 1)?.remove(0);
     let given = PathBuf::from(told.text("file_path"));
     let content = fs::read(&given).unwrap_or_default();
-    t.demand(content == b"mine\n", "the content of the hub's file", format!("{} bytes", content.len()))?;
+    t.demand(
+        content == b"mine\n",
+        "the content of the hub's file",
+        format!("{} bytes", content.len()),
+    )?;
     if let Some(exchange) = exchange_dir(t, &lower) {
         let inside = match (given.canonicalize(), exchange.canonicalize()) {
             (Ok(given), Ok(exchange)) => given.starts_with(exchange),
             _ => false,
         };
-        t.demand(inside, format!("a file in {exchange:?}"), Value::from(told.text("file_path")))?;
+        t.demand(
+            inside,
+            format!("a file in {exchange:?}"),
+            Value::from(told.text("file_path")),
+        )?;
     }
     Ok(())
 }

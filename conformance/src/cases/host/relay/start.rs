@@ -18,17 +18,34 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[Need::AnyExtension])
         .when("a session with an adapter whose `session.ready` takes 800 ms")
         .then("`session.ready` first and before the adapter's, naming no more than the hub knows"),
-    Case::choice("H-RLY-05", "relay.8", "the offer is the relay's own", own_offer)
-        .needs(&[Need::AnyExtension])
-        .when("sessions of a core-only hub, of one that knows `turns`, and of one that knows everything")
-        .then("the same `extensions` in each `session.start` at the adapter"),
-    Case::choice("H-RLY-06", "relay.8", "what the agent cannot do", answered_by_relay)
-        .needs(&[Need::Extension("options"), Need::Extension("turns")])
-        .when("an update and a steer for an adapter without extensions")
-        .then("one `session.info`, one `steer.result` with `delivered: false`, nothing at the adapter"),
-    Case::choice("H-RLY-26", "ext.2", "the core for a core-only hub", core_alone)
-        .when("an adapter with every extension says everything that there is")
-        .then("only the four types of the core, with the fields of the core"),
+    Case::choice(
+        "H-RLY-05",
+        "relay.8",
+        "the offer is the relay's own",
+        own_offer,
+    )
+    .needs(&[Need::AnyExtension])
+    .when(
+        "sessions of a core-only hub, of one that knows `turns`, and of one that knows everything",
+    )
+    .then("the same `extensions` in each `session.start` at the adapter"),
+    Case::choice(
+        "H-RLY-06",
+        "relay.8",
+        "what the agent cannot do",
+        answered_by_relay,
+    )
+    .needs(&[Need::Extension("options"), Need::Extension("turns")])
+    .when("an update and a steer for an adapter without extensions")
+    .then("one `session.info`, one `steer.result` with `delivered: false`, nothing at the adapter"),
+    Case::choice(
+        "H-RLY-26",
+        "ext.2",
+        "the core for a core-only hub",
+        core_alone,
+    )
+    .when("an adapter with every extension says everything that there is")
+    .then("only the four types of the core, with the fields of the core"),
     Case::choice("H-RLY-32", "relay.8", "facts of the agent", facts)
         .needs(&[Need::Extension("options")])
         .when("an adapter names its models in `session.ready`, and the one in force later")
@@ -42,11 +59,29 @@ fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
     let from = t.instruct(&s, &json!([["complete"]]))?;
     let ready = t.expect(0, &s, "session.ready", t.bounds.deadline)?;
     t.end_of(&s, from)?;
-    let first = t.of(&s).first().map(|seen| seen.kind().to_owned()).unwrap_or_default();
-    t.demand(first == "session.ready", "`session.ready` first", format!("`{first}`"))?;
-    let names = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let subset = names.iter().all(|name| *name == "turns" || *name == "control");
-    t.demand(subset, "names that the hub offered and that there are", format!("{names:?}"))?;
+    let first = t
+        .of(&s)
+        .first()
+        .map(|seen| seen.kind().to_owned())
+        .unwrap_or_default();
+    t.demand(
+        first == "session.ready",
+        "`session.ready` first",
+        format!("`{first}`"),
+    )?;
+    let names = ready
+        .get("extensions")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let subset = names
+        .iter()
+        .all(|name| *name == "turns" || *name == "control");
+    t.demand(
+        subset,
+        "names that the hub offered and that there are",
+        format!("{names:?}"),
+    )?;
     let lower = t.lower(&s)?;
     let below = t
         .below_of(&lower)
@@ -78,7 +113,11 @@ fn own_offer(t: &mut Trial<'_>) -> Outcome {
         offers.push(names.join(" "));
     }
     let same = offers.iter().all(|offer| *offer == offers[0]);
-    t.demand(same, "the same offer whatever the hub offered", offers.join("; "))
+    t.demand(
+        same,
+        "the same offer whatever the hub offered",
+        offers.join("; "),
+    )
 }
 
 fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
@@ -89,9 +128,18 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(json!({
         "type":"user.input","session_id":id,"turn_id":"steer-turn","message_id":"steer-1","mode":"steer","content":"left"
     }))?;
-    let info = t.expect(sent, &s, "session.info", t.bounds.deadline.max(t.bounds.secs(10.0)))?;
+    let info = t.expect(
+        sent,
+        &s,
+        "session.info",
+        t.bounds.deadline.max(t.bounds.secs(10.0)),
+    )?;
     let changed = info.text("model") == "model-2";
-    t.demand(!changed, "the values unchanged", "`model` is what was asked for")?;
+    t.demand(
+        !changed,
+        "the values unchanged",
+        "`model` is what was asked for",
+    )?;
     let result = t.expect(sent, &s, "steer.result", t.bounds.deadline)?;
     t.demand_member(&result, "delivered", false)?;
     t.demand_member(&result, "message_id", "steer-1")?;
@@ -107,7 +155,12 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// The types that a core-only hub may see.
-const UP: [&str; 4] = ["output", "turn.complete", "file.output", "permission.request"];
+const UP: [&str; 4] = [
+    "output",
+    "turn.complete",
+    "file.output",
+    "permission.request",
+];
 /// Members of these types that belong to an extension, of those that the case provokes.
 const OF_EXTENSIONS: [&str; 18] = [
     "turn_id",
@@ -163,7 +216,11 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
     for seen in t.of(&s) {
         let kind = seen.kind().to_owned();
         let known = UP.contains(&kind.as_str());
-        t.demand(known, "only the four types of the core", format!("`{kind}`"))?;
+        t.demand(
+            known,
+            "only the four types of the core",
+            format!("`{kind}`"),
+        )?;
         let beyond = seen
             .message()
             .iter()
@@ -177,7 +234,11 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
     }
     if full_hub::demand_offer(t, &t.lower(&s)?, "turns").is_ok() {
         let told = turn.on_channel("system").contains("no credentials");
-        t.demand(told, "the failure of the turn as `output` on `system`", "no text")?;
+        t.demand(
+            told,
+            "the failure of the turn as `output` on `system`",
+            "no text",
+        )?;
     }
     Ok(())
 }
@@ -191,11 +252,15 @@ fn facts(t: &mut Trial<'_>) -> Outcome {
     full_hub::demand_offer(t, &t.lower(&s)?, "options")?;
     for (member, wanted) in [("models", models), ("model", json!("model-2"))] {
         let told = |seen: &Seen| {
-            seen.session() == s.id() && seen.kind() == "session.info" && seen.get(member) == Some(&wanted)
+            seen.session() == s.id()
+                && seen.kind() == "session.info"
+                && seen.get(member) == Some(&wanted)
         };
         if t.wait(0, t.bounds.deadline, told).is_none() {
-            return t
-                .late(format!("`session.info` with `{member}` {wanted}"), t.what_came(turn.end.index, &s));
+            return t.late(
+                format!("`session.info` with `{member}` {wanted}"),
+                t.what_came(turn.end.index, &s),
+            );
         }
     }
     Ok(())

@@ -27,7 +27,10 @@ pub(super) fn after_the_close(t: &mut Trial<'_>) -> Outcome {
     t.expect_told(from, &lower, "session.close", t.bounds.deadline)?;
     t.pass_time(Duration::from_millis(700));
     let other = t.open()?;
-    t.act(&other, &json!([["delay", 900], ["say", "mine"], ["complete"]]))?;
+    t.act(
+        &other,
+        &json!([["delay", 900], ["say", "mine"], ["complete"]]),
+    )?;
     t.settle()?;
     demand_unheard(t, &token)?;
     t.demand_ends_now(&s, 1)
@@ -58,7 +61,11 @@ pub(super) fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
         .collect();
     let last = told.last().map_or("nothing", String::as_str);
     let closes = told.iter().filter(|kind| *kind == "session.close").count();
-    t.demand(last == "session.close" && closes == 1, "`session.close` last and once", told.join(", "))
+    t.demand(
+        last == "session.close" && closes == 1,
+        "`session.close` last and once",
+        told.join(", "),
+    )
 }
 
 pub(super) fn other_goes_on(t: &mut Trial<'_>) -> Outcome {
@@ -69,7 +76,11 @@ pub(super) fn other_goes_on(t: &mut Trial<'_>) -> Outcome {
     t.demand_end(&b, from, "still")?;
     t.demand_served(&b, "here")?;
     let after = t.lower(&b)?;
-    t.demand(before == after, "the same process and id", format!("{before:?}, then {after:?}"))
+    t.demand(
+        before == after,
+        "the same process and id",
+        format!("{before:?}, then {after:?}"),
+    )
 }
 
 pub(super) fn closed_twice(t: &mut Trial<'_>) -> Outcome {
@@ -79,7 +90,11 @@ pub(super) fn closed_twice(t: &mut Trial<'_>) -> Outcome {
     t.tell_deviant(&s, "session.close", &json!({}))?;
     t.settle()?;
     let closes = t.told(&lower, "session.close").len();
-    t.demand(closes == 1, "one `session.close` at the adapter", format!("{closes}"))
+    t.demand(
+        closes == 1,
+        "one `session.close` at the adapter",
+        format!("{closes}"),
+    )
 }
 
 pub(super) fn opened_and_closed(t: &mut Trial<'_>) -> Outcome {
@@ -88,7 +103,11 @@ pub(super) fn opened_and_closed(t: &mut Trial<'_>) -> Outcome {
         t.close(&s)?;
     }
     t.settle()?;
-    let below: Vec<_> = t.below().into_iter().filter(|below| below.by == Side::Host).collect();
+    let below: Vec<_> = t
+        .below()
+        .into_iter()
+        .filter(|below| below.by == Side::Host)
+        .collect();
     let ids = |kind: &str| -> HashSet<(u32, String)> {
         below
             .iter()
@@ -98,5 +117,9 @@ pub(super) fn opened_and_closed(t: &mut Trial<'_>) -> Outcome {
     };
     let (starts, closes) = (ids("session.start"), ids("session.close"));
     let open = starts.difference(&closes).count();
-    t.demand(open == 0, "every session that was started is closed", format!("{open} are not"))
+    t.demand(
+        open == 0,
+        "every session that was started is closed",
+        format!("{open} are not"),
+    )
 }

@@ -44,7 +44,12 @@ pub(in crate::command) struct Reached {
 
 impl Place {
     /// Begins a conversation.
-    pub(super) async fn begin(self, config: Option<&Path>, screen: Screen, save: Option<PathBuf>) -> Done {
+    pub(super) async fn begin(
+        self,
+        config: Option<&Path>,
+        screen: Screen,
+        save: Option<PathBuf>,
+    ) -> Done {
         let Reached { hub, own, start } = self.reach(config).await?;
         let agent = match &own {
             Some((_, chosen)) => Some(chosen.agent.id.clone()),
@@ -60,17 +65,29 @@ impl Place {
         let mut chat = Talk::new(chosen, start, screen, save);
         let id = session.id().clone();
         chat.greet();
-        chat.conversation.screen.remark(&format!("  kept in {} as {id}", self.folder.display()));
+        chat.conversation
+            .screen
+            .remark(&format!("  kept in {} as {id}", self.folder.display()));
         chat.conversation.screen.space();
         self.talk(chat, session, holder, interrupts).await
     }
 
     /// Talks in a session that the daemon has just opened.
     pub(super) async fn in_daemon(opened: Opened, screen: Screen, save: Option<PathBuf>) -> Done {
-        let Opened { session, agent, start, journal } = opened;
+        let Opened {
+            session,
+            agent,
+            start,
+            journal,
+        } = opened;
         let interrupts = Interrupts::watch()?;
         let (target, overrides) = (Target::default(), Overrides::default());
-        let place = Self { folder: journal, target, overrides, again: Some(RESUME) };
+        let place = Self {
+            folder: journal,
+            target,
+            overrides,
+            again: Some(RESUME),
+        };
         let mut chat = Talk::new(None, start, screen, save);
         let (bold, dim, name, id) = (paint::STRONG, paint::DIM, &agent.name, session.id());
         let text = format!("{bold}{name}{bold:#} {dim}· {id} · in the daemon{dim:#}");
@@ -92,10 +109,10 @@ impl Place {
         let mut interrupts = Interrupts::watch()?;
         let (holder, chosen) = own.unzip();
         let session = match start.options().next() {
-            Some(option) => {
-                Err(Fault::usage(anyhow!("the session is there already: `{option}` was set when it began"))
-                    .next("leave the option out; /model and /mode change a live session"))
-            }
+            Some(option) => Err(Fault::usage(anyhow!(
+                "the session is there already: `{option}` was set when it began"
+            ))
+            .next("leave the option out; /model and /mode change a live session")),
             None => Journaled::attach(hub, &id, Access::Whole).await,
         };
         let session = match session {
@@ -119,14 +136,21 @@ impl Place {
         let done = chat.run(&mut partner, &mut interrupts).await;
         chat.conversation.screen.pause();
         drop(settings);
-        let Partner::Journaled(session) = partner else { return done };
+        let Partner::Journaled(session) = partner else {
+            return done;
+        };
         if done.is_ok() && !session.is_closed() {
             let (folder, id) = (self.folder.to_string_lossy(), session.id());
             let how = match self.again {
                 Some(command) => format!("{command} {id}"),
-                None => {
-                    shell_words::join(["trunkline", "sessions", "--journal", &folder, "attach", id.as_str()])
-                }
+                None => shell_words::join([
+                    "trunkline",
+                    "sessions",
+                    "--journal",
+                    &folder,
+                    "attach",
+                    id.as_str(),
+                ]),
             };
             chat.conversation.screen.remark(&match holder {
                 Some(_) => format!("the session is kept; `{how}` goes on"),
@@ -147,16 +171,22 @@ impl Place {
     /// Where there is no such session, or it has another agent than the command line says.
     pub(in crate::command) fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, Fault> {
         let id = SessionId::new(id).map_err(Fault::usage)?;
-        let known = journal::look(&self.folder)?.show(&id).map_err(anyhow::Error::from)?;
+        let known = journal::look(&self.folder)?
+            .show(&id)
+            .map_err(anyhow::Error::from)?;
         let Some(known) = known else {
             if journal::has_host(&self.folder) {
                 // It says itself whether it knows the session: another host of its cluster may have it.
                 return Ok(id);
             }
-            return Err(Fault::usage(anyhow!("the journal has no session {:?}", id.as_str())).next(format!(
-                "list those that there are by `trunkline sessions --journal {}`",
-                self.folder.display()
-            )));
+            return Err(
+                Fault::usage(anyhow!("the journal has no session {:?}", id.as_str())).next(
+                    format!(
+                        "list those that there are by `trunkline sessions --journal {}`",
+                        self.folder.display()
+                    ),
+                ),
+            );
         };
         match &self.target.agent {
             Some(agent) if *agent != known.agent_id => Err(Fault::usage(anyhow!(
@@ -189,7 +219,11 @@ impl Place {
         })
         .await?;
         match (holder, own) {
-            (Some(holder), Some((chosen, start))) => Ok(Reached { hub, own: Some((holder, chosen)), start }),
+            (Some(holder), Some((chosen, start))) => Ok(Reached {
+                hub,
+                own: Some((holder, chosen)),
+                start,
+            }),
             _ => {
                 if let Some(option) = self.target.of_own_host() {
                     return Err(Fault::usage(anyhow!(
@@ -200,7 +234,11 @@ impl Place {
                         "leave {option} out for an agent of that host, or name another --journal"
                     )));
                 }
-                Ok(Reached { hub, own: None, start: self.overrides.of_session()? })
+                Ok(Reached {
+                    hub,
+                    own: None,
+                    start: self.overrides.of_session()?,
+                })
             }
         }
     }
@@ -221,7 +259,11 @@ impl Talk {
         let state = then.state.map_or("", |state| state.as_str());
         let (agent, id) = (session.agent(), session.id());
         let screen = &mut self.conversation.screen;
-        screen.note("●", paint::ACT, &format!("{bold}{agent}{bold:#} {dim}· {id} · {state}{dim:#}"));
+        screen.note(
+            "●",
+            paint::ACT,
+            &format!("{bold}{agent}{bold:#} {dim}· {id} · {state}{dim:#}"),
+        );
         screen.remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
         if is_own {
             screen.remark("  no host has the journal: this process has it until you leave");

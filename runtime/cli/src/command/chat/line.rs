@@ -106,7 +106,10 @@ impl Prompt {
             .and_then(|config| config.history_ignore_dups(true))?
             .build();
         let mut editor = Lines::with_config(config)?;
-        editor.set_helper(Some(Hand { files: FilenameCompleter::new(), of_agent: Vec::new() }));
+        editor.set_helper(Some(Hand {
+            files: FilenameCompleter::new(),
+            of_agent: Vec::new(),
+        }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let history = history();
         if let Some(path) = &history {
@@ -125,7 +128,8 @@ impl Prompt {
     /// Whether a line can be edited here, and so begin with a text.
     pub(super) fn edits() -> bool {
         // Those that the line editor reads plain lines from.
-        let is_plain = |name: String| ["dumb", "cons25", "emacs"].contains(&name.to_lowercase().as_str());
+        let is_plain =
+            |name: String| ["dumb", "cons25", "emacs"].contains(&name.to_lowercase().as_str());
         io::stdin().is_terminal() && !std::env::var("TERM").is_ok_and(is_plain)
     }
 
@@ -146,13 +150,19 @@ impl Prompt {
     pub(super) fn wait_for_key(&self) -> io::Result<Shown> {
         let settings = Settings::by_key();
         let stdin = rustix::io::dup(rustix::stdio::stdin())?;
-        #[expect(deprecated, reason = "the descriptor is owned, and its successor is unsafe to call")]
+        #[expect(
+            deprecated,
+            reason = "the descriptor is owned, and its successor is unsafe to call"
+        )]
         let terminal = AsyncFd::with_interest(stdin, Interest::READABLE)?;
         let act = paint::ACT;
         let mut out = anstream::stdout().lock();
         write!(out, "{act}{PROMPT}{act:#}")?;
         out.flush()?;
-        Ok(Shown { terminal, _settings: settings })
+        Ok(Shown {
+            terminal,
+            _settings: settings,
+        })
     }
 
     /// Completes these commands of the agent, too.
@@ -176,10 +186,14 @@ impl Prompt {
                     self.before.push_str(&text[..text.len() - 1]);
                     self.before.push('\n');
                 }
-                Line::Text(text) => return Ok(Line::Text(std::mem::take(&mut self.before) + &text)),
+                Line::Text(text) => {
+                    return Ok(Line::Text(std::mem::take(&mut self.before) + &text));
+                }
                 // The end comes again with the next call.
                 Line::End if !self.before.is_empty() => {
-                    return Ok(Line::Text(std::mem::take(&mut self.before).trim_end().to_owned()));
+                    return Ok(Line::Text(
+                        std::mem::take(&mut self.before).trim_end().to_owned(),
+                    ));
                 }
                 other => {
                     self.before.clear();
@@ -191,15 +205,24 @@ impl Prompt {
 
     async fn one_line(&mut self) -> anyhow::Result<Line> {
         if self.reading.is_none() {
-            let mut editor = self.editor.take().ok_or_else(|| anyhow!("the line editor is gone"))?;
-            let prompt = if self.before.is_empty() { PROMPT } else { FURTHER };
+            let mut editor = self
+                .editor
+                .take()
+                .ok_or_else(|| anyhow!("the line editor is gone"))?;
+            let prompt = if self.before.is_empty() {
+                PROMPT
+            } else {
+                FURTHER
+            };
             let initial = std::mem::take(&mut self.initial);
             self.reading = Some(tokio::task::spawn_blocking(move || {
                 let line = editor.readline_with_initial(prompt, (&initial, ""));
                 (editor, line)
             }));
         }
-        let Some(reading) = &mut self.reading else { return Ok(Line::End) };
+        let Some(reading) = &mut self.reading else {
+            return Ok(Line::End);
+        };
         let (mut editor, line) = reading.await.context("the line editor failed")?;
         self.reading = None;
         let line = match line {
@@ -216,7 +239,9 @@ impl Prompt {
     }
 
     fn remember(&self, editor: &mut Lines, text: &str) {
-        let (Some(path), Ok(true)) = (&self.history, editor.add_history_entry(text)) else { return };
+        let (Some(path), Ok(true)) = (&self.history, editor.add_history_entry(text)) else {
+            return;
+        };
         // A history that cannot be kept is not a reason not to talk.
         if let Err(error) = editor.append_history(path) {
             tracing::debug!(%error, path = %path.display(), "the history is not kept");
@@ -240,7 +265,11 @@ impl Hinter for Hand {
 }
 
 impl Highlighter for Hand {
-    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _default: bool) -> Cow<'b, str> {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(
+        &'s self,
+        prompt: &'p str,
+        _default: bool,
+    ) -> Cow<'b, str> {
         let act = paint::ACT;
         Cow::Owned(format!("{act}{prompt}{act:#}"))
     }
@@ -265,7 +294,10 @@ impl Completer for Hand {
         Ok((
             0,
             names
-                .map(|name| Pair { display: name.trim().to_owned(), replacement: name.to_owned() })
+                .map(|name| Pair {
+                    display: name.trim().to_owned(),
+                    replacement: name.to_owned(),
+                })
                 .collect(),
         ))
     }

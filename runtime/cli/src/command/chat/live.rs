@@ -26,11 +26,25 @@ const SHOWN: usize = 50;
 
 /// The agent's own commands: what is typed, and what it does.
 pub(super) fn commands(learned: &SessionInfo) -> impl Iterator<Item = (String, String)> {
-    learned.commands.iter().flatten().take(SHOWN).map(|command| {
-        let typed = command.text.as_deref().map_or_else(|| format!("/{}", command.name), str::to_owned);
-        let about = [&command.hint, &command.description].into_iter().flatten();
-        (one_line(&typed), about.map(|text| one_line(text)).collect::<Vec<_>>().join(" · "))
-    })
+    learned
+        .commands
+        .iter()
+        .flatten()
+        .take(SHOWN)
+        .map(|command| {
+            let typed = command
+                .text
+                .as_deref()
+                .map_or_else(|| format!("/{}", command.name), str::to_owned);
+            let about = [&command.hint, &command.description].into_iter().flatten();
+            (
+                one_line(&typed),
+                about
+                    .map(|text| one_line(text))
+                    .collect::<Vec<_>>()
+                    .join(" · "),
+            )
+        })
 }
 
 impl Talk {
@@ -55,10 +69,22 @@ impl Talk {
         if name.is_none() {
             let learned = self.conversation.learned.clone();
             let models = learned.models.iter().flatten();
-            self.list("model", learned.model.as_deref(), models.map(|model| (&*model.id, &model.label)));
+            self.list(
+                "model",
+                learned.model.as_deref(),
+                models.map(|model| (&*model.id, &model.label)),
+            );
             return Ok(Next::Talk);
         }
-        self.change(SessionUpdate { model: name, ..SessionUpdate::default() }, session, interrupts).await
+        self.change(
+            SessionUpdate {
+                model: name,
+                ..SessionUpdate::default()
+            },
+            session,
+            interrupts,
+        )
+        .await
     }
 
     pub(super) async fn mode(
@@ -70,10 +96,22 @@ impl Talk {
         if name.is_none() {
             let learned = self.conversation.learned.clone();
             let modes = learned.modes.iter().flatten();
-            self.list("mode", learned.mode.as_deref(), modes.map(|mode| (&*mode.id, &mode.name)));
+            self.list(
+                "mode",
+                learned.mode.as_deref(),
+                modes.map(|mode| (&*mode.id, &mode.name)),
+            );
             return Ok(Next::Talk);
         }
-        self.change(SessionUpdate { mode: name, ..SessionUpdate::default() }, session, interrupts).await
+        self.change(
+            SessionUpdate {
+                mode: name,
+                ..SessionUpdate::default()
+            },
+            session,
+            interrupts,
+        )
+        .await
     }
 
     fn list<'a>(
@@ -89,8 +127,12 @@ impl Talk {
         }
         for (id, label) in list.take(SHOWN) {
             screen.remark(
-                format!("  {:20} {}", one_line(id), one_line(label.as_deref().unwrap_or_default()))
-                    .trim_end(),
+                format!(
+                    "  {:20} {}",
+                    one_line(id),
+                    one_line(label.as_deref().unwrap_or_default())
+                )
+                .trim_end(),
             );
         }
         screen.space();
@@ -115,14 +157,19 @@ impl Talk {
         };
         match changed {
             Ok(info) => {
-                for (what, asked, now) in
-                    [("model", asked.model, info.model), ("mode", asked.mode, info.mode)]
-                {
+                for (what, asked, now) in [
+                    ("model", asked.model, info.model),
+                    ("mode", asked.mode, info.mode),
+                ] {
                     let Some(asked) = asked else { continue };
                     self.changed(what, &asked, now.as_deref());
                 }
             }
-            Err(why) => self.conversation.screen.note("✗", paint::BAD, &format!("not changed: {why}")),
+            Err(why) => {
+                self.conversation
+                    .screen
+                    .note("✗", paint::BAD, &format!("not changed: {why}"))
+            }
         }
         // What the session reports of it belongs above the prompt.
         let closed = self.conversation.catch_up(session).await?;
@@ -133,13 +180,19 @@ impl Talk {
     fn changed(&mut self, what: &str, asked: &str, now: Option<&str>) {
         let screen = &mut self.conversation.screen;
         match now {
-            Some(now) if now == asked => screen.note("✓", paint::GOOD, &format!("{what} {}", one_line(now))),
-            Some(now) => {
-                screen.note("!", paint::CARE, &format!("{what} {}, not {}", one_line(now), one_line(asked)))
+            Some(now) if now == asked => {
+                screen.note("✓", paint::GOOD, &format!("{what} {}", one_line(now)))
             }
-            None => {
-                screen.note("!", paint::CARE, &format!("the agent does not say which {what} it uses now"))
-            }
+            Some(now) => screen.note(
+                "!",
+                paint::CARE,
+                &format!("{what} {}, not {}", one_line(now), one_line(asked)),
+            ),
+            None => screen.note(
+                "!",
+                paint::CARE,
+                &format!("the agent does not say which {what} it uses now"),
+            ),
         }
     }
 
@@ -157,14 +210,20 @@ impl Talk {
     }
 
     pub(super) fn export(&mut self, path: &Path) {
-        let Some(transcript) = &self.conversation.transcript else { return };
+        let Some(transcript) = &self.conversation.transcript else {
+            return;
+        };
         let exported = transcript.export(path);
         let screen = &mut self.conversation.screen;
         match exported {
             Ok(()) => screen.note("↓", paint::ACT, &format!("written into {}", path.display())),
             Err(error) => {
                 let error = anyhow!(error);
-                screen.note("✗", paint::BAD, &format!("failed to write {}: {error:#}", path.display()));
+                screen.note(
+                    "✗",
+                    paint::BAD,
+                    &format!("failed to write {}: {error:#}", path.display()),
+                );
             }
         }
     }

@@ -34,19 +34,29 @@ const AGE: usize = 11;
 /// # Errors
 /// Where there is no terminal, or nothing to pick from.
 pub(super) async fn session(folder: &Path) -> Result<Option<String>, Fault> {
-    let list = format!("`trunkline sessions --journal {}` lists them", folder.display());
+    let list = format!(
+        "`trunkline sessions --journal {}` lists them",
+        folder.display()
+    );
     if !Prompt::edits() {
-        return Err(Fault::usage(anyhow!("there is no terminal to pick a session on"))
-            .next(format!("name one: --resume ID; {list}")));
+        return Err(
+            Fault::usage(anyhow!("there is no terminal to pick a session on"))
+                .next(format!("name one: --resume ID; {list}")),
+        );
     }
     let (found, _) = listing::list(folder, listing::all(), MOST).await?;
-    let open = found.into_iter().filter(|one| one.state != Some(SessionState::Closed));
+    let open = found
+        .into_iter()
+        .filter(|one| one.state != Some(SessionState::Closed));
     let sessions: Vec<_> = open.map(Choice::from).collect();
     if sessions.is_empty() {
         return Err(Fault::usage(anyhow!("the journal has no session that goes on")).next(list));
     }
-    let mut keys = Keys::of_stdin()
-        .ok_or_else(|| Fault::failed(anyhow!("failed to read keys: this program is in the background")))?;
+    let mut keys = Keys::of_stdin().ok_or_else(|| {
+        Fault::failed(anyhow!(
+            "failed to read keys: this program is in the background"
+        ))
+    })?;
     let mut list = List::new(&sessions);
     // Colours may be left out, what moves the cursor may not.
     list.has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
@@ -83,7 +93,11 @@ struct Choice {
 
 impl From<ListedSession> for Choice {
     fn from(one: ListedSession) -> Self {
-        let title = one.title.as_deref().map(one_line).filter(|title| !title.is_empty());
+        let title = one
+            .title
+            .as_deref()
+            .map(one_line)
+            .filter(|title| !title.is_empty());
         Self {
             title: title.unwrap_or_else(|| one_line(&one.session_id)),
             agent: one_line(&one.agent_id),
@@ -112,7 +126,12 @@ enum Taken<'a> {
 
 impl<'a> List<'a> {
     fn new(sessions: &'a [Choice]) -> Self {
-        Self { sessions, sought: String::new(), at: 0, has_styles: true }
+        Self {
+            sessions,
+            sought: String::new(),
+            at: 0,
+            has_styles: true,
+        }
     }
 
     /// Those that have every word that was typed.
@@ -156,16 +175,23 @@ impl<'a> List<'a> {
 
     fn draw(&self, out: &mut impl Write, columns: usize, rows: usize) -> io::Result<()> {
         let styles = [paint::ACT, paint::DIM, paint::STRONG];
-        let [act, dim, bold] = styles.map(|style| if self.has_styles { style } else { Style::new() });
+        let [act, dim, bold] =
+            styles.map(|style| if self.has_styles { style } else { Style::new() });
         let matching = self.matching();
         let room = rows.saturating_sub(3).clamp(1, SHOWN);
         let first = (self.at + 1).saturating_sub(room);
         let title_room = columns.saturating_sub(AGENT + AGE + 6).max(8);
-        let mut page =
-            format!("\r\x1b[J{act}resume ›{act:#} {}\n", cut(&self.sought, columns.saturating_sub(10)));
+        let mut page = format!(
+            "\r\x1b[J{act}resume ›{act:#} {}\n",
+            cut(&self.sought, columns.saturating_sub(10))
+        );
         let mut lines = 1;
         for (at, one) in matching.iter().enumerate().skip(first).take(room) {
-            let (title, agent, age) = (padded(&one.title, title_room), padded(&one.agent, AGENT), &one.age);
+            let (title, agent, age) = (
+                padded(&one.title, title_room),
+                padded(&one.agent, AGENT),
+                &one.age,
+            );
             let line = match at == self.at {
                 true => format!("{act}▸{act:#} {bold}{title}{bold:#}  {agent} {age}\n"),
                 false => format!("  {title}  {dim}{agent} {age}{dim:#}\n"),
@@ -176,10 +202,16 @@ impl<'a> List<'a> {
         let text = match matching.len() {
             0 => "no session has this; Backspace takes back".to_owned(),
             found => {
-                format!("{} of {found} · type to filter · ↑ ↓ · Enter resumes · Esc leaves", self.at + 1)
+                format!(
+                    "{} of {found} · type to filter · ↑ ↓ · Enter resumes · Esc leaves",
+                    self.at + 1
+                )
             }
         };
-        page.push_str(&format!("{dim}  {}{dim:#}", cut(&text, columns.saturating_sub(3))));
+        page.push_str(&format!(
+            "{dim}  {}{dim:#}",
+            cut(&text, columns.saturating_sub(3))
+        ));
         // Back to behind what was typed.
         page.push_str(&format!(
             "\x1b[{lines}A\r\x1b[{}C",
@@ -230,8 +262,16 @@ mod tests {
     use super::*;
 
     fn choice(id: &str, title: &str) -> Choice {
-        let (agent, age) = ("an-agent-of-a-long-name".to_owned(), "12 min ago".to_owned());
-        Choice { id: id.to_owned(), title: title.to_owned(), agent, age }
+        let (agent, age) = (
+            "an-agent-of-a-long-name".to_owned(),
+            "12 min ago".to_owned(),
+        );
+        Choice {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            agent,
+            age,
+        }
     }
 
     fn sessions() -> Vec<Choice> {
@@ -250,7 +290,9 @@ mod tests {
             assert!(matches!(list.take(key), Taken::On));
         }
         assert_eq!((list.matching().len(), list.at), (2, 1));
-        let Taken::Picked(one) = list.take("\r") else { panic!() };
+        let Taken::Picked(one) = list.take("\r") else {
+            panic!()
+        };
         assert_eq!(one.id, "s-2");
         list.take("\u{15}");
         for key in ["n", "o", "n", "e"] {
@@ -264,7 +306,10 @@ mod tests {
     fn no_line_is_wider_than_the_terminal() {
         let mut sessions = sessions();
         sessions.push(choice("s", &"漢字".repeat(40)));
-        let list = List { at: 3, ..List::new(&sessions) };
+        let list = List {
+            at: 3,
+            ..List::new(&sessions)
+        };
         for (columns, rows) in [(80, 24), (40, 5)] {
             let mut out = Vec::new();
             list.draw(&mut out, columns, rows).unwrap();

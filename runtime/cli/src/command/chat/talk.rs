@@ -67,14 +67,24 @@ impl Talk {
         let conversation = Conversation {
             screen: screen.with_markdown(),
             lines: None,
-            asker: if Prompt::edits() { asker.keeping_early() } else { asker },
+            asker: if Prompt::edits() {
+                asker.keeping_early()
+            } else {
+                asker
+            },
             save,
             lost_files: false,
             learned: SessionInfo::default(),
             transcript: None,
         };
         let asked = start.options().collect();
-        Self { conversation, chosen, start, asked, noise: 0 }
+        Self {
+            conversation,
+            chosen,
+            start,
+            asked,
+            noise: 0,
+        }
     }
 
     pub(super) async fn run(&mut self, partner: &mut Partner, interrupts: &mut Interrupts) -> Done {
@@ -87,7 +97,9 @@ impl Talk {
             let next = match partner.running() {
                 Some(no) => self.follow(no, partner, interrupts).await?,
                 None => match self.at_prompt(&mut prompt, partner, interrupts).await? {
-                    Prompted::Line(Line::Text(text)) => self.said(&text, partner, interrupts).await?,
+                    Prompted::Line(Line::Text(text)) => {
+                        self.said(&text, partner, interrupts).await?
+                    }
                     Prompted::Line(Line::Interrupted) => {
                         self.conversation.screen.remark("Ctrl-D or /quit leaves");
                         Next::Talk
@@ -152,7 +164,11 @@ impl Talk {
         partner: &mut Partner,
         interrupts: &mut Interrupts,
     ) -> Result<Prompted, Fault> {
-        prompt.complete(live::commands(&self.conversation.learned).map(|(typed, _)| typed).collect());
+        prompt.complete(
+            live::commands(&self.conversation.learned)
+                .map(|(typed, _)| typed)
+                .collect(),
+        );
         prompt.begin_with(&self.conversation.asker.take_early());
         let is_shared = matches!(partner, Partner::Journaled(_));
         if is_shared && prompt.is_untouched() {
@@ -202,7 +218,9 @@ impl Talk {
             };
             self.conversation.screen.note("●", paint::ACT, &text);
         }
-        self.conversation.screen.remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
+        self.conversation
+            .screen
+            .remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
         self.conversation.screen.space();
     }
 
@@ -253,12 +271,22 @@ impl Talk {
         let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
         match session.deliver_file(&own_path(path)).await {
             Ok(()) => {
-                let text = format!("{} · {} · goes with what you say next", path.display(), bytes(size));
+                let text = format!(
+                    "{} · {} · goes with what you say next",
+                    path.display(),
+                    bytes(size)
+                );
                 screen.note("↑", paint::ACT, &text);
             }
             Err(NotGiven { why, next }) => {
-                screen.note("✗", paint::BAD, &format!("failed to give {}: {why:#}", path.display()));
-                next.iter().for_each(|next| screen.remark(&format!("  next: leave and begin again: {next}")));
+                screen.note(
+                    "✗",
+                    paint::BAD,
+                    &format!("failed to give {}: {why:#}", path.display()),
+                );
+                next.iter().for_each(|next| {
+                    screen.remark(&format!("  next: leave and begin again: {next}"))
+                });
             }
         }
     }
@@ -276,8 +304,14 @@ impl Talk {
                 if let Some(end) = self.conversation.catch_up(session).await? {
                     return Ok(Next::Leave(self.code_of(&end)));
                 }
-                self.conversation.screen.note("✗", paint::BAD, &error.to_string());
-                return Ok(if session.is_closed() { Next::Leave(exit::FAILED) } else { Next::Talk });
+                self.conversation
+                    .screen
+                    .note("✗", paint::BAD, &error.to_string());
+                return Ok(if session.is_closed() {
+                    Next::Leave(exit::FAILED)
+                } else {
+                    Next::Talk
+                });
             }
         };
         if let Some(transcript) = &mut self.conversation.transcript {
@@ -319,7 +353,11 @@ impl Talk {
 
     /// The exit code of a session's end, and what to do about a refused one.
     pub(super) fn code_of(&mut self, end: &SessionEnd) -> u8 {
-        let why = end.error.as_ref().and_then(|error| error.message.as_deref()).unwrap_or_default();
+        let why = end
+            .error
+            .as_ref()
+            .and_then(|error| error.message.as_deref())
+            .unwrap_or_default();
         match (end.reason, unapplied(&self.asked, why)) {
             (ClosedReason::Finished, _) => exit::OK,
             (ClosedReason::Refused, Some(next)) => {
@@ -332,14 +370,23 @@ impl Talk {
 
     /// Says that the adapter wrote what is not a message: its author wants to know.
     fn tell_noise(&mut self) {
-        let agent = self.chosen.as_ref().and_then(|chosen| chosen.host.agent(&chosen.agent.id));
+        let agent = self
+            .chosen
+            .as_ref()
+            .and_then(|chosen| chosen.host.agent(&chosen.agent.id));
         let Some(agent) = agent else { return };
         let noise = agent.counters.noise + agent.counters.bad + agent.counters.unknown_type;
         let more = noise.saturating_sub(self.noise);
         self.noise = noise;
         if more > 0 {
-            let lines = if more == 1 { "1 line was".to_owned() } else { format!("{more} lines were") };
-            self.conversation.screen.remark(&format!("{lines} not understood; --debug shows why"));
+            let lines = if more == 1 {
+                "1 line was".to_owned()
+            } else {
+                format!("{more} lines were")
+            };
+            self.conversation
+                .screen
+                .remark(&format!("{lines} not understood; --debug shows why"));
         }
     }
 }

@@ -28,18 +28,27 @@ pub(crate) enum Speaker {
 
 impl Transcript {
     pub(crate) fn new(agent: &str) -> Self {
-        Self { agent: agent.to_owned(), said: VecDeque::new(), bytes: 0, is_cut: false }
+        Self {
+            agent: agent.to_owned(),
+            said: VecDeque::new(),
+            bytes: 0,
+            is_cut: false,
+        }
     }
 
     /// Adds what was said; pieces of one answer become one text.
     pub(crate) fn add(&mut self, speaker: Speaker, text: &str) {
         self.bytes += text.len();
         match self.said.back_mut() {
-            Some((last, said)) if *last == speaker && speaker == Speaker::Agent => said.push_str(text),
+            Some((last, said)) if *last == speaker && speaker == Speaker::Agent => {
+                said.push_str(text)
+            }
             _ => self.said.push_back((speaker, text.to_owned())),
         }
         while self.bytes > MOST {
-            let Some((_, said)) = self.said.pop_front() else { return };
+            let Some((_, said)) = self.said.pop_front() else {
+                return;
+            };
             self.bytes -= said.len();
             self.is_cut = true;
         }
@@ -50,10 +59,17 @@ impl Transcript {
     /// # Errors
     /// When the file is there already, or cannot be written.
     pub(crate) fn export(&self, path: &Path) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
         writeln!(file, "# A conversation with {}", self.agent)?;
         if self.is_cut {
-            writeln!(file, "\n(Its beginning is left out: it was longer than {MOST} bytes.)")?;
+            writeln!(
+                file,
+                "\n(Its beginning is left out: it was longer than {MOST} bytes.)"
+            )?;
         }
         for (speaker, text) in &self.said {
             let name = match speaker {
@@ -80,8 +96,14 @@ mod tests {
         transcript.add(Speaker::Agent, "llo\n");
         transcript.export(&path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "# A conversation with echo\n\n## You\n\nhello\n\n## echo\n\nhello\n");
-        assert_eq!(transcript.export(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            text,
+            "# A conversation with echo\n\n## You\n\nhello\n\n## echo\n\nhello\n"
+        );
+        assert_eq!(
+            transcript.export(&path).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
 
         for _ in 0..5 {
             transcript.add(Speaker::Person, &"x".repeat(MOST / 4));

@@ -17,8 +17,9 @@ Alt-Enter, or a \\ at the end of a line, begins another line.
 Any other line goes to the agent as it is, /its own commands too; //file sends /file.";
 
 /// The names of the commands, for completion.
-pub(super) const NAMES: &[&str] =
-    &["/export ", "/file ", "/help", "/mode ", "/model ", "/new", "/quit", "/stop", "/usage"];
+pub(super) const NAMES: &[&str] = &[
+    "/export ", "/file ", "/help", "/mode ", "/model ", "/new", "/quit", "/stop", "/usage",
+];
 
 /// What a line of the person means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,9 @@ impl Word {
     /// What the line means. Commands that are not ours are the agent's.
     pub(super) fn of(line: &str) -> Self {
         let trimmed = line.trim();
-        let (name, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
+        let (name, rest) = trimmed
+            .split_once(char::is_whitespace)
+            .unwrap_or((trimmed, ""));
         match (name, rest.trim()) {
             ("", _) => Self::Nothing,
             ("/quit" | "/exit", "") => Self::Quit,
@@ -65,7 +68,10 @@ impl Word {
             ("/export", path) if !path.is_empty() => Self::Export(file(path)),
             ("/file" | "/export", _) => Self::Help,
             _ => Self::Say(
-                line.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(line).to_owned(),
+                line.strip_prefix('/')
+                    .filter(|rest| rest.starts_with('/'))
+                    .unwrap_or(line)
+                    .to_owned(),
             ),
         }
     }

@@ -30,13 +30,41 @@ const CLAUDE_TOOLS: Option<(&str, &str)> = Some(("allowed_tools", "disallowed_to
 const COPILOT_TOOLS: Option<(&str, &str)> = Some(("allowed_tools", "denied_tools"));
 
 const KNOWN: [Known; 7] = [
-    Known { profile: "claude-code", names: &["claude", "claude-code", "claudecode"], tools: CLAUDE_TOOLS },
-    Known { profile: "codex", names: &["codex", "openai-codex"], tools: None },
-    Known { profile: "github-copilot", names: &["copilot", "github-copilot"], tools: COPILOT_TOOLS },
-    Known { profile: "gemini-cli", names: &["gemini", "gemini-cli"], tools: None },
-    Known { profile: "kilo-code", names: &["kilo", "kilo-code", "kilocode"], tools: None },
-    Known { profile: "opencode", names: &["opencode"], tools: None },
-    Known { profile: "pi", names: &["pi"], tools: None },
+    Known {
+        profile: "claude-code",
+        names: &["claude", "claude-code", "claudecode"],
+        tools: CLAUDE_TOOLS,
+    },
+    Known {
+        profile: "codex",
+        names: &["codex", "openai-codex"],
+        tools: None,
+    },
+    Known {
+        profile: "github-copilot",
+        names: &["copilot", "github-copilot"],
+        tools: COPILOT_TOOLS,
+    },
+    Known {
+        profile: "gemini-cli",
+        names: &["gemini", "gemini-cli"],
+        tools: None,
+    },
+    Known {
+        profile: "kilo-code",
+        names: &["kilo", "kilo-code", "kilocode"],
+        tools: None,
+    },
+    Known {
+        profile: "opencode",
+        names: &["opencode"],
+        tools: None,
+    },
+    Known {
+        profile: "pi",
+        names: &["pi"],
+        tools: None,
+    },
 ];
 
 /// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which is a configuration
@@ -44,19 +72,39 @@ const KNOWN: [Known; 7] = [
 ///
 /// # Errors
 /// What is wrong with the manifest.
-pub(super) fn import(text: &str, prompt: &dyn Fn(&Path) -> io::Result<String>) -> Result<Imported, String> {
+pub(super) fn import(
+    text: &str,
+    prompt: &dyn Fn(&Path) -> io::Result<String>,
+) -> Result<Imported, String> {
     let value = read(text)?;
     if value.get("agents").is_some_and(Value::is_array) {
-        let notes =
-            vec!["this is a configuration already, and stays as it is: name it by --config".to_owned()];
+        let notes = vec![
+            "this is a configuration already, and stays as it is: name it by --config".to_owned(),
+        ];
         let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-        return Ok(Imported { text: format!("{text}\n"), notes });
+        return Ok(Imported {
+            text: format!("{text}\n"),
+            notes,
+        });
     }
     let mut notes = Vec::new();
-    let Manifest { adapters, mut personas, runtime: of_manifest, .. } = Manifest::read(&value, &mut notes)?;
+    let Manifest {
+        adapters,
+        mut personas,
+        runtime: of_manifest,
+        ..
+    } = Manifest::read(&value, &mut notes)?;
     if personas.is_empty() {
         notes.push("the manifest has no personas: each adapter becomes an agent".to_owned());
-        let alone = |name: &String| (name.clone(), Persona { adapter: name.clone(), ..Persona::default() });
+        let alone = |name: &String| {
+            (
+                name.clone(),
+                Persona {
+                    adapter: name.clone(),
+                    ..Persona::default()
+                },
+            )
+        };
         personas = adapters.keys().map(alone).collect();
     }
     if personas.is_empty() {
@@ -81,14 +129,20 @@ pub(super) fn import(text: &str, prompt: &dyn Fn(&Path) -> io::Result<String>) -
         agents.push(agent);
     }
     let mut config = json!({ "agents": agents });
-    if let Some(minutes) = of_manifest.default_timeout_minutes.filter(|minutes| *minutes > 0) {
+    if let Some(minutes) = of_manifest
+        .default_timeout_minutes
+        .filter(|minutes| *minutes > 0)
+    {
         config["runtime"]["turn_timeout"] = json!(format!("{minutes}m"));
     }
     if let Some(sandbox) = sandbox {
         config["runtime"]["sandbox"] = sandbox;
     }
     let text = serde_json::to_string_pretty(&config).unwrap_or_default();
-    Ok(Imported { text: format!("{text}\n"), notes })
+    Ok(Imported {
+        text: format!("{text}\n"),
+        notes,
+    })
 }
 
 /// Reads YAML, of which JSON is a part.
@@ -111,16 +165,32 @@ fn agent(
     notes: &mut Vec<String>,
 ) -> Result<Value, String> {
     let mut note = |text: String| notes.push(format!("persona {name}: {text}"));
-    let named = adapters.iter().find(|(known, _)| known.eq_ignore_ascii_case(&persona.adapter));
-    let adapter = named.map(|(_, adapter)| adapter.clone()).unwrap_or_default();
+    let named = adapters
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(&persona.adapter));
+    let adapter = named
+        .map(|(_, adapter)| adapter.clone())
+        .unwrap_or_default();
     if named.is_none() && !adapters.is_empty() {
-        note(format!("the manifest has no adapter `{}`; it is taken for a program's name", persona.adapter));
+        note(format!(
+            "the manifest has no adapter `{}`; it is taken for a program's name",
+            persona.adapter
+        ));
     }
     let binary = adapter.binary.as_deref().unwrap_or(&persona.adapter);
     let known = known(&persona.adapter).or_else(|| known(file_name(binary)));
-    let allow = persona.permissions.allow.as_ref().or(adapter.default_permissions.allow.as_ref());
-    let deny: Vec<_> =
-        adapter.default_permissions.deny.iter().chain(&persona.permissions.deny).cloned().collect();
+    let allow = persona
+        .permissions
+        .allow
+        .as_ref()
+        .or(adapter.default_permissions.allow.as_ref());
+    let deny: Vec<_> = adapter
+        .default_permissions
+        .deny
+        .iter()
+        .chain(&persona.permissions.deny)
+        .cloned()
+        .collect();
 
     let model = persona.model.as_ref().filter(|model| !model.is_empty());
     let mut own = Map::new();
@@ -135,7 +205,9 @@ fn agent(
             if let Some(file) = &persona.system_prompt_file {
                 match prompt(Path::new(file)) {
                     Ok(text) => drop(own.insert("system_prompt".to_owned(), json!(text))),
-                    Err(error) => note(format!("`system_prompt_file` {file} cannot be read: {error}")),
+                    Err(error) => note(format!(
+                        "`system_prompt_file` {file} cannot be read: {error}"
+                    )),
                 }
             }
             if let Some((allowed, denied)) = known.tools {
@@ -169,7 +241,9 @@ fn agent(
         note("`temperature` has no home: a session may ask for one".to_owned());
     }
 
-    let key = Profile::of_name(profile).and_then(|profile| profile.key()).unwrap_or(profile);
+    let key = Profile::of_name(profile)
+        .and_then(|profile| profile.key())
+        .unwrap_or(profile);
     let mut agent = json!({ "id": name });
     if let Some(text) = &persona.description {
         agent["description"] = json!(text);
@@ -185,9 +259,15 @@ fn agent(
 }
 
 /// What is approved and denied without asking. Where a manifest has a list of allowed tools, any other is denied.
-fn permission(name: &str, allow: Option<&Vec<String>>, deny: &[String]) -> Result<Option<Value>, String> {
+fn permission(
+    name: &str,
+    allow: Option<&Vec<String>>,
+    deny: &[String],
+) -> Result<Option<Value>, String> {
     for pattern in allow.into_iter().flatten().chain(deny) {
-        pattern.parse::<Pattern>().map_err(|error| format!("personas.{name}: failed to {error}"))?;
+        pattern
+            .parse::<Pattern>()
+            .map_err(|error| format!("personas.{name}: failed to {error}"))?;
     }
     let mut permission = Map::new();
     if let Some(allow) = allow.filter(|allow| !allow.is_empty()) {
@@ -206,7 +286,11 @@ fn confined(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
         return None;
     }
     let domains = &sandbox.default_allowed_domains;
-    let network = if domains.is_empty() { json!("none") } else { json!({ "allow": domains }) };
+    let network = if domains.is_empty() {
+        json!("none")
+    } else {
+        json!({ "allow": domains })
+    };
     match sandbox.backend.as_deref() {
         Some("bubblewrap") => Some(json!({ "backend": "bubblewrap", "network": network })),
         Some("docker") => {
@@ -218,14 +302,18 @@ fn confined(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
         }
         None | Some("none") => None,
         Some(other) => {
-            notes.push(format!("`runtime.sandbox.backend` {other} has no home: no sandbox is set"));
+            notes.push(format!(
+                "`runtime.sandbox.backend` {other} has no home: no sandbox is set"
+            ));
             None
         }
     }
 }
 
 fn known(name: &str) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.names.iter().any(|of| of.eq_ignore_ascii_case(name)))
+    KNOWN
+        .iter()
+        .find(|known| known.names.iter().any(|of| of.eq_ignore_ascii_case(name)))
 }
 
 fn file_name(path: &str) -> &str {

@@ -109,14 +109,17 @@ impl Manifest {
         let manifest = read.map_err(|refused| config::said(&refused))?;
         let mut tell = |at: String, rest: &Rest| {
             // These say which manifest this is, and nothing of how it is run.
-            let told = rest
-                .keys()
-                .filter(|key| !["apiVersion", "kind", "metadata"].contains(&key.as_str()) || !at.is_empty());
+            let told = rest.keys().filter(|key| {
+                !["apiVersion", "kind", "metadata"].contains(&key.as_str()) || !at.is_empty()
+            });
             notes.extend(told.map(|key| format!("`{at}{key}` has no home")));
         };
         for (name, adapter) in &manifest.adapters {
             let at = format!("adapters.{name}.");
-            tell(format!("{at}default_permissions."), &adapter.default_permissions.rest);
+            tell(
+                format!("{at}default_permissions."),
+                &adapter.default_permissions.rest,
+            );
             tell(at, &adapter.rest);
         }
         for (name, persona) in &manifest.personas {
@@ -128,16 +131,22 @@ impl Manifest {
             tell(format!("{at}sandbox."), &persona.sandbox.rest);
             tell(at, &persona.rest);
         }
-        tell("runtime.sandbox.".to_owned(), &manifest.runtime.sandbox.rest);
+        tell(
+            "runtime.sandbox.".to_owned(),
+            &manifest.runtime.sandbox.rest,
+        );
         tell("runtime.".to_owned(), &manifest.runtime.rest);
         tell(String::new(), &manifest.rest);
         // How a built-in adapter drives its program is its own.
         for (name, adapter) in &manifest.adapters {
-            for (key, value, usual) in
-                [("mode", &adapter.mode, "headless"), ("output_format", &adapter.output_format, "json")]
-            {
+            for (key, value, usual) in [
+                ("mode", &adapter.mode, "headless"),
+                ("output_format", &adapter.output_format, "json"),
+            ] {
                 if let Some(other) = value.as_ref().filter(|value| *value != usual) {
-                    notes.push(format!("`adapters.{name}.{key}` has no home: {other} is taken for {usual}"));
+                    notes.push(format!(
+                        "`adapters.{name}.{key}` has no home: {other} is taken for {usual}"
+                    ));
                 }
             }
         }

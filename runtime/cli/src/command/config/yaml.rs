@@ -17,7 +17,11 @@ const DEEPEST: usize = 64;
 /// # Errors
 /// What is wrong, with its line and column.
 pub(super) fn read(text: &str) -> Result<Value, String> {
-    let mut reader = Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), values: 0 };
+    let mut reader = Reader {
+        events: Parser::new_from_str(text),
+        anchors: HashMap::new(),
+        values: 0,
+    };
     loop {
         match reader.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
@@ -34,7 +38,11 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
 }
 
 fn wrong(at: Span, what: &str) -> String {
-    format!("line {}, column {}: {what}", at.start.line(), at.start.col() + 1)
+    format!(
+        "line {}, column {}: {what}",
+        at.start.line(),
+        at.start.col() + 1
+    )
 }
 
 struct Reader<'a> {
@@ -56,7 +64,10 @@ impl<'a> Reader<'a> {
     fn count(&mut self, values: usize, at: Span) -> Result<(), String> {
         self.values += values;
         if self.values > MOST_VALUES {
-            return Err(wrong(at, &format!("more than {MOST_VALUES} values, with aliases unfolded")));
+            return Err(wrong(
+                at,
+                &format!("more than {MOST_VALUES} values, with aliases unfolded"),
+            ));
         }
         Ok(())
     }
@@ -68,7 +79,9 @@ impl<'a> Reader<'a> {
         self.count(1, at)?;
         let before = self.values;
         let (value, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.as_deref()), anchor),
+            Event::Scalar(text, style, anchor, tag) => {
+                (scalar(&text, style, tag.as_deref()), anchor)
+            }
             Event::SequenceStart(_, anchor, _) => {
                 let mut items = Vec::new();
                 loop {
@@ -105,9 +118,14 @@ impl<'a> Reader<'a> {
         loop {
             let (key, key_at) = match self.next()? {
                 (Event::MappingEnd, _) => break,
-                (Event::Scalar(key, style, 0, _), at) => {
-                    (if style == ScalarStyle::Plain && key == "<<" { None } else { Some(key) }, at)
-                }
+                (Event::Scalar(key, style, 0, _), at) => (
+                    if style == ScalarStyle::Plain && key == "<<" {
+                        None
+                    } else {
+                        Some(key)
+                    },
+                    at,
+                ),
                 (_, at) => return Err(wrong(at, "a key that is not plain text")),
             };
             let (event, at) = self.next()?;
@@ -116,7 +134,9 @@ impl<'a> Reader<'a> {
                 (None, Value::Object(more)) => merged.push(more),
                 (None, Value::Array(list)) => {
                     for item in list {
-                        let Value::Object(more) = item else { return Err(wrong(at, "`<<` merges mappings")) };
+                        let Value::Object(more) = item else {
+                            return Err(wrong(at, "`<<` merges mappings"));
+                        };
                         merged.push(more);
                     }
                 }
@@ -156,13 +176,20 @@ fn number(text: &str) -> Option<Number> {
     }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if !unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.')
-        || !unsigned.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte))
+        || !unsigned
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte))
     {
         return None;
     }
     let whole = text.strip_prefix('+').unwrap_or(text);
-    let integer = whole.parse::<u64>().map(Number::from).or_else(|_| whole.parse::<i64>().map(Number::from));
-    integer.ok().or_else(|| Number::from_f64(text.parse().ok()?))
+    let integer = whole
+        .parse::<u64>()
+        .map(Number::from)
+        .or_else(|_| whole.parse::<i64>().map(Number::from));
+    integer
+        .ok()
+        .or_else(|| Number::from_f64(text.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -184,8 +211,7 @@ mod tests {
 
     #[test]
     fn aliases_repeat_and_mappings_merge() {
-        let text =
-            "base: &b { x: 1, y: [1, 2] }\none: *b\ntwo: { <<: *b, x: 2 }\nthree: { <<: [{ z: 1 }, *b] }\n";
+        let text = "base: &b { x: 1, y: [1, 2] }\none: *b\ntwo: { <<: *b, x: 2 }\nthree: { <<: [{ z: 1 }, *b] }\n";
         let base = json!({ "x": 1, "y": [1, 2] });
         let expected = json!({
             "base": base, "one": base, "two": { "x": 2, "y": [1, 2] }, "three": { "z": 1, "x": 1, "y": [1, 2] },
@@ -202,14 +228,25 @@ mod tests {
         }
         assert!(read(&bomb).unwrap_err().contains("aliases unfolded"));
         assert!(read(&"[".repeat(1000)).is_err());
-        assert!(read(&format!("{}{}", "[".repeat(70), "]".repeat(70))).unwrap_err().contains("deeper"));
+        assert!(
+            read(&format!("{}{}", "[".repeat(70), "]".repeat(70)))
+                .unwrap_err()
+                .contains("deeper")
+        );
         assert!(read("a: &a [*a]").is_err());
     }
 
     #[test]
     fn errors_say_where() {
-        assert_eq!(read("a: 1\na: 2"), Err("line 2, column 1: the key `a` stands twice".to_owned()));
-        assert!(read("a: 1\n---\nb: 2").unwrap_err().contains("a second document"));
+        assert_eq!(
+            read("a: 1\na: 2"),
+            Err("line 2, column 1: the key `a` stands twice".to_owned())
+        );
+        assert!(
+            read("a: 1\n---\nb: 2")
+                .unwrap_err()
+                .contains("a second document")
+        );
         assert!(read("{ [a]: 1 }").unwrap_err().contains("key"));
         assert!(read("a: [").is_err());
         assert_eq!(read(""), Ok(Value::Null));

@@ -49,7 +49,11 @@ struct Polled {
 pub(super) async fn register(hub: &Address, file: &TokenFile) -> Done {
     let code: Code = ask(hub, "/api/runtime/register", &json!({})).await?;
     // The hub's words, on a terminal.
-    eprintln!("open {} and approve the code {}", one_line(&code.verification_url), one_line(&code.user_code));
+    eprintln!(
+        "open {} and approve the code {}",
+        one_line(&code.verification_url),
+        one_line(&code.user_code)
+    );
     let until = Instant::now() + Duration::from_secs(code.expires_in).min(WAITS);
     while Instant::now() < until {
         sleep(Duration::from_secs(code.interval.clamp(1, 60))).await;
@@ -75,10 +79,16 @@ fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> Done {
     file.replace(&polled.token).map_err(Fault::failed)?;
     eprintln!("the token is in {}", file.path().display());
     let org = one_line(&polled.org_id);
-    let org = if org.is_empty() { String::new() } else { format!(" --org {}", shell_words::quote(&org)) };
+    let org = if org.is_empty() {
+        String::new()
+    } else {
+        format!(" --org {}", shell_words::quote(&org))
+    };
     let path = file.path().display().to_string();
     let path = shell_words::quote(&path);
-    eprintln!("next: trunkline connect amurg --hub {hub} --runtime-id {runtime} --token-file {path}{org}");
+    eprintln!(
+        "next: trunkline connect amurg --hub {hub} --runtime-id {runtime} --token-file {path}{org}"
+    );
     Ok(exit::OK)
 }
 
@@ -86,14 +96,29 @@ fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> Done {
 async fn ask<T: DeserializeOwned>(hub: &Address, path: &str, body: &Value) -> Result<T, Fault> {
     let asked = async {
         let stream = stream(hub).await?;
-        ask_over(stream, &hub.authority(), Method::POST, path, body.to_string().into_bytes()).await
+        ask_over(
+            stream,
+            &hub.authority(),
+            Method::POST,
+            path,
+            body.to_string().into_bytes(),
+        )
+        .await
     };
-    let answered = timeout(ANSWERS, asked).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    let (status, body) = answered
-        .map_err(|error| Fault::failed(anyhow!(error).context(format!("failed to ask the hub at {hub}"))))?;
+    let answered = timeout(ANSWERS, asked)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    let (status, body) = answered.map_err(|error| {
+        Fault::failed(anyhow!(error).context(format!("failed to ask the hub at {hub}")))
+    })?;
     if !status.is_success() {
-        return Err(Fault::failed(anyhow!("the hub at {hub} answered {status}")).next("check its address"));
+        return Err(
+            Fault::failed(anyhow!("the hub at {hub} answered {status}")).next("check its address")
+        );
     }
-    serde_json::from_slice(&body)
-        .map_err(|_| Fault::failed(anyhow!("the hub at {hub} gave an answer that is not understood")))
+    serde_json::from_slice(&body).map_err(|_| {
+        Fault::failed(anyhow!(
+            "the hub at {hub} gave an answer that is not understood"
+        ))
+    })
 }

@@ -177,7 +177,9 @@ impl Watcher<'_> {
     /// Has one turn; whether the session goes on.
     async fn turn(&mut self, session: &Session, step: Step) -> bool {
         let began = Instant::now();
-        let Ok(turn) = session.send(step.text(&self.token)) else { return false };
+        let Ok(turn) = session.send(step.text(&self.token)) else {
+            return false;
+        };
         let no = turn.no();
         turn.detach();
         let mut stop = std::pin::pin!(async {
@@ -223,17 +225,32 @@ impl Watcher<'_> {
             EventKind::ToolEnd(end) => self.hear(end.content.as_deref().unwrap_or_default()),
             EventKind::Permission(permission) => {
                 self.tally.permissions += 1;
-                self.hear(permission.request().description.as_deref().unwrap_or_default());
-                if self.approve { permission.allow() } else { permission.deny() }
+                self.hear(
+                    permission
+                        .request()
+                        .description
+                        .as_deref()
+                        .unwrap_or_default(),
+                );
+                if self.approve {
+                    permission.allow()
+                } else {
+                    permission.deny()
+                }
             }
             EventKind::End(end) => {
-                let at = usize::try_from(end.turn.get()).unwrap_or(usize::MAX).saturating_sub(1);
+                let at = usize::try_from(end.turn.get())
+                    .unwrap_or(usize::MAX)
+                    .saturating_sub(1);
                 if self.ends.len() <= at {
                     self.ends.resize(at + 1, 0);
                 }
                 // An end that the host had to make is not an answer; two of them make sure that it counts as none.
-                self.ends[at] +=
-                    if matches!(end.cause, Cause::Complete | Cause::StoppedUnsent) { 1 } else { 2 };
+                self.ends[at] += if matches!(end.cause, Cause::Complete | Cause::StoppedUnsent) {
+                    1
+                } else {
+                    2
+                };
                 return Some(end.turn);
             }
             _ => {}

@@ -63,10 +63,15 @@ impl Report {
         let mut row = |what: &str, value: String, remark: String| {
             list.add_row([what.to_owned(), value, remark]);
         };
-        row("sessions", count(self.sessions.into()), "open at the same time".to_owned());
+        row(
+            "sessions",
+            count(self.sessions.into()),
+            "open at the same time".to_owned(),
+        );
         row(
             "processes",
-            self.processes.map_or_else(unknown, |number| number.to_string()),
+            self.processes
+                .map_or_else(unknown, |number| number.to_string()),
             self.agent.clone(),
         );
         row(
@@ -78,15 +83,31 @@ impl Report {
                 count(self.tally.stops)
             ),
         );
-        row("turns per second", count(self.turns_per_second() as u64), format!("in {}", duration(self.took)));
+        row(
+            "turns per second",
+            count(self.turns_per_second() as u64),
+            format!("in {}", duration(self.took)),
+        );
         row(
             "turn latency p50",
             self.latency(50).map_or_else(unknown, duration),
             "of plain turns, under this load".to_owned(),
         );
-        row("turn latency p99", self.latency(99).map_or_else(unknown, duration), String::new());
-        row("bytes in", bytes(self.counters.bytes_in), "from the adapter".to_owned());
-        row("bytes out", bytes(self.counters.bytes_out), "to the adapter".to_owned());
+        row(
+            "turn latency p99",
+            self.latency(99).map_or_else(unknown, duration),
+            String::new(),
+        );
+        row(
+            "bytes in",
+            bytes(self.counters.bytes_in),
+            "from the adapter".to_owned(),
+        );
+        row(
+            "bytes out",
+            bytes(self.counters.bytes_out),
+            "to the adapter".to_owned(),
+        );
         row(
             "memory per session",
             self.rss_per_session.map_or_else(unknown, bytes),
@@ -95,7 +116,10 @@ impl Report {
         row(
             "cross-talk",
             self.tally.cross_talk.to_string(),
-            format!("in {} plain answers that were checked", count(self.tally.checked)),
+            format!(
+                "in {} plain answers that were checked",
+                count(self.tally.checked)
+            ),
         );
         if self.tally.unchecked > 0 {
             row(
@@ -113,17 +137,30 @@ impl Report {
         for line in table::lines(&list).lines() {
             let _ = writeln!(text, " {line}");
         }
-        let (style, mark) = if self.is_clean() { (paint::GOOD, "✓") } else { (paint::BAD, "✗") };
+        let (style, mark) = if self.is_clean() {
+            (paint::GOOD, "✓")
+        } else {
+            (paint::BAD, "✗")
+        };
         for (number, verdict) in self.verdicts().into_iter().enumerate() {
             let before = if number == 0 { "\n" } else { "" };
-            let _ = writeln!(text, "{before}  {style}{mark}{style:#} {bold}{verdict}{bold:#}");
+            let _ = writeln!(
+                text,
+                "{before}  {style}{mark}{style:#} {bold}{verdict}{bold:#}"
+            );
         }
         text
     }
 
     /// What happened, a sentence each.
     fn verdicts(&self) -> Vec<String> {
-        let Tally { cross_talk, unanswered, checked, unchecked, .. } = self.tally;
+        let Tally {
+            cross_talk,
+            unanswered,
+            checked,
+            unchecked,
+            ..
+        } = self.tally;
         if self.is_clean() {
             return vec![format!(
                 "{} sessions on one process stayed apart; every turn ended exactly once",
@@ -132,7 +169,9 @@ impl Report {
         }
         let mut verdicts = Vec::new();
         if cross_talk > 0 {
-            verdicts.push(format!("sessions saw other sessions' texts, {cross_talk} times"));
+            verdicts.push(format!(
+                "sessions saw other sessions' texts, {cross_talk} times"
+            ));
         }
         if unanswered > 0 {
             verdicts.push(format!("{unanswered} turns did not end exactly once"));
@@ -179,10 +218,16 @@ mod tests {
             took: Duration::from_secs(2),
             counters: Counters::default(),
             rss_per_session: None,
-            tally: Tally { latencies, ..Tally::default() },
+            tally: Tally {
+                latencies,
+                ..Tally::default()
+            },
         };
         let json = report.json();
-        assert_eq!((&json["p50_us"], &json["p99_us"]), (&json!(100), &json!(198)));
+        assert_eq!(
+            (&json["p50_us"], &json["p99_us"]),
+            (&json!(100), &json!(198))
+        );
         assert_eq!(json["turns_per_s"], json!(100.0));
     }
 }

@@ -24,7 +24,9 @@ impl fmt::Display for Token {
 impl Tokens {
     /// Tokens with this in them, which tells this run from others.
     pub(super) fn new(run: u64) -> Self {
-        Self { prefix: format!("tk{run:016x}x") }
+        Self {
+            prefix: format!("tk{run:016x}x"),
+        }
     }
 
     /// The token of a session.
@@ -55,9 +57,21 @@ mod tests {
     fn a_foreign_token_is_found() {
         let tokens = Tokens::new(7);
         let (own, other) = (tokens.of(1), tokens.of(2));
-        assert_eq!(tokens.foreign_and_own(&format!("{own}{own} ran {own}"), &own), (0, 3));
-        assert_eq!(tokens.foreign_and_own(&format!("{own} {other}"), &own), (1, 1));
-        assert_eq!(tokens.foreign_and_own("tk0000000000000007x0000", &own), (0, 0));
-        assert_eq!(tokens.foreign_and_own(&Tokens::new(8).of(2).to_string(), &own), (0, 0));
+        assert_eq!(
+            tokens.foreign_and_own(&format!("{own}{own} ran {own}"), &own),
+            (0, 3)
+        );
+        assert_eq!(
+            tokens.foreign_and_own(&format!("{own} {other}"), &own),
+            (1, 1)
+        );
+        assert_eq!(
+            tokens.foreign_and_own("tk0000000000000007x0000", &own),
+            (0, 0)
+        );
+        assert_eq!(
+            tokens.foreign_and_own(&Tokens::new(8).of(2).to_string(), &own),
+            (0, 0)
+        );
     }
 }

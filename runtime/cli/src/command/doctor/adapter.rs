@@ -52,15 +52,26 @@ enum Grade {
 
 /// The version, where asking for it is not a run: a built-in adapter is this program, one on the SDK answers
 /// `--describe`, and a few well-known programs answer `--version`.
-pub(super) async fn version(agent: &AgentConfig, spec: &ChildSpec, within: Duration) -> Option<Check> {
+pub(super) async fn version(
+    agent: &AgentConfig,
+    spec: &ChildSpec,
+    within: Duration,
+) -> Option<Check> {
     if let Profile::BuiltIn(name) = &agent.profile {
         let version = env!("CARGO_PKG_VERSION");
-        return Some(Check::new(Code::CommandVersion, format!("{name} {version}, built in")));
+        return Some(Check::new(
+            Code::CommandVersion,
+            format!("{name} {version}, built in"),
+        ));
     }
     if agent.sdk {
         let answer = query(spec.clone().arg("--describe"), within).await.ok()?;
         let described: Described = serde_json::from_slice(&answer.stdout).ok()?;
-        let words = [described.name, described.version].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let words = [described.name, described.version]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ");
         return (!words.is_empty()).then(|| Check::new(Code::CommandVersion, words));
     }
     if !program::tells_version(&spec.program) {
@@ -68,10 +79,11 @@ pub(super) async fn version(agent: &AgentConfig, spec: &ChildSpec, within: Durat
     }
     let mut asked = spec.clone();
     asked.args = vec!["--version".into()];
-    let answer = query(asked, within)
-        .await
-        .ok()
-        .filter(|answer| answer.exit.is_some_and(trunkline_host::process::Exit::success))?;
+    let answer = query(asked, within).await.ok().filter(|answer| {
+        answer
+            .exit
+            .is_some_and(trunkline_host::process::Exit::success)
+    })?;
     let text = String::from_utf8_lossy(&answer.stdout);
     let line = text.lines().find(|line| !line.trim().is_empty())?;
     Some(Check::new(Code::CommandVersion, line))
@@ -79,7 +91,11 @@ pub(super) async fn version(agent: &AgentConfig, spec: &ChildSpec, within: Durat
 
 /// The adapter's own checks. Any program but a built-in one and one on the SDK would take `--diagnose` for a run, so it
 /// is not asked.
-pub(super) async fn diagnose(agent: &AgentConfig, spec: &ChildSpec, within: Duration) -> Vec<Check> {
+pub(super) async fn diagnose(
+    agent: &AgentConfig,
+    spec: &ChildSpec,
+    within: Duration,
+) -> Vec<Check> {
     if !agent.sdk {
         return vec![
             Check::new(Code::AdapterNotAsked, "its own checks are not asked for")
@@ -89,13 +105,17 @@ pub(super) async fn diagnose(agent: &AgentConfig, spec: &ChildSpec, within: Dura
     match query(spec.clone().arg("--diagnose"), within).await {
         Ok(answer) => advised(agent, judge(&answer, within)),
         // Said by the check of the program or of the containment, but for a shortage.
-        Err(error) => vec![Check::new(Code::AdapterUnclear, format!("failed to {error}"))],
+        Err(error) => vec![Check::new(
+            Code::AdapterUnclear,
+            format!("failed to {error}"),
+        )],
     }
 }
 
 /// Says how the agent is installed, where its adapter does not.
 fn advised(agent: &AgentConfig, mut checks: Vec<Check>) -> Vec<Check> {
-    let is_missing = |check: &&mut Check| check.level == Level::Error && check.code.ends_with("installed");
+    let is_missing =
+        |check: &&mut Check| check.level == Level::Error && check.code.ends_with("installed");
     if let (Some(wrapped), Some(check)) = (advice::of(agent), checks.iter_mut().find(is_missing)) {
         check.hint.get_or_insert_with(|| wrapped.install());
     }
@@ -108,27 +128,43 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
         said => check.detail(format!("its last words: {said}")),
     };
     let Some(exit) = answer.exit else {
-        let message =
-            format!("`--diagnose` did not end within {} and was killed", humantime::format_duration(within));
-        return vec![words(Check::new(Code::AdapterSilent, message).hint("give it more time by --timeout"))];
+        let message = format!(
+            "`--diagnose` did not end within {} and was killed",
+            humantime::format_duration(within)
+        );
+        return vec![words(
+            Check::new(Code::AdapterSilent, message).hint("give it more time by --timeout"),
+        )];
     };
     let Ok(diagnosed) = serde_json::from_slice::<Diagnosed>(&answer.stdout) else {
         let message = format!("`--diagnose` gave no report and ended with {exit}");
         let hint = "a program on the SDK answers with one JSON object; is `sdk` rightly true, and its `config` right?";
         return vec![words(Check::new(Code::AdapterUnclear, message).hint(hint))];
     };
-    let (all, left_out) = (diagnosed.checks.len(), diagnosed.checks.len().saturating_sub(MOST));
-    let mut message =
-        format!("it answers with {all} {} of its own", if all == 1 { "check" } else { "checks" });
+    let (all, left_out) = (
+        diagnosed.checks.len(),
+        diagnosed.checks.len().saturating_sub(MOST),
+    );
+    let mut message = format!(
+        "it answers with {all} {} of its own",
+        if all == 1 { "check" } else { "checks" }
+    );
     if left_out > 0 {
         message.push_str(&format!("; {left_out} are left out"));
     }
     // Those left out count: a report is not better for being long.
-    let hidden = diagnosed.checks.iter().skip(MOST).any(|own| matches!(own.level, Grade::Error));
+    let hidden = diagnosed
+        .checks
+        .iter()
+        .skip(MOST)
+        .any(|own| matches!(own.level, Grade::Error));
     let mut checks = vec![Check::new(Code::AdapterDiagnosed, message)];
     checks.extend(diagnosed.checks.into_iter().take(MOST).map(Own::into_check));
     if hidden {
-        checks.push(Check::new(Code::AdapterUnclear, "one of the checks that are left out is an error"));
+        checks.push(Check::new(
+            Code::AdapterUnclear,
+            "one of the checks that are left out is an error",
+        ));
     }
     checks
 }
@@ -141,7 +177,12 @@ impl Own {
             Grade::Error => Level::Error,
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let code: String = self.code.chars().filter(|c| plain(*c)).take(LONGEST_CODE).collect();
+        let code: String = self
+            .code
+            .chars()
+            .filter(|c| plain(*c))
+            .take(LONGEST_CODE)
+            .collect();
         let mut check = Check::of(format!("adapter:{code}"), level, &self.message);
         if let Some(detail) = self.detail {
             check = check.detail(detail);
@@ -162,11 +203,21 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(10);
 
     fn judged(stdout: &str, exit: Option<Exit>) -> Vec<Check> {
-        judge(&QueryOutput { stdout: stdout.into(), stderr: "oh no\n".to_owned(), exit }, WITHIN)
+        judge(
+            &QueryOutput {
+                stdout: stdout.into(),
+                stderr: "oh no\n".to_owned(),
+                exit,
+            },
+            WITHIN,
+        )
     }
 
     fn exit(code: i32) -> Option<Exit> {
-        Some(Exit { code: Some(code), signal: None })
+        Some(Exit {
+            code: Some(code),
+            signal: None,
+        })
     }
 
     #[test]
@@ -174,7 +225,10 @@ mod tests {
         let report = r#"{"status":"fail","checks":[{"code":"key.missing","level":"error","message":"no key","hint":"h"},
                          {"code":"a b\n;","level":"info","message":"fine","detail":"d"}],"tested_at":"x"}"#;
         let checks = judged(report, exit(1));
-        let told: Vec<_> = checks.iter().map(|check| (check.code.as_str(), check.level)).collect();
+        let told: Vec<_> = checks
+            .iter()
+            .map(|check| (check.code.as_str(), check.level))
+            .collect();
         let expected = [
             ("adapter.diagnosed", Level::Info),
             ("adapter:key.missing", Level::Error),
@@ -186,7 +240,12 @@ mod tests {
 
     #[test]
     fn what_is_no_report_is_told_with_the_last_words() {
-        for stdout in ["", "{}", "hello", r#"{"status":"pass","checks":[{"code":1}]}"#] {
+        for stdout in [
+            "",
+            "{}",
+            "hello",
+            r#"{"status":"pass","checks":[{"code":1}]}"#,
+        ] {
             let checks = judged(stdout, exit(2));
             assert_eq!(checks[0].code, "adapter.unclear", "{stdout}");
             assert_eq!(checks[0].detail.as_deref(), Some("its last words: oh no"));
@@ -196,9 +255,14 @@ mod tests {
 
     #[test]
     fn a_flood_of_checks_is_cut_and_hides_no_error() {
-        let mut own: Vec<_> = (0..200).map(|n| format!(r#"{{"code":"c{n}","level":"info"}}"#)).collect();
+        let mut own: Vec<_> = (0..200)
+            .map(|n| format!(r#"{{"code":"c{n}","level":"info"}}"#))
+            .collect();
         own.push(r#"{"code":"bad","level":"error"}"#.to_owned());
-        let checks = judged(&format!(r#"{{"status":"fail","checks":[{}]}}"#, own.join(",")), exit(1));
+        let checks = judged(
+            &format!(r#"{{"status":"fail","checks":[{}]}}"#, own.join(",")),
+            exit(1),
+        );
         assert_eq!(checks.len(), MOST + 2);
         assert_eq!(checks.last().unwrap().level, Level::Error);
     }

@@ -36,11 +36,15 @@ pub(super) struct Here {
 /// Looks for each of them, as its built-in adapter would without any configuration.
 pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, Fault> {
     let mut config = target::read(file, target::UNCHECKED)?;
-    config.agents =
-        advice::ALL.iter().map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile)).collect();
+    config.agents = advice::ALL
+        .iter()
+        .map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile))
+        .collect();
     config.agents.iter_mut().for_each(target::list_variables);
     config.default_agent = None;
-    let host = target::host(config.clone()).build().map_err(|error| Fault::failed(anyhow!(error)))?;
+    let host = target::host(config.clone())
+        .build()
+        .map_err(|error| Fault::failed(anyhow!(error)))?;
     let mut looking = JoinSet::new();
     for (index, (wrapped, agent)) in advice::ALL.iter().zip(config.agents).enumerate() {
         let spec = host.child_spec(&agent.id).and_then(Result::ok);
@@ -72,7 +76,9 @@ async fn one(
         next: None,
     };
     match spec {
-        Some(spec) if here.installed => here.ask(wrapped, &adapter::diagnose(agent, &spec, within).await),
+        Some(spec) if here.installed => {
+            here.ask(wrapped, &adapter::diagnose(agent, &spec, within).await)
+        }
         _ => here.next = Some(wrapped.install.to_owned()),
     }
     here
@@ -88,7 +94,9 @@ impl Here {
             })
         };
         let message = |check: &Check| check.message.clone();
-        self.version = of(&["version", "installed"]).find(|check| check.level < Level::Error).map(message);
+        self.version = of(&["version", "installed"])
+            .find(|check| check.level < Level::Error)
+            .map(message);
         let mut credentials = of(&["credentials", "login", "auth"]);
         let good = of(&["credentials", "login", "auth"]).find(|check| check.level == Level::Info);
         self.credentials = good.or_else(|| credentials.next()).map(message);
@@ -103,8 +111,12 @@ pub(super) fn text(all: &[Here]) -> String {
     let mut list = table::of(&["agent", "program", "version", "credentials", "next"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     for here in all {
-        let program = here.path.clone().unwrap_or_else(|| "not installed".to_owned());
-        let [version, credentials, next] = [&here.version, &here.credentials, &here.next].map(or_none);
+        let program = here
+            .path
+            .clone()
+            .unwrap_or_else(|| "not installed".to_owned());
+        let [version, credentials, next] =
+            [&here.version, &here.credentials, &here.next].map(or_none);
         list.add_row([here.agent.to_owned(), program, version, credentials, next]);
     }
     table::lines(&list)

@@ -14,14 +14,21 @@ pub(super) fn of_host(config: &Config) -> Vec<Check> {
         let mut with_it = config.clone();
         add_built_in(&mut with_it, &id);
         match with_it.agent(&id) {
-            Some(_) => Check::new(Code::ChoiceAgent, format!("{AGENT} names {id}, where --agent names none")),
-            None => Check::new(Code::ChoiceUnknown, format!("{AGENT} names {id}, which is no agent"))
-                .hint("unset it, or name an agent that `trunkline agents` lists"),
+            Some(_) => Check::new(
+                Code::ChoiceAgent,
+                format!("{AGENT} names {id}, where --agent names none"),
+            ),
+            None => Check::new(
+                Code::ChoiceUnknown,
+                format!("{AGENT} names {id}, which is no agent"),
+            )
+            .hint("unset it, or name an agent that `trunkline agents` lists"),
         }
     });
     let model = variable(MODEL).map(|model| {
-        let message =
-            format!("{MODEL} names {model}, where --model names none; it precedes the configuration");
+        let message = format!(
+            "{MODEL} names {model}, where --model names none; it precedes the configuration"
+        );
         Check::new(Code::ChoiceModel, message)
     });
     agent.into_iter().chain(model).collect()
@@ -32,6 +39,10 @@ pub(super) fn of_agent(agent: &AgentConfig, environment: &Environment) -> Option
     let profile = built_in(&agent.profile).filter(|_| model_of(agent).is_none())?;
     let value = |name: &&str| environment.variables.contains_key(OsStr::new(name));
     let set: Vec<_> = profile.model_variables().filter(value).collect();
-    (!set.is_empty())
-        .then(|| Check::new(Code::ChoiceModel, format!("{} from the environment", set.join(", "))))
+    (!set.is_empty()).then(|| {
+        Check::new(
+            Code::ChoiceModel,
+            format!("{} from the environment", set.join(", ")),
+        )
+    })
 }

@@ -27,26 +27,28 @@ const KEPT: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 /// Takes the variables away whose values cannot be had, and tells of each; what is left can be started.
 pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
     let mut checks = Vec::new();
-    agent.command.env.retain(|name, value| match value.read(name, |variable| env::var_os(variable)) {
-        Ok(read) if read.is_empty() && value.is_place() => {
-            checks.push(
-                Check::new(Code::EnvEmpty, format!("{name} is empty: {}", place(value)))
-                    .hint("put the value there, or take the name out of `env`"),
-            );
-            true
-        }
-        Ok(read) => {
-            if value.is_place() || is_sensitive(name) {
-                redact::register(name, read.as_bytes());
+    agent.command.env.retain(|name, value| {
+        match value.read(name, |variable| env::var_os(variable)) {
+            Ok(read) if read.is_empty() && value.is_place() => {
+                checks.push(
+                    Check::new(Code::EnvEmpty, format!("{name} is empty: {}", place(value)))
+                        .hint("put the value there, or take the name out of `env`"),
+                );
+                true
             }
-            true
-        }
-        Err(error) => {
-            checks.push(
-                Check::new(Code::EnvUnresolved, format!("failed to {error}"))
-                    .hint("the agent does not start before this value can be had"),
-            );
-            false
+            Ok(read) => {
+                if value.is_place() || is_sensitive(name) {
+                    redact::register(name, read.as_bytes());
+                }
+                true
+            }
+            Err(error) => {
+                checks.push(
+                    Check::new(Code::EnvUnresolved, format!("failed to {error}"))
+                        .hint("the agent does not start before this value can be had"),
+                );
+                false
+            }
         }
     });
     checks
@@ -68,9 +70,17 @@ pub(super) fn of(spec: &ChildSpec) -> Environment {
 }
 
 /// The names.
-pub(super) fn names(agent: &AgentConfig, spec: &ChildSpec, environment: &Environment) -> Vec<Check> {
+pub(super) fn names(
+    agent: &AgentConfig,
+    spec: &ChildSpec,
+    environment: &Environment,
+) -> Vec<Check> {
     let list = |names: Vec<&OsString>| {
-        names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ")
+        names
+            .iter()
+            .map(|name| name.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let given: Vec<_> = environment.variables.keys().collect();
     let how = match spec.inherit {
@@ -82,12 +92,19 @@ pub(super) fn names(agent: &AgentConfig, spec: &ChildSpec, environment: &Environ
     let mut checks = vec![Check::new(Code::EnvGiven, message).detail(list(given))];
     if !environment.withheld.is_empty() {
         checks.push(
-            Check::new(Code::EnvWithheld, list(environment.withheld.iter().collect()))
-                .hint("what loads code passes only by `env` or `env_passthrough`"),
+            Check::new(
+                Code::EnvWithheld,
+                list(environment.withheld.iter().collect()),
+            )
+            .hint("what loads code passes only by `env` or `env_passthrough`"),
         );
     }
-    let missing: BTreeSet<_> =
-        agent.env_passthrough.iter().filter(|name| env::var_os(name).is_none()).map(String::as_str).collect();
+    let missing: BTreeSet<_> = agent
+        .env_passthrough
+        .iter()
+        .filter(|name| env::var_os(name).is_none())
+        .map(String::as_str)
+        .collect();
     for name in missing {
         checks.push(
             Check::new(Code::EnvMissing, format!("the host has no variable {name}"))
@@ -100,11 +117,18 @@ pub(super) fn names(agent: &AgentConfig, spec: &ChildSpec, environment: &Environ
 /// The credentials among them.
 pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec<Check> {
     let mut checks = Vec::new();
-    for name in environment.variables.keys().filter(|name| is_sensitive(name)) {
+    for name in environment
+        .variables
+        .keys()
+        .filter(|name| is_sensitive(name))
+    {
         let named = name.to_string_lossy();
         let value = agent.command.env.get(&*named);
         let from = value.map_or_else(|| "from the host's environment".to_owned(), place);
-        checks.push(Check::new(Code::CredentialsPresent, format!("{named}, {from}")));
+        checks.push(Check::new(
+            Code::CredentialsPresent,
+            format!("{named}, {from}"),
+        ));
         if matches!(value, Some(EnvValue::Text(text)) if !text.is_empty()) {
             checks.push(
                 Check::new(Code::CredentialInFile, format!("the value of {named} is in the configuration"))
@@ -115,7 +139,10 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         }
     }
     let mut places = Vec::new();
-    agent.config.iter().for_each(|config| sensitive_places(config, String::new(), false, &mut places));
+    agent
+        .config
+        .iter()
+        .for_each(|config| sensitive_places(config, String::new(), false, &mut places));
     for place in places {
         checks.push(
             Check::new(
@@ -126,8 +153,9 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         );
     }
     let credentials = agent.credentials.iter().map(String::as_str);
-    let kept: Vec<_> =
-        credentials.filter(|name| !environment.variables.contains_key(OsStr::new(name))).collect();
+    let kept: Vec<_> = credentials
+        .filter(|name| !environment.variables.contains_key(OsStr::new(name)))
+        .collect();
     if !kept.is_empty() {
         checks.push(
             Check::new(Code::CredentialsKept, format!("the host has {}", kept.join(", ")))
@@ -135,7 +163,10 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         );
     }
     if checks.is_empty() {
-        checks.push(Check::new(Code::CredentialsNone, "no name looks like a credential"));
+        checks.push(Check::new(
+            Code::CredentialsNone,
+            "no name looks like a credential",
+        ));
     }
     for (name, value) in &agent.command.env {
         if let EnvValue::FromFile(path) = value
@@ -144,7 +175,10 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
             checks.push(
                 Check::new(
                     Code::CredentialOpen,
-                    format!("every user may read {}, the value of {name}", path.display()),
+                    format!(
+                        "every user may read {}, the value of {name}",
+                        path.display()
+                    ),
                 )
                 .hint(format!("chmod o-r {}", path.display())),
             );
@@ -158,7 +192,11 @@ fn sensitive_places(value: &Value, at: String, is_secret: bool, places: &mut Vec
     match value {
         Value::Object(members) => {
             for (key, value) in members {
-                let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                let at = if at.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{at}.{key}")
+                };
                 sensitive_places(value, at, is_secret || is_sensitive(key), places);
             }
         }
@@ -167,15 +205,20 @@ fn sensitive_places(value: &Value, at: String, is_secret: bool, places: &mut Vec
                 sensitive_places(item, format!("{at}[{index}]"), is_secret, places);
             }
         }
-        Value::String(text) if is_secret && !text.is_empty() && places.len() < MOST_PLACES => places.push(at),
+        Value::String(text) if is_secret && !text.is_empty() && places.len() < MOST_PLACES => {
+            places.push(at)
+        }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 /// Whether every user may read a file: its own mode says so, and that of each folder on the way lets them through.
 fn is_open(path: &Path) -> bool {
-    let allows = |path: &Path, bit| std::fs::metadata(path).is_ok_and(|meta| meta.mode() & bit != 0);
-    let Ok(real) = path.canonicalize() else { return false };
+    let allows =
+        |path: &Path, bit| std::fs::metadata(path).is_ok_and(|meta| meta.mode() & bit != 0);
+    let Ok(real) = path.canonicalize() else {
+        return false;
+    };
     let open = allows(&real, 0o004) && real.ancestors().skip(1).all(|folder| allows(folder, 0o001));
     open && !KEPT.iter().any(|kept| path.starts_with(kept))
 }

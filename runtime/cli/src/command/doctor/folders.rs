@@ -12,22 +12,26 @@ use super::report::{Check, Code};
 
 /// The folders of the whole host.
 pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
-    let state = config.state_dir.clone().or_else(|| config::state_dir(|name| std::env::var_os(name)));
+    let state = config
+        .state_dir
+        .clone()
+        .or_else(|| config::state_dir(|name| std::env::var_os(name)));
     let state = match &state {
-        None => Check::new(Code::StateUnusable, "neither XDG_STATE_HOME nor HOME names a folder")
-            .hint("set `runtime.state_dir`"),
+        None => Check::new(
+            Code::StateUnusable,
+            "neither XDG_STATE_HOME nor HOME names a folder",
+        )
+        .hint("set `runtime.state_dir`"),
         Some(state) => match usable(state, Missing::IsMade) {
             Ok(how) => Check::new(Code::StateUsable, how),
-            Err(why) => {
-                Check::new(Code::StateUnusable, why).hint("set `runtime.state_dir` to a folder of yours")
-            }
+            Err(why) => Check::new(Code::StateUnusable, why)
+                .hint("set `runtime.state_dir` to a folder of yours"),
         },
     };
     let spool = match usable(spool, Missing::IsWrong) {
         Ok(how) => Check::new(Code::SpoolUsable, how),
-        Err(why) => {
-            Check::new(Code::SpoolUnusable, why).hint("set `runtime.spool_dir` to a folder on a large disk")
-        }
+        Err(why) => Check::new(Code::SpoolUnusable, why)
+            .hint("set `runtime.spool_dir` to a folder on a large disk"),
     };
     let temp = match usable(&std::env::temp_dir(), Missing::IsWrong) {
         Ok(how) => Check::new(Code::TempUsable, how),
@@ -41,11 +45,15 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
     let configured = !agent.command.work_dir.as_os_str().is_empty();
     let mut checks = vec![match enterable(work_dir) {
         Ok(()) if configured => Check::new(Code::WorkDirUsable, work_dir.to_string_lossy()),
-        Ok(()) => {
-            Check::new(Code::WorkDirUsable, format!("{}, where the host is started", work_dir.display()))
-        }
-        Err(error) => Check::new(Code::WorkDirUnusable, format!("{}: {error}", work_dir.display()))
-            .hint("make that folder, or correct `work_dir`; no other one is taken for it"),
+        Ok(()) => Check::new(
+            Code::WorkDirUsable,
+            format!("{}, where the host is started", work_dir.display()),
+        ),
+        Err(error) => Check::new(
+            Code::WorkDirUnusable,
+            format!("{}: {error}", work_dir.display()),
+        )
+        .hint("make that folder, or correct `work_dir`; no other one is taken for it"),
     }];
     for root in &agent.file_roots {
         let why = match (Pinned::new(root), enterable(root)) {
@@ -54,8 +62,11 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
             (Ok(_), Ok(())) => continue,
         };
         checks.push(
-            Check::new(Code::RootMissing, format!("nothing comes from {}: {why}", root.display()))
-                .hint("make that folder, or correct `file_roots`"),
+            Check::new(
+                Code::RootMissing,
+                format!("nothing comes from {}: {why}", root.display()),
+            )
+            .hint("make that folder, or correct `file_roots`"),
         );
     }
     checks
@@ -71,21 +82,38 @@ enum Missing {
 /// Whether files can be made in a folder, or in one that is to be made there.
 fn usable(folder: &Path, missing: Missing) -> Result<String, String> {
     let shown = folder.display();
-    let may = |folder: &Path| accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
+    let may = |folder: &Path| {
+        accessat(
+            CWD,
+            folder,
+            Access::WRITE_OK | Access::EXEC_OK,
+            AtFlags::EACCESS,
+        )
+    };
     match std::fs::metadata(folder) {
         Ok(meta) if !meta.is_dir() => Err(format!("{shown} is not a folder")),
         Ok(_) => match may(folder) {
             Ok(()) => Ok(format!("{shown} can be written")),
-            Err(errno) => Err(format!("{shown} cannot be written: {}", io::Error::from(errno))),
+            Err(errno) => Err(format!(
+                "{shown} cannot be written: {}",
+                io::Error::from(errno)
+            )),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::IsMade => {
-            let above: PathBuf =
-                folder.ancestors().skip(1).find(|above| above.exists()).unwrap_or(folder).into();
+            let above: PathBuf = folder
+                .ancestors()
+                .skip(1)
+                .find(|above| above.exists())
+                .unwrap_or(folder)
+                .into();
             match (above.is_dir(), may(&above)) {
                 (true, Ok(())) => Ok(format!("{shown} can be made")),
                 (_, refused) => {
                     let error = io::Error::from(refused.err().unwrap_or(Errno::NOTDIR));
-                    Err(format!("{shown} cannot be made in {}: {error}", above.display()))
+                    Err(format!(
+                        "{shown} cannot be made in {}: {error}",
+                        above.display()
+                    ))
                 }
             }
         }
@@ -110,10 +138,26 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
         let missing = folder.path().join("a/b/c");
-        assert!(usable(folder.path(), Missing::IsWrong).unwrap().ends_with("can be written"));
-        assert!(usable(&missing, Missing::IsMade).unwrap().ends_with("can be made"));
-        assert!(usable(&missing, Missing::IsWrong).unwrap_err().contains("No such file"));
-        assert!(usable(&file, Missing::IsMade).unwrap_err().ends_with("is not a folder"));
+        assert!(
+            usable(folder.path(), Missing::IsWrong)
+                .unwrap()
+                .ends_with("can be written")
+        );
+        assert!(
+            usable(&missing, Missing::IsMade)
+                .unwrap()
+                .ends_with("can be made")
+        );
+        assert!(
+            usable(&missing, Missing::IsWrong)
+                .unwrap_err()
+                .contains("No such file")
+        );
+        assert!(
+            usable(&file, Missing::IsMade)
+                .unwrap_err()
+                .ends_with("is not a folder")
+        );
         assert!(usable(&file.join("x"), Missing::IsMade).is_err());
         assert!(!folder.path().join("a").exists());
         assert!(enterable(&file).is_err());

@@ -23,13 +23,21 @@ pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<
     let program = match agent.profile {
         Profile::External => spec.program.clone(),
         Profile::BuiltIn(_) => {
-            let named = agent.config.as_ref().and_then(|config| config.get("command")?.as_str());
+            let named = agent
+                .config
+                .as_ref()
+                .and_then(|config| config.get("command")?.as_str());
             let named = named.filter(|named| !named.is_empty() && knows(&agent.profile, "command"));
-            named.or_else(|| advice::of(agent).map(|wrapped| wrapped.program))?.into()
+            named
+                .or_else(|| advice::of(agent).map(|wrapped| wrapped.program))?
+                .into()
         }
     };
-    let found =
-        program::find(&program, &environment::search_path(&environment::of(spec)), &program::work_dir(spec));
+    let found = program::find(
+        &program,
+        &environment::search_path(&environment::of(spec)),
+        &program::work_dir(spec),
+    );
     Some((program, found))
 }
 
@@ -39,12 +47,18 @@ pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<
 /// Names the program, and how it is installed.
 pub(in crate::command) fn must_be_here(chosen: &Chosen) -> Result<(), Fault> {
     let agent = &chosen.agent;
-    let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else { return Ok(()) };
-    let Some((program, Found::Nowhere)) = find(agent, &spec) else { return Ok(()) };
+    let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else {
+        return Ok(());
+    };
+    let Some((program, Found::Nowhere)) = find(agent, &spec) else {
+        return Ok(());
+    };
     let name = program.to_string_lossy();
     let place = program::work_dir(&spec).join(&program);
     if program.as_bytes().contains(&b'/') && place.is_dir() {
-        return Err(Fault::not_started(anyhow!("{name} is a folder")).next("name the program in it"));
+        return Err(
+            Fault::not_started(anyhow!("{name} is a folder")).next("name the program in it")
+        );
     }
     let fault = Fault::not_started(if program.as_bytes().contains(&b'/') {
         anyhow!("there is no program {name}")

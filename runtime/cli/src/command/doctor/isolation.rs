@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use trunkline_host::config::{AgentConfig, Backend, Network, Resources};
 use trunkline_host::process::{
-    ChildSpec, Containment, Enforcer, Environment, LimitSupport, Support, containment_support, limit_support,
-    shown_size,
+    ChildSpec, Containment, Enforcer, Environment, LimitSupport, Support, containment_support,
+    limit_support, shown_size,
 };
 use trunkline_host::sandbox::{self, Inside, Outlet};
 
@@ -22,7 +22,10 @@ pub(super) struct Means {
 impl Means {
     /// Finds out, by trying. Blocks.
     pub(super) fn look() -> Self {
-        Self { containment: containment_support(), limits: limit_support() }
+        Self {
+            containment: containment_support(),
+            limits: limit_support(),
+        }
     }
 }
 
@@ -46,11 +49,12 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
                     .detail(format!("nothing better works here: {why}")),
             }
         }
-        Err(why) => {
-            Check::new(Code::ContainmentUnavailable, format!("{asked} was asked for, and it cannot be used"))
-                .detail(why)
-                .hint("write `\"containment\": \"auto\"`, or make it work")
-        }
+        Err(why) => Check::new(
+            Code::ContainmentUnavailable,
+            format!("{asked} was asked for, and it cannot be used"),
+        )
+        .detail(why)
+        .hint("write `\"containment\": \"auto\"`, or make it work"),
     }
 }
 
@@ -71,7 +75,13 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
             &support.open_files,
             Scope::Process,
         ),
-        ("memory", asked.memory, asked.memory.map(shown_size), &support.memory, Scope::Tree),
+        (
+            "memory",
+            asked.memory,
+            asked.memory.map(shown_size),
+            &support.memory,
+            Scope::Tree,
+        ),
     ];
     let mut said = Vec::new();
     let mut checks = Vec::new();
@@ -117,14 +127,23 @@ pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
 
 /// Skills and MCP servers bring in texts and programs of others. With an open network they can carry data out.
 pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
-    let is_open = agent.sandbox.as_ref().is_none_or(|sandbox| matches!(sandbox.network, Network::All));
+    let is_open = agent
+        .sandbox
+        .as_ref()
+        .is_none_or(|sandbox| matches!(sandbox.network, Network::All));
     let brought = brought(agent.config.as_ref()?);
     if !is_open || brought.is_empty() {
         return None;
     }
-    let what = brought.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-    let check =
-        Check::new(Code::NetworkOpen, format!("{what} and an open network: what the agent reads can leave"));
+    let what = brought
+        .iter()
+        .map(|key| format!("`{key}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let check = Check::new(
+        Code::NetworkOpen,
+        format!("{what} and an open network: what the agent reads can leave"),
+    );
     Some(check.hint("give it a `sandbox` with `allowed_domains`, or leave them out"))
 }
 
@@ -137,7 +156,10 @@ fn brought(config: &serde_json::Value) -> Vec<&'static str> {
         serde_json::Value::Object(map) => !map.is_empty(),
         _ => true,
     };
-    ["skills", "mcp_servers", "commands_dir", "project_mcp"].into_iter().filter(is_given).collect()
+    ["skills", "mcp_servers", "commands_dir", "project_mcp"]
+        .into_iter()
+        .filter(is_given)
+        .collect()
 }
 
 /// The sandbox. `inside` is whether what it is to be given can be given.
@@ -155,11 +177,14 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     };
     let name = sandbox.backend.name();
     if let Some(problem) = support.problem {
-        let check =
-            Check::new(Code::SandboxUnavailable, format!("{name} cannot be used here")).detail(problem);
-        return vec![
-            check.hint("the agent does not start until it can; install it, or choose another `backend`"),
-        ];
+        let check = Check::new(
+            Code::SandboxUnavailable,
+            format!("{name} cannot be used here"),
+        )
+        .detail(problem);
+        return vec![check.hint(
+            "the agent does not start until it can; install it, or choose another `backend`",
+        )];
     }
     let network = match &sandbox.network {
         Network::None => "no network".to_owned(),
@@ -167,19 +192,33 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
         Network::Allow(names) => format!("of the network {}", names.join(", ")),
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
-    let mut checks = vec![Check::new(Code::SandboxUsed, format!("{version}; {network}"))];
+    let mut checks = vec![Check::new(
+        Code::SandboxUsed,
+        format!("{version}; {network}"),
+    )];
     if let (true, Backend::Podman { image, options } | Backend::Docker { image, options }) =
         (support.lacks_image, &sandbox.backend)
     {
         let options = options.iter().map(String::as_str);
         let pull = shell_words::join([name].into_iter().chain(options).chain(["pull", image]));
-        let missing = Check::new(Code::SandboxImageMissing, format!("{name} has no image {image} here"));
+        let missing = Check::new(
+            Code::SandboxImageMissing,
+            format!("{name} has no image {image} here"),
+        );
         checks.push(missing.hint(format!("pull it first, as no start does: `{pull}`")));
     }
     if let Err(refused) = inside {
-        checks.push(Check::new(Code::SandboxRefused, format!("failed to {refused}")));
+        checks.push(Check::new(
+            Code::SandboxRefused,
+            format!("failed to {refused}"),
+        ));
     }
-    checks.extend(support.weaker.iter().map(|weaker| Check::new(Code::SandboxWeaker, weaker)));
+    checks.extend(
+        support
+            .weaker
+            .iter()
+            .map(|weaker| Check::new(Code::SandboxWeaker, weaker)),
+    );
     checks
 }
 
@@ -192,17 +231,28 @@ pub(super) fn find_inside(
     work_dir: &Path,
     candidates: Vec<PathBuf>,
 ) -> Option<Result<PathBuf, String>> {
-    let sandbox = agent.sandbox.as_ref().filter(|sandbox| sandbox.backend == Backend::Bubblewrap)?;
+    let sandbox = agent
+        .sandbox
+        .as_ref()
+        .filter(|sandbox| sandbox.backend == Backend::Bubblewrap)?;
     // Below the host's own folder, which goes with the host.
-    let private = spec.private_root.clone().unwrap_or_else(std::env::temp_dir).join("doctor");
+    let private = spec
+        .private_root
+        .clone()
+        .unwrap_or_else(std::env::temp_dir)
+        .join("doctor");
     let temp = private.join("tmp");
     let init = std::env::current_exe().map_err(|error| format!("find this program: {error}"));
     let found = init.and_then(|init| {
-        let outlet = Outlet { port: 1, socket: private.join("proxy") };
+        let outlet = Outlet {
+            port: 1,
+            socket: private.join("proxy"),
+        };
         let wrap = |program: &OsStr| {
             // Each is written into an empty folder; one that is not there is as good.
             let _ = std::fs::remove_dir_all(&private);
-            std::fs::create_dir_all(&temp).map_err(|error| format!("make {}: {error}", temp.display()))?;
+            std::fs::create_dir_all(&temp)
+                .map_err(|error| format!("make {}: {error}", temp.display()))?;
             let inside = Inside {
                 label: &spec.label,
                 program,
@@ -223,10 +273,14 @@ pub(super) fn find_inside(
                 // Nothing is started, so nothing is made for it.
                 reserved: &[],
             };
-            sandbox::wrap(sandbox, &inside).map(drop).map_err(|error| error.to_string())
+            sandbox::wrap(sandbox, &inside)
+                .map(drop)
+                .map_err(|error| error.to_string())
         };
         wrap(&spec.program)?;
-        let first = candidates.into_iter().find(|candidate| wrap(candidate.as_os_str()).is_ok());
+        let first = candidates
+            .into_iter()
+            .find(|candidate| wrap(candidate.as_os_str()).is_ok());
         first.ok_or_else(|| format!("find {} inside", spec.program.to_string_lossy()))
     });
     // Best effort: the folder above goes in the end.
@@ -241,34 +295,61 @@ mod tests {
     use super::*;
 
     fn codes(asked: Resources, by: Enforcer) -> Vec<String> {
-        let enforcement = || Enforcement { by, not_better: Some("why".to_owned()) };
-        let support =
-            LimitSupport { processes: enforcement(), open_files: enforcement(), memory: enforcement() };
-        limits(&asked, &support).into_iter().map(|check| check.code).collect()
+        let enforcement = || Enforcement {
+            by,
+            not_better: Some("why".to_owned()),
+        };
+        let support = LimitSupport {
+            processes: enforcement(),
+            open_files: enforcement(),
+            memory: enforcement(),
+        };
+        limits(&asked, &support)
+            .into_iter()
+            .map(|check| check.code)
+            .collect()
     }
 
     #[test]
     fn a_limit_that_was_asked_for_and_does_not_hold_is_a_warning() {
-        let asked = Resources { processes: Some(9), open_files: Some(9), memory: Some(9) };
+        let asked = Resources {
+            processes: Some(9),
+            open_files: Some(9),
+            memory: Some(9),
+        };
         assert_eq!(codes(asked, Enforcer::CgroupV2), ["limits.enforced"]);
-        assert_eq!(codes(asked, Enforcer::Rlimit), ["limits.enforced", "limits.weaker", "limits.weaker"]);
+        assert_eq!(
+            codes(asked, Enforcer::Rlimit),
+            ["limits.enforced", "limits.weaker", "limits.weaker"]
+        );
         assert_eq!(codes(asked, Enforcer::Nothing).len(), 4);
-        assert_eq!(codes(Resources::default(), Enforcer::Nothing), ["limits.enforced"]);
+        assert_eq!(
+            codes(Resources::default(), Enforcer::Nothing),
+            ["limits.enforced"]
+        );
     }
 
     #[test]
     fn a_containment_is_told_with_why_it_is_not_better() {
-        let support =
-            |namespace: Result<(), String>, reaper: Result<(), String>| Support { namespace, reaper };
+        let support = |namespace: Result<(), String>, reaper: Result<(), String>| Support {
+            namespace,
+            reaper,
+        };
         let no = || Err("no".to_owned());
         let mut agent = AgentConfig::external("a", "x");
         let code = |agent: &AgentConfig, support: &Support| containment(agent, support).code;
         assert_eq!(code(&agent, &support(Ok(()), Ok(()))), "containment.used");
         let weaker = containment(&agent, &support(no(), Ok(())));
         assert_eq!(weaker.code, "containment.weaker");
-        assert_eq!(weaker.detail.as_deref(), Some("nothing better works here: no"));
+        assert_eq!(
+            weaker.detail.as_deref(),
+            Some("nothing better works here: no")
+        );
         agent.containment = Containment::Namespace;
-        assert_eq!(code(&agent, &support(no(), Ok(()))), "containment.unavailable");
+        assert_eq!(
+            code(&agent, &support(no(), Ok(()))),
+            "containment.unavailable"
+        );
     }
 
     #[test]
@@ -288,9 +369,15 @@ mod tests {
         assert_eq!(agent(skills(), None), warned);
         assert_eq!(agent(skills(), Some(Network::All)), warned);
         assert_eq!(agent(skills(), Some(Network::None)), None);
-        assert_eq!(agent(skills(), Some(Network::Allow(vec!["a.org".to_owned()]))), None);
+        assert_eq!(
+            agent(skills(), Some(Network::Allow(vec!["a.org".to_owned()]))),
+            None
+        );
         for (config, is_warned) in [
-            (serde_json::json!({"mcp_servers": {"files": {"command": "x"}}}), true),
+            (
+                serde_json::json!({"mcp_servers": {"files": {"command": "x"}}}),
+                true,
+            ),
             (serde_json::json!({"project_mcp": true}), true),
             (serde_json::json!({"commands_dir": "/srv/commands"}), true),
             (

@@ -8,8 +8,9 @@ use super::report::{Check, Code};
 pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<Check>) {
     match Organisation::of_this_machine(config.policy.as_deref()) {
         Ok(policies) => {
-            let told =
-                |policy: &Organisation| Check::new(Code::PolicyApplied, policy.path().to_string_lossy());
+            let told = |policy: &Organisation| {
+                Check::new(Code::PolicyApplied, policy.path().to_string_lossy())
+            };
             let told = policies.iter().map(told).collect();
             (policies, told)
         }
@@ -22,17 +23,26 @@ pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<Check>) {
 }
 
 /// Applies them to an agent: what they took, or that they forbid it.
-pub(super) fn narrow(policies: &[Organisation], agent: &mut AgentConfig) -> Result<Vec<Check>, Vec<Check>> {
+pub(super) fn narrow(
+    policies: &[Organisation],
+    agent: &mut AgentConfig,
+) -> Result<Vec<Check>, Vec<Check>> {
     let mut checks = Vec::new();
     for policy in policies {
         let by = format!("policy {}", policy.path().display());
         match policy.narrow(agent) {
             Ok(said) => {
-                checks.extend(said.iter().map(|said| Check::new(Code::PolicyNarrowed, said).detail(&by)));
+                checks.extend(
+                    said.iter()
+                        .map(|said| Check::new(Code::PolicyNarrowed, said).detail(&by)),
+                );
             }
             Err(error) => {
-                let refused = Check::new(Code::PolicyRefused, format!("failed to {error}")).detail(by);
-                return Err(vec![refused.hint("change the agent's entry to what the policy allows")]);
+                let refused =
+                    Check::new(Code::PolicyRefused, format!("failed to {error}")).detail(by);
+                return Err(vec![
+                    refused.hint("change the agent's entry to what the policy allows"),
+                ]);
             }
         }
     }

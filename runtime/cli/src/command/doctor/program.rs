@@ -60,9 +60,14 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
     let file = std::fs::File::from(rustix::fs::open(script, flags, Mode::empty()).ok()?);
     let mut head = Vec::new();
     file.take(FIRST_LINE).read_to_end(&mut head).ok()?;
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let mut words =
-        line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
+    let line = head
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .map(OsStr::from_bytes);
     let interpreter = words.next()?;
     let runnable = |program: &OsStr| {
         program_candidates(program, path, work_dir)
@@ -75,7 +80,8 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
     if Path::new(interpreter).file_name() != Some(OsStr::new("env")) {
         return None;
     }
-    let named = words.find(|word| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'='))?;
+    let named = words
+        .find(|word| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'='))?;
     (!runnable(named)).then(|| named.to_owned())
 }
 
@@ -83,7 +89,10 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
 pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
     Check::new(
         Code::CommandInImage,
-        format!("`{}` is looked for in the image {image}", program.to_string_lossy()),
+        format!(
+            "`{}` is looked for in the image {image}",
+            program.to_string_lossy()
+        ),
     )
 }
 
@@ -102,10 +111,11 @@ pub(super) fn check(program: &OsStr, found: &Found, path: &OsStr) -> Check {
         )
         .detail(format!("PATH is {}", path.to_string_lossy()))
         .hint("install it, name it by its full path, or set PATH in the agent's `env`"),
-        Found::NotExecutable(at) => {
-            Check::new(Code::CommandNotExecutable, format!("{} may not be run", at.display()))
-                .hint(format!("chmod +x {}", at.display()))
-        }
+        Found::NotExecutable(at) => Check::new(
+            Code::CommandNotExecutable,
+            format!("{} may not be run", at.display()),
+        )
+        .hint(format!("chmod +x {}", at.display())),
         Found::NoInterpreter(at, interpreter) => Check::new(
             Code::CommandInterpreter,
             format!(
@@ -121,7 +131,8 @@ pub(super) fn check(program: &OsStr, found: &Found, path: &OsStr) -> Check {
 /// Programs that answer `--version` and do nothing else, when they are found by this name in `PATH`. Any other program
 /// would take it for a run.
 const TELL_VERSION: [&str; 12] = [
-    "bun", "claude", "codex", "deno", "gemini", "node", "opencode", "perl", "python", "python3", "ruby", "uv",
+    "bun", "claude", "codex", "deno", "gemini", "node", "opencode", "perl", "python", "python3",
+    "ruby", "uv",
 ];
 
 /// Whether the program may be asked for its version by `--version`.
@@ -150,7 +161,11 @@ mod tests {
         write(&at("bin/good"), "#!/bin/sh\n", 0o755);
         write(&at("bin/plain"), "", 0o644);
         write(&at("bin/lost"), "#!/no/such/interpreter -x\n", 0o755);
-        write(&at("bin/env"), "#! /usr/bin/env -S A=b no-such-interpreter\n", 0o755);
+        write(
+            &at("bin/env"),
+            "#! /usr/bin/env -S A=b no-such-interpreter\n",
+            0o755,
+        );
         write(&at("bin/found"), "#!/usr/bin/env good\n", 0o755);
         let path = std::env::join_paths([at("nothing"), at("bin")]).unwrap();
         let find = |program: &str| find(program.as_ref(), &path, folder.path());
@@ -161,8 +176,14 @@ mod tests {
         assert_eq!(find("folder"), Found::Nowhere);
         assert_eq!(find(""), Found::Nowhere);
         assert_eq!(find("plain"), Found::NotExecutable(at("bin/plain")));
-        assert_eq!(find("lost"), Found::NoInterpreter(at("bin/lost"), "/no/such/interpreter".into()));
-        assert_eq!(find("env"), Found::NoInterpreter(at("bin/env"), "no-such-interpreter".into()));
+        assert_eq!(
+            find("lost"),
+            Found::NoInterpreter(at("bin/lost"), "/no/such/interpreter".into())
+        );
+        assert_eq!(
+            find("env"),
+            Found::NoInterpreter(at("bin/env"), "no-such-interpreter".into())
+        );
     }
 
     #[test]

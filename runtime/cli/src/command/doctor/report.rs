@@ -27,11 +27,14 @@ pub(super) enum Status {
 impl Status {
     /// Any error fails, any warning warns.
     fn of(levels: impl IntoIterator<Item = Level>) -> Self {
-        levels.into_iter().max().map_or(Self::Pass, |worst| match worst {
-            Level::Info => Self::Pass,
-            Level::Warn => Self::Warn,
-            Level::Error => Self::Fail,
-        })
+        levels
+            .into_iter()
+            .max()
+            .map_or(Self::Pass, |worst| match worst {
+                Level::Info => Self::Pass,
+                Level::Warn => Self::Warn,
+                Level::Error => Self::Fail,
+            })
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -150,17 +153,29 @@ impl Check {
 
     /// A check that an adapter made itself.
     pub(super) fn of(code: String, level: Level, message: &str) -> Self {
-        Self { code, level, message: shown(message), detail: None, hint: None }
+        Self {
+            code,
+            level,
+            message: shown(message),
+            detail: None,
+            hint: None,
+        }
     }
 
     /// Adds what stands behind it.
     pub(super) fn detail(self, detail: impl AsRef<str>) -> Self {
-        Self { detail: Some(shown(detail.as_ref())), ..self }
+        Self {
+            detail: Some(shown(detail.as_ref())),
+            ..self
+        }
     }
 
     /// Adds what to do about it.
     pub(super) fn hint(self, hint: impl AsRef<str>) -> Self {
-        Self { hint: Some(shown(hint.as_ref())), ..self }
+        Self {
+            hint: Some(shown(hint.as_ref())),
+            ..self
+        }
     }
 }
 
@@ -170,7 +185,11 @@ const MOST: usize = 2000;
 /// A text as it may be shown: without secrets, on one line, without characters that steer a terminal.
 pub(super) fn shown(text: &str) -> String {
     let clean = redact::text(text.trim());
-    let mut shown: String = clean.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut shown: String = clean
+        .chars()
+        .take(MOST)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     if clean.chars().nth(MOST).is_some() {
         shown.push('…');
     }
@@ -208,15 +227,33 @@ pub(super) struct HostReport {
 impl AgentReport {
     pub(super) fn new(agent: &str, profile: &str, checks: Vec<Check>, tested_at: String) -> Self {
         let status = Status::of(checks.iter().map(|check| check.level));
-        Self { agent: shown(agent), profile: profile.to_owned(), status, checks, tested_at }
+        Self {
+            agent: shown(agent),
+            profile: profile.to_owned(),
+            status,
+            checks,
+            tested_at,
+        }
     }
 }
 
 impl Report {
     pub(super) fn new(configuration: &str, host: Vec<Check>, agents: Vec<AgentReport>) -> Self {
-        let host = HostReport { status: Status::of(host.iter().map(|check| check.level)), checks: host };
-        let worst = agents.iter().map(|agent| agent.status).chain([host.status]).max();
-        Self { status: worst.unwrap_or(Status::Pass), configuration: shown(configuration), host, agents }
+        let host = HostReport {
+            status: Status::of(host.iter().map(|check| check.level)),
+            checks: host,
+        };
+        let worst = agents
+            .iter()
+            .map(|agent| agent.status)
+            .chain([host.status])
+            .max();
+        Self {
+            status: worst.unwrap_or(Status::Pass),
+            configuration: shown(configuration),
+            host,
+            agents,
+        }
     }
 }
 
@@ -237,10 +274,15 @@ mod tests {
         ] {
             assert_eq!(Status::of(levels.iter().copied()), status, "{levels:?}");
         }
-        let agent = |code| AgentReport::new("a", "echo", vec![Check::new(code, "x")], String::new());
-        let status = |host, code| Report::new("", vec![Check::new(host, "x")], vec![agent(code)]).status;
+        let agent =
+            |code| AgentReport::new("a", "echo", vec![Check::new(code, "x")], String::new());
+        let status =
+            |host, code| Report::new("", vec![Check::new(host, "x")], vec![agent(code)]).status;
         assert_eq!(status(Code::TempUsable, Code::CommandFound), Status::Pass);
-        assert_eq!(status(Code::StateUnusable, Code::CommandFound), Status::Warn);
+        assert_eq!(
+            status(Code::StateUnusable, Code::CommandFound),
+            Status::Warn
+        );
         assert_eq!(status(Code::TempUsable, Code::CommandMissing), Status::Fail);
     }
 
@@ -253,7 +295,9 @@ mod tests {
 
     #[test]
     fn a_foreign_text_stays_a_line_of_bounded_length() {
-        let check = Check::new(Code::AdapterUnclear, "a\nb\u{1b}[2Jc").detail("x".repeat(5000)).hint(" h ");
+        let check = Check::new(Code::AdapterUnclear, "a\nb\u{1b}[2Jc")
+            .detail("x".repeat(5000))
+            .hint(" h ");
         assert_eq!(check.message, "a b [2Jc");
         assert_eq!(check.detail.unwrap().chars().count(), MOST + 1);
         assert_eq!(check.hint.as_deref(), Some("h"));

@@ -36,31 +36,51 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
             }];
         }
     };
-    let mut checks = vec![Check::new(Code::StartStarted, format!("after {}", millis(began)))];
+    let mut checks = vec![Check::new(
+        Code::StartStarted,
+        format!("after {}", millis(began)),
+    )];
     let tail = StderrTail::new(TAIL);
     let draining = child.take_stderr().map(|stderr| {
         let mut drain = StderrDrain::new(stderr, tail.clone());
         // What cannot be read was not said.
         tokio::spawn(async move { drop(drain.run(|_| {}).await) })
     });
-    let (Some(mut stdin), Some(stdout)) = (child.take_stdin(), child.take_stdout()) else { return checks };
+    let (Some(mut stdin), Some(stdout)) = (child.take_stdin(), child.take_stdout()) else {
+        return checks;
+    };
     let mut stdout = BufReader::new(stdout);
-    let offered = agent.extensions.as_ref().map_or(Extensions::all(), Extensions::from_names);
+    let offered = agent
+        .extensions
+        .as_ref()
+        .map_or(Extensions::all(), Extensions::from_names);
     // Broken already: its end is found below.
     let _ = write(&mut stdin, &start_line(offered)).await;
 
     // Without an offer it has nothing to answer; that it stays is all there is to see.
-    let within = if offered.is_empty() { within.min(STAYS) } else { within };
+    let within = if offered.is_empty() {
+        within.min(STAYS)
+    } else {
+        within
+    };
     let waited = timeout(within, ready(&mut stdout)).await;
     match waited {
-        Ok(true) => checks.push(Check::new(Code::StartReady, format!("after {}", millis(began)))),
+        Ok(true) => checks.push(Check::new(
+            Code::StartReady,
+            format!("after {}", millis(began)),
+        )),
         Ok(false) => {}
         Err(_) if child.exit().is_some() => {}
         Err(_) => checks.push(Check::new(
             Code::StartQuiet,
             match offered.is_empty() {
-                true => "it runs; without extensions it says nothing before its first input".to_owned(),
-                false => format!("no `session.ready` within {}", humantime::format_duration(within)),
+                true => {
+                    "it runs; without extensions it says nothing before its first input".to_owned()
+                }
+                false => format!(
+                    "no `session.ready` within {}",
+                    humantime::format_duration(within)
+                ),
             },
         )),
     }
@@ -70,13 +90,19 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
         _ => child.exit(),
     };
     if ended.is_none() {
-        let _ = write(&mut stdin, &json!({ "type": "session.close", "session_id": SESSION })).await;
+        let _ = write(
+            &mut stdin,
+            &json!({ "type": "session.close", "session_id": SESSION }),
+        )
+        .await;
     }
     drop(stdin);
     let stopping = Instant::now();
     // Read on, so that nothing it still says holds it up.
     let reading =
-        tokio::spawn(async move { drop(tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await) });
+        tokio::spawn(
+            async move { drop(tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await) },
+        );
     let exit = stop(child, agent.timeouts.shutdown).await;
     let took = millis(stopping);
     if let Some(draining) = draining {
@@ -97,11 +123,15 @@ fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> Check {
     match ended {
         Some(exit) => Check::new(Code::StartEnded, format!("it ended by itself, with {exit}"))
             .hint("an adapter reads its stdin until that ends [process.1]"),
-        None if exit.signal == Some(9) => {
-            Check::new(Code::StartKilled, format!("it had to be killed, {took} after it was asked to end"))
-                .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]")
-        }
-        None => Check::new(Code::StartStopped, format!("{took} after it was asked to, with {exit}")),
+        None if exit.signal == Some(9) => Check::new(
+            Code::StartKilled,
+            format!("it had to be killed, {took} after it was asked to end"),
+        )
+        .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]"),
+        None => Check::new(
+            Code::StartStopped,
+            format!("{took} after it was asked to, with {exit}"),
+        ),
     }
 }
 

@@ -21,7 +21,11 @@ pub(super) fn of(report: &Report) -> String {
 fn write(text: &mut String, report: &Report) -> fmt::Result {
     let width = codes(report).map(str::len).max().unwrap_or(0);
     let (dim, strong) = (paint::DIM, paint::STRONG);
-    writeln!(text, "{strong}host{strong:#} {dim}· configuration: {}{dim:#}", report.configuration)?;
+    writeln!(
+        text,
+        "{strong}host{strong:#} {dim}· configuration: {}{dim:#}",
+        report.configuration
+    )?;
     checks(text, &report.host.checks, width)?;
     for agent in &report.agents {
         let style = style(agent.status);
@@ -34,16 +38,34 @@ fn write(text: &mut String, report: &Report) -> fmt::Result {
         )?;
         checks(text, &agent.checks, width)?;
     }
-    let count = |status| report.agents.iter().filter(|agent| agent.status == status).count();
-    let (pass, warn, fail) = (count(Status::Pass), count(Status::Warn), count(Status::Fail));
+    let count = |status| {
+        report
+            .agents
+            .iter()
+            .filter(|agent| agent.status == status)
+            .count()
+    };
+    let (pass, warn, fail) = (
+        count(Status::Pass),
+        count(Status::Warn),
+        count(Status::Fail),
+    );
     let style = style(report.status);
     let all = report.status.name();
-    writeln!(text, "\n{style}{all}{style:#} {dim}· agents: {pass} pass, {warn} warn, {fail} fail{dim:#}")
+    writeln!(
+        text,
+        "\n{style}{all}{style:#} {dim}· agents: {pass} pass, {warn} warn, {fail} fail{dim:#}"
+    )
 }
 
 fn codes(report: &Report) -> impl Iterator<Item = &str> {
     let of_agents = report.agents.iter().flat_map(|agent| &agent.checks);
-    report.host.checks.iter().chain(of_agents).map(|check| check.code.as_str())
+    report
+        .host
+        .checks
+        .iter()
+        .chain(of_agents)
+        .map(|check| check.code.as_str())
 }
 
 fn checks(text: &mut String, checks: &[Check], width: usize) -> fmt::Result {
@@ -55,7 +77,11 @@ fn checks(text: &mut String, checks: &[Check], width: usize) -> fmt::Result {
             Level::Warn => ("warn", paint::CARE),
             Level::Error => ("error", paint::BAD),
         };
-        writeln!(text, "  {style}{word:WORD$}{style:#} {:width$} {}", check.code, check.message)?;
+        writeln!(
+            text,
+            "  {style}{word:WORD$}{style:#} {:width$} {}",
+            check.code, check.message
+        )?;
         if let Some(detail) = &check.detail {
             writeln!(text, "{:indent$}{dim}{detail}{dim:#}", "")?;
         }
@@ -90,7 +116,10 @@ mod tests {
             Check::new(Code::CommandMissing, "`my-adapter` is in no folder of PATH")
                 .detail("PATH is /usr/bin:/bin")
                 .hint("install it, or name it by its full path"),
-            Check::new(Code::CredentialInFile, "API_KEY has its value in the configuration"),
+            Check::new(
+                Code::CredentialInFile,
+                "API_KEY has its value in the configuration",
+            ),
         ];
         let agents = vec![
             AgentReport::new("echo", "echo", good, time.clone()),
@@ -118,7 +147,10 @@ mine · external · fail
 
 fail · agents: 1 pass, 0 warn, 1 fail
 ";
-        assert_eq!(anstream::adapter::strip_str(&of(&sample())).to_string(), expected);
+        assert_eq!(
+            anstream::adapter::strip_str(&of(&sample())).to_string(),
+            expected
+        );
     }
 
     #[test]

@@ -14,7 +14,11 @@ pub(in crate::command) struct Conversation {
 
 impl Conversation {
     pub(in crate::command) fn new(is_markdown: bool) -> Self {
-        Self { is_markdown, speaker: None, agent_line_open: false }
+        Self {
+            is_markdown,
+            speaker: None,
+            agent_line_open: false,
+        }
     }
 
     /// The text that an entry adds.
@@ -23,10 +27,14 @@ impl Conversation {
         match entry["type"].as_str().unwrap_or_default() {
             "turn.begin" | "input.steered" => self.say("You", &text("content").unwrap_or_default()),
             "output" => match entry["channel"].as_str() {
-                None | Some("stdout" | "response") => self.say("Agent", &text("content").unwrap_or_default()),
-                Some(channel) => {
-                    self.note(&format!("{}: {}", shown(channel), text("content").unwrap_or_default()))
+                None | Some("stdout" | "response") => {
+                    self.say("Agent", &text("content").unwrap_or_default())
                 }
+                Some(channel) => self.note(&format!(
+                    "{}: {}",
+                    shown(channel),
+                    text("content").unwrap_or_default()
+                )),
             },
             "message" => self.say("Agent", &text("content").unwrap_or_default()),
             "tool.start" => {
@@ -34,9 +42,10 @@ impl Conversation {
                 self.note(&format!("tool: {title}"))
             }
             "tool.end" if entry["is_error"] == true => self.note("the tool failed"),
-            "permission.request" => {
-                self.note(&format!("may it? {}", text("description").unwrap_or_default()))
-            }
+            "permission.request" => self.note(&format!(
+                "may it? {}",
+                text("description").unwrap_or_default()
+            )),
             "input.request" => self.note(&format!("asked: {}", text("prompt").unwrap_or_default())),
             "request.decided" => self.note(match &entry["approved"] {
                 Value::Bool(true) => "allowed",
@@ -45,7 +54,10 @@ impl Conversation {
                 _ => "answered",
             }),
             "file.output" => self.note(&format!("file: {}", text("file_name").unwrap_or_default())),
-            "file.delivered" => self.note(&format!("gave a file: {}", text("file_name").unwrap_or_default())),
+            "file.delivered" => self.note(&format!(
+                "gave a file: {}",
+                text("file_name").unwrap_or_default()
+            )),
             "stop.requested" => self.note("stop was asked for"),
             "turn.complete" => self.turn_end(entry),
             "host.fact" => match entry["fact"].as_str() {
@@ -67,7 +79,11 @@ impl Conversation {
 
     /// What is left at the end.
     pub(super) fn end(&mut self) -> String {
-        if std::mem::take(&mut self.agent_line_open) { "\n".to_owned() } else { String::new() }
+        if std::mem::take(&mut self.agent_line_open) {
+            "\n".to_owned()
+        } else {
+            String::new()
+        }
     }
 
     fn turn_end(&mut self, entry: &Value) -> String {
@@ -75,7 +91,9 @@ impl Conversation {
         let text = match status {
             "completed" => self.end(),
             status => {
-                let why = entry["error"]["message"].as_str().map(|why| format!(": {}", shown(why)));
+                let why = entry["error"]["message"]
+                    .as_str()
+                    .map(|why| format!(": {}", shown(why)));
                 self.note(&format!("the turn {status}{}", why.unwrap_or_default()))
             }
         };
@@ -108,12 +126,16 @@ impl Conversation {
 
 /// A text on one line, without what steers a terminal.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).collect()
+    text.chars()
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect()
 }
 
 /// A text with its lines, without what else steers a terminal.
 fn shown_lines(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect()
+    text.chars()
+        .filter(|char| !char.is_control() || matches!(char, '\n' | '\t'))
+        .collect()
 }
 
 #[cfg(test)]
@@ -136,7 +158,10 @@ mod tests {
             json!({"type": "turn.begin", "content": "why?"}),
             json!({"type": "turn.complete", "status": "failed", "error": {"message": "the host ended"}}),
         ];
-        let mut text: String = entries.iter().map(|entry| conversation.take(entry)).collect();
+        let mut text: String = entries
+            .iter()
+            .map(|entry| conversation.take(entry))
+            .collect();
         text.push_str(&conversation.end());
         text
     }
@@ -146,7 +171,13 @@ mod tests {
         let expected = "\n> delete the [31mlogs\n  · tool: rm -r logs\n  · may it? Delete the logs\n  · denied\n\nI may not.\n\n> why?\n  · the turn failed: the host ended\n";
         assert_eq!(read(false), expected);
         let document = read(true);
-        assert!(document.contains("## You\n\ndelete the [31mlogs\n"), "{document}");
-        assert!(document.contains("*denied*\n\n## Agent\n\nI may not.\n"), "{document}");
+        assert!(
+            document.contains("## You\n\ndelete the [31mlogs\n"),
+            "{document}"
+        );
+        assert!(
+            document.contains("*denied*\n\n## Agent\n\nI may not.\n"),
+            "{document}"
+        );
     }
 }

@@ -139,15 +139,32 @@ pub(super) async fn show(read: &Reading, id: &str) -> Done {
     let mut list = table::plain();
     for (name, value) in [
         ("session", one.session_id),
-        ("title", conversation::shown(one.title.as_deref().unwrap_or("-"))),
+        (
+            "title",
+            conversation::shown(one.title.as_deref().unwrap_or("-")),
+        ),
         ("agent", one.agent_id),
         ("state", one.state.map_or("-", words).to_owned()),
         ("directory", one.cwd.unwrap_or_else(none)),
         ("created", one.created.unwrap_or_else(none)),
-        ("active", one.active.map_or_else(none, |active| format!("{active} ({})", ago(&active)))),
-        ("entries", one.entries.map_or_else(none, |entries| entries.to_string())),
-        ("requests", one.open_requests.map_or_else(none, |requests| format!("{requests} without an answer"))),
-        ("bytes", one.bytes.map_or_else(none, |bytes| bytes.to_string())),
+        (
+            "active",
+            one.active
+                .map_or_else(none, |active| format!("{active} ({})", ago(&active))),
+        ),
+        (
+            "entries",
+            one.entries.map_or_else(none, |entries| entries.to_string()),
+        ),
+        (
+            "requests",
+            one.open_requests
+                .map_or_else(none, |requests| format!("{requests} without an answer")),
+        ),
+        (
+            "bytes",
+            one.bytes.map_or_else(none, |bytes| bytes.to_string()),
+        ),
     ] {
         list.add_row([name.to_owned(), value]);
     }
@@ -158,7 +175,11 @@ pub(super) async fn show(read: &Reading, id: &str) -> Done {
 /// What a session does, and whether it waits for an answer.
 fn doing(state: Option<SessionState>, requests: u64) -> String {
     let state = state.map_or("-", SessionState::as_str);
-    if requests > 0 { format!("{state}, asks") } else { state.to_owned() }
+    if requests > 0 {
+        format!("{state}, asks")
+    } else {
+        state.to_owned()
+    }
 }
 
 fn words(state: SessionState) -> &'static str {
@@ -178,7 +199,9 @@ fn none() -> String {
 /// How long ago a time was, in one unit.
 pub(in crate::command) fn ago(time: &str) -> String {
     let then = humantime::parse_rfc3339(time).ok();
-    let past = then.and_then(|then| SystemTime::now().duration_since(then).ok()).unwrap_or(Duration::ZERO);
+    let past = then
+        .and_then(|then| SystemTime::now().duration_since(then).ok())
+        .unwrap_or(Duration::ZERO);
     let seconds = past.as_secs();
     match seconds {
         0..60 => format!("{seconds} s ago"),

@@ -31,9 +31,13 @@ use crate::{
 /// Shows a session while others talk in it, until it ends or Ctrl-C.
 pub(super) async fn observe(read: &Reading, id: &str) -> Done {
     let session = id_of(id)?;
-    let Some(hub) = known_live(read, id).await? else { return read_alone(read, id, 1, Format::Text) };
+    let Some(hub) = known_live(read, id).await? else {
+        return read_alone(read, id, 1, Format::Text);
+    };
     let mut interrupts = Interrupts::watch()?;
-    let mut partner = Partner::Journaled(Box::new(Journaled::attach(hub, &session, Access::Observed).await?));
+    let mut partner = Partner::Journaled(Box::new(
+        Journaled::attach(hub, &session, Access::Observed).await?,
+    ));
     let mut conversation = conversation(false);
     loop {
         let heard = tokio::select! {
@@ -52,7 +56,9 @@ pub(super) async fn observe(read: &Reading, id: &str) -> Done {
             }
             None => {
                 conversation.screen.pause();
-                let Partner::Journaled(session) = partner else { return Ok(exit::OK) };
+                let Partner::Journaled(session) = partner else {
+                    return Ok(exit::OK);
+                };
                 return Err(session.lost());
             }
         }
@@ -71,9 +77,17 @@ pub(super) async fn history(read: &Reading, id: &str, from: u64, format: Format)
 }
 
 /// Writes what a session has, then where it `goes_on` what is new, until it ends or Ctrl-C.
-pub(super) async fn follow(read: &Reading, id: &str, from: u64, format: Format, goes_on: bool) -> Done {
+pub(super) async fn follow(
+    read: &Reading,
+    id: &str,
+    from: u64,
+    format: Format,
+    goes_on: bool,
+) -> Done {
     let session = id_of(id)?;
-    let Some(hub) = known_live(read, id).await? else { return read_alone(read, id, from, format) };
+    let Some(hub) = known_live(read, id).await? else {
+        return read_alone(read, id, from, format);
+    };
     let mut interrupts = Interrupts::watch()?;
     let mut session = Journaled::watch(hub, &session, from.max(1) - 1).await?;
     let one = read.known(listing::one(&read.folder, session.id()).await?, id)?;
@@ -114,14 +128,18 @@ async fn known_live(read: &Reading, id: &str) -> Result<Option<Hub>, Fault> {
 /// Removes sessions by the daemon that has their journal, wherever in its cluster they are. Without one they are removed
 /// from the disk.
 pub(super) async fn remove(read: &Reading, ids: &[String]) -> Done {
-    let Some(daemon) = daemon(read) else { return tokio::task::block_in_place(|| read.remove(ids)) };
+    let Some(daemon) = daemon(read) else {
+        return tokio::task::block_in_place(|| read.remove(ids));
+    };
     for (removed, id) in ids.iter().enumerate() {
         let Some(one) = listing::one(&read.folder, &id_of(id)?).await? else {
             return Err(not_removed(id, removed));
         };
         if one.state == Some(SessionState::Running) {
-            return Err(Fault::usage(anyhow!("a turn runs in the session {id:?}; {removed} were removed"))
-                .next(format!("stop it by `trunkline sessions stop {id}`")));
+            return Err(Fault::usage(anyhow!(
+                "a turn runs in the session {id:?}; {removed} were removed"
+            ))
+            .next(format!("stop it by `trunkline sessions stop {id}`")));
         }
         daemon.remove(id).await?;
     }
@@ -136,8 +154,11 @@ fn daemon(read: &Reading) -> Option<Folder> {
 /// Has another host take over a session whose files no host has. One that is served stays where it is.
 pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), Fault> {
     let Some(daemon) = Folder::of_journal(folder) else {
-        return Err(Fault::usage(anyhow!("the journal {} is not a daemon's", folder.display()))
-            .next("leave out --relocate: only a cluster of daemons has sessions of several hosts"));
+        return Err(Fault::usage(anyhow!(
+            "the journal {} is not a daemon's",
+            folder.display()
+        ))
+        .next("leave out --relocate: only a cluster of daemons has sessions of several hosts"));
     };
     anstream::eprintln!(
         "note: {}",
@@ -184,14 +205,20 @@ pub(super) async fn send(
         let no = partner.send(text)?;
         let outcome = conversation.turn(&mut partner, no, &mut interrupts).await?;
         conversation.screen.pause();
-        let Partner::Journaled(session) = partner else { return Ok(exit::OK) };
+        let Partner::Journaled(session) = partner else {
+            return Ok(exit::OK);
+        };
         Ok(match outcome {
             Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
                 let agent = chosen.as_ref().map(|chosen| &chosen.agent);
                 if let Some(next) = agent.and_then(|agent| next_after(&end, agent, &[])) {
                     conversation.screen.remark(&next);
                 }
-                code_of(&end, || chosen.as_ref().is_some_and(|chosen| is_unheard(&chosen.host)))
+                code_of(&end, || {
+                    chosen
+                        .as_ref()
+                        .is_some_and(|chosen| is_unheard(&chosen.host))
+                })
             }
             Outcome::Closed(None, _) if session.is_lost() => return Err(session.lost()),
             Outcome::Closed(None, _) => exit::FAILED,
@@ -210,18 +237,27 @@ pub(super) async fn send(
 
 async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) -> Done {
     let Some(hub) = journal::connect(folder).await? else {
-        return Err(Fault::usage(anyhow!("no host has the journal, so no turn would run")).next(format!(
-            "leave out --no-wait, or start `trunkline serve --journal {} --listen unix:PATH`",
-            folder.display()
-        )));
+        return Err(
+            Fault::usage(anyhow!("no host has the journal, so no turn would run")).next(format!(
+                "leave out --no-wait, or start `trunkline serve --journal {} --listen unix:PATH`",
+                folder.display()
+            )),
+        );
     };
-    let mut partner = Partner::Journaled(Box::new(Journaled::attach(hub, id, Access::FromNow).await?));
+    let mut partner =
+        Partner::Journaled(Box::new(Journaled::attach(hub, id, Access::FromNow).await?));
     partner.send(text)?;
-    let Partner::Journaled(mut session) = partner else { return Ok(exit::OK) };
+    let Partner::Journaled(mut session) = partner else {
+        return Ok(exit::OK);
+    };
     let accepted = session.accepted().await?;
     if is_json {
         let (message_id, seq) = (accepted.message_id, accepted.seq);
-        writeln!(anstream::stdout(), "{}", json!({ "message_id": message_id, "seq": seq }))?;
+        writeln!(
+            anstream::stdout(),
+            "{}",
+            json!({ "message_id": message_id, "seq": seq })
+        )?;
     }
     Ok(exit::OK)
 }

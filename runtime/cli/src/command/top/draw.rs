@@ -24,7 +24,9 @@ const LEAST: (u16, u16) = (40, 8);
 const PLAIN: Style = Style::new();
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const TITLE: Style = Style::new().add_modifier(Modifier::BOLD).add_modifier(Modifier::REVERSED);
+const TITLE: Style = Style::new()
+    .add_modifier(Modifier::BOLD)
+    .add_modifier(Modifier::REVERSED);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// The keys of the list, for the last line and the help.
@@ -52,11 +54,19 @@ struct Column {
 }
 
 const fn left(title: &'static str, width: u16) -> Column {
-    Column { title, width, is_right: false }
+    Column {
+        title,
+        width,
+        is_right: false,
+    }
 }
 
 const fn right(title: &'static str, width: u16) -> Column {
-    Column { title, width, is_right: true }
+    Column {
+        title,
+        width,
+        is_right: true,
+    }
 }
 
 /// Draws all of it.
@@ -70,7 +80,11 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
     let last = line(area, area.height - 1);
     if let Mode::Transcript(transcript) = &mut state.mode {
         draw_transcript(transcript, body(area, 1), buffer);
-        return keys(&[("↑↓", "leaf"), ("g G", "begin, end"), ("Esc", "back")], last, buffer);
+        return keys(
+            &[("↑↓", "leaf"), ("g G", "begin, end"), ("Esc", "back")],
+            last,
+            buffer,
+        );
     }
     let used = agents(state, body(area, 2), buffer);
     sessions(state, body(area, 2 + used), buffer);
@@ -82,12 +96,20 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
 
 /// One line of an area.
 fn line(area: Rect, at: u16) -> Rect {
-    Rect { y: area.y + at, height: 1, ..area }
+    Rect {
+        y: area.y + at,
+        height: 1,
+        ..area
+    }
 }
 
 /// What lies between so many lines and the last one.
 fn body(area: Rect, from: u16) -> Rect {
-    Rect { y: area.y + from, height: area.height.saturating_sub(from + 1), ..area }
+    Rect {
+        y: area.y + from,
+        height: area.height.saturating_sub(from + 1),
+        ..area
+    }
 }
 
 fn header(state: &State, area: Rect, buffer: &mut Buffer) {
@@ -95,19 +117,33 @@ fn header(state: &State, area: Rect, buffer: &mut Buffer) {
     let (sessions, turns) = state.totals();
     let agents = state.agents.len() as u64;
     let right = if state.is_connected {
-        format!("{} · {} · {} ", number(agents, "agent"), number(sessions, "session"), running(turns))
+        format!(
+            "{} · {} · {} ",
+            number(agents, "agent"),
+            number(sessions, "session"),
+            running(turns)
+        )
     } else {
         "NO HOST ".to_owned()
     };
     let room = area.width.saturating_sub(width(&right) + 1);
     put(
         buffer,
-        Rect { width: room, ..area },
+        Rect {
+            width: room,
+            ..area
+        },
         0,
         &format!(" trunkline top  {}", one_line(&state.folder)),
         TITLE,
     );
-    put(buffer, area, area.width.saturating_sub(width(&right)), &right, TITLE);
+    put(
+        buffer,
+        area,
+        area.width.saturating_sub(width(&right)),
+        &right,
+        TITLE,
+    );
 }
 
 fn number(number: u64, what: &str) -> String {
@@ -115,7 +151,11 @@ fn number(number: u64, what: &str) -> String {
 }
 
 fn running(turns: u64) -> String {
-    format!("{} run{}", number(turns, "turn"), if turns == 1 { "s" } else { "" })
+    format!(
+        "{} run{}",
+        number(turns, "turn"),
+        if turns == 1 { "s" } else { "" }
+    )
 }
 
 /// How much is said of each agent.
@@ -144,7 +184,10 @@ fn below(agent: &AgentEntry, detail: Detail, columns: u16) -> Vec<(String, Style
 /// Draws the agents, in two fifths of the area or what the sessions leave, and says how many lines they took.
 fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
     let is_wide = area.width >= WIDE;
-    let mut columns = vec![left("AGENT", if is_wide { 14 } else { 12 }), left("LIFE", 11)];
+    let mut columns = vec![
+        left("AGENT", if is_wide { 14 } else { 12 }),
+        left("LIFE", 11),
+    ];
     if is_wide {
         columns.extend([right("PID", 8), right("UP", 7), right("SILENT", 7)]);
     } else {
@@ -165,14 +208,24 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
         columns.extend([right("LATE", 5), right("BAD", 5), left("LAST END", 0)]);
     }
     head(&columns, line(area, 0), None, buffer);
-    let rows = u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let most = (area.height * 2 / 5).max(area.height.saturating_sub(rows)).max(3);
+    let rows = u16::try_from(state.rows.len())
+        .unwrap_or(u16::MAX)
+        .saturating_add(2);
+    let most = (area.height * 2 / 5)
+        .max(area.height.saturating_sub(rows))
+        .max(3);
     let lines_at = |detail| {
-        let lines = state.agents.iter().map(|agent| 1 + below(agent, detail, area.width).len());
+        let lines = state
+            .agents
+            .iter()
+            .map(|agent| 1 + below(agent, detail, area.width).len());
         lines.sum::<usize>() + 2
     };
     let fits = |detail: &Detail| lines_at(*detail) <= usize::from(most);
-    let detail = [Detail::Full, Detail::Some].into_iter().find(fits).unwrap_or(Detail::Least);
+    let detail = [Detail::Full, Detail::Some]
+        .into_iter()
+        .find(fits)
+        .unwrap_or(Detail::Least);
     let mut used = 1;
     for (place, agent) in state.agents.iter().enumerate() {
         let more = below(agent, detail, area.width);
@@ -181,7 +234,13 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
         // One line is kept to say how many are left out.
         if used + lines + u16::from(!is_last) > most && place > 0 {
             let left = state.agents.len() - place;
-            put(buffer, line(area, used), 1, &format!("… and {left} more; the worst are first"), DIM);
+            put(
+                buffer,
+                line(area, used),
+                1,
+                &format!("… and {left} more; the worst are first"),
+                DIM,
+            );
             used += 1;
             break;
         }
@@ -189,12 +248,25 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
         row(&columns, &cells, line(area, used), PLAIN, buffer);
         for (at, (text, style)) in more.into_iter().enumerate() {
             let area = line(area, used + 1 + at as u16);
-            put(buffer, Rect { width: area.width.saturating_sub(1), ..area }, 3, &text, style);
+            put(
+                buffer,
+                Rect {
+                    width: area.width.saturating_sub(1),
+                    ..area
+                },
+                3,
+                &text,
+                style,
+            );
         }
         used += lines;
     }
     if state.agents.is_empty() {
-        let text = if state.is_connected { "no agents" } else { "waiting for a host" };
+        let text = if state.is_connected {
+            "no agents"
+        } else {
+            "waiting for a host"
+        };
         put(buffer, line(area, used), 1, text, DIM);
         used += 1;
     }
@@ -204,7 +276,13 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
 fn agent_cells(agent: &AgentEntry, is_wide: bool) -> Vec<(String, Style)> {
     let none = HealthEntry::default();
     let health = agent.health.as_ref().unwrap_or(&none);
-    let counted = |name: &str| health.counters.as_ref().and_then(|counters| counters.get(name)).copied();
+    let counted = |name: &str| {
+        health
+            .counters
+            .as_ref()
+            .and_then(|counters| counters.get(name))
+            .copied()
+    };
     let life = match health.liveness {
         Some(life) => (life.as_str(), life_style(life)),
         None => ("-", DIM),
@@ -212,7 +290,14 @@ fn agent_cells(agent: &AgentEntry, is_wide: bool) -> Vec<(String, Style)> {
     // What is not 0 here went wrong.
     let fault = |name: &str| {
         let faults = counted(name).unwrap_or(0);
-        (if faults == 0 { "·".to_owned() } else { count(faults) }, if faults == 0 { DIM } else { care() })
+        (
+            if faults == 0 {
+                "·".to_owned()
+            } else {
+                count(faults)
+            },
+            if faults == 0 { DIM } else { care() },
+        )
     };
     let waits = health.queued_bytes.unwrap_or(0);
     let mut cells = vec![(one_line(&agent.id), BOLD), (life.0.to_owned(), life.1)];
@@ -223,14 +308,23 @@ fn agent_cells(agent: &AgentEntry, is_wide: bool) -> Vec<(String, Style)> {
     if is_wide {
         cells.push((or_dash(health.silent_ms, time), PLAIN));
     }
-    cells.extend([(or_dash(health.sessions, count), PLAIN), (or_dash(health.turns, count), PLAIN)]);
+    cells.extend([
+        (or_dash(health.sessions, count), PLAIN),
+        (or_dash(health.turns, count), PLAIN),
+    ]);
     if is_wide {
-        cells.extend([(or_dash(health.requests, count), PLAIN), (flow(health.lines_rate), PLAIN)]);
+        cells.extend([
+            (or_dash(health.requests, count), PLAIN),
+            (flow(health.lines_rate), PLAIN),
+        ]);
     }
     cells.extend([
         (flow(health.bytes_in_rate), PLAIN),
         (flow(health.bytes_out_rate), PLAIN),
-        (flow(Some(waits)), if waits < 1 << 20 { PLAIN } else { care() }),
+        (
+            flow(Some(waits)),
+            if waits < 1 << 20 { PLAIN } else { care() },
+        ),
         (
             count(
                 counted("restarts").unwrap_or(0)
@@ -241,30 +335,48 @@ fn agent_cells(agent: &AgentEntry, is_wide: bool) -> Vec<(String, Style)> {
         fault("noise"),
     ]);
     if is_wide {
-        cells.extend([fault("late"), fault("bad"), (health.last_end.clone().unwrap_or_default(), DIM)]);
+        cells.extend([
+            fault("late"),
+            fault("bad"),
+            (health.last_end.clone().unwrap_or_default(), DIM),
+        ]);
     }
     cells
 }
 
 /// The verdict, in two lines where one is too short for what is to be done.
 fn verdict(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
-    let Some(text) = agent.health.as_ref().and_then(|health| health.verdict.as_deref()) else {
+    let Some(text) = agent
+        .health
+        .as_ref()
+        .and_then(|health| health.verdict.as_deref())
+    else {
         return Vec::new();
     };
     let (mark, style) = match severity(agent) {
         Severity::Ok => ("✓", DIM),
         Severity::Note => ("•", Style::new().fg(Color::Cyan)),
         Severity::Warning => ("!", care()),
-        Severity::Error => ("✗", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
+        Severity::Error => (
+            "✗",
+            Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        ),
     };
     let text = format!("{mark} {}", one_line(text));
-    wrapped(&text, Some(room), 2).lines().take(2).map(|line| (line.to_owned(), style)).collect()
+    wrapped(&text, Some(room), 2)
+        .lines()
+        .take(2)
+        .map(|line| (line.to_owned(), style))
+        .collect()
 }
 
 /// The last line of standard error; the last two where there is room.
 fn stderr(health: Option<&HealthEntry>, is_wide: bool) -> Option<(String, Style)> {
     let tail = health?.stderr.as_deref()?;
-    let lines: Vec<_> = tail.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<_> = tail
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     let last = &lines[lines.len().saturating_sub(if is_wide { 2 } else { 1 })..];
     let text: Vec<_> = last.iter().map(|line| one_line(line)).collect();
     (!text.is_empty()).then(|| (format!("stderr: {}", text.join(" ⏎ ")), DIM))
@@ -322,10 +434,22 @@ fn sessions(state: &mut State, area: Rect, buffer: &mut Buffer) {
     if state.rows.len() <= state.page {
         state.first = 0;
     }
-    for (place, shown_row) in state.rows.iter().enumerate().skip(state.first).take(state.page) {
+    for (place, shown_row) in state
+        .rows
+        .iter()
+        .enumerate()
+        .skip(state.first)
+        .take(state.page)
+    {
         let area = line(area, 1 + (place - state.first) as u16);
         let base = if chosen == Some(place) { CHOSEN } else { PLAIN };
-        row(columns, &session_cells(shown_row, is_wide), area, base, buffer);
+        row(
+            columns,
+            &session_cells(shown_row, is_wide),
+            area,
+            base,
+            buffer,
+        );
     }
     if state.rows.is_empty() && area.height > 1 {
         let text = match (state.named(), state.is_connected) {
@@ -349,7 +473,11 @@ fn session_cells(row: &Row, is_wide: bool) -> Vec<(String, Style)> {
     };
     let unread = session.unread_bytes.unwrap_or(0);
     let unread_style = if unread < 256 << 10 { PLAIN } else { care() };
-    let silent_style = if session.silent_ms.is_some_and(|ms| ms > 60_000) { care() } else { PLAIN };
+    let silent_style = if session.silent_ms.is_some_and(|ms| ms > 60_000) {
+        care()
+    } else {
+        PLAIN
+    };
     let mut cells = vec![
         (one_line(&session.id), BOLD),
         (one_line(&session.agent_id), PLAIN),
@@ -358,15 +486,27 @@ fn session_cells(row: &Row, is_wide: bool) -> Vec<(String, Style)> {
     if is_wide {
         cells.push((or_dash(session.age_ms, time), PLAIN));
     }
-    cells.extend([(or_dash(session.turn_ms, time), PLAIN), (or_dash(session.silent_ms, time), silent_style)]);
+    cells.extend([
+        (or_dash(session.turn_ms, time), PLAIN),
+        (or_dash(session.silent_ms, time), silent_style),
+    ]);
     if is_wide {
-        cells.extend([(flow(session.queued_inputs), PLAIN), (flow(session.requests), PLAIN)]);
+        cells.extend([
+            (flow(session.queued_inputs), PLAIN),
+            (flow(session.requests), PLAIN),
+        ]);
     }
     cells.extend([(flow(Some(unread)), unread_style), (flow(row.rate), PLAIN)]);
     if is_wide {
-        cells.extend([(or_dash(session.bytes_in, bytes), PLAIN), (or_dash(session.bytes_out, bytes), PLAIN)]);
+        cells.extend([
+            (or_dash(session.bytes_in, bytes), PLAIN),
+            (or_dash(session.bytes_out, bytes), PLAIN),
+        ]);
     }
-    cells.push((row.title.as_deref().map(one_line).unwrap_or_default(), PLAIN));
+    cells.push((
+        row.title.as_deref().map(one_line).unwrap_or_default(),
+        PLAIN,
+    ));
     cells
 }
 
@@ -381,12 +521,27 @@ fn head(columns: &[Column], area: Rect, sorted_by: Option<&str>, buffer: &mut Bu
         }
     };
     buffer.set_style(area, DIM.add_modifier(Modifier::UNDERLINED));
-    let cells: Vec<_> = columns.iter().map(|column| (column.title.to_owned(), style(column))).collect();
-    row(columns, &cells, area, DIM.add_modifier(Modifier::UNDERLINED), buffer);
+    let cells: Vec<_> = columns
+        .iter()
+        .map(|column| (column.title.to_owned(), style(column)))
+        .collect();
+    row(
+        columns,
+        &cells,
+        area,
+        DIM.add_modifier(Modifier::UNDERLINED),
+        buffer,
+    );
 }
 
 /// A line of cells, a column free at both its ends and between two.
-fn row(columns: &[Column], cells: &[(String, Style)], area: Rect, base: Style, buffer: &mut Buffer) {
+fn row(
+    columns: &[Column],
+    cells: &[(String, Style)],
+    area: Rect,
+    base: Style,
+    buffer: &mut Buffer,
+) {
     if area.bottom() > buffer.area.bottom() {
         return;
     }
@@ -395,10 +550,22 @@ fn row(columns: &[Column], cells: &[(String, Style)], area: Rect, base: Style, b
     let mut x = area.x + 1;
     for (column, (text, style)) in columns.iter().zip(cells) {
         let room = end.saturating_sub(x);
-        let room = if column.width == 0 { room } else { column.width.min(room) };
+        let room = if column.width == 0 {
+            room
+        } else {
+            column.width.min(room)
+        };
         let text = cut(text, room);
-        let indent = if column.is_right { room.saturating_sub(width(&text)) } else { 0 };
-        let style = if base == CHOSEN { base } else { base.patch(*style) };
+        let indent = if column.is_right {
+            room.saturating_sub(width(&text))
+        } else {
+            0
+        };
+        let style = if base == CHOSEN {
+            base
+        } else {
+            base.patch(*style)
+        };
         buffer.set_stringn(x + indent, area.y, &text, usize::from(room - indent), style);
         x += room + 1;
     }
@@ -406,14 +573,18 @@ fn row(columns: &[Column], cells: &[(String, Style)], area: Rect, base: Style, b
 
 fn footer(state: &State, area: Rect, buffer: &mut Buffer) {
     let text = match &state.mode {
-        Mode::Filter => Some((format!("filter: {}▏  Enter keeps it, Esc lets it go", state.filter), PLAIN)),
+        Mode::Filter => Some((
+            format!("filter: {}▏  Enter keeps it, Esc lets it go", state.filter),
+            PLAIN,
+        )),
         Mode::Confirm(id) => Some((
             format!("stop the turn that runs in {}?  y / n", one_line(id)),
             care().add_modifier(Modifier::BOLD),
         )),
-        _ if !state.is_connected => {
-            Some(("the host has gone; waiting for the next one   q quit".to_owned(), care()))
-        }
+        _ if !state.is_connected => Some((
+            "the host has gone; waiting for the next one   q quit".to_owned(),
+            care(),
+        )),
         _ => state.note.as_ref().map(|note| (one_line(note), PLAIN)),
     };
     match text {
@@ -452,7 +623,10 @@ fn help(area: Rect, buffer: &mut Buffer) {
         ("STARTS", "how often its process was started"),
     ];
     let lines: Vec<_> = KEYS.iter().chain(&MORE).collect();
-    let (wide, high) = (58.min(area.width), (lines.len() as u16 + 2).min(area.height));
+    let (wide, high) = (
+        58.min(area.width),
+        (lines.len() as u16 + 2).min(area.height),
+    );
     let frame = Rect {
         x: area.x + (area.width - wide) / 2,
         y: area.y + (area.height - high) / 2,
@@ -462,7 +636,11 @@ fn help(area: Rect, buffer: &mut Buffer) {
     for at in 0..high {
         put(buffer, line(frame, at), 0, &" ".repeat(wide.into()), CHOSEN);
     }
-    for (at, (key, what)) in lines.into_iter().enumerate().take(usize::from(high.saturating_sub(2))) {
+    for (at, (key, what)) in lines
+        .into_iter()
+        .enumerate()
+        .take(usize::from(high.saturating_sub(2)))
+    {
         let area = line(frame, at as u16 + 1);
         put(buffer, area, 3, key, CHOSEN.add_modifier(Modifier::BOLD));
         put(buffer, area, 12, what, CHOSEN);
@@ -478,7 +656,9 @@ fn draw_transcript(transcript: &mut Transcript, area: Rect, buffer: &mut Buffer)
     let lines: Vec<_> = text.lines().flat_map(|line| pieces(line, room)).collect();
     transcript.lines = lines.len();
     transcript.page = usize::from(area.height.saturating_sub(2));
-    transcript.below = transcript.below.min(lines.len().saturating_sub(transcript.page));
+    transcript.below = transcript
+        .below
+        .min(lines.len().saturating_sub(transcript.page));
     let end = lines.len() - transcript.below;
     let from = end.saturating_sub(transcript.page);
     for (at, text) in lines[from..end].iter().enumerate() {
@@ -486,11 +666,23 @@ fn draw_transcript(transcript: &mut Transcript, area: Rect, buffer: &mut Buffer)
         put(buffer, line(area, at as u16 + 2), 1, text, style);
     }
     if lines.is_empty() {
-        put(buffer, line(area, 2), 1, "nothing yet, or no session of the journal", DIM);
+        put(
+            buffer,
+            line(area, 2),
+            1,
+            "nothing yet, or no session of the journal",
+            DIM,
+        );
     }
     if transcript.below > 0 {
         let text = format!(" {} lines below ", transcript.below);
-        put(buffer, line(area, 0), area.width.saturating_sub(width(&text) + 1), &text, CHOSEN);
+        put(
+            buffer,
+            line(area, 0),
+            area.width.saturating_sub(width(&text) + 1),
+            &text,
+            CHOSEN,
+        );
     }
 }
 

@@ -13,7 +13,11 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
     let unit = UNITS[unit];
     // Rounded by hand: 9.96 is `10`, not `10.0`.
-    if value < 9.95 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
+    if value < 9.95 {
+        format!("{value:.1}{unit}")
+    } else {
+        format!("{value:.0}{unit}")
+    }
 }
 
 /// A number, such as `980`, `12k`.
@@ -68,7 +72,12 @@ mod tests {
         ] {
             assert_eq!(bytes(number), text);
         }
-        for (number, text) in [(0, "0"), (9999, "9999"), (12_345, "12k"), (12_345_678, "12M")] {
+        for (number, text) in [
+            (0, "0"),
+            (9999, "9999"),
+            (12_345, "12k"),
+            (12_345_678, "12M"),
+        ] {
             assert_eq!(count(number), text);
         }
         for (ms, text) in [

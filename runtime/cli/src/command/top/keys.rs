@@ -68,7 +68,9 @@ fn first(read: &[u8]) -> Option<(Option<Key>, usize)> {
                 _ => 1,
             };
             let bytes = read.get(..length)?;
-            let char = std::str::from_utf8(bytes).ok().and_then(|text| text.chars().next());
+            let char = std::str::from_utf8(bytes)
+                .ok()
+                .and_then(|text| text.chars().next());
             return Some((char.map(Key::Char), length));
         }
     };
@@ -78,7 +80,11 @@ fn first(read: &[u8]) -> Option<(Option<Key>, usize)> {
 fn sequence(read: &[u8]) -> Option<(Option<Key>, usize)> {
     match *read.get(1)? {
         b'[' => {
-            let Some(end) = read.iter().skip(2).position(|byte| (0x40..=0x7e).contains(byte)) else {
+            let Some(end) = read
+                .iter()
+                .skip(2)
+                .position(|byte| (0x40..=0x7e).contains(byte))
+            else {
                 return (read.len() > LONGEST).then_some((None, read.len()));
             };
             let key = match &read[2..end + 3] {
@@ -139,8 +145,15 @@ mod tests {
         assert_eq!(keys.give_up(), Some(Key::Escape));
         assert_eq!(keys.take(b"\x1bq"), [Key::Escape, Key::Char('q')]);
         assert_eq!(keys.take(b"\xff\x01\x1b[99999999999999999999"), []);
-        assert_eq!(keys.take(b"q"), [Key::Char('q')], "what is too long is given up");
+        assert_eq!(
+            keys.take(b"q"),
+            [Key::Char('q')],
+            "what is too long is given up"
+        );
         assert_eq!(keys.take(b"\x1b[1"), []);
-        assert_eq!((keys.give_up(), keys.take(b"q")), (None, vec![Key::Char('q')]));
+        assert_eq!(
+            (keys.give_up(), keys.take(b"q")),
+            (None, vec![Key::Char('q')])
+        );
     }
 }

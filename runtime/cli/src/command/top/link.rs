@@ -3,9 +3,9 @@
 use std::{io, path::Path};
 
 use trunkline_protocol::{
-    AdapterBody, AgentEntry, AgentsList, AttachRefusal, Extensions, HostMessage, HubMessage, OpenSession,
-    PROTOCOL, RelayBody, RequestId, Role, SessionAttach, SessionDetach, SessionId, SessionRefused, Stop,
-    StopReason,
+    AdapterBody, AgentEntry, AgentsList, AttachRefusal, Extensions, HostMessage, HubMessage,
+    OpenSession, PROTOCOL, RelayBody, RequestId, Role, SessionAttach, SessionDetach, SessionId,
+    SessionRefused, Stop, StopReason,
 };
 
 use crate::{
@@ -30,7 +30,10 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) enum Heard {
     /// How its agents are, and which sessions are open.
-    List { agents: Vec<AgentEntry>, sessions: Vec<OpenSession> },
+    List {
+        agents: Vec<AgentEntry>,
+        sessions: Vec<OpenSession>,
+    },
     /// A session that is not stopped from here.
     Refused { id: String, why: String },
 }
@@ -42,14 +45,24 @@ impl Link {
     /// Where there is a host that takes no hub.
     pub(super) async fn to(folder: &Path) -> Result<Option<Self>, Fault> {
         let hub = journal::connect(folder).await?;
-        Ok(hub.map(|hub| Self { hub, stopping: Vec::new(), asked: 0 }))
+        Ok(hub.map(|hub| Self {
+            hub,
+            stopping: Vec::new(),
+            asked: 0,
+        }))
     }
 
     /// Asks how all is.
     pub(super) fn ask(&mut self) {
         self.asked += 1;
-        let Ok(request_id) = RequestId::new(format!("top-{}", self.asked)) else { return };
-        let list = AgentsList { request_id, health: Some(true), sessions: Some(SESSIONS) };
+        let Ok(request_id) = RequestId::new(format!("top-{}", self.asked)) else {
+            return;
+        };
+        let list = AgentsList {
+            request_id,
+            health: Some(true),
+            sessions: Some(SESSIONS),
+        };
         self.hub.say(&HostMessage::new(SessionId::none(), list));
     }
 
@@ -88,7 +101,10 @@ impl Link {
                 Message::Adapter(message) => {
                     if let AdapterBody::AgentsListResult(list) = message.body {
                         let sessions = list.sessions.unwrap_or_default();
-                        return Ok(Some(Heard::List { agents: list.agents, sessions }));
+                        return Ok(Some(Heard::List {
+                            agents: list.agents,
+                            sessions,
+                        }));
                     }
                 }
                 Message::Relay(message) => {
@@ -110,18 +126,28 @@ impl Link {
         match (refused.reason, refused.last_seq) {
             (Some(AttachRefusal::Ahead), Some(last)) => {
                 self.attach(&id, last);
-                let stop = Stop { reason: Some(StopReason::User) };
+                let stop = Stop {
+                    reason: Some(StopReason::User),
+                };
                 self.hub.say(&HostMessage::new(id.clone(), stop));
                 self.hub.say(&HubMessage::new(id, SessionDetach::default()));
                 None
             }
             (Some(AttachRefusal::Unknown), _) => {
                 let why = "it is not in the journal, so its own hub alone can stop it".to_owned();
-                Some(Heard::Refused { id: id.to_string(), why })
+                Some(Heard::Refused {
+                    id: id.to_string(),
+                    why,
+                })
             }
             _ => {
-                let why = refused.message.unwrap_or_else(|| "the host refused it".to_owned());
-                Some(Heard::Refused { id: id.to_string(), why })
+                let why = refused
+                    .message
+                    .unwrap_or_else(|| "the host refused it".to_owned());
+                Some(Heard::Refused {
+                    id: id.to_string(),
+                    why,
+                })
             }
         }
     }

@@ -76,7 +76,13 @@ impl Screen {
             write_out(ENTER.as_bytes())?;
             let terminal = Terminal::new(Canvas::new(std::env::var_os("NO_COLOR").is_none()))?;
             let (typed, _open) = read(input)?;
-            Ok(Self { terminal, typed, keys: Keys::default(), waiting: VecDeque::new(), _open })
+            Ok(Self {
+                terminal,
+                typed,
+                keys: Keys::default(),
+                waiting: VecDeque::new(),
+                _open,
+            })
         })();
         if taken.is_err() {
             give_back();
@@ -112,13 +118,17 @@ fn read(input: OwnedFd) -> io::Result<(mpsc::Receiver<Vec<u8>>, PipeWriter)> {
     let reader = move || {
         let mut chunk = [0; 256];
         loop {
-            let mut ready = [PollFd::new(&input, PollFlags::IN), PollFd::new(&closed, PollFlags::IN)];
+            let mut ready = [
+                PollFd::new(&input, PollFlags::IN),
+                PollFd::new(&closed, PollFlags::IN),
+            ];
             match poll(&mut ready, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
-            let is_gone =
-                |flags: PollFlags| flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+            let is_gone = |flags: PollFlags| {
+                flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+            };
             if !ready[1].revents().is_empty() || is_gone(ready[0].revents()) {
                 return;
             }
@@ -132,7 +142,9 @@ fn read(input: OwnedFd) -> io::Result<(mpsc::Receiver<Vec<u8>>, PipeWriter)> {
             }
         }
     };
-    thread::Builder::new().name("keys".to_owned()).spawn(reader)?;
+    thread::Builder::new()
+        .name("keys".to_owned())
+        .spawn(reader)?;
     Ok((typed, open))
 }
 
@@ -178,7 +190,10 @@ pub(super) struct Canvas {
 
 impl Canvas {
     fn new(has_colours: bool) -> Self {
-        Self { pending: String::new(), has_colours }
+        Self {
+            pending: String::new(),
+            has_colours,
+        }
     }
 
     fn style(&mut self, cell: &Cell) {
@@ -273,7 +288,10 @@ impl Backend for Canvas {
     }
 
     fn window_size(&mut self) -> io::Result<WindowSize> {
-        Ok(WindowSize { columns_rows: self.size()?, pixels: Size::new(0, 0) })
+        Ok(WindowSize {
+            columns_rows: self.size()?,
+            pixels: Size::new(0, 0),
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -324,6 +342,10 @@ assert 0 <= entered < left < said, seen
             .args(["--ignored", "--exact", name, "--nocapture"])
             .output()
             .unwrap();
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
     }
 }

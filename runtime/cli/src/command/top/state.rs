@@ -110,7 +110,11 @@ impl Sort {
 impl Row {
     fn passes(&self, filter: &str) -> bool {
         let has = |text: &str| text.to_lowercase().contains(filter);
-        let state = self.session.state.map(SessionActivity::as_str).unwrap_or_default();
+        let state = self
+            .session
+            .state
+            .map(SessionActivity::as_str)
+            .unwrap_or_default();
         has(&self.session.id)
             || has(&self.session.agent_id)
             || has(state)
@@ -119,13 +123,19 @@ impl Row {
 
     /// Whether a turn runs in it.
     pub(super) fn runs(&self) -> bool {
-        matches!(self.session.state, Some(SessionActivity::Running | SessionActivity::Stopping))
+        matches!(
+            self.session.state,
+            Some(SessionActivity::Running | SessionActivity::Stopping)
+        )
     }
 }
 
 impl State {
     pub(super) fn new(folder: String) -> Self {
-        Self { folder, ..Self::default() }
+        Self {
+            folder,
+            ..Self::default()
+        }
     }
 
     /// Takes what the host said, so many milliseconds after the last time.
@@ -137,10 +147,15 @@ impl State {
     ) {
         agents.sort_by_key(|agent| Reverse(severity(agent)));
         self.agents = agents;
-        let before: HashMap<_, _> =
-            self.all.drain(..).map(|row| (row.session.id, row.session.bytes_in)).collect();
+        let before: HashMap<_, _> = self
+            .all
+            .drain(..)
+            .map(|row| (row.session.id, row.session.bytes_in))
+            .collect();
         let rate = |session: &OpenSession| {
-            let more = session.bytes_in?.saturating_sub((*before.get(&session.id)?)?);
+            let more = session
+                .bytes_in?
+                .saturating_sub((*before.get(&session.id)?)?);
             more.saturating_mul(1000).checked_div(elapsed_ms?)
         };
         let row = |session: OpenSession| Row {
@@ -175,7 +190,10 @@ impl State {
     /// How many sessions there are, and how many turns run.
     pub(super) fn totals(&self) -> (u64, u64) {
         let of = |count: fn(&trunkline_protocol::HealthEntry) -> Option<u64>| {
-            self.agents.iter().filter_map(|agent| count(agent.health.as_ref()?)).sum()
+            self.agents
+                .iter()
+                .filter_map(|agent| count(agent.health.as_ref()?))
+                .sum()
         };
         (of(|health| health.sessions), of(|health| health.turns))
     }
@@ -189,18 +207,34 @@ impl State {
     fn arrange(&mut self) {
         let place = self.selected_row();
         let filter = self.filter.to_lowercase();
-        self.rows = self.all.iter().filter(|row| row.passes(&filter)).cloned().collect();
+        self.rows = self
+            .all
+            .iter()
+            .filter(|row| row.passes(&filter))
+            .cloned()
+            .collect();
         let by_id = |row: &Row| row.session.id.clone();
         match self.sort {
             Sort::Turn => self.rows.sort_by_cached_key(|row| {
-                (!row.runs(), Reverse(row.session.turn_ms), row.session.age_ms, by_id(row))
+                (
+                    !row.runs(),
+                    Reverse(row.session.turn_ms),
+                    row.session.age_ms,
+                    by_id(row),
+                )
             }),
-            Sort::Silent => self.rows.sort_by_cached_key(|row| (Reverse(row.session.silent_ms), by_id(row))),
-            Sort::Unread => {
-                self.rows.sort_by_cached_key(|row| (Reverse(row.session.unread_bytes), by_id(row)))
-            }
-            Sort::Rate => self.rows.sort_by_cached_key(|row| (Reverse(row.rate), by_id(row))),
-            Sort::Agent => self.rows.sort_by_cached_key(|row| (row.session.agent_id.clone(), by_id(row))),
+            Sort::Silent => self
+                .rows
+                .sort_by_cached_key(|row| (Reverse(row.session.silent_ms), by_id(row))),
+            Sort::Unread => self
+                .rows
+                .sort_by_cached_key(|row| (Reverse(row.session.unread_bytes), by_id(row))),
+            Sort::Rate => self
+                .rows
+                .sort_by_cached_key(|row| (Reverse(row.rate), by_id(row))),
+            Sort::Agent => self
+                .rows
+                .sort_by_cached_key(|row| (row.session.agent_id.clone(), by_id(row))),
             Sort::Id => self.rows.sort_by_cached_key(by_id),
         }
         let is_there = |id: &String| self.rows.iter().any(|row| row.session.id == *id);
@@ -292,7 +326,11 @@ impl State {
 
 /// How bad the state of an agent is.
 pub(super) fn severity(agent: &AgentEntry) -> Severity {
-    agent.health.as_ref().and_then(|health| health.severity).unwrap_or(Severity::Ok)
+    agent
+        .health
+        .as_ref()
+        .and_then(|health| health.severity)
+        .unwrap_or(Severity::Ok)
 }
 
 #[cfg(test)]
@@ -303,7 +341,11 @@ pub(super) mod tests {
 
     /// A session that has run for so long.
     pub(in super::super) fn session(id: &str, agent: &str, turn_ms: Option<u64>) -> OpenSession {
-        let state = if turn_ms.is_some() { SessionActivity::Running } else { SessionActivity::Idle };
+        let state = if turn_ms.is_some() {
+            SessionActivity::Running
+        } else {
+            SessionActivity::Idle
+        };
         OpenSession {
             id: id.to_owned(),
             agent_id: agent.to_owned(),
@@ -328,7 +370,11 @@ pub(super) mod tests {
             turns: Some(2),
             ..HealthEntry::default()
         };
-        AgentEntry { id: id.to_owned(), health: Some(health), ..AgentEntry::default() }
+        AgentEntry {
+            id: id.to_owned(),
+            health: Some(health),
+            ..AgentEntry::default()
+        }
     }
 
     fn state() -> State {
@@ -338,17 +384,27 @@ pub(super) mod tests {
             session("short", "echo", Some(2000)),
             session("long", "coder", Some(90_000)),
         ];
-        let agents = vec![agent("a", Severity::Ok, "fine"), agent("b", Severity::Error, "it failed")];
+        let agents = vec![
+            agent("a", Severity::Ok, "fine"),
+            agent("b", Severity::Error, "it failed"),
+        ];
         state.take(agents, sessions, None);
         state
     }
 
     fn ids(state: &State) -> Vec<&str> {
-        state.rows.iter().map(|row| row.session.id.as_str()).collect()
+        state
+            .rows
+            .iter()
+            .map(|row| row.session.id.as_str())
+            .collect()
     }
 
     fn type_in(state: &mut State, text: &str) -> Option<Action> {
-        text.chars().map(|char| state.handle_key(Key::Char(char))).last().flatten()
+        text.chars()
+            .map(|char| state.handle_key(Key::Char(char)))
+            .last()
+            .flatten()
     }
 
     #[test]
@@ -363,8 +419,18 @@ pub(super) mod tests {
                 (state.sort.name(), ids(&state).join(" "))
             })
             .collect();
-        let of = |name: &str| orders.iter().find(|(sort, _)| *sort == name).unwrap().1.as_str();
-        assert_eq!((of("session"), of("agent")), ("idle long short", "long idle short"));
+        let of = |name: &str| {
+            orders
+                .iter()
+                .find(|(sort, _)| *sort == name)
+                .unwrap()
+                .1
+                .as_str()
+        };
+        assert_eq!(
+            (of("session"), of("agent")),
+            ("idle long short", "long idle short")
+        );
         assert_eq!(state.sort, Sort::Turn, "they come again");
     }
 
@@ -373,13 +439,26 @@ pub(super) mod tests {
         let mut state = state();
         assert_eq!(state.selected_row(), Some(0));
         state.handle_key(Key::Down);
-        let sessions = vec![session("short", "echo", Some(200_000)), session("long", "coder", Some(100_000))];
+        let sessions = vec![
+            session("short", "echo", Some(200_000)),
+            session("long", "coder", Some(100_000)),
+        ];
         state.take(Vec::new(), sessions, Some(1000));
-        assert_eq!((ids(&state), state.selected_row()), (vec!["short", "long"], Some(0)));
-        state.take(Vec::new(), vec![session("long", "coder", Some(101_000))], Some(1000));
+        assert_eq!(
+            (ids(&state), state.selected_row()),
+            (vec!["short", "long"], Some(0))
+        );
+        state.take(
+            Vec::new(),
+            vec![session("long", "coder", Some(101_000))],
+            Some(1000),
+        );
         assert_eq!(state.selected_row(), Some(0), "another is in its place");
         state.take(Vec::new(), Vec::new(), Some(1000));
-        assert_eq!((state.selected_row(), state.handle_key(Key::Enter)), (None, None));
+        assert_eq!(
+            (state.selected_row(), state.handle_key(Key::Enter)),
+            (None, None)
+        );
         assert_eq!(type_in(&mut state, "x"), None);
     }
 
@@ -414,7 +493,11 @@ pub(super) mod tests {
         let mut state = state();
         assert_eq!(type_in(&mut state, "x"), None);
         assert!(matches!(&state.mode, Mode::Confirm(id) if id == "long"));
-        for (answer, action) in [("n", None), ("x", None), ("y", Some(Action::Stop("long".to_owned())))] {
+        for (answer, action) in [
+            ("n", None),
+            ("x", None),
+            ("y", Some(Action::Stop("long".to_owned()))),
+        ] {
             state.mode = Mode::Confirm("long".to_owned());
             assert_eq!(type_in(&mut state, answer), action, "{answer}");
             assert!(matches!(state.mode, Mode::List));
@@ -430,9 +513,19 @@ pub(super) mod tests {
     #[test]
     fn rates_are_those_between_two_looks() {
         let mut state = state();
-        let more = OpenSession { bytes_in: Some(5000), ..session("long", "coder", Some(92_000)) };
-        state.take(Vec::new(), vec![more, session("new", "coder", None)], Some(2000));
-        assert_eq!(state.rows.iter().map(|row| row.rate).collect::<Vec<_>>(), [Some(2000), None]);
+        let more = OpenSession {
+            bytes_in: Some(5000),
+            ..session("long", "coder", Some(92_000))
+        };
+        state.take(
+            Vec::new(),
+            vec![more, session("new", "coder", None)],
+            Some(2000),
+        );
+        assert_eq!(
+            state.rows.iter().map(|row| row.rate).collect::<Vec<_>>(),
+            [Some(2000), None]
+        );
         assert!(state.lacks_titles());
     }
 }

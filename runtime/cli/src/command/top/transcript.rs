@@ -75,7 +75,9 @@ impl Source {
             }
             from
         });
-        let Some(mut reader) = archive.read(&id, from) else { return Ok(text) };
+        let Some(mut reader) = archive.read(&id, from) else {
+            return Ok(text);
+        };
         let mut lines = Vec::new();
         loop {
             lines.clear();
@@ -91,7 +93,9 @@ impl Source {
                 }
                 Batch::Lines(_) => {
                     for line in lines.split(|byte| *byte == b'\n') {
-                        let Ok(entry) = serde_json::from_slice::<Value>(line) else { continue };
+                        let Ok(entry) = serde_json::from_slice::<Value>(line) else {
+                            continue;
+                        };
                         self.next = entry["seq"].as_u64().map(|seq| seq + 1).or(self.next);
                         text.push_str(&self.conversation.take(&entry));
                     }
@@ -104,14 +108,23 @@ impl Source {
 
 impl Transcript {
     pub(super) fn new(id: &str) -> Self {
-        Self { id: id.to_owned(), text: String::new(), below: 0, page: 0, lines: 0 }
+        Self {
+            id: id.to_owned(),
+            text: String::new(),
+            below: 0,
+            page: 0,
+            lines: 0,
+        }
     }
 
     /// Takes more of it.
     pub(super) fn take(&mut self, more: &str) {
         self.text.push_str(more);
         if let Some(over) = self.text.len().checked_sub(TEXT) {
-            let from = self.text[..].char_indices().map(|(at, _)| at).find(|at| *at >= over);
+            let from = self.text[..]
+                .char_indices()
+                .map(|(at, _)| at)
+                .find(|at| *at >= over);
             self.text.drain(..from.unwrap_or(self.text.len()));
         }
     }

@@ -51,7 +51,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 /// What a daemon is in a cluster before it joins.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "nothing joins a cluster without it"))]
+#[cfg_attr(
+    not(feature = "cluster"),
+    expect(dead_code, reason = "nothing joins a cluster without it")
+)]
 pub(super) struct Wanted {
     servers: String,
     host: String,
@@ -68,7 +71,9 @@ impl Cluster {
     /// # Errors
     /// What is wrong with it.
     pub(super) fn wanted(&self) -> Result<Option<Wanted>, Fault> {
-        let Some(servers) = self.cluster.clone() else { return Ok(None) };
+        let Some(servers) = self.cluster.clone() else {
+            return Ok(None);
+        };
         for (id, path) in &self.storage {
             if !std::path::Path::new(path).is_dir() {
                 return Err(Fault::usage(anyhow::anyhow!(
@@ -141,7 +146,15 @@ mod joined {
             deadline: Deadline,
             state: &Path,
         ) -> Result<Self, Fault> {
-            let Wanted { servers, host: name, labels, storage, creds, ca, ttl } = wanted;
+            let Wanted {
+                servers,
+                host: name,
+                labels,
+                storage,
+                creds,
+                ca,
+                ttl,
+            } = wanted;
             let file = state.join("cluster.json");
             let marks = Marks::of(&file).map_err(|error| {
                 Fault::usage(anyhow!("failed to read {}: {error}", file.display()))
@@ -166,7 +179,11 @@ mod joined {
                 labels,
                 storage,
                 ttl,
-                agents: host.agents().into_iter().map(|agent| agent.config.id).collect(),
+                agents: host
+                    .agents()
+                    .into_iter()
+                    .map(|agent| agent.config.id)
+                    .collect(),
                 digest: reload.digest(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 marks,
@@ -178,7 +195,9 @@ mod joined {
                 deadline.extend(until);
                 if had_passed {
                     // What was to start meanwhile waits.
-                    host.agents().iter().for_each(|agent| host.retry(&agent.config.id));
+                    host.agents()
+                        .iter()
+                        .for_each(|agent| host.retry(&agent.config.id));
                 }
             });
             let node = Node::join(nats.clone(), nats, options, on_lease).await.map_err(|error| {
@@ -234,7 +253,10 @@ mod joined {
                 let served = gateway.serve_fellow(Box::new(stream), who);
                 Box::pin(served) as futures_util::future::BoxFuture<'static, ()>
             });
-            self.node.serve(sessions, door).await.map_err(|why| Fault::failed(anyhow!(why)))
+            self.node
+                .serve(sessions, door)
+                .await
+                .map_err(|why| Fault::failed(anyhow!(why)))
         }
 
         /// Hands its sessions to others as far as that can be done in time.
@@ -299,7 +321,11 @@ mod absent {
             match *self {}
         }
 
-        pub(in super::super) async fn serve(&self, _: Sessions, _: Arc<Gateway>) -> Result<(), Fault> {
+        pub(in super::super) async fn serve(
+            &self,
+            _: Sessions,
+            _: Arc<Gateway>,
+        ) -> Result<(), Fault> {
             match *self {}
         }
 

@@ -20,7 +20,13 @@ pub(super) struct Listen {
     listen: Option<SocketAddr>,
 
     /// The certificate for --listen, with those above it, in PEM. `trunkline reload` reads it again
-    #[arg(long, value_name = "FILE", requires = "listen", requires = "tls_key", conflicts_with = "insecure")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "listen",
+        requires = "tls_key",
+        conflicts_with = "insecure"
+    )]
     tls_cert: Option<PathBuf>,
 
     /// Its private key, in PEM: no one but its owner and group may read it
@@ -47,7 +53,9 @@ impl Listen {
     /// # Errors
     /// Why it does not: without TLS it must be wanted, and some name must lead here.
     pub(super) async fn open(&self) -> Result<Option<(Entrance, String)>, Fault> {
-        let Some(at) = self.listen else { return Ok(None) };
+        let Some(at) = self.listen else {
+            return Ok(None);
+        };
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
                 Some(Tls::open(certificate.clone(), key.clone()).map_err(Fault::usage)?)
@@ -62,8 +70,10 @@ impl Listen {
         if !at.ip().is_unspecified() {
             names.push(Name::AnyPort(bare(at)));
         } else if tls.is_none() && names.is_empty() {
-            return Err(Fault::usage(anyhow!("no name is known by which others call this machine"))
-                .next("name it by --host-name NAME, or its address by --listen ADDRESS:PORT"));
+            return Err(Fault::usage(anyhow!(
+                "no name is known by which others call this machine"
+            ))
+            .next("name it by --host-name NAME, or its address by --listen ADDRESS:PORT"));
         }
         let listener = TcpListener::bind(at).await.map_err(|error| {
             Fault::failed(anyhow!(error).context(format!("failed to listen on {at}")))
@@ -82,7 +92,14 @@ impl Listen {
             );
         }
         let scheme = if tls.is_some() { "https" } else { "http" };
-        Ok(Some((Entrance { listener, names, tls }, format!("{scheme}://{at}"))))
+        Ok(Some((
+            Entrance {
+                listener,
+                names,
+                tls,
+            },
+            format!("{scheme}://{at}"),
+        )))
     }
 }
 

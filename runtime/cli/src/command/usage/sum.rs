@@ -40,7 +40,14 @@ pub(super) struct Total {
 
 impl Sums {
     pub(super) fn new(by: Vec<Key>, since: Option<SystemTime>, prices: Prices) -> Self {
-        Self { by, since, prices, rows: BTreeMap::new(), total: Total::default(), bad: 0 }
+        Self {
+            by,
+            since,
+            prices,
+            rows: BTreeMap::new(),
+            total: Total::default(),
+            bad: 0,
+        }
     }
 
     /// Adds a turn, unless it ended too early.
@@ -54,7 +61,10 @@ impl Sums {
         }
         estimate(&mut record, &self.prices);
         let record = &record;
-        let whole = Part { cost_usd: cost(record.cost_usd), usage: record.usage };
+        let whole = Part {
+            cost_usd: cost(record.cost_usd),
+            usage: record.usage,
+        };
         self.total.add_turn(&whole, record.estimated);
         let mut seen = BTreeSet::new();
         for (model, part) in self.parts(record, whole) {
@@ -81,7 +91,13 @@ impl Sums {
             return vec![(main, whole)];
         }
         let part = |(model, part): (&'r String, &Part)| {
-            (model.as_str(), Part { cost_usd: cost(part.cost_usd), ..*part })
+            (
+                model.as_str(),
+                Part {
+                    cost_usd: cost(part.cost_usd),
+                    ..*part
+                },
+            )
         };
         let mut parts: Vec<_> = record.models.iter().map(part).collect();
         // What is known as a whole alone is the main model's.
@@ -96,7 +112,11 @@ impl Sums {
             _ if rest == Part::default() => {}
             Some((_, part)) => {
                 part.cost_usd = part.cost_usd.or(rest.cost_usd);
-                part.usage = if part.usage.is_unknown() { rest.usage } else { part.usage };
+                part.usage = if part.usage.is_unknown() {
+                    rest.usage
+                } else {
+                    part.usage
+                };
             }
             None => parts.push((main, rest)),
         }
@@ -105,7 +125,9 @@ impl Sums {
 
     /// The rows, in the order of their keys.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&[String], &Total)> {
-        self.rows.iter().map(|(names, total)| (names.as_slice(), total))
+        self.rows
+            .iter()
+            .map(|(names, total)| (names.as_slice(), total))
     }
 
     /// All turns; each counts once, however many models it used.
@@ -122,8 +144,11 @@ impl Sums {
         let rows = self.rows().map(|(names, total)| {
             let mut row = total.json();
             for (key, name) in self.by.iter().zip(names) {
-                row[key.name()] =
-                    if *key == Key::Model && name == UNKNOWN { Value::Null } else { json!(name) };
+                row[key.name()] = if *key == Key::Model && name == UNKNOWN {
+                    Value::Null
+                } else {
+                    json!(name)
+                };
             }
             row
         });
@@ -195,7 +220,8 @@ impl Total {
 
 /// Fills in what a turn without a cost has cost by its tokens, as far as the models' prices are known.
 fn estimate(record: &mut Record, prices: &Prices) {
-    let has_cost = record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
+    let has_cost =
+        record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
     if has_cost && !record.estimated {
         return;
     }
@@ -204,7 +230,10 @@ fn estimate(record: &mut Record, prices: &Prices) {
         part.cost_usd = prices.cost(model, priced(part.usage)).or(part.cost_usd);
     }
     let cost = if record.models.is_empty() {
-        record.model.as_deref().and_then(|model| prices.cost(model, priced(record.usage)))
+        record
+            .model
+            .as_deref()
+            .and_then(|model| prices.cost(model, priced(record.usage)))
     } else {
         record.models.values().map(|part| part.cost_usd).sum()
     };
@@ -233,7 +262,10 @@ mod tests {
 
     fn record(value: &Value) -> Record {
         let mut record = json!({ "time": "2026-03-01T12:00:00Z", "agent": "a", "session": "s" });
-        record.as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
+        record
+            .as_object_mut()
+            .unwrap()
+            .extend(value.as_object().unwrap().clone());
         serde_json::from_value(record).unwrap()
     }
 
@@ -245,13 +277,22 @@ mod tests {
         let shown = |total: &Total| {
             let known = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
             let tokens = known(total.tokens.input_tokens.map(|tokens| tokens.to_string()));
-            format!("{}/{tokens}/{}", total.turns, known(total.cost_usd.map(|cost| format!("{cost}"))))
+            format!(
+                "{}/{tokens}/{}",
+                total.turns,
+                known(total.cost_usd.map(|cost| format!("{cost}")))
+            )
         };
-        let rows: Vec<_> =
-            sums.rows().map(|(names, total)| format!("{}: {}", names.join(" "), shown(total))).collect();
+        let rows: Vec<_> = sums
+            .rows()
+            .map(|(names, total)| format!("{}: {}", names.join(" "), shown(total)))
+            .collect();
         assert_eq!(
             (rows, shown(sums.total())),
-            (expected.iter().map(|row| (*row).to_owned()).collect(), total.to_owned())
+            (
+                expected.iter().map(|row| (*row).to_owned()).collect(),
+                total.to_owned()
+            )
         );
     }
 
@@ -263,8 +304,18 @@ mod tests {
             json!({ "time": "2026-03-02T00:00:00.5Z", "agent": "b", "cost_usd": 0.25 }),
             json!({ "time": "2026-03-02T23:59:59Z", "agent": "b" }),
         ];
-        check(&[Key::Agent], &records, &["a: 2/12/0.5", "b: 2/-/0.25"], "4/12/0.75");
-        check(&[Key::Model], &records, &["-: 2/-/0.25", "m: 2/12/0.5"], "4/12/0.75");
+        check(
+            &[Key::Agent],
+            &records,
+            &["a: 2/12/0.5", "b: 2/-/0.25"],
+            "4/12/0.75",
+        );
+        check(
+            &[Key::Model],
+            &records,
+            &["-: 2/-/0.25", "m: 2/12/0.5"],
+            "4/12/0.75",
+        );
         check(
             &[Key::Day, Key::Model],
             &records,
@@ -276,24 +327,48 @@ mod tests {
     #[test]
     fn a_turn_of_several_models_is_divided_and_counted_once() {
         let models = json!({ "big": { "usage": { "input_tokens": 4 }, "cost_usd": 0.5 }, "small": { "usage": { "input_tokens": 1 }, "cost_usd": 0.25 } });
-        let turn =
-            json!({ "model": "big", "usage": { "input_tokens": 5 }, "cost_usd": 0.75, "models": models });
-        check(&[Key::Model], std::slice::from_ref(&turn), &["big: 1/4/0.5", "small: 1/1/0.25"], "1/5/0.75");
+        let turn = json!({ "model": "big", "usage": { "input_tokens": 5 }, "cost_usd": 0.75, "models": models });
+        check(
+            &[Key::Model],
+            std::slice::from_ref(&turn),
+            &["big: 1/4/0.5", "small: 1/1/0.25"],
+            "1/5/0.75",
+        );
         check(&[Key::Agent], &[turn], &["a: 1/5/0.75"], "1/5/0.75");
-        let whole = json!({ "model": "big", "cost_usd": 0.75, "models": { "big": {}, "small": {} } });
-        check(&[Key::Model], &[whole], &["big: 1/-/0.75", "small: 1/-/-"], "1/-/0.75");
-        let parts = json!({ "big": { "cost_usd": 0.5 }, "small": { "cost_usd": 0.25 } });
         let whole =
-            json!({ "model": "big", "usage": { "input_tokens": 5 }, "cost_usd": 0.75, "models": parts });
-        check(&[Key::Model], &[whole], &["big: 1/5/0.5", "small: 1/-/0.25"], "1/5/0.75");
+            json!({ "model": "big", "cost_usd": 0.75, "models": { "big": {}, "small": {} } });
+        check(
+            &[Key::Model],
+            &[whole],
+            &["big: 1/-/0.75", "small: 1/-/-"],
+            "1/-/0.75",
+        );
+        let parts = json!({ "big": { "cost_usd": 0.5 }, "small": { "cost_usd": 0.25 } });
+        let whole = json!({ "model": "big", "usage": { "input_tokens": 5 }, "cost_usd": 0.75, "models": parts });
+        check(
+            &[Key::Model],
+            &[whole],
+            &["big: 1/5/0.5", "small: 1/-/0.25"],
+            "1/5/0.75",
+        );
     }
 
     #[test]
     fn a_turn_without_a_cost_is_estimated_by_its_tokens() {
         let million = json!({ "input_tokens": 1_000_000, "output_tokens": 0 });
         let of = |model: &str| json!({ "model": model, "usage": million });
-        check(&[Key::Model], &[of("gpt-5")], &["gpt-5: 1/1000000/1.25"], "1/1000000/1.25");
-        check(&[Key::Model], &[of("no such model")], &["no such model: 1/1000000/-"], "1/1000000/-");
+        check(
+            &[Key::Model],
+            &[of("gpt-5")],
+            &["gpt-5: 1/1000000/1.25"],
+            "1/1000000/1.25",
+        );
+        check(
+            &[Key::Model],
+            &[of("no such model")],
+            &["no such model: 1/1000000/-"],
+            "1/1000000/-",
+        );
         // What the agent says counts, even where it is zero.
         let mut said = of("gpt-5");
         said["cost_usd"] = json!(0.0);
@@ -305,15 +380,35 @@ mod tests {
             estimated["estimated"] = json!(true);
             estimated
         };
-        check(&[Key::Session], &[estimate("gpt-5")], &["s: 1/1000000/1.25"], "1/1000000/1.25");
-        check(&[Key::Session], &[estimate("no such model")], &["s: 1/1000000/9"], "1/1000000/9");
+        check(
+            &[Key::Session],
+            &[estimate("gpt-5")],
+            &["s: 1/1000000/1.25"],
+            "1/1000000/1.25",
+        );
+        check(
+            &[Key::Session],
+            &[estimate("no such model")],
+            &["s: 1/1000000/9"],
+            "1/1000000/9",
+        );
         // Of several models, the whole is known if each part is.
         let parts = |other: &str| {
             let models = json!({ "gpt-5": { "usage": million }, other: { "usage": million } });
             json!({ "model": "gpt-5", "models": models })
         };
-        check(&[Key::Session], &[parts("o3")], &["s: 1/-/3.25"], "1/-/3.25");
-        check(&[Key::Model], &[parts("new")], &["gpt-5: 1/1000000/1.25", "new: 1/1000000/-"], "1/-/-");
+        check(
+            &[Key::Session],
+            &[parts("o3")],
+            &["s: 1/-/3.25"],
+            "1/-/3.25",
+        );
+        check(
+            &[Key::Model],
+            &[parts("new")],
+            &["gpt-5: 1/1000000/1.25", "new: 1/1000000/-"],
+            "1/-/-",
+        );
     }
 
     #[test]
@@ -325,19 +420,28 @@ mod tests {
         };
         let usage = json!({ "input_tokens": 5, "output_tokens": 5 });
         assert!(marked(json!({ "model": "gpt-5", "usage": usage })));
-        assert!(!marked(json!({ "model": "gpt-5", "usage": usage, "cost_usd": 0.1 })));
+        assert!(!marked(
+            json!({ "model": "gpt-5", "usage": usage, "cost_usd": 0.1 })
+        ));
         assert!(!marked(json!({ "model": "unheard-of", "usage": usage })));
     }
 
     #[test]
     fn turns_without_a_cost_are_told_of() {
         let mut sums = Sums::new(vec![Key::Agent], None, Prices::built_in());
-        for value in [json!({ "cost_usd": 0.5 }), json!({ "usage": { "input_tokens": 5 } }), json!({})] {
+        for value in [
+            json!({ "cost_usd": 0.5 }),
+            json!({ "usage": { "input_tokens": 5 } }),
+            json!({}),
+        ] {
             sums.add(record(&value));
         }
         let json = sums.json();
         assert_eq!(
-            (&json["total"]["unpriced_turns"], &json["rows"][0]["unknown_turns"]),
+            (
+                &json["total"]["unpriced_turns"],
+                &json["rows"][0]["unknown_turns"]
+            ),
             (&json!(2), &json!(1))
         );
     }

@@ -42,7 +42,10 @@ pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Diffe
     differences.sessions = sessions.len();
     for id in sessions {
         let empty = Vec::new();
-        let (then, now) = (then.get(id).unwrap_or(&empty), now.get(id).unwrap_or(&empty));
+        let (then, now) = (
+            then.get(id).unwrap_or(&empty),
+            now.get(id).unwrap_or(&empty),
+        );
         let mut shown = 0;
         for at in 0..then.len().max(now.len()) {
             let what = match (then.get(at), now.get(at)) {
@@ -61,14 +64,26 @@ pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Diffe
             if shown > SHOWN {
                 continue;
             }
-            let whose = if id.is_empty() { "the pipe".to_owned() } else { format!("session {id}") };
-            differences.said.push(format!("{whose}: message {} of the adapter {what}", at + 1));
+            let whose = if id.is_empty() {
+                "the pipe".to_owned()
+            } else {
+                format!("session {id}")
+            };
+            differences
+                .said
+                .push(format!("{whose}: message {} of the adapter {what}", at + 1));
             let lines = [("then", then), ("now ", now)];
-            let lines = lines.into_iter().filter_map(|(when, message)| Some((when, message?)));
-            differences.said.extend(lines.map(|(when, message)| format!("  {when}  {}", json!(message))));
+            let lines = lines
+                .into_iter()
+                .filter_map(|(when, message)| Some((when, message?)));
+            differences
+                .said
+                .extend(lines.map(|(when, message)| format!("  {when}  {}", json!(message))));
         }
         if shown > SHOWN {
-            differences.said.push(format!("session {id}: {} more differences", shown - SHOWN));
+            differences
+                .said
+                .push(format!("session {id}: {} more differences", shown - SHOWN));
         }
     }
     differences
@@ -76,8 +91,15 @@ pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Diffe
 
 /// Whether the last text of a log is the beginning of what was said now.
 fn is_beginning(then: &Message, now: &Message) -> bool {
-    let content = |message: &Message| message.get("content").and_then(Value::as_str).map(str::to_owned);
-    let (Some(before), Some(after)) = (content(then), content(now)) else { return false };
+    let content = |message: &Message| {
+        message
+            .get("content")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let (Some(before), Some(after)) = (content(then), content(now)) else {
+        return false;
+    };
     kind(then) == "output" && kind(now) == "output" && after.starts_with(&before)
 }
 
@@ -85,24 +107,33 @@ fn is_beginning(then: &Message, now: &Message) -> bool {
 fn by_session(messages: &[Message]) -> BTreeMap<String, Vec<Message>> {
     let mut sessions = BTreeMap::<String, Vec<Message>>::new();
     let mut ids = BTreeMap::<(String, &str), Vec<String>>::new();
-    for message in messages.iter().filter(|message| !matches!(kind(message), "working" | "pong")) {
+    for message in messages
+        .iter()
+        .filter(|message| !matches!(kind(message), "working" | "pong"))
+    {
         let mut message = message.clone();
         let id = session(&message).to_owned();
         message.retain(|name, _| !VOLATILE.contains(&name.as_str()));
         for own in OWN_IDS {
             if let Some(Value::String(text)) = message.get_mut(own) {
                 let known = ids.entry((id.clone(), own)).or_default();
-                let at = known.iter().position(|known| known == text).unwrap_or_else(|| {
-                    known.push(text.clone());
-                    known.len() - 1
-                });
+                let at = known
+                    .iter()
+                    .position(|known| known == text)
+                    .unwrap_or_else(|| {
+                        known.push(text.clone());
+                        known.len() - 1
+                    });
                 *text = format!("#{}", at + 1);
             }
         }
         let messages = sessions.entry(id).or_default();
         match messages.last_mut() {
             Some(last) if joins(last, &message) => {
-                let more = message.get("content").and_then(Value::as_str).unwrap_or_default();
+                let more = message
+                    .get("content")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 if let Some(Value::String(content)) = last.get_mut("content") {
                     content.push_str(more);
                 }
@@ -120,7 +151,9 @@ fn joins(one: &Message, other: &Message) -> bool {
         rest.remove("content");
         rest
     };
-    kind(one) == "output" && one.get("content").is_some_and(Value::is_string) && rest(one) == rest(other)
+    kind(one) == "output"
+        && one.get("content").is_some_and(Value::is_string)
+        && rest(one) == rest(other)
 }
 
 #[cfg(test)]
@@ -128,7 +161,10 @@ mod tests {
     use super::*;
 
     fn messages(values: &[Value]) -> Vec<Message> {
-        values.iter().map(|value| value.as_object().unwrap().clone()).collect()
+        values
+            .iter()
+            .map(|value| value.as_object().unwrap().clone())
+            .collect()
     }
 
     fn output(session: &str, text: &str) -> Value {
@@ -138,9 +174,19 @@ mod tests {
     #[test]
     fn how_texts_are_cut_how_sessions_interleave_and_which_ids_are_made_is_no_difference() {
         let ask = |id: &str| json!({"type": "permission.request", "session_id": "a", "request_id": id, "tool": "ls"});
-        let then =
-            messages(&[output("a", "hel"), output("a", "lo"), output("b", "x"), ask("r-1"), ask("r-2")]);
-        let now = messages(&[output("b", "x"), output("a", "hello"), ask("other"), ask("another")]);
+        let then = messages(&[
+            output("a", "hel"),
+            output("a", "lo"),
+            output("b", "x"),
+            ask("r-1"),
+            ask("r-2"),
+        ]);
+        let now = messages(&[
+            output("b", "x"),
+            output("a", "hello"),
+            ask("other"),
+            ask("another"),
+        ]);
         let same = compare(&then, &now, true);
         assert_eq!((same.said, same.same, same.sessions), (Vec::new(), 4, 2));
     }
@@ -154,7 +200,9 @@ mod tests {
             said(&[output("a", "two"), end.clone()])
                 .starts_with("session a: message 1 of the adapter differs\n")
         );
-        assert!(said(&[output("a", "one")]).contains("message 2 of the adapter is missing\n  then"));
+        assert!(
+            said(&[output("a", "one")]).contains("message 2 of the adapter is missing\n  then")
+        );
         assert!(
             said(&[output("a", "one"), end.clone(), end.clone()])
                 .contains("message 3 of the adapter is more")
@@ -164,8 +212,10 @@ mod tests {
     #[test]
     fn what_comes_behind_the_end_of_a_log_that_was_cut_is_no_difference() {
         let then = messages(&[output("a", "one a")]);
-        let now =
-            messages(&[output("a", "one and two"), json!({"type": "turn.complete", "session_id": "a"})]);
+        let now = messages(&[
+            output("a", "one and two"),
+            json!({"type": "turn.complete", "session_id": "a"}),
+        ]);
         assert!(compare(&then, &now, false).said.is_empty());
         assert!(!compare(&then, &now, true).said.is_empty());
     }

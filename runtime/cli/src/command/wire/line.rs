@@ -17,7 +17,16 @@ const GIST: usize = 120;
 const SESSION: usize = 12;
 
 /// What a message says stands in one of these members: the first that is there is shown.
-const SAID: [&str; 8] = ["content", "message", "text", "prompt", "title", "description", "reason", "status"];
+const SAID: [&str; 8] = [
+    "content",
+    "message",
+    "text",
+    "prompt",
+    "title",
+    "description",
+    "reason",
+    "status",
+];
 
 /// What the line shows elsewhere.
 const APART: [&str; 2] = ["type", "session_id"];
@@ -41,9 +50,18 @@ impl Lines {
     /// A record as one line, with styles.
     pub(super) fn line(&mut self, record: &Record) -> String {
         let (dim, time) = (paint::DIM, self.time(record));
-        let time = time.as_deref().and_then(|time| time.get(11..23)).unwrap_or("--:--:--.---");
-        let process = record.process.map_or_else(|| "  ".to_owned(), |process| format!("#{process}"));
-        let session = record.session.as_deref().map(|session| short(session, SESSION)).unwrap_or_default();
+        let time = time
+            .as_deref()
+            .and_then(|time| time.get(11..23))
+            .unwrap_or("--:--:--.---");
+        let process = record
+            .process
+            .map_or_else(|| "  ".to_owned(), |process| format!("#{process}"));
+        let session = record
+            .session
+            .as_deref()
+            .map(|session| short(session, SESSION))
+            .unwrap_or_default();
         let (mark, rest) = said(&record.event);
         format!("{dim}{time} {process}{dim:#} {mark} {dim}{session:SESSION$}{dim:#} {rest}")
     }
@@ -51,21 +69,29 @@ impl Lines {
 
 /// The mark of a record, and what stands behind the session.
 fn said(event: &RecordEvent) -> (String, String) {
-    let (act, good, care, bad, dim) = (paint::ACT, paint::GOOD, paint::CARE, paint::BAD, paint::DIM);
+    let (act, good, care, bad, dim) =
+        (paint::ACT, paint::GOOD, paint::CARE, paint::BAD, paint::DIM);
     let point = format!("{dim}·{dim:#}");
     match event {
         RecordEvent::Host { text } => (format!("{act}→{act:#}"), message(text, true)),
         RecordEvent::Adapter { text, cut } => {
-            let cut = if *cut { format!(" {care}(no LF ends it){care:#}") } else { String::new() };
+            let cut = if *cut {
+                format!(" {care}(no LF ends it){care:#}")
+            } else {
+                String::new()
+            };
             (format!("{good}←{good:#}"), message(text, false) + &cut)
         }
-        RecordEvent::Stderr { text } => {
-            (format!("{care}!{care:#}"), format!("{}{}", short(&text.text(), GIST), left_out(text)))
-        }
+        RecordEvent::Stderr { text } => (
+            format!("{care}!{care:#}"),
+            format!("{}{}", short(&text.text(), GIST), left_out(text)),
+        ),
         RecordEvent::Header(header) => (point, self::header(header)),
         RecordEvent::Started { agent, pid } => {
             let agent = shown(agent.as_deref().unwrap_or("the adapter")).into_owned();
-            let pid = pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+            let pid = pid
+                .map(|pid| format!(", process {pid}"))
+                .unwrap_or_default();
             (point, format!("{agent} runs{pid}"))
         }
         RecordEvent::StdinClosed => (point, "the host closed stdin".to_owned()),
@@ -79,9 +105,10 @@ fn said(event: &RecordEvent) -> (String, String) {
             };
             (point, how)
         }
-        RecordEvent::Dropped { lines, bytes } => {
-            (format!("{bad}✗{bad:#}"), format!("{bad}{lines} lines are missing here{bad:#}, {bytes} bytes"))
-        }
+        RecordEvent::Dropped { lines, bytes } => (
+            format!("{bad}✗{bad:#}"),
+            format!("{bad}{lines} lines are missing here{bad:#}, {bytes} bytes"),
+        ),
         RecordEvent::Rotated { file } => (point, format!("the log goes on in its file {file}")),
         RecordEvent::Note { note } => (point, one_line(note)),
         _ => (point, "a record of a later version".to_owned()),
@@ -91,7 +118,10 @@ fn said(event: &RecordEvent) -> (String, String) {
 fn header(header: &Header) -> String {
     let mut text = format!("wire log of {}", shown(&header.began));
     if header.file > 1 {
-        let (file, sessions) = (header.file, header.sessions.len() as u64 + header.more_sessions);
+        let (file, sessions) = (
+            header.file,
+            header.sessions.len() as u64 + header.more_sessions,
+        );
         text.push_str(&format!(", file {file}; {sessions} sessions were open"));
     }
     text
@@ -105,7 +135,11 @@ fn message(text: &Text, from_host: bool) -> String {
         Ok(message) => gist(&message),
         Err(_) => short(&String::from_utf8_lossy(line), GIST),
     };
-    let why = if text.omitted > 0 { None } else { not_understood(line, from_host) };
+    let why = if text.omitted > 0 {
+        None
+    } else {
+        not_understood(line, from_host)
+    };
     let why = why.map(|why| format!("{care}not understood: {}{care:#} ", short(&why, GIST)));
     format!("{}{said}{}", why.unwrap_or_default(), left_out(text))
 }
@@ -121,15 +155,23 @@ fn left_out(text: &Text) -> String {
 /// The type of a message, and what it says.
 fn gist(message: &Map<String, Value>) -> String {
     let (strong, dim) = (paint::STRONG, paint::DIM);
-    let kind = message.get("type").and_then(Value::as_str).unwrap_or("(no type)");
-    let said = SAID.iter().find_map(|name| Some((*name, message.get(*name)?.as_str()?)));
+    let kind = message
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or("(no type)");
+    let said = SAID
+        .iter()
+        .find_map(|name| Some((*name, message.get(*name)?.as_str()?)));
     let mut text = format!("{strong}{}{strong:#}", short(kind, GIST));
     if let Some((_, said)) = said {
         text.push_str(&format!(" \"{}\"", short(said, GIST)));
     }
-    let is_rest = |name: &str| !APART.contains(&name) && said.is_none_or(|(shown, _)| shown != name);
+    let is_rest =
+        |name: &str| !APART.contains(&name) && said.is_none_or(|(shown, _)| shown != name);
     let rest = message.iter().filter(|(name, _)| is_rest(name));
-    let rest: Vec<_> = rest.map(|(name, value)| format!("{name}={value}")).collect();
+    let rest: Vec<_> = rest
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     if !rest.is_empty() {
         text.push_str(&format!(" {dim}{}{dim:#}", short(&rest.join(" "), GIST)));
     }
@@ -163,7 +205,9 @@ mod tests {
     fn printed() -> String {
         let mut lines = Lines::default();
         let records = LOG.lines().filter(|line| !line.is_empty());
-        records.map(|line| lines.line(&serde_json::from_str(line).unwrap()) + "\n").collect()
+        records
+            .map(|line| lines.line(&serde_json::from_str(line).unwrap()) + "\n")
+            .collect()
     }
 
     #[test]
@@ -196,6 +240,9 @@ mod tests {
         ] {
             assert!(printed.contains(part), "{part:?} is not in {printed:?}");
         }
-        assert!(!printed.contains("\u{1b}[31mup"), "what an adapter writes is not obeyed");
+        assert!(
+            !printed.contains("\u{1b}[31mup"),
+            "what an adapter writes is not obeyed"
+        );
     }
 }

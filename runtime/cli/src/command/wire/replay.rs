@@ -68,8 +68,9 @@ impl Replay {
             .split_first()
             .ok_or_else(|| Fault::usage(anyhow!("the adapter's command is empty")))?;
         let spec = ChildSpec::new(program).args(args).inherit(Inherit::All);
-        let mut child =
-            spawn(spec).await.map_err(|error| Fault::not_started(anyhow!("failed to {error}")))?;
+        let mut child = spawn(spec)
+            .await
+            .map_err(|error| Fault::not_started(anyhow!("failed to {error}")))?;
         let tail = StderrTail::new(TAIL);
         let drain = child.take_stderr().map(|stderr| {
             let mut drain = StderrDrain::new(stderr, tail.clone());
@@ -95,7 +96,10 @@ impl Replay {
 
 fn report(script: &Script, then: &[Message], now: &[Message], ended: &str, stderr: &str) -> Done {
     let differences = compare(then, now, script.is_ended);
-    differences.said.iter().for_each(|line| println!("{}", crate::terminal::shown(line)));
+    differences
+        .said
+        .iter()
+        .for_each(|line| println!("{}", crate::terminal::shown(line)));
     let left_out = match script.left_out {
         0 => String::new(),
         1 => "; 1 session was left out".to_owned(),
@@ -157,7 +161,8 @@ impl Dialogue {
                 }
                 Step::Host { line, message } => {
                     self.hear(&counts).await;
-                    let line = with_own_id(message, &then, &self.said).unwrap_or_else(|| line.clone());
+                    let line =
+                        with_own_id(message, &then, &self.said).unwrap_or_else(|| line.clone());
                     self.write(&line).await;
                 }
                 Step::StdinClosed => {
@@ -177,7 +182,9 @@ impl Dialogue {
     async fn hear(&mut self, wanted: &BTreeMap<String, usize>) {
         let deadline = Instant::now() + self.within;
         let is_behind = |it: &Self| {
-            wanted.iter().any(|(session, count)| it.counts.get(session).copied().unwrap_or_default() < *count)
+            wanted.iter().any(|(session, count)| {
+                it.counts.get(session).copied().unwrap_or_default() < *count
+            })
         };
         while is_behind(self) && self.stdout.is_some() {
             if timeout_at(deadline, self.read()).await.is_err() {
@@ -188,7 +195,9 @@ impl Dialogue {
 
     /// Writes, and reads meanwhile: an adapter that answers much would otherwise not read.
     async fn write(&mut self, line: &[u8]) {
-        let Some(mut stdin) = self.stdin.take() else { return };
+        let Some(mut stdin) = self.stdin.take() else {
+            return;
+        };
         let mut writing = std::pin::pin!(async {
             let written = stdin.write_all(line).await;
             written.and(stdin.flush().await).is_ok().then_some(stdin)
@@ -211,7 +220,9 @@ impl Dialogue {
     /// # Cancel safety
     /// Nothing is lost when it is dropped.
     async fn read(&mut self) {
-        let Some(stdout) = &mut self.stdout else { return };
+        let Some(stdout) = &mut self.stdout else {
+            return;
+        };
         let mut chunk = vec![0; 64 * 1024];
         let read = stdout.read(&mut chunk).await.unwrap_or_default();
         let (said, counts) = (&mut self.said, &mut self.counts);
@@ -236,9 +247,14 @@ fn with_own_id(message: &Message, then: &[Message], now: &[Message]) -> Option<V
     let name = OWN_IDS[0];
     let id = message.get(name)?;
     let is_asked = |asked: &&Message| {
-        kind(asked).ends_with(".request") && session(asked) == session(message) && asked.contains_key(name)
+        kind(asked).ends_with(".request")
+            && session(asked) == session(message)
+            && asked.contains_key(name)
     };
-    let at = then.iter().filter(is_asked).position(|asked| asked.get(name) == Some(id))?;
+    let at = then
+        .iter()
+        .filter(is_asked)
+        .position(|asked| asked.get(name) == Some(id))?;
     let own = now.iter().filter(is_asked).nth(at)?.get(name)?;
     let mut message = message.clone();
     message.insert(name.to_owned(), own.clone());

@@ -66,7 +66,9 @@ impl Missing {
                 self.open.insert(session.to_owned());
             }
             // What is missing behind its end is owed by no one.
-            (true, "session.close") | (false, "session.closed") if self.started.contains(session) => {
+            (true, "session.close") | (false, "session.closed")
+                if self.started.contains(session) =>
+            {
                 self.open.remove(session);
             }
             _ if !self.started.contains(session) => {
@@ -87,12 +89,18 @@ impl Missing {
 
 /// The session that a message names, or the empty text.
 pub(super) fn session(message: &Message) -> &str {
-    message.get("session_id").and_then(Value::as_str).unwrap_or_default()
+    message
+        .get("session_id")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The type of a message, or the empty text.
 pub(super) fn kind(message: &Message) -> &str {
-    message.get("type").and_then(Value::as_str).unwrap_or_default()
+    message
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 impl Script {
@@ -109,7 +117,8 @@ impl Script {
         while let Some(entry) = reader.next()? {
             if let Some(why) = unread.take() {
                 of_all.get_or_insert(why);
-                runs.values_mut().for_each(|(_, missing)| missing.gap(String::new));
+                runs.values_mut()
+                    .for_each(|(_, missing)| missing.gap(String::new));
             }
             let record = match entry {
                 Entry::Record(record) => record,
@@ -118,7 +127,9 @@ impl Script {
                     continue;
                 }
             };
-            let mut run = record.process.map(|process| runs.entry(process).or_default());
+            let mut run = record
+                .process
+                .map(|process| runs.entry(process).or_default());
             match (&record.event, &mut run) {
                 (RecordEvent::Header(header), _) if !header.complete => {
                     of_all.get_or_insert_with(|| match header.file {
@@ -132,11 +143,13 @@ impl Script {
                 }
                 (RecordEvent::Dropped { lines, .. }, None) => {
                     of_all.get_or_insert_with(|| format!("{lines} lines are missing"));
-                    runs.values_mut().for_each(|(_, missing)| missing.gap(String::new));
+                    runs.values_mut()
+                        .for_each(|(_, missing)| missing.gap(String::new));
                 }
-                (RecordEvent::Host { text } | RecordEvent::Adapter { text, .. }, Some((_, missing)))
-                    if text.omitted > 0 =>
-                {
+                (
+                    RecordEvent::Host { text } | RecordEvent::Adapter { text, .. },
+                    Some((_, missing)),
+                ) if text.omitted > 0 => {
                     let why = || format!("{} bytes of a line are left out", text.omitted);
                     match &record.session {
                         Some(session) => missing.of_session(session, why),
@@ -156,7 +169,9 @@ impl Script {
                         script.steps.push(Step::Adapter(message));
                     }
                 }
-                (RecordEvent::StdinClosed, Some((script, _))) => script.steps.push(Step::StdinClosed),
+                (RecordEvent::StdinClosed, Some((script, _))) => {
+                    script.steps.push(Step::StdinClosed)
+                }
                 (RecordEvent::StdoutEnded, Some((script, _))) => script.is_ended = true,
                 _ => {}
             }
@@ -166,12 +181,17 @@ impl Script {
             None => anyhow!("no adapter runs in {}", path.display()),
         };
         let chosen = process.or_else(|| runs.keys().next().copied());
-        let (number, (mut script, mut missing)) =
-            chosen.and_then(|number| runs.remove_entry(&number)).ok_or_else(|| Fault::usage(nothing()))?;
-        let own = cut_sessions.into_iter().filter(|open| open.process == number);
+        let (number, (mut script, mut missing)) = chosen
+            .and_then(|number| runs.remove_entry(&number))
+            .ok_or_else(|| Fault::usage(nothing()))?;
+        let own = cut_sessions
+            .into_iter()
+            .filter(|open| open.process == number);
         missing.sessions.extend(own.map(|open| open.session));
         missing.has_gap |= of_all.is_some();
-        let Some(why) = of_all.or(missing.why.take()) else { return Ok(script) };
+        let Some(why) = of_all.or(missing.why.take()) else {
+            return Ok(script);
+        };
         if !is_partial {
             let error = anyhow!("{} is incomplete: {why}", path.display());
             return Err(Fault::usage(error).next("--partial takes the sessions that are whole"));

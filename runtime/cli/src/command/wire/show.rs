@@ -48,7 +48,11 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn run(&self) -> Done {
-        let mut printer = Printer { show: self, lines: Lines::default(), out: anstream::stdout().lock() };
+        let mut printer = Printer {
+            show: self,
+            lines: Lines::default(),
+            out: anstream::stdout().lock(),
+        };
         loop {
             let file = open(&self.file)?;
             let inode = file.metadata()?.ino();
@@ -109,20 +113,29 @@ impl<W: Write> Printer<'_, W> {
                 }
             }
             Entry::Unreadable { line, reason, text } if self.show.json => {
-                let unreadable = json!({"ev": "unreadable", "line": line, "reason": reason, "text": text});
+                let unreadable =
+                    json!({"ev": "unreadable", "line": line, "reason": reason, "text": text});
                 writeln!(self.out, "{unreadable}")
             }
             Entry::Unreadable { line, reason, text } => {
                 let bad = paint::BAD;
-                writeln!(self.out, "{bad}line {line} is not a record{bad:#}: {reason}: {}", one_line(text))
+                writeln!(
+                    self.out,
+                    "{bad}line {line} is not a record{bad:#}: {reason}: {}",
+                    one_line(text)
+                )
             }
         }
     }
 
     fn is_wanted(&self, record: &Record) -> bool {
-        let Some(wanted) = &self.show.session else { return true };
+        let Some(wanted) = &self.show.session else {
+            return true;
+        };
         match record.event {
-            RecordEvent::Host { .. } | RecordEvent::Adapter { .. } => record.session.as_ref() == Some(wanted),
+            RecordEvent::Host { .. } | RecordEvent::Adapter { .. } => {
+                record.session.as_ref() == Some(wanted)
+            }
             RecordEvent::Stderr { .. } => false,
             _ => true,
         }
@@ -142,8 +155,12 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
         RecordEvent::Stderr { text } => ("stderr", line(text, None)),
         RecordEvent::StdinClosed => ("stdin_closed", Value::Null),
         RecordEvent::StdoutEnded => ("stdout_ended", Value::Null),
-        RecordEvent::Exited { code, signal } => ("exited", json!({ "code": code, "signal": signal })),
-        RecordEvent::Dropped { lines, bytes } => ("dropped", json!({ "lines": lines, "bytes": bytes })),
+        RecordEvent::Exited { code, signal } => {
+            ("exited", json!({ "code": code, "signal": signal }))
+        }
+        RecordEvent::Dropped { lines, bytes } => {
+            ("dropped", json!({ "lines": lines, "bytes": bytes }))
+        }
         RecordEvent::Rotated { file } => ("rotated", json!({ "file": file })),
         RecordEvent::Note { note } => ("note", json!({ "note": note })),
         _ => ("unknown", Value::Null),
@@ -167,7 +184,9 @@ fn line(text: &Text, from_host: Option<bool>) -> Value {
     let message = from_host.and_then(|_| serde_json::from_slice::<Map<String, Value>>(line).ok());
     let said = message.is_none().then(|| String::from_utf8_lossy(line));
     let is_whole = text.omitted == 0;
-    let why = from_host.filter(|_| is_whole).and_then(|from_host| not_understood(line, from_host));
+    let why = from_host
+        .filter(|_| is_whole)
+        .and_then(|from_host| not_understood(line, from_host));
     let omitted = (!is_whole).then_some(text.omitted);
     json!({ "message": message, "text": said, "omitted": omitted, "not_understood": why })
 }

@@ -43,11 +43,16 @@ impl Again {
 impl Journaled {
     /// Whether a line says that the session moves, or has moved.
     pub(super) fn moves(&mut self, told: &Told) -> bool {
-        let Message::Relay(RelayMessage { body, .. }) = &told.message else { return false };
-        let Some(again) = &mut self.again else { return false };
+        let Message::Relay(RelayMessage { body, .. }) = &told.message else {
+            return false;
+        };
+        let Some(again) = &mut self.again else {
+            return false;
+        };
         match body {
             RelayBody::SessionRefused(SessionRefused {
-                reason: Some(AttachRefusal::Unavailable), ..
+                reason: Some(AttachRefusal::Unavailable),
+                ..
             }) => {
                 self.is_lost = !again.refused(Instant::now());
                 !self.is_lost
@@ -69,14 +74,20 @@ impl Journaled {
         if let Some(again) = &mut self.again {
             again.due = None;
         }
-        let role = if self.access == Access::Observed { Role::Observe } else { Role::Control };
+        let role = if self.access == Access::Observed {
+            Role::Observe
+        } else {
+            Role::Control
+        };
         self.say_attach(self.seq, role);
     }
 
     /// Notes what an answer is for.
     pub(super) fn note_answer(&mut self, turn: Option<&TurnId>, answered: &Answered) {
         let is_for = |message: &HostMessage| match (answered, &message.body) {
-            (Answered::Input(result), HostBody::UserInput(input)) => input.message_id == result.message_id,
+            (Answered::Input(result), HostBody::UserInput(input)) => {
+                input.message_id == result.message_id
+            }
             (Answered::Refused(_), _) if turn.is_some() => message.turn_id.as_ref() == turn,
             (Answered::File | Answered::Refused(_), HostBody::FileInput(_))
             | (Answered::Info(_) | Answered::Refused(_), HostBody::SessionUpdate(_)) => true,

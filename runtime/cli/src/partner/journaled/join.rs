@@ -7,9 +7,9 @@ use tokio::time::timeout;
 use trunkline_host::{
     Event, EventKind,
     protocol::{
-        AdapterBody, AdapterMessage, AttachRefusal, HostBody, HubBody, HubMessage, PROTOCOL, RelayBody,
-        RelayMessage, Role, SessionAttach, SessionAttached, SessionDetach, SessionId, SessionRefused,
-        SessionStart, SessionState,
+        AdapterBody, AdapterMessage, AttachRefusal, HostBody, HubBody, HubMessage, PROTOCOL,
+        RelayBody, RelayMessage, Role, SessionAttach, SessionAttached, SessionDetach, SessionId,
+        SessionRefused, SessionStart, SessionState,
     },
 };
 use uuid::Uuid;
@@ -22,8 +22,17 @@ use crate::{
 };
 
 /// The extensions that a person's session asks for.
-const EXTENSIONS: [&str; 9] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "journal"];
+const EXTENSIONS: [&str; 9] = [
+    "turns",
+    "events",
+    "usage",
+    "resume",
+    "options",
+    "questions",
+    "flow",
+    "control",
+    "journal",
+];
 
 /// How long an agent may take to say what it applies of a new session's options.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -35,7 +44,11 @@ impl Journaled {
     /// Why the host refuses.
     pub(crate) async fn attach(hub: Hub, id: &SessionId, access: Access) -> Result<Self, Fault> {
         let mut session = Self::new(hub, id.clone(), access);
-        let role = if access == Access::Whole { Role::Control } else { Role::Observe };
+        let role = if access == Access::Whole {
+            Role::Control
+        } else {
+            Role::Observe
+        };
         session.now = session.join(0, role).await?;
         if access == Access::FromNow {
             // Nothing of the first comes behind the answer to the second.
@@ -77,7 +90,10 @@ impl Journaled {
     /// # Errors
     /// Why the host refuses.
     pub(crate) async fn anew(&mut self, start: SessionStart) -> Result<(), Fault> {
-        self.hub.say(&HubMessage::new(self.id.clone(), HubBody::from(SessionDetach {})));
+        self.hub.say(&HubMessage::new(
+            self.id.clone(),
+            HubBody::from(SessionDetach {}),
+        ));
         self.id = new_id("chat")?;
         (self.seq, self.now, self.is_closed) = (0, SessionAttached::default(), false);
         self.open.clear();
@@ -97,15 +113,24 @@ impl Journaled {
         self.say(None, HostBody::SessionStart(Box::new(start)));
         // The first entry says that it is stored.
         while self.seq == 0 {
-            let Some(told) = self.hear().await else { return Err(self.lost()) };
+            let Some(told) = self.hear().await else {
+                return Err(self.lost());
+            };
             match &told.message {
-                Message::Relay(RelayMessage { body: RelayBody::SessionRefused(refused), .. }) => {
+                Message::Relay(RelayMessage {
+                    body: RelayBody::SessionRefused(refused),
+                    ..
+                }) => {
                     return Err(self.refused(refused));
                 }
-                Message::Adapter(AdapterMessage { body: AdapterBody::SessionClosed(closed), .. })
-                    if told.stamp.seq.is_none() =>
-                {
-                    let why = closed.error.as_ref().and_then(|error| error.message.clone());
+                Message::Adapter(AdapterMessage {
+                    body: AdapterBody::SessionClosed(closed),
+                    ..
+                }) if told.stamp.seq.is_none() => {
+                    let why = closed
+                        .error
+                        .as_ref()
+                        .and_then(|error| error.message.clone());
                     let why = why.unwrap_or_else(|| "the host opened no session".to_owned());
                     return Err(Fault::usage(anyhow!(why)));
                 }
@@ -121,9 +146,13 @@ impl Journaled {
         self.again = None;
         self.say_attach(after, role);
         loop {
-            let Some(told) = self.hear().await else { return Err(self.lost()) };
+            let Some(told) = self.hear().await else {
+                return Err(self.lost());
+            };
             // Entries of an attach before are of no use.
-            let Message::Relay(RelayMessage { body, .. }) = told.message else { continue };
+            let Message::Relay(RelayMessage { body, .. }) = told.message else {
+                continue;
+            };
             match body {
                 RelayBody::SessionAttached(attached) if attached.role == Some(role) => {
                     self.agent = Some(attached.agent_id.clone());
@@ -145,11 +174,15 @@ impl Journaled {
             extensions: Some(EXTENSIONS.map(str::to_owned).to_vec()),
             ..SessionAttach::default()
         };
-        self.hub.say(&HubMessage::new(self.id.clone(), HubBody::from(attach)));
+        self.hub
+            .say(&HubMessage::new(self.id.clone(), HubBody::from(attach)));
     }
 
     fn refused(&self, refused: &SessionRefused) -> Fault {
-        let why = refused.message.clone().unwrap_or_else(|| "the host refuses the session".to_owned());
+        let why = refused
+            .message
+            .clone()
+            .unwrap_or_else(|| "the host refuses the session".to_owned());
         let fault = Fault::usage(anyhow!("session {:?}: {why}", self.id.as_str()));
         match refused.reason {
             Some(AttachRefusal::Unknown | AttachRefusal::Gone) => {
@@ -167,13 +200,19 @@ impl Journaled {
     pub(crate) async fn works_there(&mut self) -> bool {
         let hears = async {
             while !self.is_closed {
-                let Some(told) = self.hear().await else { return false };
+                let Some(told) = self.hear().await else {
+                    return false;
+                };
                 let (heard, _) = self.take(told);
                 let applied = match &heard {
-                    Heard::Event(Event { kind: EventKind::Info(info), .. }) => info.options_applied.as_ref(),
+                    Heard::Event(Event {
+                        kind: EventKind::Info(info),
+                        ..
+                    }) => info.options_applied.as_ref(),
                     _ => None,
                 };
-                let is_there = applied.is_some_and(|applied| applied.iter().any(|name| name == "cwd"));
+                let is_there =
+                    applied.is_some_and(|applied| applied.iter().any(|name| name == "cwd"));
                 self.held.push_back(heard);
                 if is_there {
                     return true;

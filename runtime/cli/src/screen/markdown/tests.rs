@@ -5,7 +5,10 @@ fn pieces(pieces: &[&str]) -> Vec<String> {
     let mut markdown = Markdown::default();
     let mut shown: Vec<_> = pieces.iter().map(|piece| markdown.push(piece)).collect();
     shown.push(markdown.finish());
-    shown.iter().map(|text| anstream::adapter::strip_str(text).to_string()).collect()
+    shown
+        .iter()
+        .map(|text| anstream::adapter::strip_str(text).to_string())
+        .collect()
 }
 
 fn whole(text: &str) -> String {
@@ -14,7 +17,10 @@ fn whole(text: &str) -> String {
 
 #[test]
 fn a_paragraph_is_shown_when_it_is_complete() {
-    assert_eq!(pieces(&["one **t", "wo** three\n", "\nnext"]), ["", "", "one two three\n", "\nnext\n"]);
+    assert_eq!(
+        pieces(&["one **t", "wo** three\n", "\nnext"]),
+        ["", "", "one two three\n", "\nnext\n"]
+    );
 }
 
 #[test]
@@ -29,7 +35,11 @@ fn however_it_is_cut_the_same_is_shown() {
             shown.push_str(&markdown.push(&piece.iter().collect::<String>()));
         }
         shown.push_str(&markdown.finish());
-        assert_eq!(anstream::adapter::strip_str(&shown).to_string(), expected, "{size}");
+        assert_eq!(
+            anstream::adapter::strip_str(&shown).to_string(),
+            expected,
+            "{size}"
+        );
     }
     for line in [
         "Title\n",
@@ -48,7 +58,10 @@ fn however_it_is_cut_the_same_is_shown() {
 
 #[test]
 fn a_line_of_code_is_shown_when_it_comes() {
-    assert_eq!(pieces(&["```\nlet a", " = 1;\n", "b\n```\n"])[..3], ["", "    let a = 1;\n", "    b\n"]);
+    assert_eq!(
+        pieces(&["```\nlet a", " = 1;\n", "b\n```\n"])[..3],
+        ["", "    let a = 1;\n", "    b\n"]
+    );
 }
 
 #[test]

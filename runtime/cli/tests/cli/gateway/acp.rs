@@ -25,9 +25,13 @@ impl Place {
         }
         let command = json!({"command": "python3", "args": [place.folder("adapter.py")],
             "work_dir": place.folder("work")});
-        let agent = json!({"id": "where", "external": command, "allowed_dirs": [place.folder("in")]});
+        let agent =
+            json!({"id": "where", "external": command, "allowed_dirs": [place.folder("in")]});
         let echo = json!({"id": "echo", "profile": "echo"});
-        place.0.file("trunkline.json", &json!({ "agents": [agent, echo] }).to_string());
+        place.0.file(
+            "trunkline.json",
+            &json!({ "agents": [agent, echo] }).to_string(),
+        );
         place
     }
 
@@ -36,7 +40,16 @@ impl Place {
     }
 
     fn up(&self, more: &[&str]) -> Daemon<'_> {
-        let up = ["--config", "trunkline.json", "up", "--state", "state", "--http", "127.0.0.1:0", "--json"];
+        let up = [
+            "--config",
+            "trunkline.json",
+            "up",
+            "--state",
+            "state",
+            "--http",
+            "127.0.0.1:0",
+            "--json",
+        ];
         Daemon::of(&self.0, self.0.command(up).args(more))
     }
 }
@@ -58,26 +71,42 @@ impl Editor {
     fn connected(client: &Client, path: &str) -> Self {
         let stream = TcpStream::connect(&client.http).unwrap();
         stream.set_read_timeout(Some(SILENT)).unwrap();
-        let mut request = format!("ws://{}{path}", client.http).into_client_request().unwrap();
+        let mut request = format!("ws://{}{path}", client.http)
+            .into_client_request()
+            .unwrap();
         if let Some(token) = &client.token {
-            request.headers_mut().insert("Authorization", format!("Bearer {token}").parse().unwrap());
+            request
+                .headers_mut()
+                .insert("Authorization", format!("Bearer {token}").parse().unwrap());
         }
         let (socket, response) = client::client(request, stream).unwrap();
         assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
         assert!(response.headers().contains_key("acp-connection-id"));
-        Self { socket, asked: 0, requests: Vec::new(), text: String::new() }
+        Self {
+            socket,
+            asked: 0,
+            requests: Vec::new(),
+            text: String::new(),
+        }
     }
 
     fn of(client: &Client) -> Self {
         let mut editor = Self::connected(client, "/acp");
-        let told = editor.asks("initialize", &json!({"protocolVersion": 1})).unwrap();
+        let told = editor
+            .asks("initialize", &json!({"protocolVersion": 1}))
+            .unwrap();
         assert_eq!(told["protocolVersion"], 1);
-        assert_eq!(told["agentCapabilities"]["mcpCapabilities"], json!({"http": false, "sse": false}));
+        assert_eq!(
+            told["agentCapabilities"]["mcpCapabilities"],
+            json!({"http": false, "sse": false})
+        );
         editor
     }
 
     fn says(&mut self, message: &Value) {
-        self.socket.send(Message::text(message.to_string())).unwrap();
+        self.socket
+            .send(Message::text(message.to_string()))
+            .unwrap();
     }
 
     /// The next message; `None` when the connection has ended.
@@ -88,7 +117,9 @@ impl Editor {
                 // One message of JSON-RPC, and nothing else.
                 Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
                 Ok(Message::Close(_))
-                | Err(Error::ConnectionClosed | Error::AlreadyClosed | Error::Protocol(_)) => return None,
+                | Err(Error::ConnectionClosed | Error::AlreadyClosed | Error::Protocol(_)) => {
+                    return None;
+                }
                 Ok(_) => {
                     beats += 1;
                     assert!(beats < 4, "nothing is heard but heartbeats");
@@ -112,7 +143,8 @@ impl Editor {
             if heard["method"] == "session/update" {
                 let update = &heard["params"]["update"];
                 if update["sessionUpdate"] == "agent_message_chunk" {
-                    self.text.push_str(update["content"]["text"].as_str().unwrap());
+                    self.text
+                        .push_str(update["content"]["text"].as_str().unwrap());
                 }
             }
             if heard["method"] == "session/request_permission" {
@@ -144,12 +176,18 @@ impl Editor {
     }
 
     fn loads(&mut self, session: &str) -> Answered {
-        self.asks("session/load", &json!({"sessionId": session, "cwd": "/", "mcpServers": []}))
+        self.asks(
+            "session/load",
+            &json!({"sessionId": session, "cwd": "/", "mcpServers": []}),
+        )
     }
 
     fn begins_prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{"type": "text", "text": text}]);
-        self.begins("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+        self.begins(
+            "session/prompt",
+            &json!({"sessionId": session, "prompt": prompt}),
+        )
     }
 
     /// What the agent answers in a session.
@@ -184,7 +222,10 @@ fn a_client_elsewhere_works_where_the_configuration_allows_it() {
     for name in ["in", "in/deep", "work"] {
         let folder = place.folder(name);
         let session = editor.opens(&folder).unwrap();
-        assert_eq!(editor.prompts(&session, "where").unwrap(), folder.to_str().unwrap());
+        assert_eq!(
+            editor.prompts(&session, "where").unwrap(),
+            folder.to_str().unwrap()
+        );
     }
     for name in ["out", "", "in/../out", "in/gone"] {
         let refused = editor.opens(&place.folder(name)).unwrap_err();
@@ -197,18 +238,35 @@ fn a_client_elsewhere_works_where_the_configuration_allows_it() {
         params
     };
     let add = with("additionalDirectories", json!([place.folder("out")]));
-    assert!(editor.asks("session/new", &add).unwrap_err().contains("allowed_dirs"));
+    assert!(
+        editor
+            .asks("session/new", &add)
+            .unwrap_err()
+            .contains("allowed_dirs")
+    );
     let server = json!([{"name": "n", "command": "/bin/true", "args": [], "env": []}]);
     let with_server = with("mcpServers", server.clone());
-    assert!(editor.asks("session/new", &with_server).unwrap_err().contains("mcp_servers"));
+    assert!(
+        editor
+            .asks("session/new", &with_server)
+            .unwrap_err()
+            .contains("mcp_servers")
+    );
     let session = editor.opens(&folder).unwrap();
     for method in ["session/load", "session/resume"] {
         let params = json!({"sessionId": session, "cwd": folder, "mcpServers": server});
-        assert!(editor.asks(method, &params).unwrap_err().contains("mcp_servers"));
+        assert!(
+            editor
+                .asks(method, &params)
+                .unwrap_err()
+                .contains("mcp_servers")
+        );
     }
     // The other agent, by the address.
     let mut other = Editor::connected(&daemon.token(&["control"]), "/acp?agent=echo");
-    other.asks("initialize", &json!({"protocolVersion": 1})).unwrap();
+    other
+        .asks("initialize", &json!({"protocolVersion": 1}))
+        .unwrap();
     let session = other.opens(place.0.path()).unwrap();
     assert_eq!(other.prompts(&session, "hello").unwrap(), "hello");
     daemon.down();
@@ -219,27 +277,53 @@ fn a_client_elsewhere_works_where_the_configuration_allows_it() {
 fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
     let place = Place::new();
     let daemon = place.up(&[]);
-    let (own, observer) = (daemon.token(&["control"]), daemon.token(&["observe", "--all-sessions"]));
+    let (own, observer) = (
+        daemon.token(&["control"]),
+        daemon.token(&["observe", "--all-sessions"]),
+    );
     let mut editor = Editor::of(&own);
     let session = editor.opens(&place.folder("in")).unwrap();
     let removed = editor.opens(&place.folder("in")).unwrap();
     editor.prompts(&removed, "x").unwrap();
     editor.prompts(&session, "x").unwrap();
-    editor.asks("session/delete", &json!({"sessionId": removed})).unwrap();
+    editor
+        .asks("session/delete", &json!({"sessionId": removed}))
+        .unwrap();
 
     let mut other = Editor::of(&daemon.token(&["control"]));
-    let refused: Vec<_> =
-        [&*session, &removed, "never"].map(|id| other.loads(id).unwrap_err().replace(id, "ID")).to_vec();
+    let refused: Vec<_> = [&*session, &removed, "never"]
+        .map(|id| other.loads(id).unwrap_err().replace(id, "ID"))
+        .to_vec();
     assert!(refused.iter().all(|why| *why == refused[0]), "{refused:?}");
-    other.asks("session/delete", &json!({"sessionId": session})).unwrap_err();
-    assert_eq!(other.asks("session/list", &json!({})).unwrap()["sessions"], json!([]));
+    other
+        .asks("session/delete", &json!({"sessionId": session}))
+        .unwrap_err();
+    assert_eq!(
+        other.asks("session/list", &json!({})).unwrap()["sessions"],
+        json!([])
+    );
 
     let mut observer = Editor::of(&observer);
     observer.loads(&session).unwrap();
     assert!(observer.text.contains("/in"), "{}", observer.text);
-    assert!(observer.prompts(&session, "x").unwrap_err().contains("observe"));
-    assert!(observer.opens(&place.folder("in")).unwrap_err().contains("observe"));
-    assert!(observer.asks("session/delete", &json!({"sessionId": session})).unwrap_err().contains("observe"));
+    assert!(
+        observer
+            .prompts(&session, "x")
+            .unwrap_err()
+            .contains("observe")
+    );
+    assert!(
+        observer
+            .opens(&place.folder("in"))
+            .unwrap_err()
+            .contains("observe")
+    );
+    assert!(
+        observer
+            .asks("session/delete", &json!({"sessionId": session}))
+            .unwrap_err()
+            .contains("observe")
+    );
     // It sees what is asked, and decides nothing.
     observer.loads(&session).unwrap();
     let turn = editor.begins_prompt(&session, "ask");
@@ -271,13 +355,30 @@ fn a_client_that_goes_leaves_its_turn_and_what_it_was_asked() {
     let request = next.is_asked();
     next.allows(&request);
     next.until(|heard| {
-        heard["params"]["update"]["content"]["text"].as_str().filter(|text| *text == "True").map(drop)
+        heard["params"]["update"]["content"]["text"]
+            .as_str()
+            .filter(|text| *text == "True")
+            .map(drop)
     });
 
     // A token that is revoked ends its connections.
-    let id = token.token.as_ref().unwrap().strip_prefix("tlk_").unwrap().split('_').next().unwrap();
-    place.0.run(["token", "revoke", id, "--state", "state"]).must_end_with(0);
-    assert!(std::iter::from_fn(|| next.hears()).count() < 8, "the connection ends with its token");
+    let id = token
+        .token
+        .as_ref()
+        .unwrap()
+        .strip_prefix("tlk_")
+        .unwrap()
+        .split('_')
+        .next()
+        .unwrap();
+    place
+        .0
+        .run(["token", "revoke", id, "--state", "state"])
+        .must_end_with(0);
+    assert!(
+        std::iter::from_fn(|| next.hears()).count() < 8,
+        "the connection ends with its token"
+    );
     daemon.down();
 }
 
@@ -287,9 +388,19 @@ fn a_websocket_of_acp_takes_one_message_at_a_time_from_those_who_may_ask() {
     let daemon = place.up(&[]);
     let client = daemon.token(&["control"]);
     let mut editor = Editor::connected(&client, "/acp");
-    assert!(editor.asks("session/list", &json!({})).unwrap_err().contains("initialize"));
+    assert!(
+        editor
+            .asks("session/list", &json!({}))
+            .unwrap_err()
+            .contains("initialize")
+    );
     // Not only as a program writes it.
-    editor.socket.send(Message::binary(&b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\"}"[..])).unwrap();
+    editor
+        .socket
+        .send(Message::binary(
+            &b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"x\"}"[..],
+        ))
+        .unwrap();
     editor.says(&json!([]));
     assert_eq!(
         editor.hears().unwrap()["error"]["code"],
@@ -305,19 +416,35 @@ fn a_websocket_of_acp_takes_one_message_at_a_time_from_those_who_may_ask() {
     editor.ends(8).unwrap();
 
     editor.says(&json!("x".repeat(4 * 1024 * 1024)));
-    assert!(editor.hears().unwrap()["error"]["message"].as_str().unwrap().contains("read at most"));
+    assert!(
+        editor.hears().unwrap()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("read at most")
+    );
 
     // A browser's first message.
     let mut browser = Editor::connected(&daemon.stranger(), "/acp");
     browser.says(&json!({"type": "auth", "token": client.token}));
-    browser.asks("initialize", &json!({"protocolVersion": 1})).unwrap();
+    browser
+        .asks("initialize", &json!({"protocolVersion": 1}))
+        .unwrap();
     let mut stranger = Editor::connected(&daemon.stranger(), "/acp");
     stranger.begins("initialize", &json!({"protocolVersion": 1}));
     assert_eq!(stranger.hears(), None);
 
-    let upgrade = [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "eA==")];
-    for (more, status) in [(("Origin", "https://evil.example"), 403), (("Host", "evil.example"), 421)] {
-        client.ask_with("GET", "/acp", &[&upgrade[..], &[more]].concat(), "").must_be(status);
+    let upgrade = [
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "eA=="),
+    ];
+    for (more, status) in [
+        (("Origin", "https://evil.example"), 403),
+        (("Host", "evil.example"), 421),
+    ] {
+        client
+            .ask_with("GET", "/acp", &[&upgrade[..], &[more]].concat(), "")
+            .must_be(status);
     }
     daemon.down();
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::Answer;
 
-static CONTRACT: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../../../gateway/openapi.json")).unwrap());
+static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../../../gateway/openapi.json")).unwrap()
+});
 
 /// What any path may answer: for another host or origin, for a method or a head that it does not take.
 const ANYWHERE: [u16; 4] = [403, 405, 421, 431];
@@ -42,13 +43,19 @@ pub(super) fn check(method: &str, path: &str, answer: &Answer) {
         // The head was not read: who reads heads answers, and knows no contract.
         return;
     }
-    assert!(answer.headers["content-type"].starts_with(kind), "{method} {path}: {answer:?}");
+    assert!(
+        answer.headers["content-type"].starts_with(kind),
+        "{method} {path}: {answer:?}"
+    );
     if kind.ends_with("json") {
         let mut schema = content["schema"].clone();
         schema["components"] = CONTRACT["components"].clone();
         schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
         let validator = jsonschema::validator_for(&schema).unwrap();
-        let wrong: Vec<_> = validator.iter_errors(&answer.json()).map(|error| error.to_string()).collect();
+        let wrong: Vec<_> = validator
+            .iter_errors(&answer.json())
+            .map(|error| error.to_string())
+            .collect();
         assert!(wrong.is_empty(), "{method} {path} {status}: {wrong:?}");
     }
 }
@@ -59,8 +66,14 @@ fn item(path: &str) -> Option<&'static Value> {
         let parts: Vec<_> = template.split('/').collect();
         let given: Vec<_> = path.split('/').collect();
         parts.len() == given.len()
-            && parts.iter().zip(given).all(|(part, given)| part.starts_with('{') || *part == given)
+            && parts
+                .iter()
+                .zip(given)
+                .all(|(part, given)| part.starts_with('{') || *part == given)
     };
     let paths = CONTRACT["paths"].as_object().unwrap();
-    paths.iter().find(|(template, _)| is_it(template)).map(|(_, item)| item)
+    paths
+        .iter()
+        .find(|(template, _)| is_it(template))
+        .map(|(_, item)| item)
 }

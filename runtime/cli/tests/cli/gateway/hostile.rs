@@ -24,7 +24,10 @@ impl Client {
     /// A head that names the host and the token.
     fn head(&self, line: &str) -> String {
         let token = self.token.as_deref().unwrap_or_default();
-        format!("{line}\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n", self.http)
+        format!(
+            "{line}\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n",
+            self.http
+        )
     }
 }
 
@@ -77,19 +80,42 @@ fn each_refusal_is_a_problem_that_leads_nowhere_and_tells_no_token() {
             assert!(!problem["detail"].as_str().unwrap().is_empty(), "{problem}");
         }
     }
-    client.ask_with("GET", &of("/events"), &[("Last-Event-ID", "x")], "").must_be(422);
     client
-        .ask_with("POST", &of("/inputs"), &[("Idempotency-Key", &long)], "{\"content\":\"x\"}")
+        .ask_with("GET", &of("/events"), &[("Last-Event-ID", "x")], "")
         .must_be(422);
-    daemon.stranger().ask_with("GET", "/v1/me", &[("Authorization", "Basic eDp5")], "").must_be(401);
+    client
+        .ask_with(
+            "POST",
+            &of("/inputs"),
+            &[("Idempotency-Key", &long)],
+            "{\"content\":\"x\"}",
+        )
+        .must_be(422);
+    daemon
+        .stranger()
+        .ask_with("GET", "/v1/me", &[("Authorization", "Basic eDp5")], "")
+        .must_be(401);
 
     // Heads that cannot be, and bodies that are cut. All but the last are no request at all.
-    let half = client.head("POST /v1/sessions HTTP/1.1") + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\"";
+    let half =
+        client.head("POST /v1/sessions HTTP/1.1") + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\"";
     for (bytes, statuses) in [
-        (client.head(&format!("GET /v1/sessions/{} HTTP/1.1", "y".repeat(10_000))) + "\r\n", [431, 414]),
-        (client.head("GET /v1/sessions/\u{0} HTTP/1.1") + "\r\n", [400, 400]),
-        (client.head("GET /v1/me HTTP/1.1") + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n", [400, 400]),
-        (client.head("GET /v1/me HTTP/1.1") + &"X: y\r\n".repeat(200) + "\r\n", [431, 431]),
+        (
+            client.head(&format!("GET /v1/sessions/{} HTTP/1.1", "y".repeat(10_000))) + "\r\n",
+            [431, 414],
+        ),
+        (
+            client.head("GET /v1/sessions/\u{0} HTTP/1.1") + "\r\n",
+            [400, 400],
+        ),
+        (
+            client.head("GET /v1/me HTTP/1.1") + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            [400, 400],
+        ),
+        (
+            client.head("GET /v1/me HTTP/1.1") + &"X: y\r\n".repeat(200) + "\r\n",
+            [431, 431],
+        ),
         (client.head("GET /v1/me HTTP/9.9") + "\r\n", [400, 400]),
         (half, [400, 400]),
     ] {
@@ -98,7 +124,11 @@ fn each_refusal_is_a_problem_that_leads_nowhere_and_tells_no_token() {
         let _ = answered.get_ref().shutdown(std::net::Shutdown::Write);
         let status = head(&mut answered).0;
         // A head without its end need not be answered.
-        assert!(statuses.contains(&status), "{status}: {:?}", &bytes[..bytes.len().min(60)]);
+        assert!(
+            statuses.contains(&status),
+            "{status}: {:?}",
+            &bytes[..bytes.len().min(60)]
+        );
     }
     client.get("/v1/me").must_be(200);
     daemon.down();
@@ -107,22 +137,44 @@ fn each_refusal_is_a_problem_that_leads_nowhere_and_tells_no_token() {
 #[test]
 fn the_token_is_in_no_log() {
     let home = Home::new();
-    let up = ["up", "--state", "state", "--http", "127.0.0.1:0", "--json", "--log-file", "log"];
+    let up = [
+        "up",
+        "--state",
+        "state",
+        "--http",
+        "127.0.0.1:0",
+        "--json",
+        "--log-file",
+        "log",
+    ];
     let daemon = Daemon::of(&home, home.command(up).env("TRUNKLINE_LOG", "trace"));
     let client = daemon.token(&["admin", "--all-sessions"]);
     let id = client.open();
     client.turn(&id, "hello");
     assert!(client.events(&id, 0).next().is_some());
-    let made = client.post("/v1/tokens", &json!({ "scope": "observe" })).must_be(201).json();
+    let made = client
+        .post("/v1/tokens", &json!({ "scope": "observe" }))
+        .must_be(201)
+        .json();
     let wrong = format!("{}0", client.token.as_ref().unwrap());
-    Client { token: Some(wrong.clone()), ..client.clone() }.get("/v1/me").must_be(401);
+    Client {
+        token: Some(wrong.clone()),
+        ..client.clone()
+    }
+    .get("/v1/me")
+    .must_be(401);
     // One that stands where it should not.
     client.get(&format!("/v1/sessions/{wrong}")).must_be(404);
-    client.ask_with("GET", "/v1/me", &[("Host", &wrong)], "").must_be(421);
+    client
+        .ask_with("GET", "/v1/me", &[("Host", &wrong)], "")
+        .must_be(421);
     let ws = client.head("GET /v1/pipe HTTP/1.1")
         + "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     assert_eq!(head(&mut client.raw(ws.as_bytes())).0, 101);
-    let secrets = [client.token.clone().unwrap(), made["token"].as_str().unwrap().to_owned()];
+    let secrets = [
+        client.token.clone().unwrap(),
+        made["token"].as_str().unwrap().to_owned(),
+    ];
     daemon.down();
     let log = std::fs::read_to_string(home.path().join("log")).unwrap();
     assert!(log.contains(&id), "it tells what happens");
@@ -143,12 +195,19 @@ fn who_reads_no_events_holds_nothing_up_and_loses_nothing() {
     let mut quick = client.events(&id, 0);
     let content = "z".repeat(256 * 1024);
     for number in 0..60 {
-        assert_eq!(client.turn(&id, &format!("{number} {content}"))["end"]["status"], "completed");
+        assert_eq!(
+            client.turn(&id, &format!("{number} {content}"))["end"]["status"],
+            "completed"
+        );
     }
-    let last = client.get(&format!("/v1/sessions/{id}")).json()["last_seq"].as_u64().unwrap();
+    let last = client.get(&format!("/v1/sessions/{id}")).json()["last_seq"]
+        .as_u64()
+        .unwrap();
     for reader in [&mut quick, &mut slow] {
-        let numbers: Vec<_> =
-            std::iter::from_fn(|| reader.next()).map(|(seq, _)| seq).take(last as usize).collect();
+        let numbers: Vec<_> = std::iter::from_fn(|| reader.next())
+            .map(|(seq, _)| seq)
+            .take(last as usize)
+            .collect();
         assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
     }
     daemon.down();
@@ -156,12 +215,17 @@ fn who_reads_no_events_holds_nothing_up_and_loses_nothing() {
 
 /// What a process has of something in /proc.
 fn descriptors(daemon: &Daemon<'_>) -> usize {
-    std::fs::read_dir(format!("/proc/{}/fd", daemon.child.id())).unwrap().count()
+    std::fs::read_dir(format!("/proc/{}/fd", daemon.child.id()))
+        .unwrap()
+        .count()
 }
 
 fn resident(daemon: &Daemon<'_>) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
@@ -182,7 +246,11 @@ fn a_stream_that_waits_holds_one_descriptor() {
     for stream in &mut streams {
         stream.until("turn.complete");
     }
-    assert!(descriptors(&daemon) <= before + streams.len() + 8, "{before} {}", descriptors(&daemon));
+    assert!(
+        descriptors(&daemon) <= before + streams.len() + 8,
+        "{before} {}",
+        descriptors(&daemon)
+    );
     daemon.down();
 }
 
@@ -233,8 +301,14 @@ fn connections_of_the_network_leave_room_for_this_user() {
     let home = Home::new();
     let own = home.command(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]);
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 128 && exec \"$@\"", "sh"]).arg(own.get_program()).args(own.get_args());
-    command.current_dir(home.path()).env("HOME", home.path()).stdin(Stdio::null());
+    command
+        .args(["-c", "ulimit -n 128 && exec \"$@\"", "sh"])
+        .arg(own.get_program())
+        .args(own.get_args());
+    command
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let daemon = Daemon::of(&home, &mut command);
     let client = daemon.token(&["control"]);
@@ -248,7 +322,8 @@ fn connections_of_the_network_leave_room_for_this_user() {
     let mut waits = client.raw(request.as_bytes());
     let mut user = UnixStream::connect(home.path().join("state/journal/host.sock")).unwrap();
     user.set_read_timeout(Some(SILENT)).unwrap();
-    user.write_all(b"GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    user.write_all(b"GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut said = String::new();
     user.read_to_string(&mut said).unwrap();
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
@@ -273,15 +348,25 @@ fn the_pipe_hides_paths_from_the_network_and_not_from_this_user() {
         json!({"type": "session.start", "session_id": "s", "protocol": 1, "extensions": ["turns", "events"]}),
         json!({"type": "user.input", "session_id": "s", "content": "/file a.txt"}),
     ];
-    hub.send(tungstenite::Message::text(format!("{}\n{}\n", lines[0], lines[1]))).unwrap();
+    hub.send(tungstenite::Message::text(format!(
+        "{}\n{}\n",
+        lines[0], lines[1]
+    )))
+    .unwrap();
     let told = loop {
         let message = hub.read().unwrap().into_text().unwrap();
-        let told = message.lines().find(|line| line.contains("\"file.output\"")).map(str::to_owned);
+        let told = message
+            .lines()
+            .find(|line| line.contains("\"file.output\""))
+            .map(str::to_owned);
         if let Some(told) = told {
             break serde_json::from_str::<Value>(&told).unwrap();
         }
     };
     let path = told["file_path"].as_str().unwrap();
-    assert_eq!(std::fs::read_to_string(path).unwrap(), "a file named a.txt\n");
+    assert_eq!(
+        std::fs::read_to_string(path).unwrap(),
+        "a file named a.txt\n"
+    );
     daemon.down();
 }

@@ -24,7 +24,9 @@ fn a_daemon_that_is_killed_is_up_again_at_once_with_all_that_it_knew() {
     heard.extend(events.until("turn.begin"));
     let last = heard.last().unwrap().0;
     let second = home.run(["up", "--state", "state", "--http", "127.0.0.1:0"]);
-    second.must_end_with(2).must_say(&daemon.child.id().to_string());
+    second
+        .must_end_with(2)
+        .must_say(&daemon.child.id().to_string());
     let address = daemon.kill();
 
     let daemon = Daemon::at(&home, &address);
@@ -35,7 +37,9 @@ fn a_daemon_that_is_killed_is_up_again_at_once_with_all_that_it_knew() {
     assert_eq!(again, heard[..again.len()], "what was said is what is said");
     assert_eq!(client.turn(&id, "after")["text"], "after");
     daemon.down();
-    home.run(["down", "--state", "state"]).must_end_with(1).must_say("no daemon runs");
+    home.run(["down", "--state", "state"])
+        .must_end_with(1)
+        .must_say("no daemon runs");
 }
 
 #[test]
@@ -52,17 +56,27 @@ fn one_socket_takes_hubs_and_requests_of_this_user() {
         "extensions": ["turns", "events", "journal"]});
     writeln!(hub, "{attach}").unwrap();
     let lines = BufReader::new(hub).lines().map(|line| line.unwrap());
-    let heard: Vec<_> = lines.take_while(|line| !line.contains("turn.complete")).collect();
-    assert!(heard.iter().any(|line| line.contains("over http")), "{heard:?}");
+    let heard: Vec<_> = lines
+        .take_while(|line| !line.contains("turn.complete"))
+        .collect();
+    assert!(
+        heard.iter().any(|line| line.contains("over http")),
+        "{heard:?}"
+    );
 
     let mut asks = UnixStream::connect(&socket).unwrap();
-    asks.write_all(b"GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    asks.write_all(b"GET /v1/me HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut said = String::new();
     asks.read_to_string(&mut said).unwrap();
     assert!(said.contains("\"scope\":\"admin\""), "{said}");
 
     // The commands find the daemon's journal by themselves.
-    let listed = home.command(["sessions"]).env("TRUNKLINE_STATE", "state").output().unwrap();
+    let listed = home
+        .command(["sessions"])
+        .env("TRUNKLINE_STATE", "state")
+        .output()
+        .unwrap();
     assert!(String::from_utf8(listed.stdout).unwrap().contains(&id));
     daemon.down();
 }
@@ -79,12 +93,30 @@ fn turns_may_end_before_the_daemon_does_and_streams_hold_nothing_up() {
     client.input(&short, "/sleep 1").must_be(202);
     let begun = std::time::Instant::now();
     daemon.down();
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert!(std::iter::from_fn(|| events.next()).count() <= 2, "the stream has ended");
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(
+        std::iter::from_fn(|| events.next()).count() <= 2,
+        "the stream has ended"
+    );
 
     let daemon = Daemon::up(&home);
-    let client = Client { http: daemon.http.clone(), ..client };
-    let ends = |id: &str| client.events(id, 0).until("turn.complete").last().unwrap().1.clone();
+    let client = Client {
+        http: daemon.http.clone(),
+        ..client
+    };
+    let ends = |id: &str| {
+        client
+            .events(id, 0)
+            .until("turn.complete")
+            .last()
+            .unwrap()
+            .1
+            .clone()
+    };
     assert!(ends(&short).contains("\"completed\""), "{}", ends(&short));
     assert!(ends(&long).contains("\"shutdown\""), "{}", ends(&long));
     daemon.down();
@@ -105,19 +137,38 @@ for line in sys.stdin:
 fn a_daemon_may_open_many_files_and_its_agents_as_many_as_before() {
     let home = Home::new();
     home.file("limited.py", LIMITED);
-    let up = ["up", "--state", "state", "--http", "127.0.0.1:0", "--json", "--adapter", "python3 limited.py"];
+    let up = [
+        "up",
+        "--state",
+        "state",
+        "--http",
+        "127.0.0.1:0",
+        "--json",
+        "--adapter",
+        "python3 limited.py",
+    ];
     let own = home.command(up);
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -Sn 512 && exec \"$@\"", "sh"]).arg(own.get_program()).args(own.get_args());
-    command.current_dir(home.path()).env("HOME", home.path()).stdin(Stdio::null());
+    command
+        .args(["-c", "ulimit -Sn 512 && exec \"$@\"", "sh"])
+        .arg(own.get_program())
+        .args(own.get_args());
+    command
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let daemon = Daemon::of(&home, &mut command);
     let client = daemon.token(&["control"]);
     let id = client.open();
     assert_eq!(client.turn(&id, "how many?")["text"], "512");
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.child.id())).unwrap();
-    let limit: Vec<_> =
-        limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    let limit: Vec<_> = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap()
+        .split_whitespace()
+        .collect();
     assert_eq!(limit[3], limit[4], "{limits}");
     daemon.down();
 }
@@ -145,12 +196,21 @@ fn a_supervisor_gives_the_daemon_its_port_and_learns_when_it_is_ready() {
     };
     let own = home.command(["up", "--state", "state", "--json"]);
     let mut command = Command::new("python3");
-    command.arg("supervisor.py").arg(own.get_program()).args(own.get_args());
-    command.current_dir(home.path()).env("HOME", home.path()).stdin(Stdio::null());
+    command
+        .arg("supervisor.py")
+        .arg(own.get_program())
+        .args(own.get_args());
+    command
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let daemon = Daemon::of(&home, &mut command);
     assert_eq!(heard(), "READY=1\n");
-    assert!(!daemon.http.ends_with(":7457"), "the port is the supervisor's");
+    assert!(
+        !daemon.http.ends_with(":7457"),
+        "the port is the supervisor's"
+    );
     let client = daemon.token(&["control"]);
     assert_eq!(client.turn(&client.open(), "here")["text"], "here");
     daemon.down();
@@ -167,7 +227,18 @@ fn a_daemon_listens_on_this_machine_alone_and_tells_of_a_port_in_use() {
     let refused = home.run(["up", "--state", "state", "--http", &at]);
     refused.must_end_with(1).must_say(&at).must_say("--http");
     let mode = std::fs::metadata(home.path().join("state")).unwrap();
-    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o700);
-    let none = home.command(["token", "list", "--state", "state"]).stdin(Stdio::null()).output().unwrap();
-    assert!(String::from_utf8(none.stdout).unwrap().starts_with("there is no token"));
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777,
+        0o700
+    );
+    let none = home
+        .command(["token", "list", "--state", "state"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8(none.stdout)
+            .unwrap()
+            .starts_with("there is no token")
+    );
 }

@@ -23,33 +23,99 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
         ("GET", of("/history"), json!({}), [401, 404, 200, 404]),
         ("POST", of("/inputs"), input.clone(), [401, 404, 403, 404]),
         ("POST", of("/stop"), json!({}), [401, 404, 403, 404]),
-        ("POST", of("/requests/r"), json!({ "approved": true }), [401, 404, 403, 404]),
-        ("POST", of("/settings"), json!({ "options": { "model": "m" } }), [401, 404, 403, 404]),
+        (
+            "POST",
+            of("/requests/r"),
+            json!({ "approved": true }),
+            [401, 404, 403, 404],
+        ),
+        (
+            "POST",
+            of("/settings"),
+            json!({ "options": { "model": "m" } }),
+            [401, 404, 403, 404],
+        ),
         ("PUT", of("/files"), json!({}), [401, 404, 403, 404]),
         ("GET", of("/files/00"), json!({}), [401, 404, 404, 404]),
         ("DELETE", of(""), json!({}), [401, 404, 403, 404]),
-        ("POST", "/v1/sessions".to_owned(), json!({}), [401, 201, 403, 403]),
-        ("GET", "/v1/sessions".to_owned(), json!({}), [401, 200, 200, 200]),
-        ("GET", "/v1/tokens".to_owned(), json!({}), [401, 403, 403, 403]),
-        ("POST", "/v1/tokens".to_owned(), json!({ "scope": "observe" }), [401, 403, 403, 403]),
-        ("POST", "/v1/stop".to_owned(), json!({}), [401, 403, 403, 403]),
-        ("POST", "/v1/reload".to_owned(), json!({}), [401, 403, 403, 403]),
-        ("POST", "/v1/handover".to_owned(), json!({}), [401, 403, 403, 403]),
-        ("GET", "/metrics".to_owned(), json!({}), [401, 403, 200, 403]),
-        ("GET", "/v1/usage".to_owned(), json!({}), [401, 403, 200, 200]),
+        (
+            "POST",
+            "/v1/sessions".to_owned(),
+            json!({}),
+            [401, 201, 403, 403],
+        ),
+        (
+            "GET",
+            "/v1/sessions".to_owned(),
+            json!({}),
+            [401, 200, 200, 200],
+        ),
+        (
+            "GET",
+            "/v1/tokens".to_owned(),
+            json!({}),
+            [401, 403, 403, 403],
+        ),
+        (
+            "POST",
+            "/v1/tokens".to_owned(),
+            json!({ "scope": "observe" }),
+            [401, 403, 403, 403],
+        ),
+        (
+            "POST",
+            "/v1/stop".to_owned(),
+            json!({}),
+            [401, 403, 403, 403],
+        ),
+        (
+            "POST",
+            "/v1/reload".to_owned(),
+            json!({}),
+            [401, 403, 403, 403],
+        ),
+        (
+            "POST",
+            "/v1/handover".to_owned(),
+            json!({}),
+            [401, 403, 403, 403],
+        ),
+        (
+            "GET",
+            "/metrics".to_owned(),
+            json!({}),
+            [401, 403, 200, 403],
+        ),
+        (
+            "GET",
+            "/v1/usage".to_owned(),
+            json!({}),
+            [401, 403, 200, 200],
+        ),
     ];
     for (method, path, body, expected) in table {
-        for (who, status) in [&stranger, &other, &all, &of_none].into_iter().zip(expected) {
-            who.ask_with(method, &path, &[], &body.to_string()).must_be(status);
+        for (who, status) in [&stranger, &other, &all, &of_none]
+            .into_iter()
+            .zip(expected)
+        {
+            who.ask_with(method, &path, &[], &body.to_string())
+                .must_be(status);
         }
     }
     for own in [&owner, &all, &admin] {
         let listed = own.get("/v1/sessions").json();
-        let ids: Vec<_> =
-            listed["sessions"].as_array().unwrap().iter().map(|one| &one["session_id"]).collect();
+        let ids: Vec<_> = listed["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| &one["session_id"])
+            .collect();
         assert!(ids.contains(&&json!(id)), "{listed}");
     }
-    assert!(!other.get("/v1/sessions").body.contains(&id) && !of_none.get("/v1/sessions").body.contains(&id));
+    assert!(
+        !other.get("/v1/sessions").body.contains(&id)
+            && !of_none.get("/v1/sessions").body.contains(&id)
+    );
     assert_eq!(of_none.get("/v1/agents").json()["agents"], json!([]));
 
     // What a session may not be given over a network is named.
@@ -59,16 +125,35 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
         (json!({ "no such": 1 }), 403, "no such"),
         (json!({ "model": 1 }), 422, "model"),
     ] {
-        let refused = owner.post("/v1/sessions", &json!({ "options": options })).must_be(status);
-        assert!(refused.json()["detail"].as_str().unwrap().contains(named), "{refused:?}");
+        let refused = owner
+            .post("/v1/sessions", &json!({ "options": options }))
+            .must_be(status);
+        assert!(
+            refused.json()["detail"].as_str().unwrap().contains(named),
+            "{refused:?}"
+        );
     }
-    let titled = owner.post("/v1/sessions", &json!({ "options": { "title": "A name" } })).must_be(201).json();
+    let titled = owner
+        .post("/v1/sessions", &json!({ "options": { "title": "A name" } }))
+        .must_be(201)
+        .json();
     let found = owner.get("/v1/sessions?text=a%20name").must_be(200).json();
     assert_eq!(found["sessions"][0]["session_id"], titled["id"]);
-    owner.post("/v1/sessions", &json!({ "agent": "none" })).must_be(422);
-    owner.post("/v1/sessions", &json!({ "unknown": 1 })).must_be(400);
-    owner.ask_with("POST", "/v1/sessions", &[], "{").must_be(400);
-    owner.post(&of("/settings"), &json!({ "options": { "allowed_tools": [] } })).must_be(403);
+    owner
+        .post("/v1/sessions", &json!({ "agent": "none" }))
+        .must_be(422);
+    owner
+        .post("/v1/sessions", &json!({ "unknown": 1 }))
+        .must_be(400);
+    owner
+        .ask_with("POST", "/v1/sessions", &[], "{")
+        .must_be(400);
+    owner
+        .post(
+            &of("/settings"),
+            &json!({ "options": { "allowed_tools": [] } }),
+        )
+        .must_be(403);
 
     // Ids and paths lead nowhere else.
     for path in [
@@ -82,21 +167,53 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
         let status = admin.get(path).status;
         assert!(matches!(status, 400 | 404), "{path}: {status}");
     }
-    admin.ask_with("PATCH", "/v1/sessions", &[], "").must_be(405);
+    admin
+        .ask_with("PATCH", "/v1/sessions", &[], "")
+        .must_be(405);
     let large = "x".repeat(2 * 1024 * 1024);
-    owner.post(&of("/inputs"), &json!({ "content": large })).must_be(413);
+    owner
+        .post(&of("/inputs"), &json!({ "content": large }))
+        .must_be(413);
     let long = "y".repeat(64 * 1024);
-    assert_eq!(owner.ask_with("GET", "/v1/me", &[("X-Long", &long)], "").status, 431);
+    assert_eq!(
+        owner
+            .ask_with("GET", "/v1/me", &[("X-Long", &long)], "")
+            .status,
+        431
+    );
 
     // A token gives no more than it has.
-    let made = admin.post("/v1/tokens", &json!({ "scope": "observe", "expires": "1h" })).must_be(201).json();
-    let by_it = Client { token: Some(made["token"].as_str().unwrap().to_owned()), ..stranger.clone() };
+    let made = admin
+        .post(
+            "/v1/tokens",
+            &json!({ "scope": "observe", "expires": "1h" }),
+        )
+        .must_be(201)
+        .json();
+    let by_it = Client {
+        token: Some(made["token"].as_str().unwrap().to_owned()),
+        ..stranger.clone()
+    };
     by_it.get("/v1/me").must_be(200);
     let listed = home.run(["token", "list", "--state", "state", "--json"]);
     let listed: Value = serde_json::from_str(listed.must_end_with(0).stdout.trim()).unwrap();
-    assert!(listed.as_array().unwrap().iter().any(|token| token["id"] == made["id"]), "{listed}");
+    assert!(
+        listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|token| token["id"] == made["id"]),
+        "{listed}"
+    );
     assert!(!listed.to_string().contains("tlk_") && !listed.to_string().contains("digest"));
-    admin.ask_with("DELETE", &format!("/v1/tokens/{}", made["id"].as_str().unwrap()), &[], "").must_be(204);
+    admin
+        .ask_with(
+            "DELETE",
+            &format!("/v1/tokens/{}", made["id"].as_str().unwrap()),
+            &[],
+            "",
+        )
+        .must_be(204);
     daemon.down();
 }
 
@@ -110,22 +227,45 @@ fn a_page_of_another_site_that_is_allowed_may_ask_and_read() {
     let client = daemon.token(&["control"]);
     let may = "access-control-allow-origin";
     let asks = |origin| {
-        let headers = [("Origin", origin), ("Access-Control-Request-Method", "POST")];
-        daemon.stranger().ask_with("OPTIONS", "/v1/sessions", &headers, "")
+        let headers = [
+            ("Origin", origin),
+            ("Access-Control-Request-Method", "POST"),
+        ];
+        daemon
+            .stranger()
+            .ask_with("OPTIONS", "/v1/sessions", &headers, "")
     };
     let first = asks(PAGE).must_be(204);
     assert_eq!(first.headers[may], PAGE);
     assert!(first.headers["access-control-allow-headers"].contains("authorization"));
     assert!(first.headers["access-control-allow-headers"].contains("idempotency-key"));
     assert!(first.headers["access-control-allow-methods"].contains("DELETE"));
-    assert!(!asks("https://evil.example").must_be(403).headers.contains_key(may));
+    assert!(
+        !asks("https://evil.example")
+            .must_be(403)
+            .headers
+            .contains_key(may)
+    );
     // The daemon's own page needs none of it.
-    assert!(!asks(&format!("http://{}", daemon.http)).must_be(405).headers.contains_key(may));
+    assert!(
+        !asks(&format!("http://{}", daemon.http))
+            .must_be(405)
+            .headers
+            .contains_key(may)
+    );
 
-    let read = client.ask_with("GET", "/v1/me", &[("Origin", PAGE)], "").must_be(200);
-    assert_eq!((&*read.headers[may], &*read.headers["vary"]), (PAGE, "origin"));
+    let read = client
+        .ask_with("GET", "/v1/me", &[("Origin", PAGE)], "")
+        .must_be(200);
+    assert_eq!(
+        (&*read.headers[may], &*read.headers["vary"]),
+        (PAGE, "origin")
+    );
     // A page learns, too, that its token is no good.
-    let unknown = daemon.stranger().ask_with("GET", "/v1/me", &[("Origin", PAGE)], "").must_be(401);
+    let unknown = daemon
+        .stranger()
+        .ask_with("GET", "/v1/me", &[("Origin", PAGE)], "")
+        .must_be(401);
     assert_eq!(unknown.headers[may], PAGE);
     assert!(!client.get("/v1/me").must_be(200).headers.contains_key(may));
     daemon.down();
@@ -146,7 +286,10 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
         (vec![("Origin", "https://evil.example")], 403),
         (vec![("Origin", "null")], 403),
         (vec![("Origin", &*own)], 200),
-        (vec![("Origin", &*own), ("Origin", "https://evil.example")], 403),
+        (
+            vec![("Origin", &*own), ("Origin", "https://evil.example")],
+            403,
+        ),
         (vec![("Sec-Fetch-Site", "cross-site")], 403),
         (vec![("Sec-Fetch-Site", "same-origin")], 200),
     ] {
@@ -155,23 +298,47 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
     }
     // What needs no token tells nothing, and the page runs no script of another.
     let page = daemon.stranger().get("/").must_be(200);
-    assert!(page.headers["content-security-policy"].starts_with("default-src 'none'; script-src 'self'"));
+    assert!(
+        page.headers["content-security-policy"]
+            .starts_with("default-src 'none'; script-src 'self'")
+    );
     assert!(!page.body.contains("trunkline-token"));
     assert_eq!(daemon.stranger().get("/healthz").must_be(200).body, "ok\n");
-    assert_eq!(daemon.stranger().get("/readyz").must_be(200).body, "ready\n");
+    assert_eq!(
+        daemon.stranger().get("/readyz").must_be(200).body,
+        "ready\n"
+    );
 
     // The page of a code that is good once, and of no other.
     let opened = home.run(["open", "--state", "state", "--print"]);
     let file = std::fs::read_to_string(opened.must_end_with(0).stdout.trim()).unwrap();
-    let code = file.split("value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let code = file
+        .split("value=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
     let give = |code: &str| {
-        let form = [("Content-Type", "application/x-www-form-urlencoded"), ("Origin", "null")];
-        daemon.stranger().ask_with("POST", "/open", &form, &format!("code={code}"))
+        let form = [
+            ("Content-Type", "application/x-www-form-urlencoded"),
+            ("Origin", "null"),
+        ];
+        daemon
+            .stranger()
+            .ask_with("POST", "/open", &form, &format!("code={code}"))
     };
     let page = give(code).must_be(200);
-    let token = page.body.split("name=\"trunkline-token\" content=\"").nth(1).unwrap();
+    let token = page
+        .body
+        .split("name=\"trunkline-token\" content=\"")
+        .nth(1)
+        .unwrap();
     let token = token.split('"').next().unwrap().to_owned();
-    let console = Client { token: Some(token), ..client.clone() };
+    let console = Client {
+        token: Some(token),
+        ..client.clone()
+    };
     assert_eq!(console.get("/v1/me").must_be(200).json()["scope"], "admin");
     give(code).must_be(401);
     give("x").must_be(401);
@@ -182,17 +349,31 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
 fn a_token_that_is_revoked_ends_its_streams_and_no_others() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let (owner, watcher) = (daemon.token(&["control"]), daemon.token(&["observe", "--all-sessions"]));
+    let (owner, watcher) = (
+        daemon.token(&["control"]),
+        daemon.token(&["observe", "--all-sessions"]),
+    );
     let id = owner.open();
     let (mut own, mut watched) = (owner.events(&id, 0), watcher.events(&id, 0));
     assert!(own.next().is_some() && watched.next().is_some());
     let token = watcher.token.as_ref().unwrap();
-    let revoked = token.strip_prefix("tlk_").unwrap().split('_').next().unwrap();
-    home.run(["token", "revoke", revoked, "--state", "state"]).must_end_with(0);
-    assert!(std::iter::from_fn(|| watched.next()).count() <= 1, "its stream ends");
+    let revoked = token
+        .strip_prefix("tlk_")
+        .unwrap()
+        .split('_')
+        .next()
+        .unwrap();
+    home.run(["token", "revoke", revoked, "--state", "state"])
+        .must_end_with(0);
+    assert!(
+        std::iter::from_fn(|| watched.next()).count() <= 1,
+        "its stream ends"
+    );
     watcher.get("/v1/me").must_be(401);
     owner.turn(&id, "on");
     own.until("turn.complete");
-    home.run(["token", "revoke", revoked, "--state", "state"]).must_end_with(2).must_say("there is no token");
+    home.run(["token", "revoke", revoked, "--state", "state"])
+        .must_end_with(2)
+        .must_say("there is no token");
     daemon.down();
 }

@@ -18,12 +18,19 @@ impl Hub {
     pub(super) fn of(client: &Client) -> Self {
         let stream = TcpStream::connect(&client.http).unwrap();
         stream.set_read_timeout(Some(SILENT)).unwrap();
-        let mut request = format!("ws://{}/v1/pipe", client.http).into_client_request().unwrap();
+        let mut request = format!("ws://{}/v1/pipe", client.http)
+            .into_client_request()
+            .unwrap();
         if let Some(token) = &client.token {
-            request.headers_mut().insert("Authorization", format!("Bearer {token}").parse().unwrap());
+            request
+                .headers_mut()
+                .insert("Authorization", format!("Bearer {token}").parse().unwrap());
         }
         let (socket, _) = client::client(request, stream).unwrap();
-        Self { socket, lines: Vec::new() }
+        Self {
+            socket,
+            lines: Vec::new(),
+        }
     }
 
     pub(super) fn say(&mut self, text: impl Into<String>) {
@@ -46,7 +53,9 @@ impl Hub {
                 Err(error) => panic!("{error}"),
             }
         }
-        self.lines.pop().map(|line| serde_json::from_str(&line).unwrap())
+        self.lines
+            .pop()
+            .map(|line| serde_json::from_str(&line).unwrap())
     }
 
     pub(super) fn until(&mut self, kind: &str) -> Value {
@@ -59,7 +68,10 @@ impl Hub {
 pub(super) fn start(id: &str, more: &Value) -> String {
     let mut start = json!({"type": "session.start", "session_id": id, "protocol": 1,
         "extensions": ["turns", "events", "control", "journal"]});
-    start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    start
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     start.to_string()
 }
 
@@ -73,7 +85,10 @@ pub(super) fn attach(id: &str) -> String {
 fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let (client, observer) = (daemon.token(&["control"]), daemon.token(&["observe", "--all-sessions"]));
+    let (client, observer) = (
+        daemon.token(&["control"]),
+        daemon.token(&["observe", "--all-sessions"]),
+    );
     let mut hub = Hub::of(&client);
     // Several lines in one message, and one without its end.
     hub.say(format!(
@@ -83,22 +98,39 @@ fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
     ));
     assert_eq!(hub.until("output")["content"], "over a socket");
     assert_eq!(hub.until("turn.complete")["turn_id"], "t-1");
-    hub.say(json!({"type": "user.input", "session_id": "mine", "content": "/file a.txt"}).to_string());
+    hub.say(
+        json!({"type": "user.input", "session_id": "mine", "content": "/file a.txt"}).to_string(),
+    );
     let file = hub.until("file.output");
-    assert!(file.get("file_path").is_none() && file["sha256"].is_string(), "{file}");
+    assert!(
+        file.get("file_path").is_none() && file["sha256"].is_string(),
+        "{file}"
+    );
 
     // A network is not this machine.
     hub.say(start("other", &json!({"cwd": "/"})));
     let closed = hub.until("session.closed");
-    assert_eq!((&closed["session_id"], &closed["reason"]), (&json!("other"), &json!("refused")));
-    hub.say(json!({"type": "file.input", "session_id": "mine", "file_path": "/etc/passwd"}).to_string());
+    assert_eq!(
+        (&closed["session_id"], &closed["reason"]),
+        (&json!("other"), &json!("refused"))
+    );
+    hub.say(
+        json!({"type": "file.input", "session_id": "mine", "file_path": "/etc/passwd"}).to_string(),
+    );
     assert_eq!(hub.until("error")["category"], "permission_denied");
-    let listed = json!({"type": "agents.list", "session_id": "", "request_id": "r", "sessions": 10});
+    let listed =
+        json!({"type": "agents.list", "session_id": "", "request_id": "r", "sessions": 10});
     hub.say(listed.to_string());
-    assert!(hub.until("agents.list.result").get("sessions").is_none(), "other hubs are not its business");
+    assert!(
+        hub.until("agents.list.result").get("sessions").is_none(),
+        "other hubs are not its business"
+    );
 
     // The same session over the paths; a hub that goes ends nothing.
-    assert_eq!(client.get("/v1/sessions/mine").must_be(200).json()["agent_id"], "echo");
+    assert_eq!(
+        client.get("/v1/sessions/mine").must_be(200).json()["agent_id"],
+        "echo"
+    );
     let mut watching = Hub::of(&observer);
     watching.say(attach("mine"));
     assert_eq!(watching.until("session.attached")["role"], "observe");
@@ -106,7 +138,8 @@ fn a_hub_speaks_the_protocol_over_a_websocket_and_no_more_than_its_token_may() {
     assert_eq!(watching.until("error")["category"], "permission_denied");
     drop(hub);
     client.turn("mine", "still here");
-    let heard = std::iter::from_fn(|| watching.hear()).any(|message| message["content"] == "still here");
+    let heard =
+        std::iter::from_fn(|| watching.hear()).any(|message| message["content"] == "still here");
     assert!(heard);
 
     // One of another token is not there.
@@ -126,16 +159,24 @@ fn a_pipe_wants_a_good_token_and_ends_with_it() {
     browser.say(json!({"type": "auth", "token": client.token}).to_string());
     browser.say(json!({"type": "ping", "session_id": "", "nonce": "n"}).to_string());
     assert_eq!(browser.until("pong")["nonce"], "n");
-    for wrong in
-        [json!({"type": "auth", "token": "tlk_x"}).to_string(), start("s", &json!({})), "x".to_owned()]
-    {
+    for wrong in [
+        json!({"type": "auth", "token": "tlk_x"}).to_string(),
+        start("s", &json!({})),
+        "x".to_owned(),
+    ] {
         let mut stranger = Hub::of(&daemon.stranger());
         stranger.say(wrong);
         assert_eq!(stranger.hear(), None, "it hears nothing");
     }
     let token = client.token.as_ref().unwrap();
-    let id = token.strip_prefix("tlk_").unwrap().split('_').next().unwrap();
-    home.run(["token", "revoke", id, "--state", "state"]).must_end_with(0);
+    let id = token
+        .strip_prefix("tlk_")
+        .unwrap()
+        .split('_')
+        .next()
+        .unwrap();
+    home.run(["token", "revoke", id, "--state", "state"])
+        .must_end_with(0);
     assert_eq!(browser.hear(), None, "the pipe ends with its token");
     daemon.down();
 }

@@ -10,10 +10,16 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
     let daemon = Daemon::up(&home);
     let client = daemon.token(&["control"]);
     assert_eq!(client.get("/v1/me").must_be(200).json()["scope"], "control");
-    assert_eq!(client.get("/v1/agents").must_be(200).json()["default"], "echo");
+    assert_eq!(
+        client.get("/v1/agents").must_be(200).json()["default"],
+        "echo"
+    );
     let id = client.open();
     let turn = client.turn(&id, "hello");
-    assert_eq!((&turn["text"], &turn["end"]["status"]), (&json!("hello"), &json!("completed")));
+    assert_eq!(
+        (&turn["text"], &turn["end"]["status"]),
+        (&json!("hello"), &json!("completed"))
+    );
 
     // The same input twice is one turn, and so is one whose answer is waited for.
     let again = |more: &str, key: &str, content: &str| {
@@ -23,8 +29,14 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
     };
     let first = again("", "k-1", "twice").must_be(202).json();
     let second = again("", "k-1", "twice").must_be(202).json();
-    assert_eq!((&first["turn_id"], &second["duplicate"]), (&second["turn_id"], &json!(true)));
-    assert_eq!(again("?wait=end", "k-1", "twice").must_be(200).json()["text"], "twice");
+    assert_eq!(
+        (&first["turn_id"], &second["duplicate"]),
+        (&second["turn_id"], &json!(true))
+    );
+    assert_eq!(
+        again("?wait=end", "k-1", "twice").must_be(200).json()["text"],
+        "twice"
+    );
     again("", "k-1", "another").must_be(409);
 
     // Who comes back gets what is missing, each entry once and as it was.
@@ -36,28 +48,61 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
         (1..=all.len() as u64).collect::<Vec<_>>()
     );
     let mut later = client.events(&id, 3);
-    let rest: Vec<_> = std::iter::from_fn(|| later.next()).take(all.len() - 3).collect();
+    let rest: Vec<_> = std::iter::from_fn(|| later.next())
+        .take(all.len() - 3)
+        .collect();
     assert_eq!(rest, all[3..]);
-    let mut stream =
-        client.send("GET", &format!("/v1/sessions/{id}/events?after=1"), &[("Last-Event-ID", "3")], "");
+    let mut stream = client.send(
+        "GET",
+        &format!("/v1/sessions/{id}/events?after=1"),
+        &[("Last-Event-ID", "3")],
+        "",
+    );
     assert_eq!(head(&mut stream).0, 200);
-    assert_eq!(Events(stream).next().as_ref(), Some(&all[3]), "what a browser has is what counts");
+    assert_eq!(
+        Events(stream).next().as_ref(),
+        Some(&all[3]),
+        "what a browser has is what counts"
+    );
 
     let listed = client.get("/v1/sessions?text=hello").must_be(200).json();
     assert_eq!(listed["sessions"][0]["session_id"], *id);
-    let shown = client.get(&format!("/v1/sessions/{id}")).must_be(200).json();
-    assert_eq!((&shown["id"], &shown["state"]), (&json!(id), &json!("idle")));
-    let part = client.get(&format!("/v1/sessions/{id}/history?from=2&limit=2")).must_be(200).json();
-    let part: Vec<_> = part["entries"].as_array().unwrap().iter().map(ToString::to_string).collect();
+    let shown = client
+        .get(&format!("/v1/sessions/{id}"))
+        .must_be(200)
+        .json();
+    assert_eq!(
+        (&shown["id"], &shown["state"]),
+        (&json!(id), &json!("idle"))
+    );
+    let part = client
+        .get(&format!("/v1/sessions/{id}/history?from=2&limit=2"))
+        .must_be(200)
+        .json();
+    let part: Vec<_> = part["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(part, [all[1].1.clone(), all[2].1.clone()]);
 
-    client.ask_with("DELETE", &format!("/v1/sessions/{id}"), &[], "").must_be(204);
+    client
+        .ask_with("DELETE", &format!("/v1/sessions/{id}"), &[], "")
+        .must_be(204);
     let ended: Vec<_> = std::iter::from_fn(|| events.next()).collect();
-    assert!(ended.last().unwrap().1.contains("session.closed"), "the stream ends with its session");
+    assert!(
+        ended.last().unwrap().1.contains("session.closed"),
+        "the stream ends with its session"
+    );
     let behind = ended.last().unwrap().0;
-    client.get(&format!("/v1/sessions/{id}/events?after={behind}")).must_be(204);
+    client
+        .get(&format!("/v1/sessions/{id}/events?after={behind}"))
+        .must_be(204);
     client.input(&id, "late").must_be(503);
-    client.ask_with("DELETE", &format!("/v1/sessions/{id}?remove=true"), &[], "").must_be(204);
+    client
+        .ask_with("DELETE", &format!("/v1/sessions/{id}?remove=true"), &[], "")
+        .must_be(204);
     client.get(&format!("/v1/sessions/{id}")).must_be(404);
     daemon.down();
 }
@@ -66,28 +111,62 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
 fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let (client, other) = (daemon.token(&["control"]), daemon.token(&["control", "--all-sessions"]));
+    let (client, other) = (
+        daemon.token(&["control"]),
+        daemon.token(&["control", "--all-sessions"]),
+    );
     let id = client.open();
     client.input(&id, "/tool ls").must_be(202);
     let mut events = client.events(&id, 0);
     let asked = events.until("permission.request");
     let asked: Value = serde_json::from_str(&asked.last().unwrap().1).unwrap();
-    let path = format!("/v1/sessions/{id}/requests/{}", asked["request_id"].as_str().unwrap());
-    client.post(&path, &json!({ "approved": "yes" })).must_be(422);
-    client.post(&path, &json!({ "approved": true, "updated_input": {} })).must_be(403);
-    let decided = client.post(&path, &json!({ "approved": true })).must_be(200).json();
-    assert_eq!((&decided["request_id"], &decided["approved"]), (&asked["request_id"], &json!(true)));
-    let late = other.post(&path, &json!({ "approved": false })).must_be(409).json();
-    assert!(late["detail"].as_str().unwrap().contains(decided["by"].as_str().unwrap()), "{late}");
-    client.post(&format!("/v1/sessions/{id}/requests/never"), &json!({ "approved": true })).must_be(409);
+    let path = format!(
+        "/v1/sessions/{id}/requests/{}",
+        asked["request_id"].as_str().unwrap()
+    );
+    client
+        .post(&path, &json!({ "approved": "yes" }))
+        .must_be(422);
+    client
+        .post(&path, &json!({ "approved": true, "updated_input": {} }))
+        .must_be(403);
+    let decided = client
+        .post(&path, &json!({ "approved": true }))
+        .must_be(200)
+        .json();
+    assert_eq!(
+        (&decided["request_id"], &decided["approved"]),
+        (&asked["request_id"], &json!(true))
+    );
+    let late = other
+        .post(&path, &json!({ "approved": false }))
+        .must_be(409)
+        .json();
+    assert!(
+        late["detail"]
+            .as_str()
+            .unwrap()
+            .contains(decided["by"].as_str().unwrap()),
+        "{late}"
+    );
+    client
+        .post(
+            &format!("/v1/sessions/{id}/requests/never"),
+            &json!({ "approved": true }),
+        )
+        .must_be(409);
     events.until("turn.complete");
 
     let stop = format!("/v1/sessions/{id}/stop");
     client.post(&stop, &json!({})).must_be(409);
     let turn = client.input(&id, "/sleep 600").must_be(202).json();
     events.until("turn.begin");
-    other.post(&stop, &json!({ "turn_id": "another" })).must_be(409);
-    other.post(&stop, &json!({ "turn_id": turn["turn_id"] })).must_be(202);
+    other
+        .post(&stop, &json!({ "turn_id": "another" }))
+        .must_be(409);
+    other
+        .post(&stop, &json!({ "turn_id": turn["turn_id"] }))
+        .must_be(202);
     let end = events.until("turn.complete");
     assert!(end.last().unwrap().1.contains("\"stopped\""), "{end:?}");
 
@@ -96,29 +175,56 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     let told: Value = serde_json::from_str(&told.last().unwrap().1).unwrap();
     assert!(told.get("file_path").is_none(), "{told}");
     let sha256 = told["sha256"].as_str().unwrap();
-    let file = client.get(&format!("/v1/sessions/{id}/files/{sha256}?name=../a%22.txt")).must_be(200);
+    let file = client
+        .get(&format!(
+            "/v1/sessions/{id}/files/{sha256}?name=../a%22.txt"
+        ))
+        .must_be(200);
     assert_eq!(file.body, "a file named a.txt\n");
-    assert_eq!(file.headers["content-disposition"], "attachment; filename*=UTF-8''a%22%2Etxt");
+    assert_eq!(
+        file.headers["content-disposition"],
+        "attachment; filename*=UTF-8''a%22%2Etxt"
+    );
     assert!(file.headers["content-security-policy"].ends_with("sandbox"));
     for none in ["..%2F..%2Ftokens.json", &"0".repeat(64), "x"] {
-        client.get(&format!("/v1/sessions/{id}/files/{none}")).must_be(404);
+        client
+            .get(&format!("/v1/sessions/{id}/files/{none}"))
+            .must_be(404);
     }
 
-    let given = client.ask_with("PUT", &format!("/v1/sessions/{id}/files?name=/etc/n.txt"), &[], "of mine");
+    let given = client.ask_with(
+        "PUT",
+        &format!("/v1/sessions/{id}/files?name=/etc/n.txt"),
+        &[],
+        "of mine",
+    );
     let given = given.must_be(201).json();
-    assert_eq!((&given["name"], &given["size"]), (&json!("n.txt"), &json!(7)));
-    let mine = format!("/v1/sessions/{id}/files/{}", given["sha256"].as_str().unwrap());
+    assert_eq!(
+        (&given["name"], &given["size"]),
+        (&json!("n.txt"), &json!(7))
+    );
+    let mine = format!(
+        "/v1/sessions/{id}/files/{}",
+        given["sha256"].as_str().unwrap()
+    );
     client.get(&mine).must_be(404);
     let with = json!({ "content": "see", "files": [given["sha256"]] });
-    client.post(&format!("/v1/sessions/{id}/inputs?wait=end"), &with).must_be(200);
+    client
+        .post(&format!("/v1/sessions/{id}/inputs?wait=end"), &with)
+        .must_be(200);
     let delivered = events.until("file.delivered");
-    assert!(delivered.last().unwrap().1.contains("\"n.txt\""), "{delivered:?}");
+    assert!(
+        delivered.last().unwrap().1.contains("\"n.txt\""),
+        "{delivered:?}"
+    );
     // It can be had again, as long as the session is there, by those who see that.
     std::fs::remove_dir_all(home.path().join("state/inbox")).unwrap();
     assert_eq!(other.get(&mine).must_be(200).body, "of mine");
     daemon.token(&["control"]).get(&mine).must_be(404);
     let unknown = json!({ "content": "see", "files": ["0"] });
-    client.post(&format!("/v1/sessions/{id}/inputs"), &unknown).must_be(422);
+    client
+        .post(&format!("/v1/sessions/{id}/inputs"), &unknown)
+        .must_be(422);
     daemon.down();
 }
 
@@ -131,16 +237,28 @@ fn the_daemon_removes_sessions_for_the_command_line_unless_a_turn_runs_in_one() 
     client.turn(&quiet, "hello");
     client.input(&busy, "/sleep 600").must_be(202);
     client.events(&busy, 0).until("turn.begin");
-    let sessions = |words: &[&str]| home.run([&["sessions", "--journal", "state/journal"], words].concat());
+    let sessions =
+        |words: &[&str]| home.run([&["sessions", "--journal", "state/journal"], words].concat());
     let exported = sessions(&["export", &quiet]);
-    assert!(exported.must_end_with(0).stdout.contains("hello"), "{}", exported.stdout);
+    assert!(
+        exported.must_end_with(0).stdout.contains("hello"),
+        "{}",
+        exported.stdout
+    );
     sessions(&["rm", &quiet, &busy, "never"])
         .must_end_with(2)
-        .must_say(&format!("a turn runs in the session \"{busy}\"; 1 were removed"))
+        .must_say(&format!(
+            "a turn runs in the session \"{busy}\"; 1 were removed"
+        ))
         .must_say(&format!("trunkline sessions stop {busy}"));
     client.get(&format!("/v1/sessions/{quiet}")).must_be(404);
     sessions(&["stop", &busy]).must_end_with(0);
-    sessions(&["rm", &busy, "never"]).must_end_with(2).must_say("has no session \"never\"; 1 were removed");
-    assert_eq!(client.get("/v1/sessions").must_be(200).json()["sessions"], json!([]));
+    sessions(&["rm", &busy, "never"])
+        .must_end_with(2)
+        .must_say("has no session \"never\"; 1 were removed");
+    assert_eq!(
+        client.get("/v1/sessions").must_be(200).json()["sessions"],
+        json!([])
+    );
     daemon.down();
 }

@@ -28,7 +28,16 @@ fn a_process_that_an_agent_started_gets_nothing_for_a_good_token() {
     let home = Home::new();
     let adapter = home.file("adapter.py", ADAPTER);
     let adapter = format!("python3 {}", adapter.display());
-    let arguments = ["up", "--state", "state", "--http", "127.0.0.1:0", "--json", "--adapter", &adapter];
+    let arguments = [
+        "up",
+        "--state",
+        "state",
+        "--http",
+        "127.0.0.1:0",
+        "--json",
+        "--adapter",
+        &adapter,
+    ];
     let daemon = Daemon::of(&home, &mut home.command(arguments));
     let client = daemon.token(&["admin", "--all-sessions"]);
     let token = client.token.clone().unwrap();
@@ -44,28 +53,50 @@ fn a_process_that_an_agent_started_gets_nothing_for_a_good_token() {
         );
     };
     let outside = || {
-        let said = Command::new("sh").arg("ask.sh").current_dir(home.path()).output().unwrap();
+        let said = Command::new("sh")
+            .arg("ask.sh")
+            .current_dir(home.path())
+            .output()
+            .unwrap();
         String::from_utf8(said.stdout).unwrap()
     };
     let id = client.open();
-    for (path, more, good) in
-        [("/v1/me", "", "\n200"), ("/v1/sessions", "-d '{}'", "\n201"), ("/v1/pipe", upgrade, "")]
-    {
+    for (path, more, good) in [
+        ("/v1/me", "", "\n200"),
+        ("/v1/sessions", "-d '{}'", "\n201"),
+        ("/v1/pipe", upgrade, ""),
+    ] {
         ask(path, more);
         let inside = client.turn(&id, "ask")["text"].as_str().unwrap().to_owned();
-        assert!(inside.ends_with("\n403") && inside.contains("an agent has started"), "{path}: {inside}");
+        assert!(
+            inside.ends_with("\n403") && inside.contains("an agent has started"),
+            "{path}: {inside}"
+        );
         if !good.is_empty() {
             assert!(outside().ends_with(good), "{path}");
         }
     }
     // Without a token it learns as much as all do.
-    home.file("ask.sh", &format!("curl -s -w '\\n%{{http_code}}' http://{address}/healthz"));
-    assert!(client.turn(&id, "ask")["text"].as_str().unwrap().ends_with("\n200"));
+    home.file(
+        "ask.sh",
+        &format!("curl -s -w '\\n%{{http_code}}' http://{address}/healthz"),
+    );
+    assert!(
+        client.turn(&id, "ask")["text"]
+            .as_str()
+            .unwrap()
+            .ends_with("\n200")
+    );
     assert_eq!(
-        client.get("/v1/sessions").json()["sessions"].as_array().unwrap().len(),
+        client.get("/v1/sessions").json()["sessions"]
+            .as_array()
+            .unwrap()
+            .len(),
         2,
         "its own opened none"
     );
-    client.post(&format!("/v1/sessions/{id}/stop"), &json!({})).must_be(409);
+    client
+        .post(&format!("/v1/sessions/{id}/stop"), &json!({}))
+        .must_be(409);
     daemon.down();
 }

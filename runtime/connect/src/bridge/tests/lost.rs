@@ -10,15 +10,22 @@ fn what_the_hub_may_have_missed_is_marked_and_ends_come_again() {
     ends.output(&wire, &turn, "Some text.\n\n");
     ends.at(1000);
     ends.end(&wire, &turn);
-    assert_eq!(ends.words(), ["started m-1", "stdout: Some text.\n\n", "completed m-1 0"]);
+    assert_eq!(
+        ends.words(),
+        ["started m-1", "stdout: Some text.\n\n", "completed m-1 0"]
+    );
     // The hub has read what came before, and the first of these.
     ends.bridge.out.is_read(2);
     ends.bridge.disconnected();
     let next = ends.message("m-2", "two").unwrap();
     ends.end(&wire, &next);
     ends.hub("hello.ack", json!({ "ok": true }));
-    let mark = "system: The connection to the hub broke. What was said here right before may be missing.";
-    assert_eq!(ends.words(), [mark, "completed m-1 0", "started m-2", "completed m-2 0"]);
+    let mark =
+        "system: The connection to the hub broke. What was said here right before may be missing.";
+    assert_eq!(
+        ends.words(),
+        [mark, "completed m-1 0", "started m-2", "completed m-2 0"]
+    );
 }
 
 #[test]
@@ -53,16 +60,30 @@ fn requests_of_a_lost_hub_are_denied() {
     ends.host(permission(&wire, "q-2"));
     let lines = ends.lines();
     assert_eq!(lines.len(), 2);
-    assert!(lines.iter().all(|line| line["approved"] == false && line["reason"] == "policy"), "{lines:?}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["approved"] == false && line["reason"] == "policy"),
+        "{lines:?}"
+    );
     ends.hub("hello.ack", json!({ "ok": true }));
-    ends.hub("permission.response", json!({ "session_id": "s", "request_id": id, "approved": true }));
+    ends.hub(
+        "permission.response",
+        json!({ "session_id": "s", "request_id": id, "approved": true }),
+    );
     assert!(ends.lines().is_empty());
     let denied = |why| format!("system: denied: Bash: {why}");
     let words = ends.words();
-    assert_eq!(words[0], "created true", "the hub had not shown that it read it");
+    assert_eq!(
+        words[0], "created true",
+        "the hub had not shown that it read it"
+    );
     assert_eq!(
         words[1..],
-        [denied("the connection to the hub broke"), denied("there is no connection to the hub")]
+        [
+            denied("the connection to the hub broke"),
+            denied("there is no connection to the hub")
+        ]
     );
 }
 
@@ -79,11 +100,26 @@ fn requests_wait_for_the_next_connection_where_the_operator_says_so() {
     assert!(ends.lines().is_empty(), "they wait");
     ends.hub("hello.ack", json!({ "ok": true }));
     let frames = ends.frames();
-    assert_eq!(frames.iter().filter(|(kind, _)| kind == "permission.request").count(), 2);
-    ends.hub("permission.response", json!({ "session_id": "s", "request_id": before, "approved": true }));
-    assert!(ends.lines().is_empty(), "the hub of before is not asked any more");
+    assert_eq!(
+        frames
+            .iter()
+            .filter(|(kind, _)| kind == "permission.request")
+            .count(),
+        2
+    );
+    ends.hub(
+        "permission.response",
+        json!({ "session_id": "s", "request_id": before, "approved": true }),
+    );
+    assert!(
+        ends.lines().is_empty(),
+        "the hub of before is not asked any more"
+    );
     let now = frames.last().unwrap().1["request_id"].clone();
-    ends.hub("permission.response", json!({ "session_id": "s", "request_id": now, "approved": true }));
+    ends.hub(
+        "permission.response",
+        json!({ "session_id": "s", "request_id": now, "approved": true }),
+    );
     assert_eq!(ends.lines()[0]["approved"], true);
 }
 
@@ -106,16 +142,24 @@ fn frames_without_sense_change_nothing() {
         r#"{"type":"agent.output","payload":{"session_id":"s","channel":"stdout","content":"x"}}"#,
         &format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)),
     ] {
-        assert!(ends.bridge.hub(text) == Heard::Done, "{}", &text[..text.len().min(80)]);
+        assert!(
+            ends.bridge.hub(text) == Heard::Done,
+            "{}",
+            &text[..text.len().min(80)]
+        );
         assert!(ends.lines().is_empty() && ends.words().is_empty());
     }
     assert!(
-        ends.hub("runtime.token_refresh", json!({ "token": "r:1:ab" })) == Heard::Token("r:1:ab".to_owned())
+        ends.hub("runtime.token_refresh", json!({ "token": "r:1:ab" }))
+            == Heard::Token("r:1:ab".to_owned())
     );
     ends.hub("ping", json!({}));
     assert_eq!(ends.words(), ["pong"]);
     ends.hub("session.close", json!({ "session_id": "s" }));
-    assert_eq!((&ends.lines()[0]["session_id"], ends.bridge.sessions.len()), (&json!(wire), 0));
+    assert_eq!(
+        (&ends.lines()[0]["session_id"], ends.bridge.sessions.len()),
+        (&json!(wire), 0)
+    );
 }
 
 #[test]
@@ -128,9 +172,16 @@ fn a_flood_of_messages_is_refused_and_each_has_its_end() {
     let words = ends.words();
     let open = ends.bridge.sessions["s"].turns.len();
     assert_eq!(open, crate::session::TURNS);
-    let refused = words.iter().filter(|word| word.starts_with("completed") && word.ends_with(" 1")).count();
+    let refused = words
+        .iter()
+        .filter(|word| word.starts_with("completed") && word.ends_with(" 1"))
+        .count();
     assert_eq!(refused, 200 - open);
-    assert_eq!(words.last().unwrap(), "started m-0", "the hub waits for the one that runs");
+    assert_eq!(
+        words.last().unwrap(),
+        "started m-0",
+        "the hub waits for the one that runs"
+    );
 }
 
 #[test]
@@ -141,5 +192,8 @@ fn the_end_of_the_connector_ends_every_turn() {
     ends.words();
     ends.bridge.leave();
     assert_eq!(ends.lines()[0]["type"], "session.close");
-    assert_eq!(ends.words(), ["system: the runtime ends", "completed m-1 1"]);
+    assert_eq!(
+        ends.words(),
+        ["system: the runtime ends", "completed m-1 1"]
+    );
 }

@@ -13,7 +13,10 @@ fn permission(wire: &str, id: &str) -> Value {
 fn asked(ends: &mut Ends, wire: &str, id: &str) -> String {
     ends.host(permission(wire, id));
     let (kind, payload) = ends.frames().pop().unwrap();
-    assert_eq!((kind.as_str(), &payload["resource"]), ("permission.request", &json!("rm -r logs")));
+    assert_eq!(
+        (kind.as_str(), &payload["resource"]),
+        ("permission.request", &json!("rm -r logs"))
+    );
     payload["request_id"].as_str().unwrap().to_owned()
 }
 
@@ -21,26 +24,46 @@ fn asked(ends: &mut Ends, wire: &str, id: &str) -> String {
 fn a_request_is_decided_by_a_person_and_by_nothing_else() {
     let mut ends = Ends::new();
     let wire = ends.open();
-    let (first, second) = (asked(&mut ends, &wire, "q-1"), asked(&mut ends, &wire, "q-1"));
+    let (first, second) = (
+        asked(&mut ends, &wire, "q-1"),
+        asked(&mut ends, &wire, "q-1"),
+    );
     assert_ne!(first, second, "an id of the agent's is no id of the hub's");
     for (kind, payload) in [
-        ("permission.response", json!({ "session_id": "t", "request_id": first, "approved": true })),
-        ("permission.response", json!({ "session_id": "s", "request_id": "q-1", "approved": true })),
-        ("permission.response", json!({ "session_id": "s", "request_id": first, "approved": "true" })),
+        (
+            "permission.response",
+            json!({ "session_id": "t", "request_id": first, "approved": true }),
+        ),
+        (
+            "permission.response",
+            json!({ "session_id": "s", "request_id": "q-1", "approved": true }),
+        ),
+        (
+            "permission.response",
+            json!({ "session_id": "s", "request_id": first, "approved": "true" }),
+        ),
     ] {
         ends.hub(kind, payload);
         assert!(ends.lines().is_empty(), "no decision");
     }
-    let decision = json!({ "session_id": "s", "request_id": first, "approved": true, "always_allow": true });
+    let decision =
+        json!({ "session_id": "s", "request_id": first, "approved": true, "always_allow": true });
     ends.hub("permission.response", decision.clone());
     let line = ends.lines().remove(0);
     assert_eq!(
-        (&line["request_id"], &line["approved"], &line["always_allow"]),
+        (
+            &line["request_id"],
+            &line["approved"],
+            &line["always_allow"]
+        ),
         (&json!("q-1"), &json!(true), &json!(true))
     );
     ends.hub("permission.response", decision);
     assert!(ends.lines().is_empty(), "it is settled");
-    ends.hub("permission.response", json!({ "session_id": "s", "request_id": second }));
+    ends.hub(
+        "permission.response",
+        json!({ "session_id": "s", "request_id": second }),
+    );
     assert_eq!(ends.lines()[0]["approved"], false);
 }
 
@@ -53,8 +76,14 @@ fn a_request_that_no_one_answers_is_denied() {
     assert!(ends.lines().is_empty());
     ends.at(75_000);
     let line = ends.lines().remove(0);
-    assert_eq!((&line["approved"], &line["reason"]), (&json!(false), &json!("timeout")));
-    ends.hub("permission.response", json!({ "session_id": "s", "request_id": id, "approved": true }));
+    assert_eq!(
+        (&line["approved"], &line["reason"]),
+        (&json!(false), &json!("timeout"))
+    );
+    ends.hub(
+        "permission.response",
+        json!({ "session_id": "s", "request_id": id, "approved": true }),
+    );
     assert!(ends.lines().is_empty(), "it comes too late");
 }
 
@@ -66,7 +95,10 @@ fn a_request_that_a_person_could_not_read_whole_is_denied() {
     long["resource"] = json!("x".repeat(REQUEST_BYTES));
     ends.host(long);
     assert_eq!(ends.lines()[0]["approved"], false);
-    assert_eq!(ends.words(), ["system: denied: Bash: the request is too long to be read"]);
+    assert_eq!(
+        ends.words(),
+        ["system: denied: Bash: the request is too long to be read"]
+    );
 }
 
 #[test]
@@ -79,7 +111,10 @@ fn requests_that_wait_for_the_hub_are_bounded() {
     assert!(ends.lines().is_empty());
     ends.host(permission(&wire, "one-more"));
     let lines = ends.lines();
-    assert_eq!((lines.len(), &lines[0]["request_id"]), (1, &json!("one-more")));
+    assert_eq!(
+        (lines.len(), &lines[0]["request_id"]),
+        (1, &json!("one-more"))
+    );
 }
 
 #[test]
@@ -90,8 +125,14 @@ fn a_request_that_is_settled_elsewhere_says_so() {
     ends.host(json!({
         "type": "request.decided", "session_id": wire, "request_id": "q-1", "approved": true, "by": "l-2", "seq": 4,
     }));
-    assert_eq!(ends.words(), ["system: the request is allowed elsewhere: Bash"]);
-    ends.hub("permission.response", json!({ "session_id": "s", "request_id": id, "approved": false }));
+    assert_eq!(
+        ends.words(),
+        ["system: the request is allowed elsewhere: Bash"]
+    );
+    ends.hub(
+        "permission.response",
+        json!({ "session_id": "s", "request_id": id, "approved": false }),
+    );
     assert!(ends.lines().is_empty());
     asked(&mut ends, &wire, "q-2");
     ends.host(json!({ "type": "permission.cancel", "session_id": wire, "request_id": "q-2" }));
@@ -109,13 +150,19 @@ fn a_question_ends_the_hubs_turn_and_its_answer_goes_on() {
         "fields": [{ "id": "where", "kind": "choice", "choices": [{ "id": "eu", "label": "Europe" }, { "id": "us" }] }],
     }));
     let words = ends.words();
-    assert_eq!((words[0].as_str(), words[1].as_str()), ("started m-1", "stdout: Let me ask."));
+    assert_eq!(
+        (words[0].as_str(), words[1].as_str()),
+        ("started m-1", "stdout: Let me ask.")
+    );
     assert!(
         words[2].starts_with(r#"question: {"type":"tool_use","name":"AskUserQuestion","#),
         "{}",
         words[2]
     );
-    assert_eq!(words[3], "completed m-1 0", "only then a hub with `turn_based` takes a message");
+    assert_eq!(
+        words[3], "completed m-1 0",
+        "only then a hub with `turn_based` takes a message"
+    );
     ends.message("m-2", "Mars");
     let words = ends.words();
     assert_eq!(
@@ -125,10 +172,16 @@ fn a_question_ends_the_hubs_turn_and_its_answer_goes_on() {
     assert_eq!(words[3], "completed m-2 0");
     ends.hub("user.message", message("m-3", "Europe"));
     let line = ends.lines().remove(0);
-    assert_eq!((&line["type"], &line["values"]), (&json!("input.response"), &json!({ "where": "eu" })));
+    assert_eq!(
+        (&line["type"], &line["values"]),
+        (&json!("input.response"), &json!({ "where": "eu" }))
+    );
     ends.output(&wire, &turn, "Done.");
     ends.end(&wire, &turn);
-    assert_eq!(ends.words(), ["started m-3", "stdout: Done.", "completed m-3 0"]);
+    assert_eq!(
+        ends.words(),
+        ["started m-3", "stdout: Done.", "completed m-3 0"]
+    );
 }
 
 #[test]

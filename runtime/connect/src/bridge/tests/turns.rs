@@ -8,9 +8,15 @@ fn the_hello_names_agents_that_no_other_runtime_has() {
     let hello: Value = serde_json::from_str(&ends.bridge.hello("secret")).unwrap();
     assert_eq!(hello["type"], "runtime.hello");
     let payload = &hello["payload"];
-    assert_eq!((&payload["runtime_id"], &payload["token"]), (&json!("r"), &json!("secret")));
+    assert_eq!(
+        (&payload["runtime_id"], &payload["token"]),
+        (&json!("r"), &json!("secret"))
+    );
     assert_eq!(payload["org_id"], Value::Null);
-    assert_eq!((&payload["agents"][0]["id"], &payload["agents"][1]["id"]), (&json!("r.a"), &json!("r.b")));
+    assert_eq!(
+        (&payload["agents"][0]["id"], &payload["agents"][1]["id"]),
+        (&json!("r.a"), &json!("r.b"))
+    );
     assert_eq!(payload["agents"][0]["caps"]["exec_model"], "interactive");
 }
 
@@ -24,7 +30,8 @@ fn deltas_of_a_turn_are_joined_and_its_end_comes_last() {
         ends.output(&wire, &turn, delta);
     }
     assert!(ends.words().is_empty(), "deltas are no rows of the hub's");
-    let tool = json!({ "type": "tool.start", "session_id": wire, "tool_call_id": "c", "tool": "Read" });
+    let tool =
+        json!({ "type": "tool.start", "session_id": wire, "tool_call_id": "c", "tool": "Read" });
     ends.host(tool);
     let complete = json!({
         "type": "turn.complete", "session_id": wire, "turn_id": turn, "status": "failed",
@@ -35,12 +42,19 @@ fn deltas_of_a_turn_are_joined_and_its_end_comes_last() {
     ends.host(complete);
     let frames = ends.frames();
     let kinds: Vec<_> = frames.iter().map(|(kind, _)| kind.as_str()).collect();
-    assert_eq!(kinds, ["agent.output", "agent.output", "agent.output", "turn.completed"]);
+    assert_eq!(
+        kinds,
+        [
+            "agent.output",
+            "agent.output",
+            "agent.output",
+            "turn.completed"
+        ]
+    );
     assert_eq!(frames[0].1["content"], "One paragraph.");
     assert_eq!(frames[1].1["channel"], "tool");
     assert_eq!(frames[2].1["content"], "the turn failed: asked too often");
-    let expected =
-        json!({ "session_id": "s", "in_response_to": "m-1", "exit_code": 1, "native_handle": "n-1" });
+    let expected = json!({ "session_id": "s", "in_response_to": "m-1", "exit_code": 1, "native_handle": "n-1" });
     assert_eq!(frames[3].1, expected);
 }
 
@@ -48,7 +62,10 @@ fn deltas_of_a_turn_are_joined_and_its_end_comes_last() {
 fn messages_that_wait_begin_for_the_hub_when_they_do() {
     let mut ends = Ends::new();
     let wire = ends.open();
-    let (first, second) = (ends.message("m-1", "one").unwrap(), ends.message("m-2", "two").unwrap());
+    let (first, second) = (
+        ends.message("m-1", "one").unwrap(),
+        ends.message("m-2", "two").unwrap(),
+    );
     assert_ne!(first, second);
     assert_eq!(ends.words(), ["started m-1"]);
     ends.end(&wire, &first);
@@ -58,7 +75,12 @@ fn messages_that_wait_begin_for_the_hub_when_they_do() {
     ends.host(json!({
         "type": "turn.complete", "session_id": wire, "turn_id": third, "status": "failed", "error": { "category": "busy" },
     }));
-    let expected = ["started m-3", "system: the turn failed: busy", "completed m-3 1", "started m-2"];
+    let expected = [
+        "started m-3",
+        "system: the turn failed: busy",
+        "completed m-3 1",
+        "started m-2",
+    ];
     assert_eq!(ends.words(), expected);
     ends.end(&wire, &second);
     assert_eq!(ends.words(), ["completed m-2 0"]);
@@ -73,12 +95,27 @@ fn a_message_of_an_unknown_session_opens_it_and_resumes() {
     ends.hub("user.message", first);
     let lines = ends.lines();
     assert_eq!(lines[0]["type"], "session.start");
-    assert_eq!((&lines[0]["agent_id"], &lines[0]["user_id"]), (&json!("a"), &json!("u")));
-    assert_eq!(lines[0]["resume"], json!({ "native_session_id": "n-1", "history": false }));
+    assert_eq!(
+        (&lines[0]["agent_id"], &lines[0]["user_id"]),
+        (&json!("a"), &json!("u"))
+    );
+    assert_eq!(
+        lines[0]["resume"],
+        json!({ "native_session_id": "n-1", "history": false })
+    );
     assert_eq!(lines[0]["system_prompt_mode"], "append");
-    assert_eq!((&lines[1]["type"], &lines[1]["message_id"]), (&json!("user.input"), &json!("m-1")));
-    ends.host(json!({ "type": "session.ready", "session_id": lines[0]["session_id"], "protocol": 1 }));
-    assert_eq!(ends.words(), ["started m-1"], "the hub waits for no session.created");
+    assert_eq!(
+        (&lines[1]["type"], &lines[1]["message_id"]),
+        (&json!("user.input"), &json!("m-1"))
+    );
+    ends.host(
+        json!({ "type": "session.ready", "session_id": lines[0]["session_id"], "protocol": 1 }),
+    );
+    assert_eq!(
+        ends.words(),
+        ["started m-1"],
+        "the hub waits for no session.created"
+    );
 }
 
 #[test]
@@ -97,25 +134,50 @@ fn a_session_that_is_resumed_by_a_person_shows_what_was_said() {
     ends.host(json!({ "type": "tool.start", "session_id": wire, "tool_call_id": "c", "tool": "T", "history": true }));
     ends.host(json!({ "type": "session.info", "session_id": wire, "context": "lost" }));
     let words = ends.words();
-    assert_eq!(words[..3], ["created true", "history_user: A", "history_assistant: B"]);
+    assert_eq!(
+        words[..3],
+        ["created true", "history_user: A", "history_assistant: B"]
+    );
     assert!(words[3].starts_with("history_tool: "), "{words:?}");
-    assert_eq!(words[4], "system: The agent does not remember what was said before.");
+    assert_eq!(
+        words[4],
+        "system: The agent does not remember what was said before."
+    );
 }
 
 #[test]
 fn what_cannot_be_opened_has_an_end_and_a_reason() {
     let mut ends = Ends::new();
-    ends.hub("session.create", json!({ "session_id": "s", "agent_id": "r.none" }));
+    ends.hub(
+        "session.create",
+        json!({ "session_id": "s", "agent_id": "r.none" }),
+    );
     // The agent of another runtime, whose id begins alike.
-    ends.hub("session.create", json!({ "session_id": "s", "agent_id": "ra" }));
-    assert_eq!(ends.words(), vec!["created false this runtime has no such agent"; 2]);
+    ends.hub(
+        "session.create",
+        json!({ "session_id": "s", "agent_id": "ra" }),
+    );
+    assert_eq!(
+        ends.words(),
+        vec!["created false this runtime has no such agent"; 2]
+    );
     let mut unknown = message("m-1", "hello");
     unknown["agent_id"] = json!("r.none");
     ends.hub("user.message", unknown);
-    assert_eq!(ends.words(), ["started m-1", "system: this runtime has no such agent", "completed m-1 1"]);
+    assert_eq!(
+        ends.words(),
+        [
+            "started m-1",
+            "system: this runtime has no such agent",
+            "completed m-1 1"
+        ]
+    );
     assert!(ends.lines().is_empty());
     // And one that the host refuses after all.
-    ends.hub("session.create", json!({ "session_id": "s", "agent_id": "r.a" }));
+    ends.hub(
+        "session.create",
+        json!({ "session_id": "s", "agent_id": "r.a" }),
+    );
     let wire = ends.lines()[0]["session_id"].clone();
     ends.host(
         json!({ "type": "session.refused", "session_id": wire, "reason": "read_only", "message": "full" }),
@@ -132,8 +194,13 @@ fn a_session_that_ends_by_itself_ends_its_turns_and_is_opened_anew() {
     ends.host(json!({
         "type": "session.closed", "session_id": wire, "reason": "failed", "error": { "message": "out of order" },
     }));
-    let expected =
-        ["started m-1", "system: out of order", "completed m-1 1", "started m-2", "completed m-2 1"];
+    let expected = [
+        "started m-1",
+        "system: out of order",
+        "completed m-1 1",
+        "started m-2",
+        "completed m-2 1",
+    ];
     assert_eq!(ends.words(), expected);
     ends.lines();
     ends.message("m-3", "three");
@@ -149,15 +216,24 @@ fn an_input_for_the_turn_that_it_does_not_reach_is_a_turn() {
     for id in ["m-2", "m-3"] {
         ends.hub("interactive.input", message(id, "more"));
         let lines = ends.lines();
-        assert_eq!((&lines[0]["mode"], &lines[0]["message_id"]), (&json!("steer"), &json!(id)));
+        assert_eq!(
+            (&lines[0]["mode"], &lines[0]["message_id"]),
+            (&json!("steer"), &json!(id))
+        );
     }
     ends.host(json!({ "type": "steer.result", "session_id": wire, "message_id": "m-2", "delivered": true }));
     ends.host(json!({ "type": "steer.result", "session_id": wire, "message_id": "m-3", "delivered": false }));
     let lines = ends.lines();
     assert_eq!((lines.len(), &lines[0]["content"]), (1, &json!("more")));
-    assert_ne!(lines[0]["message_id"], "m-3", "that id stands for the steer");
+    assert_ne!(
+        lines[0]["message_id"], "m-3",
+        "that id stands for the steer"
+    );
     ends.end(&wire, &turn);
-    assert_eq!(ends.words(), ["started m-1", "completed m-1 0", "started m-3"]);
+    assert_eq!(
+        ends.words(),
+        ["started m-1", "completed m-1 0", "started m-3"]
+    );
     // Without a turn it is a message as any other.
     let turn = lines[0]["turn_id"].as_str().unwrap();
     ends.end(&wire, turn);
@@ -175,7 +251,13 @@ fn a_stop_is_acknowledged_at_once_and_its_end_comes_later() {
     ends.words();
     ends.hub("stop.request", json!({ "session_id": "s" }));
     assert_eq!(ends.lines()[0]["type"], "stop");
-    assert_eq!(ends.frames(), [("stop.ack".to_owned(), json!({ "session_id": "s", "ok": true }))]);
+    assert_eq!(
+        ends.frames(),
+        [(
+            "stop.ack".to_owned(),
+            json!({ "session_id": "s", "ok": true })
+        )]
+    );
     ends.host(json!({
         "type": "turn.complete", "session_id": wire, "turn_id": turn, "status": "stopped", "stop_reason": "user",
     }));
@@ -227,11 +309,20 @@ fn a_session_that_rests_is_closed_and_goes_on_by_the_agents_id() {
     ends.at(180_000);
     assert_eq!(ends.lines()[0]["type"], "session.close");
     assert!(ends.words().is_empty(), "for the hub nothing has happened");
-    ends.hub("native.sessions.list", json!({ "agent_id": "r.a", "request_id": "q" }));
+    ends.hub(
+        "native.sessions.list",
+        json!({ "agent_id": "r.a", "request_id": "q" }),
+    );
     let listed = ends.frames().remove(0).1;
     let known = json!([{ "session_id": "n-1", "first_prompt": "one", "message_count": 1 }]);
-    assert_eq!((&listed["request_id"], &listed["sessions"]), (&json!("q"), &known));
-    ends.hub("native.sessions.list", json!({ "agent_id": "r.b", "request_id": "q" }));
+    assert_eq!(
+        (&listed["request_id"], &listed["sessions"]),
+        (&json!("q"), &known)
+    );
+    ends.hub(
+        "native.sessions.list",
+        json!({ "agent_id": "r.b", "request_id": "q" }),
+    );
     assert_eq!(ends.frames().remove(0).1["sessions"], json!([]));
 }
 
@@ -241,14 +332,29 @@ fn sessions_that_are_open_are_bounded_and_those_that_rest_make_room() {
     for number in 0..SESSIONS {
         let id = format!("s-{number}");
         ends.bridge.at(Duration::from_millis(number as u64));
-        ends.hub("session.create", json!({ "session_id": id, "agent_id": "r.a" }));
+        ends.hub(
+            "session.create",
+            json!({ "session_id": id, "agent_id": "r.a" }),
+        );
     }
     ends.lines();
-    ends.hub("session.create", json!({ "session_id": "one-more", "agent_id": "r.a" }));
+    ends.hub(
+        "session.create",
+        json!({ "session_id": "one-more", "agent_id": "r.a" }),
+    );
     let lines = ends.lines();
-    assert_eq!((&lines[0]["type"], &lines[1]["type"]), (&json!("session.close"), &json!("session.start")));
-    assert!(!ends.bridge.sessions.contains_key("s-0"), "that rested longest");
-    assert_eq!((ends.bridge.sessions.len(), ends.bridge.wires.len()), (SESSIONS, SESSIONS));
+    assert_eq!(
+        (&lines[0]["type"], &lines[1]["type"]),
+        (&json!("session.close"), &json!("session.start"))
+    );
+    assert!(
+        !ends.bridge.sessions.contains_key("s-0"),
+        "that rested longest"
+    );
+    assert_eq!(
+        (ends.bridge.sessions.len(), ends.bridge.wires.len()),
+        (SESSIONS, SESSIONS)
+    );
 }
 
 #[test]
@@ -257,23 +363,45 @@ fn an_administrators_limits_hold_and_are_acknowledged() {
     let wire = ends.open();
     let security = json!({ "disallowed_tools": ["Bash"] });
     let limits = json!({ "max_sessions": 1, "max_output_bytes": 4, "idle_timeout": "1s" });
-    ends.hub("agent.config_update", json!({ "agent_id": "r.a", "security": security, "limits": limits }));
-    assert_eq!(ends.frames().remove(0).1, json!({ "agent_id": "r.a", "ok": true }));
-    assert_eq!(ends.lines()[0]["denied_tools"], json!(["Bash"]), "of sessions that are open, too");
+    ends.hub(
+        "agent.config_update",
+        json!({ "agent_id": "r.a", "security": security, "limits": limits }),
+    );
+    assert_eq!(
+        ends.frames().remove(0).1,
+        json!({ "agent_id": "r.a", "ok": true })
+    );
+    assert_eq!(
+        ends.lines()[0]["denied_tools"],
+        json!(["Bash"]),
+        "of sessions that are open, too"
+    );
     let turn = ends.message("m-1", "one").unwrap();
     ends.output(&wire, &turn, "four");
     ends.output(&wire, &turn, "five!");
     ends.output(&wire, &turn, "six");
     assert_eq!(ends.lines()[0]["type"], "stop");
-    let expected =
-        ["started m-1", "stdout: four", "system: the turn is stopped: its output is longer than 4 bytes"];
+    let expected = [
+        "started m-1",
+        "stdout: four",
+        "system: the turn is stopped: its output is longer than 4 bytes",
+    ];
     assert_eq!(ends.words(), expected);
-    ends.hub("session.create", json!({ "session_id": "t", "agent_id": "r.a" }));
-    assert_eq!(ends.words(), ["created false too many sessions work at the same time"]);
+    ends.hub(
+        "session.create",
+        json!({ "session_id": "t", "agent_id": "r.a" }),
+    );
+    assert_eq!(
+        ends.words(),
+        ["created false too many sessions work at the same time"]
+    );
     ends.end(&wire, &turn);
     ends.at(1000);
     assert_eq!(ends.lines()[0]["type"], "session.close");
-    ends.hub("session.create", json!({ "session_id": "t", "agent_id": "r.a" }));
+    ends.hub(
+        "session.create",
+        json!({ "session_id": "t", "agent_id": "r.a" }),
+    );
     assert_eq!(ends.lines()[0]["denied_tools"], json!(["Bash"]));
     let update = json!({ "agent_id": "r.none", "security": { "permission_mode": "skip" } });
     ends.words();
@@ -285,20 +413,29 @@ fn an_administrators_limits_hold_and_are_acknowledged() {
 fn files_go_both_ways_and_refused_ones_say_why() {
     let mut ends = Ends::new();
     let file = |name: &str, data: &str| {
-        let metadata = json!({ "file_id": "f", "name": name, "mime_type": "text/plain", "size": 3 });
+        let metadata =
+            json!({ "file_id": "f", "name": name, "mime_type": "text/plain", "size": 3 });
         json!({ "session_id": "s", "metadata": metadata, "data": data })
     };
     ends.hub("file.upload", file("a.txt", "YWJj"));
-    assert!(ends.words()[0].starts_with("system: a.txt was not given to the agent: send a message first"));
+    assert!(
+        ends.words()[0]
+            .starts_with("system: a.txt was not given to the agent: send a message first")
+    );
     let wire = ends.open();
     ends.hub("file.upload", file("../a.txt", "YWJj"));
     let line = ends.lines().remove(0);
-    assert_eq!((&line["file_path"], &line["file_name"]), (&json!("/s/a.txt"), &json!("a.txt")));
+    assert_eq!(
+        (&line["file_path"], &line["file_name"]),
+        (&json!("/s/a.txt"), &json!("a.txt"))
+    );
     assert_eq!(ends.files.read(Path::new("/s/a.txt")).unwrap(), b"abc");
     ends.hub("file.upload", file("b.txt", "not base64"));
-    assert_eq!(ends.words(), ["system: b.txt was not given to the agent: it is not whole"]);
-    let output =
-        json!({ "type": "file.output", "session_id": wire, "file_path": "/s/a.txt", "file_name": "a.txt" });
+    assert_eq!(
+        ends.words(),
+        ["system: b.txt was not given to the agent: it is not whole"]
+    );
+    let output = json!({ "type": "file.output", "session_id": wire, "file_path": "/s/a.txt", "file_name": "a.txt" });
     ends.host(output);
     let (kind, sent) = ends.frames().remove(0);
     assert_eq!(
@@ -308,7 +445,10 @@ fn files_go_both_ways_and_refused_ones_say_why() {
     ends.host(json!({ "type": "file.output", "session_id": wire, "file_path": "/s/none" }));
     assert_eq!(ends.words(), ["system: none was not sent: there is none"]);
     ends.bridge.close("s");
-    assert!(ends.files.read(Path::new("/s/a.txt")).is_err(), "it goes with its session");
+    assert!(
+        ends.files.read(Path::new("/s/a.txt")).is_err(),
+        "it goes with its session"
+    );
 }
 
 #[test]
@@ -321,5 +461,8 @@ fn an_agent_cannot_speak_as_a_person() {
             "type": "output", "session_id": wire, "turn_id": turn, "content": channel, "channel": channel,
         }));
     }
-    assert_eq!(ends.words(), ["started m-1", "stdout: history_userfile", "system: system"]);
+    assert_eq!(
+        ends.words(),
+        ["started m-1", "stdout: history_userfile", "system: system"]
+    );
 }

@@ -10,12 +10,32 @@ fn a_line_that_cannot_be_taken_is_reported_once_to_the_session_that_it_names() {
     let reported = [Did::Reported(TurnScope::Outside, "error")];
     for (item, wanted) in [
         (Item::Line(r#"{"type":7,"session_id":"s"}"#), &reported[..]),
-        (Item::Line(r#"{"type":"tool.start","session_id":"s"}"#), &reported),
-        (Item::NotUtf8 { line: b"{\"session_id\":\"s\",\"content\":\"\xFF\"}" }, &reported),
-        (Item::TooLong { first: br#"{"type":"output","session_id":"s","conte"#, bytes: 99 }, &reported),
+        (
+            Item::Line(r#"{"type":"tool.start","session_id":"s"}"#),
+            &reported,
+        ),
+        (
+            Item::NotUtf8 {
+                line: b"{\"session_id\":\"s\",\"content\":\"\xFF\"}",
+            },
+            &reported,
+        ),
+        (
+            Item::TooLong {
+                first: br#"{"type":"output","session_id":"s","conte"#,
+                bytes: 99,
+            },
+            &reported,
+        ),
         (Item::Line(r#"{"type":7,"session_id":"another"}"#), &[]),
         (Item::Line(r#"{"type":"brand.new","session_id":"s"}"#), &[]),
-        (Item::TooLong { first: br#"{"type":"turn.complete"}"#, bytes: 99 }, &[]),
+        (
+            Item::TooLong {
+                first: br#"{"type":"turn.complete"}"#,
+                bytes: 99,
+            },
+            &[],
+        ),
         (Item::NotObject("banner"), &[]),
         (Item::Cut(br#"{"session_id":"s","#), &[]),
     ] {
@@ -35,10 +55,18 @@ fn an_end_over_the_limit_is_reported_and_ends_its_turn() {
     let turn = bench.send(key, "1");
     bench.take();
     let first = br#"{"type":"turn.complete","session_id":"s","turn_id":"t1","error"#;
-    assert_eq!(bench.core.handle_line(Item::TooLong { first, bytes: 99 }, bench.now), Ok(()));
+    assert_eq!(
+        bench
+            .core
+            .handle_line(Item::TooLong { first, bytes: 99 }, bench.now),
+        Ok(())
+    );
     bench.drain();
     assert_eq!(
         bench.take(),
-        [Did::Reported(TurnScope::Running(turn), "error"), Did::Ended(turn, Cause::Oversize)]
+        [
+            Did::Reported(TurnScope::Running(turn), "error"),
+            Did::Ended(turn, Cause::Oversize)
+        ]
     );
 }

@@ -105,7 +105,9 @@ impl Bench {
     /// What a person reads of an end.
     pub(super) fn message(&self, end: usize) -> &str {
         let error = self.ends[end].error.as_ref();
-        error.and_then(|error| error.message.as_deref()).unwrap_or_default()
+        error
+            .and_then(|error| error.message.as_deref())
+            .unwrap_or_default()
     }
 
     pub(super) fn open(&mut self, id: &str) -> Key {
@@ -124,7 +126,8 @@ impl Bench {
     pub(super) fn send(&mut self, key: Key, text: &str) -> TurnNo {
         self.turns += 1;
         let turn = TurnNo(self.turns);
-        self.core.handle_send(key, turn, UserInput::text(text), None, self.now);
+        self.core
+            .handle_send(key, turn, UserInput::text(text), None, self.now);
         self.drain();
         turn
     }
@@ -149,14 +152,20 @@ impl Bench {
 
     pub(super) fn die(&mut self, why: Ended, code: Option<i32>) {
         let exit = crate::ExitStatus { code, signal: None };
-        let end =
-            ProcessEnd { why, exit, memory_kills: 0, stderr_tail: Some("last words".to_owned()), written: 0 };
+        let end = ProcessEnd {
+            why,
+            exit,
+            memory_kills: 0,
+            stderr_tail: Some("last words".to_owned()),
+            written: 0,
+        };
         self.core.handle_ended(&end, self.now);
         self.drain();
     }
 
     pub(super) fn stop(&mut self, key: Key, turn: Option<TurnNo>) {
-        self.core.handle_stop(key, turn, trunkline_protocol::StopReason::User, self.now);
+        self.core
+            .handle_stop(key, turn, trunkline_protocol::StopReason::User, self.now);
         self.drain();
     }
 
@@ -172,12 +181,26 @@ impl Bench {
                     let line = String::from_utf8(message.to_line()).unwrap();
                     self.did.push(Did::Wrote(line.trim_end().to_owned()));
                 }
-                Effect::Deliver { scope, body, .. } => self.did.push(Did::Reported(scope, name_of(&body))),
-                Effect::Ask { key, scope, request, serial, .. } => {
+                Effect::Deliver { scope, body, .. } => {
+                    self.did.push(Did::Reported(scope, name_of(&body)))
+                }
+                Effect::Ask {
+                    key,
+                    scope,
+                    request,
+                    serial,
+                    ..
+                } => {
                     self.serials.push((key, request.request_id.clone(), serial));
                     self.did.push(Did::Reported(scope, "permission"));
                 }
-                Effect::AskInput { key, scope, request, serial, .. } => {
+                Effect::AskInput {
+                    key,
+                    scope,
+                    request,
+                    serial,
+                    ..
+                } => {
                     self.serials.push((key, request.request_id.clone(), serial));
                     self.did.push(Did::Reported(scope, "question"));
                 }
@@ -188,7 +211,12 @@ impl Bench {
                 }
                 Effect::Suspected { silent_for } => self.did.push(Did::Suspected(silent_for)),
                 Effect::Trusted => self.did.push(Did::Trusted),
-                Effect::Stalled { turn, silent_for, deadline_in, .. } => {
+                Effect::Stalled {
+                    turn,
+                    silent_for,
+                    deadline_in,
+                    ..
+                } => {
                     self.did.push(Did::Stalled(turn, silent_for, deadline_in));
                 }
                 Effect::End { end, .. } => {
@@ -213,7 +241,13 @@ impl Bench {
 
     /// The lines that were written since the last look; the other deeds are forgotten.
     pub(super) fn lines(&mut self) -> Vec<String> {
-        let wrote = |did| if let Did::Wrote(line) = did { Some(line) } else { None };
+        let wrote = |did| {
+            if let Did::Wrote(line) = did {
+                Some(line)
+            } else {
+                None
+            }
+        };
         self.take().into_iter().filter_map(wrote).collect()
     }
 }

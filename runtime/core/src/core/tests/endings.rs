@@ -29,31 +29,50 @@ fn a_core_only_host_writes_the_published_exchange_and_nothing_more() {
     assert_eq!(bench.take(), [Did::Start]);
     bench.core.handle_started(bench.now);
     bench.drain();
-    assert_eq!(bench.lines(), [r#"{"type":"session.start","session_id":"abc-123"}"#]);
+    assert_eq!(
+        bench.lines(),
+        [r#"{"type":"session.start","session_id":"abc-123"}"#]
+    );
     bench.send(key, "Hello, agent!");
-    assert_eq!(bench.lines(), [r#"{"type":"user.input","session_id":"abc-123","content":"Hello, agent!"}"#]);
+    assert_eq!(
+        bench.lines(),
+        [r#"{"type":"user.input","session_id":"abc-123","content":"Hello, agent!"}"#]
+    );
     bench.say(
         r#"{"type":"output","session_id":"abc-123","content":"Hello! How can I help?","channel":"stdout"}"#,
     );
     bench.say(r#"{"type":"turn.complete","session_id":"abc-123"}"#);
-    assert_eq!((bench.ends[0].cause, bench.ends[0].status), (Cause::Complete, Status::Completed));
+    assert_eq!(
+        (bench.ends[0].cause, bench.ends[0].status),
+        (Cause::Complete, Status::Completed)
+    );
     assert!(bench.lines().is_empty());
     bench.core.handle_close(key, WhyClosed::User, bench.now);
     bench.drain();
-    assert_eq!(bench.lines(), [r#"{"type":"session.close","session_id":"abc-123"}"#]);
+    assert_eq!(
+        bench.lines(),
+        [r#"{"type":"session.close","session_id":"abc-123"}"#]
+    );
 }
 
 #[test]
 fn one_input_at_a_time_is_written_and_the_others_follow_in_order() {
     let (mut bench, key) = core_only();
-    let turns = [bench.send(key, "1"), bench.send(key, "2"), bench.send(key, "3")];
+    let turns = [
+        bench.send(key, "1"),
+        bench.send(key, "2"),
+        bench.send(key, "3"),
+    ];
     assert_eq!(bench.lines().len(), 1);
     for expected in 1..=3 {
         bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
         let next = bench.lines();
         assert_eq!(next.len(), usize::from(expected < 3), "{next:?}");
     }
-    assert_eq!(bench.ends.iter().map(|end| end.turn).collect::<Vec<_>>(), turns);
+    assert_eq!(
+        bench.ends.iter().map(|end| end.turn).collect::<Vec<_>>(),
+        turns
+    );
 }
 
 #[test]
@@ -63,14 +82,24 @@ fn a_process_that_dies_ends_running_and_queued_turns_with_what_is_known() {
     let queued = bench.send(key, "2");
     bench.say(r#"{"type":"output","session_id":"s","content":"so"}"#);
     bench.die(Ended::Exit, Some(3));
-    let ends: Vec<_> = bench.ends.iter().map(|end| (end.turn, end.cause, end.delivered)).collect();
+    let ends: Vec<_> = bench
+        .ends
+        .iter()
+        .map(|end| (end.turn, end.cause, end.delivered))
+        .collect();
     assert_eq!(
         ends,
-        [(answered, Cause::ProcessExit, Delivered::Yes), (queued, Cause::ProcessExit, Delivered::No)]
+        [
+            (answered, Cause::ProcessExit, Delivered::Yes),
+            (queued, Cause::ProcessExit, Delivered::No)
+        ]
     );
     assert_eq!(bench.ends[0].exit.unwrap().code, Some(3));
     assert_eq!(bench.ends[0].stderr_tail.as_deref(), Some("last words"));
-    assert_eq!(bench.ends[0].error.as_ref().unwrap().category, Some(Category::ProcessExit));
+    assert_eq!(
+        bench.ends[0].error.as_ref().unwrap().category,
+        Some(Category::ProcessExit)
+    );
 }
 
 /// A session whose adapter has been offered everything and has said nothing.
@@ -97,8 +126,13 @@ fn fields_that_were_not_agreed_on_are_not_there() {
     let (mut bench, key) = offered();
     bench.send(key, "1");
     // Its first message is not a `session.ready`: it is core-only.
-    bench.say(r#"{"type":"turn.complete","session_id":"s","status":"failed","error":{"message":"no"}}"#);
-    assert_eq!((bench.ends[0].cause, bench.ends[0].status), (Cause::Complete, Status::Completed));
+    bench.say(
+        r#"{"type":"turn.complete","session_id":"s","status":"failed","error":{"message":"no"}}"#,
+    );
+    assert_eq!(
+        (bench.ends[0].cause, bench.ends[0].status),
+        (Cause::Complete, Status::Completed)
+    );
     assert!(bench.ends[0].error.is_none());
 }
 
@@ -108,8 +142,17 @@ fn an_input_in_the_pipe_is_unknown_and_one_before_it_was_not_delivered() {
         let (mut bench, key) = core_only();
         let turn = bench.send(key, "1");
         bench.core.handle_written_at(key, turn, 50);
-        let exit = crate::ExitStatus { code: Some(0), signal: None };
-        let end = crate::ProcessEnd { why: Ended::Exit, exit, memory_kills: 0, stderr_tail: None, written };
+        let exit = crate::ExitStatus {
+            code: Some(0),
+            signal: None,
+        };
+        let end = crate::ProcessEnd {
+            why: Ended::Exit,
+            exit,
+            memory_kills: 0,
+            stderr_tail: None,
+            written,
+        };
         bench.core.handle_ended(&end, bench.now);
         bench.drain();
         assert_eq!(bench.ends[0].delivered, expected);
@@ -151,7 +194,8 @@ fn the_next_input_after_a_crash_starts_afresh_and_says_once_that_the_context_is_
 fn a_sign_of_life_while_an_agent_resumes_does_not_say_that_the_context_is_lost() {
     let (mut bench, key) = extended();
     bench.send(key, "1");
-    bench.say(r#"{"type":"turn.complete","session_id":"s","turn_id":"t1","native_session_id":"n"}"#);
+    bench
+        .say(r#"{"type":"turn.complete","session_id":"s","turn_id":"t1","native_session_id":"n"}"#);
     bench.die(Ended::Exit, Some(1));
     bench.send(key, "2");
     bench.core.handle_started(bench.now);
@@ -186,7 +230,11 @@ fn a_stop_denies_what_is_pending_and_the_turn_ends_by_its_own_complete() {
     );
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
     assert_eq!(
-        (bench.ends[0].turn, bench.ends[0].cause, bench.ends[0].status),
+        (
+            bench.ends[0].turn,
+            bench.ends[0].cause,
+            bench.ends[0].status
+        ),
         (turn, Cause::Complete, Status::Stopped)
     );
 }
@@ -199,12 +247,22 @@ fn an_unanswered_stop_without_turn_ids_replaces_the_wire_session() {
     bench.take();
     bench.pass(10 * S);
     assert_eq!(bench.ends[0].cause, Cause::StopUnanswered);
-    assert_eq!(bench.lines(), [r#"{"type":"session.close","session_id":"s"}"#]);
+    assert_eq!(
+        bench.lines(),
+        [r#"{"type":"session.close","session_id":"s"}"#]
+    );
     bench.send(key, "2");
     let lines = bench.lines();
-    assert!(lines[0].contains("session.start") && !lines[0].contains("\"s\""), "{lines:?}");
+    assert!(
+        lines[0].contains("session.start") && !lines[0].contains("\"s\""),
+        "{lines:?}"
+    );
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
-    assert_eq!(bench.ends.len(), 1, "what the old turn still says ends nothing");
+    assert_eq!(
+        bench.ends.len(),
+        1,
+        "what the old turn still says ends nothing"
+    );
 }
 
 #[test]
@@ -215,10 +273,19 @@ fn an_unanswered_stop_with_turn_ids_keeps_the_wire_session_and_marks_the_rest_la
     bench.pass(10 * S);
     let second = bench.send(key, "2");
     bench.take();
-    bench.say(&format!(r#"{{"type":"output","session_id":"s","turn_id":"{first}","content":"late"}}"#));
-    bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{first}"}}"#));
-    assert_eq!(bench.take(), [Did::Reported(TurnScope::Ended(first), "output")]);
-    bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{second}"}}"#));
+    bench.say(&format!(
+        r#"{{"type":"output","session_id":"s","turn_id":"{first}","content":"late"}}"#
+    ));
+    bench.say(&format!(
+        r#"{{"type":"turn.complete","session_id":"s","turn_id":"{first}"}}"#
+    ));
+    assert_eq!(
+        bench.take(),
+        [Did::Reported(TurnScope::Ended(first), "output")]
+    );
+    bench.say(&format!(
+        r#"{{"type":"turn.complete","session_id":"s","turn_id":"{second}"}}"#
+    ));
     assert_eq!(
         bench.ends.iter().map(|end| end.cause).collect::<Vec<_>>(),
         [Cause::StopUnanswered, Cause::Complete]
@@ -232,7 +299,9 @@ fn a_complete_without_its_id_ends_nothing() {
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
     bench.say(r#"{"type":"turn.complete","session_id":"s","turn_id":"other"}"#);
     assert!(bench.ends.is_empty());
-    bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
+    bench.say(&format!(
+        r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#
+    ));
     assert_eq!(bench.ends.len(), 1);
 }
 
@@ -247,7 +316,10 @@ fn the_turn_deadline_stops_and_names_itself() {
     bench.pass(S);
     assert_eq!(bench.lines(), [r#"{"type":"stop","session_id":"s"}"#]);
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
-    assert_eq!((bench.ends[0].cause, bench.ends[0].status), (Cause::TurnTimeout, Status::Failed));
+    assert_eq!(
+        (bench.ends[0].cause, bench.ends[0].status),
+        (Cause::TurnTimeout, Status::Failed)
+    );
 }
 
 #[test]
@@ -261,7 +333,9 @@ fn inactivity_rests_while_a_permission_waits_even_for_a_day() {
     bench.pass(24 * 3600 * S);
     assert!(bench.ends.is_empty());
     let (key_of_request, id, serial) = bench.serials[0].clone();
-    bench.core.handle_answer(key_of_request, &id, serial, Answer::Dropped, bench.now);
+    bench
+        .core
+        .handle_answer(key_of_request, &id, serial, Answer::Dropped, bench.now);
     bench.drain();
     bench.take();
     bench.pass(59 * S);
@@ -283,7 +357,10 @@ fn a_queued_turn_that_is_stopped_is_never_written() {
     bench.take();
     bench.stop(key, Some(second));
     assert_eq!(bench.take(), [Did::Ended(second, Cause::StoppedUnsent)]);
-    assert_eq!((bench.ends[0].status, bench.ends[0].delivered), (Status::Stopped, Delivered::No));
+    assert_eq!(
+        (bench.ends[0].status, bench.ends[0].delivered),
+        (Status::Stopped, Delivered::No)
+    );
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
     assert_eq!(bench.lines(), Vec::<String>::new());
 }
@@ -298,10 +375,18 @@ fn a_close_ends_everything_and_a_late_answer_is_not_written() {
     bench.core.handle_close(key, WhyClosed::User, bench.now);
     bench.drain();
     let (key, id, serial) = bench.serials[0].clone();
-    bench.core.handle_answer(key, &id, serial, Answer::Dropped, bench.now);
+    bench
+        .core
+        .handle_answer(key, &id, serial, Answer::Dropped, bench.now);
     bench.drain();
-    assert_eq!(bench.lines(), [r#"{"type":"session.close","session_id":"s"}"#]);
-    assert_eq!(bench.ends.iter().map(|end| end.cause).collect::<Vec<_>>(), [Cause::Closed, Cause::Closed]);
+    assert_eq!(
+        bench.lines(),
+        [r#"{"type":"session.close","session_id":"s"}"#]
+    );
+    assert_eq!(
+        bench.ends.iter().map(|end| end.cause).collect::<Vec<_>>(),
+        [Cause::Closed, Cause::Closed]
+    );
 }
 
 #[test]
@@ -312,8 +397,18 @@ fn the_adapter_may_end_a_session_and_nothing_is_written_for_it_then() {
     bench.take();
     bench.say(r#"{"type":"session.closed","session_id":"s","reason":"limit","error":{"message":"enough"}}"#);
     assert!(bench.lines().is_empty());
-    let ends: Vec<_> = bench.ends.iter().map(|end| (end.cause, end.delivered)).collect();
-    assert_eq!(ends, [(Cause::SessionClosed, Delivered::Unknown), (Cause::SessionClosed, Delivered::No)]);
+    let ends: Vec<_> = bench
+        .ends
+        .iter()
+        .map(|end| (end.cause, end.delivered))
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            (Cause::SessionClosed, Delivered::Unknown),
+            (Cause::SessionClosed, Delivered::No)
+        ]
+    );
 }
 
 #[test]
@@ -325,21 +420,35 @@ fn policies_decide_deny_first_and_a_withdrawn_request_is_told() {
         bench.say(&format!(r#"{{"type":"permission.request","session_id":"s","turn_id":"{turn}","request_id":"{tool}","tool":"{tool}","description":"d","resource":"x"}}"#));
         let lines = bench.lines();
         match answer {
-            Some(approved) => assert!(lines[0].contains(&format!("\"approved\":{approved}")), "{lines:?}"),
+            Some(approved) => assert!(
+                lines[0].contains(&format!("\"approved\":{approved}")),
+                "{lines:?}"
+            ),
             None => assert!(lines.is_empty()),
         }
     }
     bench.say(r#"{"type":"permission.cancel","session_id":"s","request_id":"Bash"}"#);
-    assert_eq!(bench.take(), [Did::Reported(TurnScope::Running(turn), "withdrawn")]);
+    assert_eq!(
+        bench.take(),
+        [Did::Reported(TurnScope::Running(turn), "withdrawn")]
+    );
 }
 
 #[test]
 fn relative_patterns_are_judged_where_the_session_works_and_denials_also_where_the_agent_does() {
     let mut with = rules(Extensions::all());
-    with.policy = Policy::new(Unmatched::Ask, ["Write(specs/**)"], ["Write(specs/.git/**)"]).unwrap();
+    with.policy = Policy::new(
+        Unmatched::Ask,
+        ["Write(specs/**)"],
+        ["Write(specs/.git/**)"],
+    )
+    .unwrap();
     with.work_dirs = vec!["/w".into(), "/mnt/w".into()];
     let mut bench = Bench::new(with);
-    let start = trunkline_protocol::SessionStart { cwd: Some("/w/app".to_owned()), ..Default::default() };
+    let start = trunkline_protocol::SessionStart {
+        cwd: Some("/w/app".to_owned()),
+        ..Default::default()
+    };
     bench.core.handle_open(
         super::super::NewSession {
             id: trunkline_protocol::SessionId::new("s").unwrap(),
@@ -392,7 +501,10 @@ fn an_input_or_a_diff_that_does_not_match_is_not_allowed_past_it() {
     bench.say(&ask("plain", r#"{"command":"git log"}"#));
     assert!(bench.lines()[0].contains("\"approved\":true"));
     for (number, odd) in ["1e999", r#""\ud800""#].into_iter().enumerate() {
-        bench.say(&ask(&number.to_string(), &format!(r#"{{"command":"rm x","x":{odd}}}"#)));
+        bench.say(&ask(
+            &number.to_string(),
+            &format!(r#"{{"command":"rm x","x":{odd}}}"#),
+        ));
         assert!(bench.lines().is_empty(), "{odd}");
     }
     bench.say(r#"{"type":"permission.request","session_id":"s","request_id":"more","tool":"Bash","description":"d","resource":"git log","diffs":[{"path":"/etc/passwd"}]}"#);
@@ -411,7 +523,11 @@ fn a_request_that_does_not_say_on_what_is_approved_by_no_rule() {
         let mut with = rules(Extensions::all());
         with.policy = Policy::new(unmatched, ["*"], ["Nuke", "Bash(rm*)"]).unwrap();
         let (mut bench, _) = Bench::running(with);
-        bench.say(&ask("whole", "Read", r#","description":"d","resource":"x""#));
+        bench.say(&ask(
+            "whole",
+            "Read",
+            r#","description":"d","resource":"x""#,
+        ));
         assert!(bench.lines()[0].contains("\"approved\":true"));
         bench.say(&ask("denied", "Nuke", ""));
         assert!(bench.lines()[0].contains("\"approved\":false"));
@@ -426,10 +542,15 @@ fn a_request_that_does_not_say_on_what_is_approved_by_no_rule() {
             let lines = bench.lines();
             match unmatched {
                 Unmatched::Ask => assert!(lines.is_empty(), "{id}: {lines:?}"),
-                Unmatched::Deny => assert!(lines[0].contains("\"approved\":false"), "{id}: {lines:?}"),
+                Unmatched::Deny => {
+                    assert!(lines[0].contains("\"approved\":false"), "{id}: {lines:?}")
+                }
             }
         }
-        assert_eq!(bench.serials.len(), if unmatched == Unmatched::Ask { 5 } else { 0 });
+        assert_eq!(
+            bench.serials.len(),
+            if unmatched == Unmatched::Ask { 5 } else { 0 }
+        );
     }
 }
 
@@ -440,14 +561,20 @@ fn a_reused_id_is_a_new_request_that_an_old_answer_does_not_settle() {
     let ask = r#"{"type":"permission.request","session_id":"s","request_id":"0","tool":"Bash","description":"d","resource":"ls"}"#;
     bench.say(ask);
     bench.say(ask);
-    assert_eq!(bench.serials.len(), 1, "a pending id is a bad message; the first stands");
+    assert_eq!(
+        bench.serials.len(),
+        1,
+        "a pending id is a bad message; the first stands"
+    );
     bench.stop(key, None);
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
     bench.send(key, "2");
     bench.say(ask);
     let (key, id, old) = bench.serials[0].clone();
     bench.take();
-    bench.core.handle_answer(key, &id, old, Answer::Dropped, bench.now);
+    bench
+        .core
+        .handle_answer(key, &id, old, Answer::Dropped, bench.now);
     bench.drain();
     assert!(bench.lines().is_empty());
     assert_eq!(bench.serials.len(), 2);
@@ -479,10 +606,15 @@ fn tools_that_a_turn_leaves_open_are_closed_with_an_error() {
         r#"{{"type":"tool.start","session_id":"s","turn_id":"{turn}","tool_call_id":"c","tool":"Bash"}}"#
     ));
     bench.take();
-    bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
+    bench.say(&format!(
+        r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#
+    ));
     assert_eq!(
         bench.take(),
-        [Did::Reported(TurnScope::Running(turn), "tool.end"), Did::Ended(turn, Cause::Complete)]
+        [
+            Did::Reported(TurnScope::Running(turn), "tool.end"),
+            Did::Ended(turn, Cause::Complete)
+        ]
     );
 }
 
@@ -503,11 +635,22 @@ fn five_failed_starts_make_the_agent_failed_with_its_reason() {
     assert_eq!(bench.ends.len(), before + 1);
     let end = bench.ends.last().unwrap();
     assert_eq!(end.cause, Cause::StartFailed);
-    assert!(end.error.as_ref().unwrap().message.as_ref().unwrap().contains("last words"));
+    assert!(
+        end.error
+            .as_ref()
+            .unwrap()
+            .message
+            .as_ref()
+            .unwrap()
+            .contains("last words")
+    );
     assert!(!bench.take().contains(&Did::Start));
     bench.pass(60 * S);
     bench.send(key, "z");
-    assert!(bench.take().contains(&Did::Start), "it is tried again after a while");
+    assert!(
+        bench.take().contains(&Did::Start),
+        "it is tried again after a while"
+    );
 }
 
 #[test]
@@ -552,11 +695,19 @@ fn options_that_must_be_enforced_hold_inputs_back_until_they_are_applied() {
     bench.say(&ready("\"denied_tools\""));
     assert!(bench.lines().iter().any(|line| line.contains("user.input")));
 
-    for first in [ready("\"model\""), r#"{"type":"output","session_id":"s","content":"hi"}"#.to_owned()] {
+    for first in [
+        ready("\"model\""),
+        r#"{"type":"output","session_id":"s","content":"hi"}"#.to_owned(),
+    ] {
         let mut bench = open();
         bench.say(&first);
         assert_eq!(bench.ends[0].cause, Cause::Refused, "{first}");
-        assert!(bench.lines().iter().all(|line| !line.contains("user.input")));
+        assert!(
+            bench
+                .lines()
+                .iter()
+                .all(|line| !line.contains("user.input"))
+        );
     }
 }
 
@@ -569,7 +720,10 @@ fn a_session_that_relies_on_every_option_is_refused_without_one() {
         (ReliedOn::Everything, "\"max_turns\",\"model\"", true),
         (ReliedOn::Nothing, "", true),
     ] {
-        let mut bench = Bench::new(Rules { relied_on, ..rules(Extensions::all()) });
+        let mut bench = Bench::new(Rules {
+            relied_on,
+            ..rules(Extensions::all())
+        });
         let start = trunkline_protocol::SessionStart {
             model: Some("m".to_owned()),
             max_turns: Some(3),
@@ -577,7 +731,13 @@ fn a_session_that_relies_on_every_option_is_refused_without_one() {
         };
         let id = trunkline_protocol::SessionId::new("s").unwrap();
         let start = Some(Box::new(start));
-        let new = super::super::NewSession { id, chosen: true, start, meta: None, real_cwd: None };
+        let new = super::super::NewSession {
+            id,
+            chosen: true,
+            start,
+            meta: None,
+            real_cwd: None,
+        };
         let key = bench.core.handle_open(new, bench.now);
         bench.core.handle_started(bench.now);
         bench.send(key, "1");
@@ -586,7 +746,10 @@ fn a_session_that_relies_on_every_option_is_refused_without_one() {
         ));
         let is_written = bench.lines().iter().any(|line| line.contains("user.input"));
         assert_eq!(is_written, is_open, "{relied_on:?} {applied}");
-        assert_eq!(bench.ends.iter().any(|end| end.cause == Cause::Refused), !is_open);
+        assert_eq!(
+            bench.ends.iter().any(|end| end.cause == Cause::Refused),
+            !is_open
+        );
     }
 }
 
@@ -596,8 +759,12 @@ fn no_one_speaks_for_a_session_that_is_not_theirs() {
     bench.send(key, "1");
     bench.take();
     for id in ["S", "s ", "other"] {
-        bench.say(&format!(r#"{{"type":"output","session_id":"{id}","content":"x"}}"#));
-        bench.say(&format!(r#"{{"type":"turn.complete","session_id":"{id}"}}"#));
+        bench.say(&format!(
+            r#"{{"type":"output","session_id":"{id}","content":"x"}}"#
+        ));
+        bench.say(&format!(
+            r#"{{"type":"turn.complete","session_id":"{id}"}}"#
+        ));
     }
     assert_eq!(bench.take(), []);
 }
@@ -609,6 +776,12 @@ fn a_shutdown_ends_turns_as_stopped_and_closes_every_session() {
     bench.take();
     bench.core.handle_shutdown(bench.now);
     bench.drain();
-    assert_eq!((bench.ends[0].cause, bench.ends[0].status), (Cause::Shutdown, Status::Stopped));
-    assert_eq!(bench.lines(), [r#"{"type":"session.close","session_id":"s"}"#]);
+    assert_eq!(
+        (bench.ends[0].cause, bench.ends[0].status),
+        (Cause::Shutdown, Status::Stopped)
+    );
+    assert_eq!(
+        bench.lines(),
+        [r#"{"type":"session.close","session_id":"s"}"#]
+    );
 }

@@ -29,12 +29,19 @@ impl Bench {
     }
 
     fn complete(&mut self, turn: crate::TurnNo) {
-        self.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
+        self.say(&format!(
+            r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#
+        ));
     }
 
     /// The types of the lines that were written since the last look.
     fn wrote(&mut self) -> Vec<String> {
-        let kind = |line: String| line["{\"type\":\"".len()..].split('"').next().map(str::to_owned);
+        let kind = |line: String| {
+            line["{\"type\":\"".len()..]
+                .split('"')
+                .next()
+                .map(str::to_owned)
+        };
         self.lines().into_iter().filter_map(kind).collect()
     }
 }
@@ -54,7 +61,10 @@ fn a_turn_that_is_not_read_is_held_back_until_it_is() {
     assert_eq!(bench.lines(), [r#"{"type":"flow.pause","session_id":"s"}"#]);
     bench.read_down(key);
     bench.read_down(key);
-    assert_eq!(bench.lines(), [r#"{"type":"flow.resume","session_id":"s"}"#]);
+    assert_eq!(
+        bench.lines(),
+        [r#"{"type":"flow.resume","session_id":"s"}"#]
+    );
 }
 
 #[test]
@@ -132,15 +142,25 @@ fn an_input_that_waits_ends_the_pause_of_a_turn_whose_user_may_read_the_next_one
 fn a_steer_and_an_update_get_their_answers_from_a_session_that_is_held_back() {
     let (mut bench, key, _) = running();
     bench.unread(key, Reader::OfSession);
-    let input = UserInput { message_id: MessageId::new("m").ok(), ..UserInput::text("and") };
-    bench.core.handle_steer(key, input, None, Ticket(1), bench.now);
+    let input = UserInput {
+        message_id: MessageId::new("m").ok(),
+        ..UserInput::text("and")
+    };
+    bench
+        .core
+        .handle_steer(key, input, None, Ticket(1), bench.now);
     bench.drain();
     assert_eq!(bench.wrote(), ["flow.pause", "flow.resume", "user.input"]);
     bench.unread(key, Reader::OfSession);
     assert_eq!(bench.wrote(), [""; 0]);
     bench.say(r#"{"type":"steer.result","session_id":"s","message_id":"m","delivered":true}"#);
     assert_eq!(bench.wrote(), ["flow.pause"]);
-    bench.core.handle_update(key, Box::new(SessionUpdate::default()), Ticket(2), bench.now);
+    bench.core.handle_update(
+        key,
+        Box::new(SessionUpdate::default()),
+        Ticket(2),
+        bench.now,
+    );
     bench.drain();
     assert_eq!(bench.wrote(), ["flow.resume", "session.update"]);
     bench.say(r#"{"type":"session.info","session_id":"s","model":"m"}"#);
@@ -189,5 +209,8 @@ fn a_session_that_is_held_back_holds_back_no_neighbour() {
     bench.say(r#"{"type":"output","session_id":"other","content":"x"}"#);
     bench.say(r#"{"type":"turn.complete","session_id":"other"}"#);
     assert_eq!(bench.wrote(), ["user.input"]);
-    assert_eq!((bench.ends[0].turn, bench.ends[0].cause), (turn, Cause::Complete));
+    assert_eq!(
+        (bench.ends[0].turn, bench.ends[0].cause),
+        (turn, Cause::Complete)
+    );
 }

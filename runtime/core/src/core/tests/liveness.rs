@@ -16,11 +16,15 @@ fn bench(offered: Extensions) -> (Bench, Key) {
 }
 
 fn ping(number: u64) -> Did {
-    Did::Wrote(format!(r#"{{"type":"ping","session_id":"","nonce":{number}}}"#))
+    Did::Wrote(format!(
+        r#"{{"type":"ping","session_id":"","nonce":{number}}}"#
+    ))
 }
 
 fn pong(bench: &mut Bench, number: u64) {
-    bench.say(&format!(r#"{{"type":"pong","session_id":"","nonce":{number}}}"#));
+    bench.say(&format!(
+        r#"{{"type":"pong","session_id":"","nonce":{number}}}"#
+    ));
 }
 
 #[test]
@@ -46,10 +50,16 @@ fn one_that_does_not_answer_is_suspected_once_its_turn_is_told_and_nothing_ends(
     bench.pass(30 * S);
     assert_eq!(bench.take(), [ping(1)]);
     bench.pass(10 * S);
-    assert_eq!(bench.take(), [Did::Suspected(40 * S), Did::Stalled(turn, 40 * S, None)]);
+    assert_eq!(
+        bench.take(),
+        [Did::Suspected(40 * S), Did::Stalled(turn, 40 * S, None)]
+    );
     bench.pass(3600 * S);
     assert_eq!(bench.take(), []);
-    assert_eq!(bench.core.process_figures(bench.now).suspected_for, Some(3610 * S));
+    assert_eq!(
+        bench.core.process_figures(bench.now).suspected_for,
+        Some(3610 * S)
+    );
     // Any byte is a sign of life, also one of no message.
     bench.core.handle_bytes(bench.now);
     bench.drain();
@@ -64,12 +74,16 @@ fn a_request_that_waits_for_its_answer_is_no_silence_of_the_adapter() {
     let (mut bench, key) = bench(Extensions::all());
     let turn = bench.send(key, "x");
     let asks = r#""request_id":"r","tool":"T","description":"d","resource":"x""#;
-    bench.say(&format!(r#"{{"type":"permission.request","session_id":"s","turn_id":"{turn}",{asks}}}"#));
+    bench.say(&format!(
+        r#"{{"type":"permission.request","session_id":"s","turn_id":"{turn}",{asks}}}"#
+    ));
     bench.take();
     bench.pass(600 * S);
     assert_eq!(bench.take(), []);
     let (asked, request, serial) = bench.serials.pop().unwrap();
-    bench.core.handle_answer(asked, &request, serial, crate::Answer::Dropped, bench.now);
+    bench
+        .core
+        .handle_answer(asked, &request, serial, crate::Answer::Dropped, bench.now);
     bench.drain();
     bench.take();
     bench.pass(60 * S);

@@ -16,7 +16,10 @@ const NONE: [&str; 0] = [];
 /// A session that may put out 1 KiB a second, and 8 KiB at once; its first turn runs.
 fn limited(offered: Extensions) -> (Bench, Key, TurnNo) {
     let mut with = rules(offered);
-    with.output_rate = Some(OutputRate { bytes_per_second: 1024, burst: 8 * 1024 });
+    with.output_rate = Some(OutputRate {
+        bytes_per_second: 1024,
+        burst: 8 * 1024,
+    });
     let (mut bench, key) = Bench::running(with);
     // What it said of itself came before its turns.
     let turn = bench.send(key, "1");
@@ -28,16 +31,25 @@ fn limited(offered: Extensions) -> (Bench, Key, TurnNo) {
 fn output(bench: &mut Bench, kib: usize) {
     let frame = r#"{"type":"output","session_id":"s","content":""}"#.len() + 1;
     let content = "x".repeat(kib * 1024 - frame);
-    bench.say(&format!(r#"{{"type":"output","session_id":"s","content":"{content}"}}"#));
+    bench.say(&format!(
+        r#"{{"type":"output","session_id":"s","content":"{content}"}}"#
+    ));
 }
 
 fn complete(bench: &mut Bench, turn: TurnNo) {
-    bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
+    bench.say(&format!(
+        r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#
+    ));
 }
 
 /// The types of the lines that were written since the last look.
 fn wrote(bench: &mut Bench) -> Vec<String> {
-    let kind = |line: String| line["{\"type\":\"".len()..].split('"').next().map(str::to_owned);
+    let kind = |line: String| {
+        line["{\"type\":\"".len()..]
+            .split('"')
+            .next()
+            .map(str::to_owned)
+    };
     bench.lines().into_iter().filter_map(kind).collect()
 }
 
@@ -89,7 +101,10 @@ fn the_end_of_a_turn_is_no_reason_to_end_it() {
         bench.say(&format!(
             r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}","result":"{text}"}}"#
         ));
-        assert_eq!((wrote(&mut bench).len(), bench.ends[0].cause), (0, Cause::Complete));
+        assert_eq!(
+            (wrote(&mut bench).len(), bench.ends[0].cause),
+            (0, Cause::Complete)
+        );
     }
 }
 
@@ -101,11 +116,23 @@ fn a_turn_that_cannot_be_held_back_ends_by_its_rate_and_says_so() {
     assert_eq!(wrote(&mut bench), ["stop"]);
     complete(&mut bench, turn);
     let end = &bench.ends[0];
-    assert_eq!((end.turn, end.cause, end.status), (turn, Cause::Limit, Status::Limit));
-    assert_eq!(end.error.as_ref().unwrap().category, Some(Category::Oversize));
+    assert_eq!(
+        (end.turn, end.cause, end.status),
+        (turn, Cause::Limit, Status::Limit)
+    );
+    assert_eq!(
+        end.error.as_ref().unwrap().category,
+        Some(Category::Oversize)
+    );
     let message = bench.message(0);
-    assert!(message.contains("8192 bytes at once (`output_burst`)"), "{message}");
-    assert!(message.contains("more than 1024 a second (`max_output_rate`)"), "{message}");
+    assert!(
+        message.contains("8192 bytes at once (`output_burst`)"),
+        "{message}"
+    );
+    assert!(
+        message.contains("more than 1024 a second (`max_output_rate`)"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -125,9 +152,13 @@ fn nothing_that_its_user_waits_for_is_held_back_by_a_rate() {
     let (mut bench, key, _) = limited(Extensions::all());
     output(&mut bench, 10);
     assert_eq!(wrote(&mut bench), ["flow.pause"]);
-    let steer =
-        UserInput { message_id: trunkline_protocol::MessageId::new("m").ok(), ..UserInput::text("more") };
-    bench.core.handle_steer(key, steer, None, Ticket(1), bench.now);
+    let steer = UserInput {
+        message_id: trunkline_protocol::MessageId::new("m").ok(),
+        ..UserInput::text("more")
+    };
+    bench
+        .core
+        .handle_steer(key, steer, None, Ticket(1), bench.now);
     bench.drain();
     assert_eq!(wrote(&mut bench), ["flow.resume", "user.input"]);
     // It was not asked to wait meanwhile, so this is not held against it.
@@ -169,8 +200,16 @@ fn requests_beyond_the_limit_of_a_session_are_denied_at_once() {
     }
     let asked = |did: &Did| *did == Did::Reported(TurnScope::Running(turn), "permission");
     let did = bench.take();
-    assert!(asked(&did[0]) && asked(&did[1]) && did.len() == 3, "{did:?}");
-    let Did::Wrote(line) = &did[2] else { panic!("{did:?}") };
-    assert!(line.contains(r#""request_id":"r3""#) && line.contains(r#""approved":false"#), "{line}");
+    assert!(
+        asked(&did[0]) && asked(&did[1]) && did.len() == 3,
+        "{did:?}"
+    );
+    let Did::Wrote(line) = &did[2] else {
+        panic!("{did:?}")
+    };
+    assert!(
+        line.contains(r#""request_id":"r3""#) && line.contains(r#""approved":false"#),
+        "{line}"
+    );
     assert_eq!(bench.core.figures(key, bench.now).unwrap().open_requests, 2);
 }

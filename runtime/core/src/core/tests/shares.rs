@@ -41,7 +41,9 @@ fn turn(bench: &mut Bench, id: usize, key: Key, bytes: usize) -> Vec<Did> {
 }
 
 fn errors(did: &[Did]) -> usize {
-    did.iter().filter(|did| matches!(did, Did::Reported(_, "error"))).count()
+    did.iter()
+        .filter(|did| matches!(did, Did::Reported(_, "error")))
+        .count()
 }
 
 /// What the session is started with after the process has ended.
@@ -61,7 +63,10 @@ fn parameters_beyond_a_sessions_bound_are_told_and_not_gone_on_from() {
     assert_eq!(errors(&turn(&mut bench, 0, keys[0], 100 * KIB)), 0);
     assert_eq!(errors(&turn(&mut bench, 0, keys[0], 1024 * KIB)), 1);
     assert_eq!(bench.core.known_bytes, 0);
-    assert!(!restart(&mut bench, 0, keys[0]).contains("native"), "neither the old nor the new");
+    assert!(
+        !restart(&mut bench, 0, keys[0]).contains("native"),
+        "neither the old nor the new"
+    );
 }
 
 #[test]
@@ -98,12 +103,19 @@ fn requests_of_all_sessions_are_bounded_and_leave_room_for_the_next() {
         waiting.push(bench.serials.len() - before);
     }
     assert_eq!(waiting, [50, 25, 12, 6]);
-    assert_eq!(bench.lines().len(), 400 - 93, "the others are denied at once");
+    assert_eq!(
+        bench.lines().len(),
+        400 - 93,
+        "the others are denied at once"
+    );
     for key in keys {
         bench.core.handle_close(key, WhyClosed::User, bench.now);
         bench.drain();
     }
-    assert_eq!((bench.core.pending.requests, bench.core.pending.bytes), (others, 0));
+    assert_eq!(
+        (bench.core.pending.requests, bench.core.pending.bytes),
+        (others, 0)
+    );
 }
 
 #[test]
@@ -119,7 +131,11 @@ fn bytes_of_the_requests_of_all_sessions_are_bounded() {
         bench.serials.len()
     };
     assert_eq!([ask(&mut bench, 0, 520), ask(&mut bench, 0, 400)], [0, 1]);
-    assert_eq!([ask(&mut bench, 0, 401), ask(&mut bench, 1, 200)], [1, 2], "the next is asked");
+    assert_eq!(
+        [ask(&mut bench, 0, 401), ask(&mut bench, 1, 200)],
+        [1, 2],
+        "the next is asked"
+    );
 }
 
 #[test]

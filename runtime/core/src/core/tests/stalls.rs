@@ -38,13 +38,17 @@ fn each_silence_is_told_and_a_sign_of_life_ends_it() {
     let (mut bench, _, turn) = heard();
     for _ in 0..3 {
         bench.pass(29 * S);
-        bench.say(&format!(r#"{{"type":"working","session_id":"s","turn_id":"{turn}"}}"#));
+        bench.say(&format!(
+            r#"{{"type":"working","session_id":"s","turn_id":"{turn}"}}"#
+        ));
     }
     bench.take();
     for _ in 0..2 {
         bench.pass(40 * S);
         assert_eq!(bench.take(), [Did::Stalled(turn, 30 * S, Some(30 * S))]);
-        bench.say(&format!(r#"{{"type":"output","session_id":"s","turn_id":"{turn}","content":"x"}}"#));
+        bench.say(&format!(
+            r#"{{"type":"output","session_id":"s","turn_id":"{turn}","content":"x"}}"#
+        ));
         bench.take();
     }
 }
@@ -69,7 +73,10 @@ fn a_turn_that_waits_for_its_user_does_not_stall() {
         r#"{{"type":"permission.request","session_id":"s","turn_id":"{turn}","request_id":"r","tool":"Bash","description":"d","resource":"x"}}"#
     ));
     bench.pass(600 * S);
-    assert_eq!(bench.take(), [Did::Reported(TurnScope::Running(turn), "permission")]);
+    assert_eq!(
+        bench.take(),
+        [Did::Reported(TurnScope::Running(turn), "permission")]
+    );
     bench.stop(key, None);
     bench.take();
     // What is stopped is waited for by its own deadline.
@@ -99,10 +106,19 @@ fn a_turn_that_goes_in_circles_is_warned_of_then_ends_as_a_tool_loop() {
     bench.take();
     circle(&mut bench, turn, 14);
     let running = TurnScope::Running(turn);
-    let warned = bench.take().into_iter().filter(|did| *did == Did::Reported(running, "error")).count();
+    let warned = bench
+        .take()
+        .into_iter()
+        .filter(|did| *did == Did::Reported(running, "error"))
+        .count();
     assert_eq!(warned, 7);
     circle(&mut bench, turn, 1);
-    assert!(bench.lines().iter().any(|line| line.contains(r#""type":"stop""#) && line.contains("policy")));
+    assert!(
+        bench
+            .lines()
+            .iter()
+            .any(|line| line.contains(r#""type":"stop""#) && line.contains("policy"))
+    );
     bench.say(&format!(
         r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}","status":"stopped"}}"#
     ));
@@ -111,7 +127,9 @@ fn a_turn_that_goes_in_circles_is_warned_of_then_ends_as_a_tool_loop() {
     assert_eq!((end.cause, end.status), (Cause::ToolLoop, Status::Failed));
     assert_eq!(error.category, Some(Category::ToolLoop));
     assert!(
-        bench.message(0).ends_with("`Bash` was called 15 times with the same input"),
+        bench
+            .message(0)
+            .ends_with("`Bash` was called 15 times with the same input"),
         "{}",
         bench.message(0)
     );
@@ -128,8 +146,14 @@ fn circles_are_warned_of_alone_or_left_alone_as_the_rules_say() {
             bench.take();
             circle(&mut bench, turn, 20);
             let running = TurnScope::Running(turn);
-            errors += bench.take().into_iter().filter(|did| *did == Did::Reported(running, "error")).count();
-            bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
+            errors += bench
+                .take()
+                .into_iter()
+                .filter(|did| *did == Did::Reported(running, "error"))
+                .count();
+            bench.say(&format!(
+                r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#
+            ));
         }
         assert_eq!(errors, warned);
         assert!(bench.ends.iter().all(|end| end.cause == Cause::Complete));

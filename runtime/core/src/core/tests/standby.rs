@@ -29,7 +29,11 @@ impl Bench {
 }
 
 fn starts(bench: &mut Bench) -> usize {
-    bench.take().into_iter().filter(|did| *did == Did::Start).count()
+    bench
+        .take()
+        .into_iter()
+        .filter(|did| *did == Did::Start)
+        .count()
 }
 
 #[test]
@@ -68,7 +72,9 @@ fn one_that_fails_is_started_again_after_the_back_off_and_not_for_ever() {
     let mut failures = 1;
     while failures < 20 {
         if failures % 2 == 0 {
-            bench.core.handle_start_failed(Failure::new(Category::NotInstalled, "no"), bench.now);
+            bench
+                .core
+                .handle_start_failed(Failure::new(Category::NotInstalled, "no"), bench.now);
             bench.drain();
         } else {
             bench.started();
@@ -84,7 +90,10 @@ fn one_that_fails_is_started_again_after_the_back_off_and_not_for_ever() {
         failures += 1;
     }
     assert!((2..=5).contains(&failures), "{failures} starts");
-    assert_eq!(bench.core.agent_state(), trunkline_protocol::AgentState::Failed);
+    assert_eq!(
+        bench.core.agent_state(),
+        trunkline_protocol::AgentState::Failed
+    );
 }
 
 #[test]

@@ -16,7 +16,10 @@ use crate::{Cause, Ended, TurnNo, TurnScope, core::WhyClosed};
 const S: Duration = Duration::from_secs(1);
 
 fn with_denied_tools(id: &str) -> NewSession {
-    let start = SessionStart { denied_tools: Some(vec!["Bash".to_owned()]), ..SessionStart::default() };
+    let start = SessionStart {
+        denied_tools: Some(vec!["Bash".to_owned()]),
+        ..SessionStart::default()
+    };
     NewSession {
         id: SessionId::new(id).unwrap(),
         chosen: true,
@@ -27,7 +30,12 @@ fn with_denied_tools(id: &str) -> NewSession {
 }
 
 fn update(bench: &mut Bench, key: Key) {
-    bench.core.handle_update(key, Box::new(SessionUpdate::default()), Ticket(1), bench.now);
+    bench.core.handle_update(
+        key,
+        Box::new(SessionUpdate::default()),
+        Ticket(1),
+        bench.now,
+    );
     bench.drain();
 }
 
@@ -43,7 +51,10 @@ fn a_stop_during_the_start_ends_the_first_input_and_leaves_those_behind_it() {
     bench.core.handle_started(bench.now);
     bench.drain();
     let lines = bench.lines();
-    assert!(lines[1].contains("user.input") && lines[1].contains("\"2\""), "{lines:?}");
+    assert!(
+        lines[1].contains("user.input") && lines[1].contains("\"2\""),
+        "{lines:?}"
+    );
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
     assert_eq!(bench.ends[1].turn, second);
 }
@@ -71,14 +82,26 @@ fn the_first_input_has_the_whole_start_timeout_however_late_it_comes() {
     bench.pass(S);
     assert_eq!(bench.take(), [Did::Kill(Ended::StartTimeout)]);
     bench.die(Ended::StartTimeout, None);
-    assert_eq!((bench.ends[0].turn, bench.ends[0].cause), (turn, Cause::StartTimeout));
-    assert!(bench.message(0).contains("is each line flushed?"), "{}", bench.message(0));
+    assert_eq!(
+        (bench.ends[0].turn, bench.ends[0].cause),
+        (turn, Cause::StartTimeout)
+    );
+    assert!(
+        bench.message(0).contains("is each line flushed?"),
+        "{}",
+        bench.message(0)
+    );
 }
 
 #[test]
 fn an_end_of_time_asks_for_the_flush_only_of_a_process_that_was_never_heard() {
-    for (said, asked) in [(None, true), (Some(r#"{"type":"output","session_id":"s","content":"x"}"#), false)]
-    {
+    for (said, asked) in [
+        (None, true),
+        (
+            Some(r#"{"type":"output","session_id":"s","content":"x"}"#),
+            false,
+        ),
+    ] {
         let mut with = rules(Extensions::empty());
         with.turn_timeout = Some(60 * S);
         let (mut bench, key) = Bench::running(with);
@@ -87,7 +110,12 @@ fn an_end_of_time_asks_for_the_flush_only_of_a_process_that_was_never_heard() {
         bench.pass(60 * S);
         bench.pass(10 * S);
         assert_eq!(bench.ends[0].cause, Cause::StopUnanswered);
-        assert_eq!(bench.message(0).contains("is each line flushed?"), asked, "{}", bench.message(0));
+        assert_eq!(
+            bench.message(0).contains("is each line flushed?"),
+            asked,
+            "{}",
+            bench.message(0)
+        );
     }
 }
 
@@ -113,7 +141,9 @@ fn an_update_that_waits_for_a_start_does_not_spin_an_old_timer() {
     let (mut bench, key) = Bench::running(rules(Extensions::all()));
     // Leaves a timer that is due in half an hour.
     let turn = bench.send(key, "1");
-    bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
+    bench.say(&format!(
+        r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#
+    ));
     bench.die(Ended::Exit, Some(0));
     bench.pass(1790 * S);
     update(&mut bench, key);
@@ -180,7 +210,10 @@ fn a_turn_that_ends_itself_after_its_deadline_was_delivered() {
     bench.pass(1800 * S);
     bench.say(r#"{"type":"turn.complete","session_id":"s"}"#);
     let end = bench.ends.last().unwrap();
-    assert_eq!((end.turn, end.cause, end.delivered), (second, Cause::TurnTimeout, Delivered::Yes));
+    assert_eq!(
+        (end.turn, end.cause, end.delivered),
+        (second, Cause::TurnTimeout, Delivered::Yes)
+    );
 }
 
 #[test]
@@ -188,7 +221,9 @@ fn a_turn_id_is_compared_byte_for_byte() {
     let (mut bench, key) = Bench::running(rules(Extensions::all()));
     assert_eq!(bench.send(key, "1"), TurnNo(1));
     for id in ["t+1", "t01", "T1", "1", "t1 "] {
-        bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{id}"}}"#));
+        bench.say(&format!(
+            r#"{{"type":"turn.complete","session_id":"s","turn_id":"{id}"}}"#
+        ));
     }
     assert!(bench.ends.is_empty());
 }
@@ -196,11 +231,23 @@ fn a_turn_id_is_compared_byte_for_byte() {
 #[test]
 fn a_session_that_was_cleared_is_not_resumed_where_it_was_first() {
     let mut bench = Bench::new(rules(Extensions::all()));
-    let resume =
-        trunkline_protocol::Resume { native_session_id: Some("old".to_owned()), params: None, history: None };
-    let start = SessionStart { resume: Some(resume), ..SessionStart::default() };
+    let resume = trunkline_protocol::Resume {
+        native_session_id: Some("old".to_owned()),
+        params: None,
+        history: None,
+    };
+    let start = SessionStart {
+        resume: Some(resume),
+        ..SessionStart::default()
+    };
     let id = SessionId::new("s").unwrap();
-    let new = NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None, real_cwd: None };
+    let new = NewSession {
+        id,
+        chosen: true,
+        start: Some(Box::new(start)),
+        meta: None,
+        real_cwd: None,
+    };
     let key = bench.core.handle_open(new, bench.now);
     bench.core.handle_started(bench.now);
     bench.drain();
@@ -214,7 +261,11 @@ fn a_session_that_was_cleared_is_not_resumed_where_it_was_first() {
     bench.send(key, "2");
     bench.core.handle_started(bench.now);
     bench.drain();
-    let start = bench.lines().into_iter().find(|line| line.contains("session.start")).unwrap();
+    let start = bench
+        .lines()
+        .into_iter()
+        .find(|line| line.contains("session.start"))
+        .unwrap();
     assert!(!start.contains("\"old\""), "{start}");
 }
 
@@ -252,12 +303,18 @@ fn timers_of_sessions_that_have_ended_do_not_pile_up() {
         let id = format!("n{at}");
         let key = bench.open(&id);
         bench.send(key, "1");
-        bench.say(&format!(r#"{{"type":"turn.complete","session_id":"{id}"}}"#));
+        bench.say(&format!(
+            r#"{{"type":"turn.complete","session_id":"{id}"}}"#
+        ));
         bench.core.handle_close(key, WhyClosed::User, bench.now);
         bench.drain();
         bench.take();
     }
-    assert!(bench.core.timers.len() <= 1100, "{} timers", bench.core.timers.len());
+    assert!(
+        bench.core.timers.len() <= 1100,
+        "{} timers",
+        bench.core.timers.len()
+    );
 }
 
 #[test]
@@ -271,7 +328,12 @@ fn an_update_waits_for_the_first_message_from_the_start_of_its_session_on() {
     bench.pass(S);
     bench.take();
     bench.say(r#"{"type":"session.ready","session_id":"s","extensions":["options"]}"#);
-    assert!(bench.lines().iter().any(|line| line.contains("session.update")));
+    assert!(
+        bench
+            .lines()
+            .iter()
+            .any(|line| line.contains("session.update"))
+    );
 }
 
 #[test]
@@ -282,7 +344,13 @@ fn an_input_that_the_adapter_cannot_read_ends_unwritten_and_the_next_runs() {
     let long = bench.send(key, &"\u{1}".repeat(1 << 18));
     assert_eq!(bench.take(), [Did::Ended(long, Cause::Oversize)]);
     assert_eq!(bench.ends[0].delivered, Delivered::No);
-    assert!(bench.message(0).contains("the adapter reads 1048576 (`max_line`)"), "{}", bench.message(0));
+    assert!(
+        bench
+            .message(0)
+            .contains("the adapter reads 1048576 (`max_line`)"),
+        "{}",
+        bench.message(0)
+    );
     bench.send(key, "short");
     assert!(bench.lines()[0].contains("short"));
 }
@@ -290,9 +358,16 @@ fn an_input_that_the_adapter_cannot_read_ends_unwritten_and_the_next_runs() {
 #[test]
 fn an_input_goes_by_file_in_its_order_and_a_stop_takes_it_back() {
     let long = "y".repeat(2 << 20);
-    let member = || LargeMember { file_path: "/x/1".into(), size: 1, sha256: Sha256::of(b"") };
-    for (placed, stopped) in [(Ok(member()), false), (Err("no room".to_owned()), false), (Ok(member()), true)]
-    {
+    let member = || LargeMember {
+        file_path: "/x/1".into(),
+        size: 1,
+        sha256: Sha256::of(b""),
+    };
+    for (placed, stopped) in [
+        (Ok(member()), false),
+        (Err("no room".to_owned()), false),
+        (Ok(member()), true),
+    ] {
         let (mut bench, key) = Bench::running(rules(Extensions::all()));
         bench.say(r#"{"type":"session.ready","session_id":"s","max_line":1048576}"#);
         let first = bench.send(key, &long);
@@ -306,12 +381,19 @@ fn an_input_goes_by_file_in_its_order_and_a_stop_takes_it_back() {
         bench.drain();
         let lines = bench.lines();
         if stopped || !is_kept {
-            let cause = if stopped { Cause::StoppedUnsent } else { Cause::Oversize };
+            let cause = if stopped {
+                Cause::StoppedUnsent
+            } else {
+                Cause::Oversize
+            };
             assert_eq!((bench.ends[0].turn, bench.ends[0].cause), (first, cause));
             assert!(lines.last().unwrap().contains("behind it"), "{lines:?}");
             continue;
         }
-        assert!(lines[0].contains(r#""large":{"content":{"file_path":"/x/1","size":1,"#), "the reference");
+        assert!(
+            lines[0].contains(r#""large":{"content":{"file_path":"/x/1","size":1,"#),
+            "the reference"
+        );
         bench.say(r#"{"type":"turn.complete","session_id":"s","turn_id":"t1"}"#);
         assert_eq!(bench.ends[0].turn, first);
         assert!(bench.lines()[0].contains("behind it"));
@@ -323,10 +405,22 @@ fn an_input_goes_by_file_in_its_order_and_a_stop_takes_it_back() {
 fn a_large_input_waits_until_it_is_known_what_the_adapter_reads() {
     let long = "y".repeat(2 << 20);
     for (line, ends) in [
-        (r#"{"type":"session.ready","session_id":"s","extensions":["turns"],"max_line":2000000}"#, true),
-        (r#"{"type":"session.ready","session_id":"s","extensions":["turns"],"max_line":3000000}"#, false),
-        (r#"{"type":"session.ready","session_id":"s","extensions":["turns"]}"#, false),
-        (r#"{"type":"output","session_id":"s","content":"a core-only adapter"}"#, false),
+        (
+            r#"{"type":"session.ready","session_id":"s","extensions":["turns"],"max_line":2000000}"#,
+            true,
+        ),
+        (
+            r#"{"type":"session.ready","session_id":"s","extensions":["turns"],"max_line":3000000}"#,
+            false,
+        ),
+        (
+            r#"{"type":"session.ready","session_id":"s","extensions":["turns"]}"#,
+            false,
+        ),
+        (
+            r#"{"type":"output","session_id":"s","content":"a core-only adapter"}"#,
+            false,
+        ),
         ("", false),
     ] {
         let mut bench = Bench::new(rules(Extensions::all()));
@@ -341,7 +435,11 @@ fn a_large_input_waits_until_it_is_known_what_the_adapter_reads() {
         } else {
             bench.say(line);
         }
-        assert_eq!((bench.ends.len(), bench.lines().len()), if ends { (1, 0) } else { (0, 1) }, "{line}");
+        assert_eq!(
+            (bench.ends.len(), bench.lines().len()),
+            if ends { (1, 0) } else { (0, 1) },
+            "{line}"
+        );
     }
     let (mut bench, key) = Bench::running(rules(Extensions::empty()));
     bench.send(key, &long);

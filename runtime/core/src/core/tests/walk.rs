@@ -30,7 +30,11 @@ impl Chance {
     }
 
     fn pick<T: Clone>(&mut self, of: &[T]) -> Option<T> {
-        if of.is_empty() { None } else { Some(of[self.below(of.len())].clone()) }
+        if of.is_empty() {
+            None
+        } else {
+            Some(of[self.below(of.len())].clone())
+        }
     }
 }
 
@@ -65,12 +69,18 @@ struct Model {
 
 #[test]
 fn a_million_steps_hold_every_promise() {
-    let seed = std::env::var("TRUNKLINE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = std::env::var("TRUNKLINE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
     println!("TRUNKLINE_SEED={seed}");
     let mut chance = Chance(seed | 1);
     for walk in 0..STEPS / STEPS_A_WALK {
-        let offered = if walk % 2 == 0 { Extensions::all() } else { Extensions::empty() };
+        let offered = if walk % 2 == 0 {
+            Extensions::all()
+        } else {
+            Extensions::empty()
+        };
         one_walk(offered, &mut chance);
     }
 }
@@ -82,8 +92,10 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     with.stall_after = (chance.below(2) == 0).then_some(Duration::from_secs(15));
     with.permission_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(20));
     with.close_on_exit = chance.below(4) == 0;
-    with.output_rate =
-        (chance.below(3) == 0).then_some(crate::OutputRate { bytes_per_second: 10, burst: 200 });
+    with.output_rate = (chance.below(3) == 0).then_some(crate::OutputRate {
+        bytes_per_second: 10,
+        burst: 200,
+    });
     with.standby = chance.below(4) == 0;
     let by_id = !offered.is_empty();
     let mut bench = Bench::new(with);
@@ -94,8 +106,13 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
         let now = bench.now;
         let key = chance.pick(&keys);
         let wire: Option<String> = {
-            let ids: Vec<_> =
-                model.wire.keys().cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+            let ids: Vec<_> = model
+                .wire
+                .keys()
+                .cloned()
+                .collect::<std::collections::BTreeSet<_>>()
+                .into_iter()
+                .collect();
             chance.pick(&ids)
         };
         match (chance.below(24), key, wire) {
@@ -104,9 +121,17 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 let id = trunkline_protocol::SessionId::new(format!("s{}", names % 9)).unwrap();
                 // Some ask for what must be enforced, and wait for it.
                 let denied_tools = (chance.below(6) == 0).then(|| vec!["Bash".to_owned()]);
-                let start = SessionStart { denied_tools, ..SessionStart::default() };
-                let new =
-                    NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None, real_cwd: None };
+                let start = SessionStart {
+                    denied_tools,
+                    ..SessionStart::default()
+                };
+                let new = NewSession {
+                    id,
+                    chosen: true,
+                    start: Some(Box::new(start)),
+                    meta: None,
+                    real_cwd: None,
+                };
                 keys.push(bench.core.handle_open(new, now));
             }
             (1..=5, Some(key), _) => {
@@ -116,33 +141,48 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 if model.closed.contains(&key) {
                     model.ended.insert(turn);
                 }
-                bench.core.handle_send(key, turn, UserInput::text("x"), None, now);
+                bench
+                    .core
+                    .handle_send(key, turn, UserInput::text("x"), None, now);
             }
             (6, Some(key), _) => {
-                let turn =
-                    (chance.below(2) == 0).then(|| TurnNo(1 + chance.below(turns.max(1) as usize) as u64));
-                bench.core.handle_stop(key, turn, trunkline_protocol::StopReason::User, now);
+                let turn = (chance.below(2) == 0)
+                    .then(|| TurnNo(1 + chance.below(turns.max(1) as usize) as u64));
+                bench
+                    .core
+                    .handle_stop(key, turn, trunkline_protocol::StopReason::User, now);
             }
             (7, ..) if chance.below(6) == 0 => bench.core.handle_standby(now),
-            (7, Some(key), _) if chance.below(6) == 0 => bench.core.handle_close(key, WhyClosed::User, now),
+            (7, Some(key), _) if chance.below(6) == 0 => {
+                bench.core.handle_close(key, WhyClosed::User, now)
+            }
             (8, ..) if model.wants_start => {
                 model.wants_start = false;
                 if chance.below(5) == 0 {
-                    let why =
-                        trunkline_protocol::Failure::new(trunkline_protocol::Category::NotInstalled, "no");
+                    let why = trunkline_protocol::Failure::new(
+                        trunkline_protocol::Category::NotInstalled,
+                        "no",
+                    );
                     bench.core.handle_start_failed(why, now);
                 } else {
                     model.running_process = true;
                     bench.core.handle_started(now);
                 }
             }
-            (9, ..) if model.running_process && chance.below(8) == 0 => die(&mut bench, &mut model, chance),
+            (9, ..) if model.running_process && chance.below(8) == 0 => {
+                die(&mut bench, &mut model, chance)
+            }
             (10, Some(_), _) => {
                 if let Some((key, id, serial)) = chance.pick(&bench.serials) {
                     let approved = chance.below(2) == 0;
                     let response = response(id.clone(), approved);
                     if approved && let Some(wire) = bench.wire.get(&key) {
-                        model.wire.entry(wire.to_string()).or_default().allowed.insert(id.to_string());
+                        model
+                            .wire
+                            .entry(wire.to_string())
+                            .or_default()
+                            .allowed
+                            .insert(id.to_string());
                     }
                     let answer = if chance.below(4) == 0 {
                         Answer::Dropped
@@ -165,13 +205,20 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
             (12, Some(key), _) if chance.below(4) == 0 => {
                 requests += 1;
                 model.updates.insert(Ticket(requests));
-                bench.core.handle_update(key, Box::default(), Ticket(requests), now);
+                bench
+                    .core
+                    .handle_update(key, Box::default(), Ticket(requests), now);
             }
             (12, Some(key), _) => {
                 requests += 1;
                 model.files.insert(Ticket(requests));
-                let file = FileInput { file_path: "/x".to_owned(), ..FileInput::default() };
-                bench.core.handle_file(key, Box::new(file), Ticket(requests), now);
+                let file = FileInput {
+                    file_path: "/x".to_owned(),
+                    ..FileInput::default()
+                };
+                bench
+                    .core
+                    .handle_file(key, Box::new(file), Ticket(requests), now);
             }
             (13, Some(key), _) => match chance.below(5) {
                 0 => bench.core.handle_pause(key, now),
@@ -195,7 +242,9 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     "[]"
                 };
                 let line = match chance.below(10) {
-                    0 => format!(r#"{{"type":"session.ready","session_id":"{wire}","extensions":{ready}}}"#),
+                    0 => format!(
+                        r#"{{"type":"session.ready","session_id":"{wire}","extensions":{ready}}}"#
+                    ),
                     1..=3 => format!(r#"{{"type":"turn.complete","session_id":"{wire}"{turn}}}"#),
                     4 => format!(
                         r#"{{"type":"permission.request","session_id":"{wire}"{turn},"request_id":"r{}","tool":"Bash","description":"d","resource":"x"}}"#,
@@ -211,7 +260,9 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     7 => format!(
                         r#"{{"type":"tool.start","session_id":"{wire}"{turn},"tool_call_id":"c{requests}","tool":"t"}}"#
                     ),
-                    _ => format!(r#"{{"type":"output","session_id":"{wire}"{turn},"content":"x"}}"#),
+                    _ => {
+                        format!(r#"{{"type":"output","session_id":"{wire}"{turn},"content":"x"}}"#)
+                    }
                 };
                 if line.contains("permission.request")
                     && let Some(seen) = model.wire.get_mut(&wire)
@@ -229,21 +280,49 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     let now = bench.now;
     bench.core.handle_shutdown(now);
     check(&mut bench, &mut model);
-    let open: Vec<_> = model.accepted.keys().filter(|turn| !model.ended.contains(turn)).collect();
+    let open: Vec<_> = model
+        .accepted
+        .keys()
+        .filter(|turn| !model.ended.contains(turn))
+        .collect();
     assert!(open.is_empty(), "every accepted input has ended: {open:?}");
-    assert!(model.files.is_empty(), "every file has left its queue: {:?}", model.files);
-    assert!(model.updates.is_empty(), "every update has its answer: {:?}", model.updates);
+    assert!(
+        model.files.is_empty(),
+        "every file has left its queue: {:?}",
+        model.files
+    );
+    assert!(
+        model.updates.is_empty(),
+        "every update has its answer: {:?}",
+        model.updates
+    );
 }
 
 fn die(bench: &mut Bench, model: &mut Model, chance: &mut Chance) {
     let why = [Ended::Exit, Ended::EndOfStream][chance.below(2)];
-    let exit = ExitStatus { code: Some([0, 1, 2][chance.below(3)]), signal: None };
+    let exit = ExitStatus {
+        code: Some([0, 1, 2][chance.below(3)]),
+        signal: None,
+    };
     model.running_process = false;
-    let end = ProcessEnd { why, exit, memory_kills: 0, stderr_tail: None, written: 0 };
+    let end = ProcessEnd {
+        why,
+        exit,
+        memory_kills: 0,
+        stderr_tail: None,
+        written: 0,
+    };
     bench.core.handle_ended(&end, bench.now);
-    let ended: Vec<_> = model.wire.drain().filter_map(|(_, seen)| seen.running).collect();
+    let ended: Vec<_> = model
+        .wire
+        .drain()
+        .filter_map(|(_, seen)| seen.running)
+        .collect();
     check(bench, model);
-    assert!(ended.iter().all(|turn| model.ended.contains(turn)), "a dead process leaves no turn running");
+    assert!(
+        ended.iter().all(|turn| model.ended.contains(turn)),
+        "a dead process leaves no turn running"
+    );
 }
 
 fn response(request_id: trunkline_protocol::RequestId, approved: bool) -> PermissionResponse {
@@ -255,7 +334,10 @@ fn check(bench: &mut Bench, model: &mut Model) {
     while let Some(effect) = bench.core.poll_effect() {
         match effect {
             Effect::Start => {
-                assert!(!model.running_process && !model.wants_start, "one process at a time");
+                assert!(
+                    !model.running_process && !model.wants_start,
+                    "one process at a time"
+                );
                 model.wants_start = true;
             }
             Effect::Kill(why) => {
@@ -273,29 +355,58 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 };
                 bench.core.handle_ended(&end, bench.now);
             }
-            Effect::Write { key, message, input_of } => check_write(bench, model, key, &message, input_of),
+            Effect::Write {
+                key,
+                message,
+                input_of,
+            } => check_write(bench, model, key, &message, input_of),
             Effect::Deliver { key, scope, .. } | Effect::CheckFile { key, scope, .. } => {
                 check_scope(model, key, scope)
             }
-            Effect::Ask { key, scope, request, serial, .. } => {
+            Effect::Ask {
+                key,
+                scope,
+                request,
+                serial,
+                ..
+            } => {
                 check_scope(model, key, scope);
-                bench.serials.push((key, request.request_id.clone(), serial));
+                bench
+                    .serials
+                    .push((key, request.request_id.clone(), serial));
             }
             Effect::AskInput { key, scope, .. } => check_scope(model, key, scope),
             Effect::WritePipe(message) => {
-                assert!(model.running_process, "nothing is written without a process: {message:?}");
-                assert!(message.session_id.as_str().is_empty() && matches!(message.body, HostBody::Ping(_)));
+                assert!(
+                    model.running_process,
+                    "nothing is written without a process: {message:?}"
+                );
+                assert!(
+                    message.session_id.as_str().is_empty()
+                        && matches!(message.body, HostBody::Ping(_))
+                );
             }
             Effect::Stalled { key, turn, .. } => check_scope(model, key, TurnScope::Running(turn)),
             Effect::End { end, .. } => {
                 assert!(model.accepted.contains_key(&end.turn));
-                assert!(model.ended.insert(end.turn), "turn {} ended twice, now by {}", end.turn, end.cause);
-                for seen in model.wire.values_mut().filter(|seen| seen.running == Some(end.turn)) {
+                assert!(
+                    model.ended.insert(end.turn),
+                    "turn {} ended twice, now by {}",
+                    end.turn,
+                    end.cause
+                );
+                for seen in model
+                    .wire
+                    .values_mut()
+                    .filter(|seen| seen.running == Some(end.turn))
+                {
                     seen.running = None;
                 }
             }
             Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
-            Effect::Updated { ticket, .. } => assert!(model.updates.remove(&ticket), "one answer an update"),
+            Effect::Updated { ticket, .. } => {
+                assert!(model.updates.remove(&ticket), "one answer an update")
+            }
             Effect::Unqueued(ticket) => {
                 let is_known = model.updates.contains(&ticket) || model.files.remove(&ticket);
                 assert!(is_known, "a file leaves the queue once");
@@ -312,7 +423,10 @@ fn check(bench: &mut Bench, model: &mut Model) {
 
 fn check_scope(model: &Model, key: Key, scope: TurnScope) {
     match scope {
-        TurnScope::Running(turn) => assert!(!model.ended.contains(&turn), "an event of {turn} after its end"),
+        TurnScope::Running(turn) => assert!(
+            !model.ended.contains(&turn),
+            "an event of {turn} after its end"
+        ),
         TurnScope::Ended(turn) if model.accepted.get(&turn) == Some(&key) => {
             assert!(model.ended.contains(&turn), "late while it runs");
         }
@@ -328,7 +442,10 @@ fn check_write(
     message: &HostMessage,
     input_of: Option<TurnNo>,
 ) {
-    assert!(model.running_process, "nothing is written without a process: {message:?}");
+    assert!(
+        model.running_process,
+        "nothing is written without a process: {message:?}"
+    );
     let id = message.session_id.to_string();
     let seen = model.wire.entry(id).or_default();
     match &message.body {
@@ -359,12 +476,18 @@ fn check_write(
             seen.stopping = true;
         }
         HostBody::PermissionResponse(response) => {
-            let asked = seen.asked.entry(response.request_id.to_string()).or_default();
+            let asked = seen
+                .asked
+                .entry(response.request_id.to_string())
+                .or_default();
             *asked = asked
                 .checked_sub(1)
                 .unwrap_or_else(|| panic!("an answer for each request, once: {message:?}"));
             if response.approved {
-                assert!(seen.allowed.remove(response.request_id.as_str()), "this was never approved");
+                assert!(
+                    seen.allowed.remove(response.request_id.as_str()),
+                    "this was never approved"
+                );
             }
         }
         HostBody::SessionClose(_) => {

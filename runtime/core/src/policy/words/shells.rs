@@ -40,7 +40,10 @@ impl Ground {
         let program = folder.path().join("bin/git");
         fs::write(&program, PROGRAM).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let shells = SHELLS.into_iter().filter(|(shell, _)| is_here(shell)).collect();
+        let shells = SHELLS
+            .into_iter()
+            .filter(|(shell, _)| is_here(shell))
+            .collect();
         Self { folder, shells }
     }
 
@@ -55,15 +58,22 @@ impl Ground {
             return false;
         }
         let words = read(line).unwrap();
-        let record: String =
-            words[1..].iter().map(|word| format!("{word}\0")).chain(["\n\0".into()]).collect();
+        let record: String = words[1..]
+            .iter()
+            .map(|word| format!("{word}\0"))
+            .chain(["\n\0".into()])
+            .collect();
         for (shell, options) in &self.shells {
             let _ = fs::remove_file(self.at("record"));
             let ended = Command::new(Path::new("/usr/bin").join(shell))
                 .args(*options)
                 .args(["-c", line])
                 .env_clear()
-                .envs([("PATH", self.at("bin")), ("HOME", self.at("home")), ("RECORD", self.at("record"))])
+                .envs([
+                    ("PATH", self.at("bin")),
+                    ("HOME", self.at("home")),
+                    ("RECORD", self.at("record")),
+                ])
                 .env("LC_ALL", "C.UTF-8")
                 .current_dir(self.at("work"))
                 .stdin(Stdio::null())
@@ -71,7 +81,11 @@ impl Ground {
                 .unwrap();
             let said = String::from_utf8_lossy(&ended.stderr).into_owned();
             let recorded = fs::read(self.at("record")).unwrap_or_default();
-            assert_eq!(String::from_utf8_lossy(&recorded), record, "{shell} of {line:?}: {said}");
+            assert_eq!(
+                String::from_utf8_lossy(&recorded),
+                record,
+                "{shell} of {line:?}: {said}"
+            );
             let made = fs::read_dir(self.at("work")).unwrap().count();
             assert_eq!(made, 0, "{shell} of {line:?} made a file");
         }
@@ -149,7 +163,11 @@ fn tricks_of_shells_are_asked() {
         "git log\u{2003}x",
         "git log \u{f700}",
     ] {
-        assert_eq!(policy.decide(&Action::new("Bash", line)), Decision::Ask, "{line:?}");
+        assert_eq!(
+            policy.decide(&Action::new("Bash", line)),
+            Decision::Ask,
+            "{line:?}"
+        );
     }
     // What stands in quotes and is harmless there is allowed, and runs as it was read.
     for line in [
@@ -229,9 +247,14 @@ fn an_allowed_line_is_one_program_with_the_words_that_were_read() {
         3 => " {0,2}[a-z0-9_.,/:+@%=-]{0,4}",
         1 => Just(" ".to_owned()),
     ];
-    let lines = proptest::collection::vec(part, 0..10).prop_map(|parts| format!("git log{}", parts.concat()));
+    let lines = proptest::collection::vec(part, 0..10)
+        .prop_map(|parts| format!("git log{}", parts.concat()));
     let allowed = AtomicUsize::new(0);
-    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 400,
+        failure_persistence: None,
+        ..Config::default()
+    });
     runner
         .run(&lines, |line| {
             allowed.fetch_add(usize::from(ground.check(&policy, &line)), Ordering::Relaxed);
@@ -239,5 +262,8 @@ fn an_allowed_line_is_one_program_with_the_words_that_were_read() {
         })
         .unwrap();
     let allowed = allowed.into_inner();
-    assert!(allowed >= 40, "only {allowed} lines were allowed, so little was tried");
+    assert!(
+        allowed >= 40,
+        "only {allowed} lines were allowed, so little was tried"
+    );
 }

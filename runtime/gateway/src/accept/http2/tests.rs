@@ -11,7 +11,9 @@ async fn connected(router: Router) -> (Sender, JoinHandle<Instant>, watch::Sende
     let (ours, theirs): (DuplexStream, _) = tokio::io::duplex(64 * 1024);
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(super::super::serve(theirs, router, Peer::User, stopped, ()));
-    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(ours)).await.unwrap();
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(ours))
+        .await
+        .unwrap();
     let ended = tokio::spawn(async {
         let _ = connection.await;
         Instant::now()
@@ -46,16 +48,31 @@ async fn a_connection_of_http2_without_a_request_ends_and_a_stream_keeps_it() {
     assert!(!ended.is_finished());
     says.send(Ok(Bytes::from_static(b"late"))).await.unwrap();
     drop(says);
-    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 100).await.unwrap(), "late");
+    assert_eq!(
+        axum::body::to_bytes(Body::new(answer.into_body()), 100)
+            .await
+            .unwrap(),
+        "late"
+    );
     let idle = Instant::now();
     let ended = ended.await.unwrap() - idle;
-    assert!(ended >= HEAD && ended <= HEAD + ENDING + Duration::from_secs(1), "{ended:?}");
+    assert!(
+        ended >= HEAD && ended <= HEAD + ENDING + Duration::from_secs(1),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_head_of_http2_is_bounded_and_the_end_of_all_is_its_end() {
     let (mut sender, ended, stop) = connected(Router::new().route("/", get(async || "here"))).await;
-    assert_eq!(sender.send_request(request(HEAD_BYTES / 2)).await.unwrap().status(), 200);
+    assert_eq!(
+        sender
+            .send_request(request(HEAD_BYTES / 2))
+            .await
+            .unwrap()
+            .status(),
+        200
+    );
     let long = sender.send_request(request(2 * HEAD_BYTES)).await;
     assert!(long.is_err() || long.is_ok_and(|answer| answer.status() == 431));
     let stopped = Instant::now();

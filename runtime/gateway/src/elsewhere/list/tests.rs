@@ -7,12 +7,27 @@ struct Has(Vec<u64>);
 impl Has {
     /// A page as a host's journal gives it, of `most` sessions at most, `looked_at` being how many it looks at; those at odd
     /// places are not wanted where `is_rare`.
-    fn page(&self, host: &str, cursor: Option<&str>, most: usize, looked_at: usize, is_rare: bool) -> Page {
+    fn page(
+        &self,
+        host: &str,
+        cursor: Option<&str>,
+        most: usize,
+        looked_at: usize,
+        is_rare: bool,
+    ) -> Page {
         let behind = cursor.map(|cursor| {
             let (time, key) = cursor.split_once('-').unwrap();
-            (u64::from_str_radix(time, 16).unwrap(), u64::from_str_radix(key, 16).unwrap())
+            (
+                u64::from_str_radix(time, 16).unwrap(),
+                u64::from_str_radix(key, 16).unwrap(),
+            )
         });
-        let mut all: Vec<_> = self.0.iter().enumerate().map(|(key, time)| (*time, key as u64)).collect();
+        let mut all: Vec<_> = self
+            .0
+            .iter()
+            .enumerate()
+            .map(|(key, time)| (*time, key as u64))
+            .collect();
         all.sort_by_key(|at| Reverse(*at));
         all.retain(|at| behind.is_none_or(|behind| *at < behind));
         let mut page = Page::default();
@@ -24,7 +39,8 @@ impl Has {
             }
             let at = format!("{time:x}-{key:x}");
             if !is_rare || key % 2 == 0 {
-                page.sessions.push(json!({ "session_id": format!("{host}{key}@{time}") }));
+                page.sessions
+                    .push(json!({ "session_id": format!("{host}{key}@{time}") }));
                 page.cursors.push(at.clone());
             }
             last = Some(at);
@@ -46,13 +62,21 @@ fn read(
         let page = |(host, has): (&String, &Has)| {
             let answers = !(is_late && late == Some(host));
             let cursor = from.of(host);
-            (host.clone(), answers.then(|| has.page(host, cursor.as_deref(), limit, looked_at, is_rare)))
+            (
+                host.clone(),
+                answers.then(|| has.page(host, cursor.as_deref(), limit, looked_at, is_rare)),
+            )
         };
         let merged = put_together(&from, hosts.iter().map(page).collect(), limit);
         assert_eq!(merged.missing.is_empty(), !is_late);
         assert!(merged.sessions.len() <= limit);
         is_late = false;
-        ids.extend(merged.sessions.into_iter().map(|one| one["session_id"].as_str().unwrap().to_owned()));
+        ids.extend(
+            merged
+                .sessions
+                .into_iter()
+                .map(|one| one["session_id"].as_str().unwrap().to_owned()),
+        );
         let Some(next) = merged.next else { return ids };
         from = Reached::parse(&next).unwrap();
         assert_eq!(from.print(), next);
@@ -76,18 +100,31 @@ fn pages_of_several_hosts_have_each_session_once_and_in_order() {
     ]
     .map(|(host, times): (&str, Vec<u64>)| (host.to_owned(), Has(times)))
     .into();
-    for (limit, looked_at) in [(1, 2000), (3, 2), (7, 2000), (50, 20), (1000, 2000), (1000, 10)] {
+    for (limit, looked_at) in [
+        (1, 2000),
+        (3, 2),
+        (7, 2000),
+        (50, 20),
+        (1000, 2000),
+        (1000, 10),
+    ] {
         for is_rare in [false, true] {
             let mut all: Vec<String> = Vec::new();
             for (host, has) in &hosts {
                 let whole = has.page(host, None, usize::MAX, usize::MAX, is_rare);
                 all.extend(
-                    whole.sessions.into_iter().map(|one| one["session_id"].as_str().unwrap().to_owned()),
+                    whole
+                        .sessions
+                        .into_iter()
+                        .map(|one| one["session_id"].as_str().unwrap().to_owned()),
                 );
             }
             all.sort();
             let ids = read(&hosts, limit, looked_at, is_rare, None);
-            assert!(ids.is_sorted_by_key(|id| Reverse(time(id))), "{limit} {looked_at} {is_rare}");
+            assert!(
+                ids.is_sorted_by_key(|id| Reverse(time(id))),
+                "{limit} {looked_at} {is_rare}"
+            );
             let mut sorted = ids.clone();
             sorted.sort();
             assert_eq!(sorted, all, "{limit} {looked_at} {is_rare}");
@@ -96,7 +133,10 @@ fn pages_of_several_hosts_have_each_session_once_and_in_order() {
                 let mut ids = read(&hosts, limit, looked_at, is_rare, Some(late));
                 ids.sort();
                 let is_over_at_once = ids.len() < all.len();
-                assert!(!is_over_at_once || limit == 1000, "{late} {limit} {looked_at}");
+                assert!(
+                    !is_over_at_once || limit == 1000,
+                    "{late} {limit} {looked_at}"
+                );
                 assert!(ids.windows(2).all(|two| two[0] != two[1]));
             }
         }
@@ -108,23 +148,39 @@ fn a_page_of_all_hosts_fits_into_a_line() {
     let long = |host: &str| {
         let one = |n: u32| json!({ "session_id": format!("{host}{n}"), "cwd": "x".repeat(4000) });
         let cursors = (0..200).map(|n| format!("{:x}-1", 1000 - n)).collect();
-        Page { sessions: (0..200).map(one).collect(), next: None, cursors }
+        Page {
+            sessions: (0..200).map(one).collect(),
+            next: None,
+            cursors,
+        }
     };
-    let hosts = ["a", "b"].map(|host| (host.to_owned(), Some(long(host)))).into();
+    let hosts = ["a", "b"]
+        .map(|host| (host.to_owned(), Some(long(host))))
+        .into();
     let merged = put_together(&Reached::default(), hosts, 1000);
     let bytes = json!(merged).to_string().len();
     assert!((BYTES - 8192..1024 * 1024).contains(&bytes), "{bytes}");
     assert!(merged.next.is_some() && merged.sessions.len() < 400);
     // One that is longer than all is a page of its own.
     let one = json!({ "session_id": "long", "cwd": "x".repeat(BYTES) });
-    let page = Page { sessions: vec![one], next: None, cursors: vec!["1-1".to_owned()] };
-    let merged = put_together(&Reached::default(), [("a".to_owned(), Some(page))].into(), 1000);
+    let page = Page {
+        sessions: vec![one],
+        next: None,
+        cursors: vec!["1-1".to_owned()],
+    };
+    let merged = put_together(
+        &Reached::default(),
+        [("a".to_owned(), Some(page))].into(),
+        1000,
+    );
     assert_eq!((merged.sessions.len(), merged.next), (1, None));
 }
 
 #[test]
 fn a_cursor_that_no_answer_gave_is_none() {
-    for cursor in ["x", "1~", "1~61", "1~6.1-1", "1~zz.1-1", "1~61.1", "1-1", "~61.1-1~"] {
+    for cursor in [
+        "x", "1~", "1~61", "1~6.1-1", "1~zz.1-1", "1~61.1", "1-1", "~61.1-1~",
+    ] {
         assert_eq!(Reached::parse(cursor), None, "{cursor}");
     }
     assert_eq!(Reached::parse(""), Some(Reached::default()));

@@ -44,8 +44,13 @@ impl Refused {
         if memchr::memmem::find(lines, START).is_none() {
             return;
         }
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(START)) {
-            let head = std::str::from_utf8(line).ok().and_then(|line| Head::read(line).ok());
+        for line in lines
+            .split(|byte| *byte == b'\n')
+            .filter(|line| line.starts_with(START))
+        {
+            let head = std::str::from_utf8(line)
+                .ok()
+                .and_then(|line| Head::read(line).ok());
             let id = head.and_then(|head| SessionId::new(&*head.session_id).ok());
             let mut all = self.lock();
             if all.len() < Self::MOST {
@@ -76,7 +81,9 @@ pub(super) async fn carry(
             read = from.read_buf(&mut lines) => read,
         };
         let Ok(1..) = read else { return };
-        let Some(end) = memchr::memrchr(b'\n', &lines) else { continue };
+        let Some(end) = memchr::memrchr(b'\n', &lines) else {
+            continue;
+        };
         let mut to = to.lock().await;
         let written = match &of {
             Of::Own => to.write_all(&lines[..=end]).await,
@@ -97,7 +104,9 @@ pub(super) async fn carry(
 fn hidden(lines: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     match std::str::from_utf8(lines) {
         Ok(text) if text.contains("{\"type\":\"file.output\"") => {
-            let lines = text.lines().flat_map(|line| [without_path(line), "\n".into()]);
+            let lines = text
+                .lines()
+                .flat_map(|line| [without_path(line), "\n".into()]);
             lines.collect::<String>().into_bytes().into()
         }
         _ => lines.into(),

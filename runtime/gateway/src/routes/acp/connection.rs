@@ -79,9 +79,14 @@ impl Connections {
     /// Adds one, if there is room.
     fn add(&self, id: &str, connection: Arc<Connection>) -> Answer<()> {
         let mut all = self.all();
-        let own = all.values().filter(|other| other.owner == connection.owner).count();
+        let own = all
+            .values()
+            .filter(|other| other.owner == connection.owner)
+            .count();
         if all.len() >= CONNECTIONS || own >= OF_ONE {
-            return Err(Problem::too_many("too many connections are open; end one by DELETE"));
+            return Err(Problem::too_many(
+                "too many connections are open; end one by DELETE",
+            ));
         }
         all.insert(id.to_owned(), connection);
         Ok(())
@@ -108,7 +113,14 @@ pub(super) async fn begin(
     let connection = Arc::new(Connection::new(owner(&pass), first, said));
     let id = Uuid::new_v4().to_string();
     shared.acp.add(&id, connection.clone())?;
-    tokio::spawn(run(id.clone(), connection.clone(), shared, pass, agent, says));
+    tokio::spawn(run(
+        id.clone(),
+        connection.clone(),
+        shared,
+        pass,
+        agent,
+        says,
+    ));
     connection.say(message).await?;
     match timeout(TAKES, answer).await {
         Ok(Ok(answer)) => Ok((id, answer)),
@@ -211,7 +223,9 @@ impl Connection {
         match timeout(TAKES, said).await {
             Ok(Some(())) => Ok(()),
             Ok(None) => Err(Problem::no_connection()),
-            Err(_) => Err(Problem::unavailable("too much waits in this connection; read its streams")),
+            Err(_) => Err(Problem::unavailable(
+                "too much waits in this connection; read its streams",
+            )),
         }
     }
 
@@ -230,7 +244,11 @@ impl Connection {
     }
 
     /// Hands on what was said, up to the end of the connection. Resolves when no one takes it.
-    async fn hand_on(&self, mut says: mpsc::Receiver<(Vec<u8>, OwnedSemaphorePermit)>, mut to: DuplexStream) {
+    async fn hand_on(
+        &self,
+        mut says: mpsc::Receiver<(Vec<u8>, OwnedSemaphorePermit)>,
+        mut to: DuplexStream,
+    ) {
         loop {
             let said = tokio::select! {
                 biased;

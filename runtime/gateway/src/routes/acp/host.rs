@@ -13,14 +13,24 @@ use super::{
 use crate::{elsewhere::switch, gateway::Shared, judge::Folders, pass::Pass, problem::Problem};
 
 /// How who asks is served.
-pub(super) fn serve_as(shared: Arc<Shared>, pass: &Pass, agent: Option<String>) -> (Arc<dyn Host>, Options) {
+pub(super) fn serve_as(
+    shared: Arc<Shared>,
+    pass: &Pass,
+    agent: Option<String>,
+) -> (Arc<dyn Host>, Options) {
     let mut options = Options::new(&shared.options.version);
     options.agent = agent;
     options.is_local = matches!(pass, Pass::User);
     options.denies_at_end = false;
     options.max_line = MESSAGE;
     // Where sessions may work, the table says, which knows their agents.
-    (Arc::new(Own { shared, pass: pass.clone() }), options)
+    (
+        Arc::new(Own {
+            shared,
+            pass: pass.clone(),
+        }),
+        options,
+    )
 }
 
 /// The sessions of this daemon, as who asks may have them.
@@ -49,7 +59,9 @@ impl Host for Own {
         let (shared, pass) = (self.shared.clone(), self.pass.clone());
         Box::pin(async move {
             let id = SessionId::new(session).map_err(|error| error.to_string())?;
-            sessions::end(&shared, &pass, &id, true).await.map_err(Problem::into_detail)
+            sessions::end(&shared, &pass, &id, true)
+                .await
+                .map_err(Problem::into_detail)
         })
     }
 }

@@ -82,7 +82,10 @@ struct Names {
 impl Streams {
     /// One whose first answer goes to who waits for it.
     pub(super) fn new(first: oneshot::Sender<Vec<u8>>) -> Self {
-        Self { first: Some(first), ..Self::default() }
+        Self {
+            first: Some(first),
+            ..Self::default()
+        }
     }
 
     /// How much waits, in bytes.
@@ -148,7 +151,9 @@ impl Streams {
                     .and_then(|expected| expected.session)
             }
             // It goes where the request went, and not before it.
-            Some("$/cancel_request") => names.request_id.and_then(|id| self.asked.remove(&id.to_string())),
+            Some("$/cancel_request") => names
+                .request_id
+                .and_then(|id| self.asked.remove(&id.to_string())),
             Some(_) => names.session_id,
         };
         let session = session.filter(|session| self.has_own(session));
@@ -156,8 +161,9 @@ impl Streams {
             self.asked.insert(id.to_owned(), session.clone());
         }
         self.bytes += message.len();
-        let mailbox =
-            session.and_then(|session| self.sessions.get_mut(&session)).unwrap_or(&mut self.connection);
+        let mailbox = session
+            .and_then(|session| self.sessions.get_mut(&session))
+            .unwrap_or(&mut self.connection);
         mailbox.messages.push_back(message);
         mailbox.wake.notify_one();
     }
@@ -229,16 +235,26 @@ mod tests {
         let (first, _) = oneshot::channel();
         let mut streams = Streams::new(first);
         streams.put(br#"{"jsonrpc":"2.0","id":0,"result":{}}"#.to_vec());
-        assert_eq!(streams.bytes(), 0, "the first answer goes to who waits for it");
+        assert_eq!(
+            streams.bytes(),
+            0,
+            "the first answer goes to who waits for it"
+        );
         streams
     }
 
     fn taken(streams: &mut Streams, session: Option<&str>) -> String {
-        let events = streams.take(session).map(|events| String::from_utf8(events).unwrap());
-        events.unwrap_or_default().replace("data: ", "").replace("\n\n", "\n")
+        let events = streams
+            .take(session)
+            .map(|events| String::from_utf8(events).unwrap());
+        events
+            .unwrap_or_default()
+            .replace("data: ", "")
+            .replace("\n\n", "\n")
     }
 
-    const UPDATE: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
+    const UPDATE: &str =
+        r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
 
     #[test]
     fn a_new_session_has_its_stream_and_what_comes_before_it_is_read_waits() {
@@ -254,7 +270,10 @@ mod tests {
         assert_eq!(streams.bytes(), new.len() + UPDATE.len() + answer.len());
         assert_eq!(taken(&mut streams, None), format!("{new}\n"));
         streams.open(Some("s")).unwrap();
-        assert_eq!(taken(&mut streams, Some("s")), format!("{UPDATE}\n{answer}\n"));
+        assert_eq!(
+            taken(&mut streams, Some("s")),
+            format!("{UPDATE}\n{answer}\n")
+        );
         assert_eq!(streams.bytes(), 0);
         assert_eq!(streams.open(Some("s")).unwrap_err(), Taken::Open);
         streams.close(Some("s"));
@@ -266,9 +285,12 @@ mod tests {
     fn a_history_and_its_end_go_to_one_stream() {
         let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
         let error = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32002,"message":"m"}}"#;
-        for (is_open, names_stream, own) in
-            [(true, true, true), (false, true, true), (true, false, true), (false, false, false)]
-        {
+        for (is_open, names_stream, own) in [
+            (true, true, true),
+            (false, true, true),
+            (true, false, true),
+            (false, false, false),
+        ] {
             let mut streams = streams();
             if is_open {
                 streams.open(Some("s")).unwrap();
@@ -282,8 +304,16 @@ mod tests {
             streams.put(UPDATE.as_bytes().to_vec());
             let told = format!("{UPDATE}\n{answer}\n{UPDATE}\n");
             let (on_session, on_connection) = if own { (&*told, "") } else { ("", &*told) };
-            assert_eq!(taken(&mut streams, Some("s")), on_session, "{is_open} {names_stream}");
-            assert_eq!(taken(&mut streams, None), on_connection, "{is_open} {names_stream}");
+            assert_eq!(
+                taken(&mut streams, Some("s")),
+                on_session,
+                "{is_open} {names_stream}"
+            );
+            assert_eq!(
+                taken(&mut streams, None),
+                on_connection,
+                "{is_open} {names_stream}"
+            );
             // Of a session that is none there is no stream that could be read.
             streams.expect("2".to_owned(), Some("s".to_owned()), true);
             streams.put(error.as_bytes().to_vec());
@@ -298,8 +328,7 @@ mod tests {
     #[test]
     fn what_is_asked_is_taken_back_where_it_was_asked() {
         let mut streams = streams();
-        let ask =
-            r#"{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s"}}"#;
+        let ask = r#"{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s"}}"#;
         let back = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":7}}"#;
         for own in [false, true] {
             if own {
@@ -308,7 +337,10 @@ mod tests {
             streams.put(ask.as_bytes().to_vec());
             assert_eq!(streams.asked("7"), own.then_some("s"));
             streams.put(back.as_bytes().to_vec());
-            assert_eq!(taken(&mut streams, own.then_some("s")), format!("{ask}\n{back}\n"));
+            assert_eq!(
+                taken(&mut streams, own.then_some("s")),
+                format!("{ask}\n{back}\n")
+            );
             assert_eq!(streams.asked("7"), None);
         }
         streams.put(ask.as_bytes().to_vec());
@@ -331,7 +363,10 @@ mod tests {
     #[test]
     fn a_stream_gets_so_much_at_a_time() {
         let mut streams = streams();
-        let long = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}", "x".repeat(CHUNK / 2));
+        let long = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}",
+            "x".repeat(CHUNK / 2)
+        );
         for _ in 0..4 {
             streams.put(long.clone().into_bytes());
         }

@@ -29,7 +29,10 @@ fn working() -> AgentHealth {
         open_requests: 0,
         longest_silence: Some(S),
         rates: Rates::default(),
-        counters: Counters { lines_in: 100, ..Counters::default() },
+        counters: Counters {
+            lines_in: 100,
+            ..Counters::default()
+        },
         draining: 0,
         removed: false,
     }
@@ -40,10 +43,16 @@ fn sessions_that_go_on_with_an_earlier_configuration_are_a_note() {
     let said = |change: fn(&mut AgentHealth)| changed(change);
     let (severity, text) = said(|health| health.draining = 1);
     assert_eq!(severity, Severity::Note);
-    assert_eq!(text, "1 session goes on with an earlier configuration of it until closed");
+    assert_eq!(
+        text,
+        "1 session goes on with an earlier configuration of it until closed"
+    );
     let (severity, text) = said(|health| (health.draining, health.removed) = (1, true));
     assert_eq!(severity, Severity::Note);
-    assert_eq!(text, "it is no agent of this host any more; 3 sessions go on until closed");
+    assert_eq!(
+        text,
+        "it is no agent of this host any more; 3 sessions go on until closed"
+    );
     let (severity, _) = said(|health| (health.draining, health.counters.too_long) = (1, 1));
     assert_eq!(severity, Severity::Warning);
 }
@@ -62,7 +71,11 @@ fn process(health: &mut AgentHealth) -> &mut ProcessHealth {
 
 fn ended(health: &mut AgentHealth) {
     let how = "ended with exit status 1".to_owned();
-    health.last_end = Some(LastEnd { how, ago: 65 * S, stderr_tail: "boom\n".to_owned() });
+    health.last_end = Some(LastEnd {
+        how,
+        ago: 65 * S,
+        stderr_tail: "boom\n".to_owned(),
+    });
 }
 
 #[test]
@@ -71,7 +84,10 @@ fn an_agent_that_works_is_fine() {
         ((|_| {}) as fn(&mut AgentHealth), "fine: 1 turn runs"),
         (|health| health.running_turns = 3, "fine: 3 turns run"),
         (|health| health.running_turns = 0, "fine: no turn runs"),
-        (|health| health.process = None, "fine: no process runs; the next input starts one"),
+        (
+            |health| health.process = None,
+            "fine: no process runs; the next input starts one",
+        ),
         (
             |health| process(health).was_heard = false,
             "fine: it has run for 1 min 30 s and has said nothing yet",
@@ -90,7 +106,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
     };
     for (change, severity, parts) in [
         (
-            Box::new(move |health: &mut AgentHealth| failed(health)) as Box<dyn Fn(&mut AgentHealth)>,
+            Box::new(move |health: &mut AgentHealth| failed(health))
+                as Box<dyn Fn(&mut AgentHealth)>,
             Error,
             &["it may not run: the adapter ended with exit status 2"][..],
         ),
@@ -100,7 +117,11 @@ fn what_is_wrong_is_said_with_what_to_do() {
                 health.restart_in = Some(30 * S);
             }),
             Error,
-            &["failed to start too often", "exit status 2", "tried again by the next input in 30 s"],
+            &[
+                "failed to start too often",
+                "exit status 2",
+                "tried again by the next input in 30 s",
+            ],
         ),
         (
             Box::new(|health| process(health).suspected_for = Some(12 * S)),
@@ -114,17 +135,37 @@ fn what_is_wrong_is_said_with_what_to_do() {
                 ended(health);
             }),
             Warning,
-            &["its process ended with exit status 1", "started again now", "read its stderr"],
+            &[
+                "its process ended with exit status 1",
+                "started again now",
+                "read its stderr",
+            ],
         ),
         (
             Box::new(|health| health.counters.queued_bytes = 3 << 20),
             Warning,
             &["does not read its stdin: 3 MiB wait"],
         ),
-        (Box::new(|health| health.counters.overflows = 1), Warning, &["1 session ended", "read each turn"]),
-        (Box::new(|health| health.counters.noise = 50), Warning, &["no messages (50 of 100)", "stderr"]),
-        (Box::new(|health| health.counters.noise = 2), Note, &["no messages (2 of 100)"]),
-        (Box::new(|health| health.counters.too_long = 2), Warning, &["2 lines of it", "`max_line`"]),
+        (
+            Box::new(|health| health.counters.overflows = 1),
+            Warning,
+            &["1 session ended", "read each turn"],
+        ),
+        (
+            Box::new(|health| health.counters.noise = 50),
+            Warning,
+            &["no messages (50 of 100)", "stderr"],
+        ),
+        (
+            Box::new(|health| health.counters.noise = 2),
+            Note,
+            &["no messages (2 of 100)"],
+        ),
+        (
+            Box::new(|health| health.counters.too_long = 2),
+            Warning,
+            &["2 lines of it", "`max_line`"],
+        ),
         (
             Box::new(|health| (health.counters.bad, health.counters.foreign) = (2, 1)),
             Note,
@@ -135,8 +176,16 @@ fn what_is_wrong_is_said_with_what_to_do() {
             Note,
             &["said nothing for 3 min 20 s", "stop it"],
         ),
-        (Box::new(|health| health.open_requests = 1), Note, &["1 request waits for an answer"]),
-        (Box::new(|health| health.counters.pauses = 2), Note, &["paused 2 times", "`spool`"]),
+        (
+            Box::new(|health| health.open_requests = 1),
+            Note,
+            &["1 request waits for an answer"],
+        ),
+        (
+            Box::new(|health| health.counters.pauses = 2),
+            Note,
+            &["paused 2 times", "`spool`"],
+        ),
         (
             Box::new(|health| {
                 health.counters.restarts = 1;
@@ -151,7 +200,10 @@ fn what_is_wrong_is_said_with_what_to_do() {
         for part in parts {
             assert!(text.contains(part), "{text:?} has no {part:?}");
         }
-        assert!(!text.contains('\n') && text.len() < 400, "one sentence: {text:?}");
+        assert!(
+            !text.contains('\n') && text.len() < 400,
+            "one sentence: {text:?}"
+        );
     }
 }
 
@@ -174,10 +226,22 @@ fn liveness_has_three_steps_and_what_lies_beside_them() {
         health.liveness()
     };
     assert_eq!(of(|_| {}), Liveness::Progressing);
-    assert_eq!(of(|health| health.longest_silence = Some(90 * S)), Liveness::Answering);
+    assert_eq!(
+        of(|health| health.longest_silence = Some(90 * S)),
+        Liveness::Answering
+    );
     assert_eq!(of(|health| health.running_turns = 0), Liveness::Answering);
-    assert_eq!(of(|health| process(health).silent_for = 90 * S), Liveness::Alive);
-    assert_eq!(of(|health| process(health).was_heard = false), Liveness::Starting);
-    assert_eq!(of(|health| process(health).suspected_for = Some(S)), Liveness::Suspected);
+    assert_eq!(
+        of(|health| process(health).silent_for = 90 * S),
+        Liveness::Alive
+    );
+    assert_eq!(
+        of(|health| process(health).was_heard = false),
+        Liveness::Starting
+    );
+    assert_eq!(
+        of(|health| process(health).suspected_for = Some(S)),
+        Liveness::Suspected
+    );
     assert_eq!(of(|health| health.process = None), Liveness::Down);
 }

@@ -5,15 +5,31 @@ use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 use trunkline_core::{NewSession, WhyClosed};
 
 use super::{Asked, Driver, Entry, key_of, spans::Spans};
-use crate::{Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, session_options};
+use crate::{
+    Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, session_options,
+};
 
 impl Driver {
     pub(super) fn handle_command(&mut self, command: Command, now: Instant) {
         match command {
-            Command::Open { session, chosen, start, meta } => {
+            Command::Open {
+                session,
+                chosen,
+                start,
+                meta,
+            } => {
                 let id = session.id.clone();
                 let real_cwd = session.real_cwd().map(Into::into);
-                let key = self.core.handle_open(NewSession { id, chosen, start, meta, real_cwd }, now);
+                let key = self.core.handle_open(
+                    NewSession {
+                        id,
+                        chosen,
+                        start,
+                        meta,
+                        real_cwd,
+                    },
+                    now,
+                );
                 session.key.store(key.to_bits(), Ordering::Release);
                 let index = key.index() as usize;
                 if self.sessions.len() <= index {
@@ -33,7 +49,14 @@ impl Driver {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }
             }
-            Command::Send { session, turn, mailbox, input, meta, from } => {
+            Command::Send {
+                session,
+                turn,
+                mailbox,
+                input,
+                meta,
+                from,
+            } => {
                 let key = key_of(&session);
                 let bytes = input.content.len();
                 match self.entry(key) {
@@ -50,7 +73,11 @@ impl Driver {
                     None => {
                         // The session ended while the input was on its way.
                         session.inbox.release(&session.waiting, bytes);
-                        let cause = if self.down { crate::Cause::Shutdown } else { crate::Cause::Closed };
+                        let cause = if self.down {
+                            crate::Cause::Shutdown
+                        } else {
+                            crate::Cause::Closed
+                        };
                         let end = Box::new(crate::TurnEnd::unsent(turn, cause));
                         mailbox.finish_now(Event {
                             scope: TurnScope::Running(turn),
@@ -60,39 +87,67 @@ impl Driver {
                     }
                 }
             }
-            Command::Steer { session, input, meta, mut admitted, reply } => {
+            Command::Steer {
+                session,
+                input,
+                meta,
+                mut admitted,
+                reply,
+            } => {
                 // It is written now, or not at all.
                 admitted.unqueued();
                 let ticket = self.wait(Asked::Steer(reply), admitted);
-                self.core.handle_steer(key_of(&session), *input, meta, ticket, now);
+                self.core
+                    .handle_steer(key_of(&session), *input, meta, ticket, now);
             }
-            Command::Update { session, update, admitted, reply } => {
-                match session_options::update(&self.agent.config, &update) {
-                    Ok(()) => {
-                        let ticket = self.wait(Asked::Update(reply), admitted);
-                        self.core.handle_update(key_of(&session), update, ticket, now);
-                    }
-                    Err(option) => drop(reply.send(Err(UpdateError::WouldWiden(option)))),
+            Command::Update {
+                session,
+                update,
+                admitted,
+                reply,
+            } => match session_options::update(&self.agent.config, &update) {
+                Ok(()) => {
+                    let ticket = self.wait(Asked::Update(reply), admitted);
+                    self.core
+                        .handle_update(key_of(&session), update, ticket, now);
                 }
-            }
-            Command::File { session, file, admitted } => {
+                Err(option) => drop(reply.send(Err(UpdateError::WouldWiden(option)))),
+            },
+            Command::File {
+                session,
+                file,
+                admitted,
+            } => {
                 let ticket = self.wait(Asked::File, admitted);
                 self.core.handle_file(key_of(&session), file, ticket, now);
             }
-            Command::Placed { session, turn, placed } => {
+            Command::Placed {
+                session,
+                turn,
+                placed,
+            } => {
                 self.core.handle_placed(key_of(&session), turn, placed, now);
             }
-            Command::Stop { session, turn, reason } => {
-                self.core.handle_stop(key_of(&session), turn, reason, now)
-            }
-            Command::Answer { session, request_id, serial, answer } => {
-                self.core.handle_answer(session, &request_id, serial, answer, now);
+            Command::Stop {
+                session,
+                turn,
+                reason,
+            } => self.core.handle_stop(key_of(&session), turn, reason, now),
+            Command::Answer {
+                session,
+                request_id,
+                serial,
+                answer,
+            } => {
+                self.core
+                    .handle_answer(session, &request_id, serial, answer, now);
             }
             Command::Pause(session) => self.core.handle_pause(key_of(&session), now),
             Command::Resume(session) => self.core.handle_resume(key_of(&session), now),
             Command::ReadDown(session) => self.core.handle_read_down(key_of(&session), now),
             Command::Close { session, done } => {
-                self.core.handle_close(key_of(&session), WhyClosed::User, now);
+                self.core
+                    .handle_close(key_of(&session), WhyClosed::User, now);
                 self.apply(now);
                 if let Some(done) = done {
                     // A caller that no longer waits needs no answer.

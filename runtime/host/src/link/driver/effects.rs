@@ -23,8 +23,14 @@ impl Driver {
         if self.connection.is_none() {
             self.connection = connection;
         }
-        if let Some(connection) = self.connection.as_ref().filter(|connection| connection.input.is_some()) {
-            self.inbox.unwritten.store(connection.outbox.len(), Ordering::Release);
+        if let Some(connection) = self
+            .connection
+            .as_ref()
+            .filter(|connection| connection.input.is_some())
+        {
+            self.inbox
+                .unwritten
+                .store(connection.outbox.len(), Ordering::Release);
         }
     }
 
@@ -32,41 +38,70 @@ impl Driver {
     pub(super) fn apply_with(&mut self, mut connection: Option<&mut Connection>, now: Instant) {
         while let Some(effect) = self.core.poll_effect() {
             match effect {
-                Effect::Deliver { key, scope, body, meta, large } => {
+                Effect::Deliver {
+                    key,
+                    scope,
+                    body,
+                    meta,
+                    large,
+                } => {
                     if let Some(kind) = EventKind::from_body(body) {
                         self.deliver_large(key, Event { scope, kind, meta }, large, now);
                     }
                 }
                 Effect::PlaceInput { key, turn, content } => {
-                    let Some(entry) = self.entry(key) else { continue };
+                    let Some(entry) = self.entry(key) else {
+                        continue;
+                    };
                     let session = entry.shared.clone();
                     tokio::task::spawn_blocking(move || {
                         let placed = session.keep_text(&content);
-                        session.command(Command::Placed { session: session.clone(), turn, placed });
+                        session.command(Command::Placed {
+                            session: session.clone(),
+                            turn,
+                            placed,
+                        });
                     });
                 }
-                Effect::Write { key, input_of, mut message } => {
+                Effect::Write {
+                    key,
+                    input_of,
+                    mut message,
+                } => {
                     self.complete_start(key, &mut message);
                     if let HostBody::PermissionResponse(answer) = &message.body
-                        && let Some(Entry { spans: Some(spans), .. }) = self.entry(key)
+                        && let Some(Entry {
+                            spans: Some(spans), ..
+                        }) = self.entry(key)
                     {
                         spans.answered(answer.approved);
                     }
-                    let writer = connection.as_deref_mut().filter(|connection| connection.input.is_some());
+                    let writer = connection
+                        .as_deref_mut()
+                        .filter(|connection| connection.input.is_some());
                     if let Some(turn) = input_of {
                         self.agent.counters.turns.one();
-                        if let (HostBody::UserInput(input), Some(entry)) = (&message.body, self.entry(key)) {
-                            entry.shared.inbox.release(&entry.shared.waiting, input.content.len());
+                        if let (HostBody::UserInput(input), Some(entry)) =
+                            (&message.body, self.entry(key))
+                        {
+                            entry
+                                .shared
+                                .inbox
+                                .release(&entry.shared.waiting, input.content.len());
                             if let Some(spans) = &mut entry.spans {
                                 spans.begun(turn);
                             }
                         }
                         // Where there is no writer, it is never written.
-                        let at = writer.as_ref().map_or(u64::MAX, |connection| connection.outbox.end());
+                        let at = writer
+                            .as_ref()
+                            .map_or(u64::MAX, |connection| connection.outbox.end());
                         self.core.handle_written_at(key, turn, at);
                     }
                     // What lies in a file is not written; its bytes have counted until here.
-                    if let (Some(_), HostBody::UserInput(input)) = (&message.large, &mut message.body) {
+                    if let (Some(_), HostBody::UserInput(input)) =
+                        (&message.large, &mut message.body)
+                    {
                         input.content = String::new();
                     }
                     let Some(connection) = writer else { continue };
@@ -79,20 +114,53 @@ impl Driver {
                         connection.kill(Ended::Exit);
                     }
                 }
-                Effect::Ask { key, scope, request, serial, meta } => {
-                    if let Some(Entry { spans: Some(spans), .. }) = self.entry(key) {
+                Effect::Ask {
+                    key,
+                    scope,
+                    request,
+                    serial,
+                    meta,
+                } => {
+                    if let Some(Entry {
+                        spans: Some(spans), ..
+                    }) = self.entry(key)
+                    {
                         spans.asked(scope, &request.tool);
                     }
-                    let permission = crate::Permission::new(request, key, serial, self.inbox.clone());
-                    self.deliver(key, Event { scope, kind: EventKind::Permission(permission), meta }, now);
+                    let permission =
+                        crate::Permission::new(request, key, serial, self.inbox.clone());
+                    self.deliver(
+                        key,
+                        Event {
+                            scope,
+                            kind: EventKind::Permission(permission),
+                            meta,
+                        },
+                        now,
+                    );
                 }
-                Effect::AskInput { key, scope, request, serial, meta } => {
+                Effect::AskInput {
+                    key,
+                    scope,
+                    request,
+                    serial,
+                    meta,
+                } => {
                     let question = crate::Question::new(request, key, serial, self.inbox.clone());
-                    self.deliver(key, Event { scope, kind: EventKind::Question(question), meta }, now);
+                    self.deliver(
+                        key,
+                        Event {
+                            scope,
+                            kind: EventKind::Question(question),
+                            meta,
+                        },
+                        now,
+                    );
                 }
                 Effect::WritePipe(message) => {
-                    if let Some(connection) =
-                        connection.as_deref_mut().filter(|connection| connection.input.is_some())
+                    if let Some(connection) = connection
+                        .as_deref_mut()
+                        .filter(|connection| connection.input.is_some())
                     {
                         connection.push(&message);
                     }
@@ -106,19 +174,54 @@ impl Driver {
                         "the adapter does not answer a ping: it may hang. Nothing is ended for it; see `ping_after`"
                     );
                 }
-                Effect::Trusted => tracing::info!(agent = &*self.agent.id, "the adapter is heard again"),
-                Effect::Stalled { key, turn, silent_for, deadline_in } => {
-                    let kind = EventKind::Stalled { silent_for, deadline_in };
-                    self.deliver(key, Event { scope: TurnScope::Running(turn), kind, meta: None }, now);
+                Effect::Trusted => {
+                    tracing::info!(agent = &*self.agent.id, "the adapter is heard again")
                 }
-                Effect::CheckFile { key, scope, file, meta } => {
+                Effect::Stalled {
+                    key,
+                    turn,
+                    silent_for,
+                    deadline_in,
+                } => {
+                    let kind = EventKind::Stalled {
+                        silent_for,
+                        deadline_in,
+                    };
+                    self.deliver(
+                        key,
+                        Event {
+                            scope: TurnScope::Running(turn),
+                            kind,
+                            meta: None,
+                        },
+                        now,
+                    );
+                }
+                Effect::CheckFile {
+                    key,
+                    scope,
+                    file,
+                    meta,
+                } => {
                     let temp_dir = connection.as_deref().and_then(Connection::temp_dir);
                     let pressure = self.pressure.clone();
-                    let Some(entry) = self.entry(key) else { continue };
+                    let Some(entry) = self.entry(key) else {
+                        continue;
+                    };
                     let mailbox = entry.mailbox(scope);
                     let session = entry.shared.clone();
                     let (promise, pushed) = mailbox.promise(watcher(&session, scope), &pressure);
-                    self.file_checks.begin(FileCheck { key, session, temp_dir, scope, file, meta }, promise);
+                    self.file_checks.begin(
+                        FileCheck {
+                            key,
+                            session,
+                            temp_dir,
+                            scope,
+                            file,
+                            meta,
+                        },
+                        promise,
+                    );
                     self.pushed(key, &mailbox, pushed, now);
                 }
                 Effect::InputUnqueued { key, bytes } => {
@@ -128,13 +231,23 @@ impl Driver {
                     }
                 }
                 Effect::Unqueued(ticket) => match self.waiting.get_mut(&ticket) {
-                    Some(Waiting { what: Asked::File, .. }) => drop(self.waiting.remove(&ticket)),
+                    Some(Waiting {
+                        what: Asked::File, ..
+                    }) => drop(self.waiting.remove(&ticket)),
                     Some(waiting) => waiting.admitted.unqueued(),
                     None => {}
                 },
-                Effect::End { key, end, meta, large } => self.handle_end(key, end, (meta, large), now),
+                Effect::End {
+                    key,
+                    end,
+                    meta,
+                    large,
+                } => self.handle_end(key, end, (meta, large), now),
                 Effect::Closed { key, end } => {
-                    let Some(entry) = self.sessions.get_mut(key.index() as usize).and_then(Option::take)
+                    let Some(entry) = self
+                        .sessions
+                        .get_mut(key.index() as usize)
+                        .and_then(Option::take)
                     else {
                         continue;
                     };
@@ -143,19 +256,31 @@ impl Driver {
                         spans.closed(end.reason);
                     }
                     let mailbox = entry.shared.mailbox();
-                    let last = Event { scope: TurnScope::Outside, kind: EventKind::Closed(end), meta: None };
+                    let last = Event {
+                        scope: TurnScope::Outside,
+                        kind: EventKind::Closed(end),
+                        meta: None,
+                    };
                     if mailbox.finish(last) == Pushed::Touched {
                         self.touched.push(mailbox.clone());
                     }
                 }
                 Effect::Steered { ticket, result } => {
-                    if let Some(Waiting { what: Asked::Steer(reply), .. }) = self.waiting.remove(&ticket) {
+                    if let Some(Waiting {
+                        what: Asked::Steer(reply),
+                        ..
+                    }) = self.waiting.remove(&ticket)
+                    {
                         // A caller that no longer waits needs no answer; so below.
                         let _ = reply.send(result);
                     }
                 }
                 Effect::Updated { ticket, result } => {
-                    if let Some(Waiting { what: Asked::Update(reply), .. }) = self.waiting.remove(&ticket) {
+                    if let Some(Waiting {
+                        what: Asked::Update(reply),
+                        ..
+                    }) = self.waiting.remove(&ticket)
+                    {
                         let _ = reply.send(result.map(|info| *info).map_err(Into::into));
                     }
                 }
@@ -180,7 +305,9 @@ impl Driver {
 
     fn deliver_large(&mut self, key: Key, event: Event, large: Option<Box<Large>>, now: Instant) {
         let pressure = &self.pressure;
-        let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else { return };
+        let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else {
+            return;
+        };
         if let EventKind::Info(info) = &event.kind {
             self.agent.declaration.learn(info);
         }
@@ -241,21 +368,33 @@ impl Driver {
         now: Instant,
     ) {
         let turn = end.turn;
-        if let Some(Some(Entry { shared, usage_so_far: Some(usage_so_far), .. })) =
-            self.sessions.get_mut(key.index() as usize)
+        if let Some(Some(Entry {
+            shared,
+            usage_so_far: Some(usage_so_far),
+            ..
+        })) = self.sessions.get_mut(key.index() as usize)
         {
-            self.ended.push(usage_so_far.ended(&self.agent.id, &shared.id, &end, now));
+            self.ended
+                .push(usage_so_far.ended(&self.agent.id, &shared.id, &end, now));
         }
         let Some(entry) = self.entry(key) else { return };
         if let Some(spans) = &mut entry.spans {
             spans.ended(&end);
         }
-        let event = Event { scope: TurnScope::Running(turn), kind: EventKind::End(end), meta };
+        let event = Event {
+            scope: TurnScope::Running(turn),
+            kind: EventKind::End(end),
+            meta,
+        };
         match entry.shared.delivery {
             EventDelivery::Merged => self.deliver_large(key, event, large, now),
             EventDelivery::PerTurn => {
-                let Some(at) = entry.turns.iter().position(|(no, _)| *no == turn) else { return };
-                let Some((_, mailbox)) = entry.turns.remove(at) else { return };
+                let Some(at) = entry.turns.iter().position(|(no, _)| *no == turn) else {
+                    return;
+                };
+                let Some((_, mailbox)) = entry.turns.remove(at) else {
+                    return;
+                };
                 let finished = match large {
                     None => mailbox.finish(event),
                     Some(large) => mailbox.finish_large(event, large),
@@ -268,13 +407,19 @@ impl Driver {
     }
 
     /// Names the exchange folder in a `session.start` with options ([file.6]).
-    pub(super) fn complete_start(&mut self, key: Key, message: &mut trunkline_protocol::HostMessage) {
+    pub(super) fn complete_start(
+        &mut self,
+        key: Key,
+        message: &mut trunkline_protocol::HostMessage,
+    ) {
         if let trunkline_protocol::HostBody::SessionStart(start) = &mut message.body
             && self.agent.names_exchange
             && let Some(entry) = self.entry(key)
         {
             match entry.shared.exchange() {
-                Ok(exchange) => start.exchange_dir = Some(exchange.path().to_string_lossy().into_owned()),
+                Ok(exchange) => {
+                    start.exchange_dir = Some(exchange.path().to_string_lossy().into_owned())
+                }
                 Err(error) => tracing::warn!(%error, "no exchange folder could be made"),
             }
         }

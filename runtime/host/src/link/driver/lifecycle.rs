@@ -19,7 +19,9 @@ use crate::{
 impl Driver {
     /// The output has ended: takes the last line, then waits for the process's end beside the loop.
     pub(super) fn handle_output_ended(&mut self, now: Instant) {
-        let Some(mut connection) = self.connection.take() else { return };
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
         connection.output = None;
         connection.see(WireEvent::StdoutEnded);
         if let Some(item) = connection.lines.finish() {
@@ -34,7 +36,9 @@ impl Driver {
 
     /// The process has ended while its output is open: what the pipe holds is its last word ([process.3]).
     pub(super) fn handle_exit(&mut self, now: Instant) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         let rest = connection.read_rest();
         for chunk in rest.chunks(trunkline_protocol::READ_BYTES) {
             if let Some(connection) = &mut self.connection {
@@ -47,7 +51,9 @@ impl Driver {
 
     /// Nothing can be written any more. What the process still says is read; it ends soon, or is made to.
     pub(super) fn handle_input_broken(&mut self, error: &io::Error, now: Instant) {
-        let Some(connection) = &mut self.connection else { return };
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
         tracing::debug!(agent = &*self.agent.id, %error, "the adapter's input is closed");
         connection.input = None;
         connection.see(WireEvent::StdinClosed);
@@ -57,7 +63,11 @@ impl Driver {
         }
     }
 
-    pub(super) fn handle_started(&mut self, started: Result<Box<Connection>, Failure>, now: Instant) {
+    pub(super) fn handle_started(
+        &mut self,
+        started: Result<Box<Connection>, Failure>,
+        now: Instant,
+    ) {
         match started {
             Ok(mut connection) => {
                 if self.down {
@@ -65,7 +75,10 @@ impl Driver {
                     connection.close_input();
                 }
                 self.connection = Some(connection);
-                self.up = Some(Up { since: now, heard: None });
+                self.up = Some(Up {
+                    since: now,
+                    heard: None,
+                });
                 tracing::debug!("the adapter runs");
                 self.core.handle_started(now);
             }
@@ -76,7 +89,9 @@ impl Driver {
                     "the adapter did not start"
                 );
                 if let Some(tap) = &self.tap {
-                    tap.take(WireEvent::NotStarted { why: why.message.as_deref().unwrap_or_default() });
+                    tap.take(WireEvent::NotStarted {
+                        why: why.message.as_deref().unwrap_or_default(),
+                    });
                 }
                 self.core.handle_start_failed(why, now);
             }
@@ -96,8 +111,18 @@ impl Driver {
                 let make = make.clone();
                 self.starting = Some(Box::pin(async move {
                     let child = connection::spawn(make).await?;
-                    let Limits { max_line, stderr_tail, .. } = limits;
-                    Ok(Box::new(Connection::to_child(child, agent, tap, max_line, stderr_tail)))
+                    let Limits {
+                        max_line,
+                        stderr_tail,
+                        ..
+                    } = limits;
+                    Ok(Box::new(Connection::to_child(
+                        child,
+                        agent,
+                        tap,
+                        max_line,
+                        stderr_tail,
+                    )))
                 }));
             }
         }
@@ -142,7 +167,11 @@ impl Driver {
         if !self.down {
             return;
         }
-        if self.connection.as_ref().is_some_and(|connection| connection.outbox.is_empty()) {
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.outbox.is_empty())
+        {
             self.stopping.sessions_closed(now);
         }
         while let Some(step) = self.stopping.next(now) {

@@ -11,7 +11,9 @@ use super::Driver;
 impl Driver {
     /// Hands what was read to the core, line by line.
     pub(super) fn handle_read(&mut self, bytes: usize, now: Instant) {
-        let Some(mut connection) = self.connection.take() else { return };
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
         self.agent.counters.bytes_in.add(bytes as u64);
         if let Some(up) = &mut self.up {
             up.heard = Some(now);
@@ -49,15 +51,27 @@ impl Driver {
             }
             Item::TooLong { bytes, .. } => {
                 counters.too_long.one();
-                tracing::debug!(agent = &*self.agent.id, bytes, "a line was over the limit and was skipped");
+                tracing::debug!(
+                    agent = &*self.agent.id,
+                    bytes,
+                    "a line was over the limit and was skipped"
+                );
             }
             Item::NotUtf8 { line } => {
                 counters.noise.one();
-                tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was not UTF-8");
+                tracing::debug!(
+                    agent = &*self.agent.id,
+                    bytes = line.len(),
+                    "a line was not UTF-8"
+                );
             }
             Item::NotObject(line) => {
                 counters.noise.one();
-                tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was not a message");
+                tracing::debug!(
+                    agent = &*self.agent.id,
+                    bytes = line.len(),
+                    "a line was not a message"
+                );
             }
             Item::Cut(rest) => {
                 counters.noise.one();

@@ -35,7 +35,11 @@ impl Spans {
         let id = redact::text(id.as_str());
         let session = tracing::debug_span!("session", session = &*id);
         tracing::debug!(parent: &session, "the session is opened");
-        Box::new(Self { session, turn: None, given: VecDeque::new() })
+        Box::new(Self {
+            session,
+            turn: None,
+            given: VecDeque::new(),
+        })
     }
 
     /// An input is given, which waits for its turn.
@@ -58,7 +62,10 @@ impl Spans {
     /// A turn has ended, which may never have begun.
     pub(super) fn ended(&mut self, end: &TurnEnd) {
         self.given.retain(|(turn, _)| *turn != end.turn);
-        let span = self.turn.take_if(|(turn, _)| *turn == end.turn).map(|(_, span)| span);
+        let span = self
+            .turn
+            .take_if(|(turn, _)| *turn == end.turn)
+            .map(|(_, span)| span);
         let span = span.as_ref().unwrap_or(&self.session);
         let (turn, took) = (end.turn.get(), end.took);
         tracing::debug!(parent: span, turn, cause = %end.cause, status = %end.status, ?took, "the turn has ended");

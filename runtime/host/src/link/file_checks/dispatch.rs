@@ -34,13 +34,23 @@ struct Line<T> {
 
 impl<T> Default for Dispatch<T> {
     fn default() -> Self {
-        Self { lines: HashMap::new(), turns: VecDeque::new(), workers: 0, weight: 0 }
+        Self {
+            lines: HashMap::new(),
+            turns: VecDeque::new(),
+            workers: 0,
+            weight: 0,
+        }
     }
 }
 
 impl<T> Default for Line<T> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), at_work: 0, weight: 0, has_turn: false }
+        Self {
+            waiting: VecDeque::new(),
+            at_work: 0,
+            weight: 0,
+            has_turn: false,
+        }
     }
 }
 
@@ -65,9 +75,13 @@ impl<T> Dispatch<T> {
     /// What a worker does next; nothing when it is to end.
     pub(super) fn take(&mut self) -> Option<T> {
         while let Some(key) = self.turns.pop_front() {
-            let Some(line) = self.lines.get_mut(&key) else { continue };
+            let Some(line) = self.lines.get_mut(&key) else {
+                continue;
+            };
             line.has_turn = false;
-            let Some(item) = line.waiting.pop_front() else { continue };
+            let Some(item) = line.waiting.pop_front() else {
+                continue;
+            };
             line.at_work += 1;
             line.queue(key, &mut self.turns);
             return Some(item);
@@ -78,7 +92,9 @@ impl<T> Dispatch<T> {
 
     /// A worker is done with one.
     pub(super) fn done(&mut self, key: Key, weight: u64) {
-        let Some(line) = self.lines.get_mut(&key) else { return };
+        let Some(line) = self.lines.get_mut(&key) else {
+            return;
+        };
         self.weight -= weight;
         line.weight -= weight;
         line.at_work -= 1;
@@ -125,7 +141,11 @@ mod tests {
         let of_one = (0..8).map(|at| (0, at));
         assert_eq!(begun[..3], [(0, 0), (1, 0), (2, 0)]);
         assert_eq!(
-            begun.iter().filter(|(session, _)| *session == 0).copied().collect::<Vec<_>>(),
+            begun
+                .iter()
+                .filter(|(session, _)| *session == 0)
+                .copied()
+                .collect::<Vec<_>>(),
             of_one.collect::<Vec<_>>()
         );
         dispatch.done(key(0), 1);
@@ -135,13 +155,19 @@ mod tests {
     #[test]
     fn workers_are_as_many_as_there_is_work_and_never_more_than_may_be() {
         let mut dispatch = Dispatch::default();
-        let mut put =
-            |session, count| (0..count).filter(|at| dispatch.put(key(session), 1, *at).unwrap()).count();
+        let mut put = |session, count| {
+            (0..count)
+                .filter(|at| dispatch.put(key(session), 1, *at).unwrap())
+                .count()
+        };
         assert_eq!(put(0, 100), AT_WORK);
         assert_eq!(put(1, 100), 0);
         // Each takes its first; those that find nothing end, and what comes then starts others.
         let begun = (0..AT_WORK).filter(|_| dispatch.take().is_some()).count();
-        assert_eq!((begun, dispatch.workers), (2 * AT_WORK_OF_ONE, 2 * AT_WORK_OF_ONE));
+        assert_eq!(
+            (begun, dispatch.workers),
+            (2 * AT_WORK_OF_ONE, 2 * AT_WORK_OF_ONE)
+        );
         assert!(dispatch.put(key(2), 1, 0).unwrap());
         for _ in 0..AT_WORK_OF_ONE {
             dispatch.done(key(0), 1);

@@ -34,14 +34,25 @@ impl Link {
         program.set_nonblocking(true)?;
         program.set_nodelay(true)?;
         proxy.set_nonblocking(true)?;
-        Ok(Self { program, proxy, up: Flow::default(), down: Flow::default() })
+        Ok(Self {
+            program,
+            proxy,
+            up: Flow::default(),
+            down: Flow::default(),
+        })
     }
 
     /// What each socket is waited for.
     pub(super) fn interests(&self) -> [(BorrowedFd<'_>, PollFlags); 2] {
         [
-            (self.program.as_fd(), self.up.wants_input() | self.down.wants_output()),
-            (self.proxy.as_fd(), self.down.wants_input() | self.up.wants_output()),
+            (
+                self.program.as_fd(),
+                self.up.wants_input() | self.down.wants_output(),
+            ),
+            (
+                self.proxy.as_fd(),
+                self.down.wants_input() | self.up.wants_output(),
+            ),
         ]
     }
 
@@ -52,13 +63,16 @@ impl Link {
     pub(super) fn copy(&mut self) -> Result<(), Over> {
         for _ in 0..ROUNDS {
             let (program, proxy) = (&self.program, &self.proxy);
-            let sent = match self.up.step(&mut &*program, &mut &*proxy, || proxy.shutdown(Shutdown::Write)) {
+            let sent = match self.up.step(&mut &*program, &mut &*proxy, || {
+                proxy.shutdown(Shutdown::Write)
+            }) {
                 Ok(moved) => moved,
                 Err(Broke::Output) => self.up.discard(),
                 Err(Broke::Input) => return Err(Over),
             };
-            let got = match self.down.step(&mut &*proxy, &mut &*program, || program.shutdown(Shutdown::Write))
-            {
+            let got = match self.down.step(&mut &*proxy, &mut &*program, || {
+                program.shutdown(Shutdown::Write)
+            }) {
                 Ok(moved) => moved,
                 Err(Broke::Input) => self.down.end(),
                 Err(Broke::Output) => return Err(Over),
@@ -69,7 +83,11 @@ impl Link {
         }
         // While the program still sends, closing would reset the connection and take the rest of the answer with it.
         let over = self.up.state == State::Done && self.down.state == State::Done;
-        if over || self.up.discarded > MAX_DISCARDED { Err(Over) } else { Ok(()) }
+        if over || self.up.discarded > MAX_DISCARDED {
+            Err(Over)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -114,11 +132,19 @@ enum Moved {
 impl Flow {
     fn wants_input(&self) -> PollFlags {
         let reads = matches!(self.state, State::Open | State::Discarding) && self.buffer.is_empty();
-        if reads { PollFlags::IN } else { PollFlags::empty() }
+        if reads {
+            PollFlags::IN
+        } else {
+            PollFlags::empty()
+        }
     }
 
     fn wants_output(&self) -> PollFlags {
-        if self.buffer.is_empty() { PollFlags::empty() } else { PollFlags::OUT }
+        if self.buffer.is_empty() {
+            PollFlags::empty()
+        } else {
+            PollFlags::OUT
+        }
     }
 
     /// There is no more input, however it ended.
@@ -131,7 +157,11 @@ impl Flow {
     fn discard(&mut self) -> Moved {
         self.buffer = Vec::new();
         let ended = matches!(self.state, State::Draining | State::Done);
-        self.state = if ended { State::Done } else { State::Discarding };
+        self.state = if ended {
+            State::Done
+        } else {
+            State::Discarding
+        };
         Moved::Yes
     }
 
@@ -160,7 +190,11 @@ impl Flow {
                 self.buffer.clear();
             }
         }
-        while let Some(rest) = self.buffer.get(self.written..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self
+            .buffer
+            .get(self.written..)
+            .filter(|rest| !rest.is_empty())
+        {
             match to.write(rest) {
                 Ok(count) if count > 0 => {
                     self.written += count;

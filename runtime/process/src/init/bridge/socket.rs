@@ -32,12 +32,23 @@ impl SocketFile {
         let (folder, name) = open_folder(path)?;
         let listener = UnixListener::bind(path_to(&folder, &name, path))?;
         let made = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let file = Self { name, identity: identity(&made), folder };
+        let file = Self {
+            name,
+            identity: identity(&made),
+            folder,
+        };
         let private = fstat(&file.folder).is_ok_and(|folder| {
-            Mode::from_raw_mode(folder.st_mode).intersection(Mode::RWXG | Mode::RWXO).is_empty()
+            Mode::from_raw_mode(folder.st_mode)
+                .intersection(Mode::RWXG | Mode::RWXO)
+                .is_empty()
         });
         let mode = if private { 0o666 } else { 0o600 };
-        chmodat(&file.folder, &file.name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+        chmodat(
+            &file.folder,
+            &file.name,
+            Mode::from_raw_mode(mode),
+            AtFlags::empty(),
+        )?;
         Ok((listener, file))
     }
 }

@@ -20,14 +20,20 @@ fn place() -> Place {
     let port = bridge.port().unwrap();
     let to = socket.clone();
     thread::spawn(move || bridge.run(to));
-    Place { port, socket, _folder: folder }
+    Place {
+        port,
+        socket,
+        _folder: folder,
+    }
 }
 
 impl Place {
     fn program(&self) -> TcpStream {
         let program = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
         // Bounds a wait that ends much earlier unless something is broken.
-        program.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        program
+            .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+            .unwrap();
         program
     }
 }
@@ -36,7 +42,10 @@ impl Place {
 fn shout(mut stream: UnixStream) {
     let mut buffer = [0; 5000];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        if stream.write_all(&buffer[..count].to_ascii_uppercase()).is_err() {
+        if stream
+            .write_all(&buffer[..count].to_ascii_uppercase())
+            .is_err()
+        {
             return;
         }
     }
@@ -47,7 +56,9 @@ fn bytes_pass_both_ways_and_a_half_close_too() {
     let place = place();
     let listener = UnixListener::bind(&place.socket).unwrap();
     thread::spawn(move || {
-        listener.incoming().for_each(|stream| drop(thread::spawn(move || shout(stream.unwrap()))))
+        listener
+            .incoming()
+            .for_each(|stream| drop(thread::spawn(move || shout(stream.unwrap()))))
     });
     let programs: Vec<_> = (0..20)
         .map(|number| {
@@ -117,11 +128,20 @@ fn more_connections_than_the_bound_wait_and_are_served_in_time() {
     let listener = UnixListener::bind(&place.socket).unwrap();
     thread::scope(|scope| {
         // Neither side's queue of the system is as long as the bound, so both go at the same time.
-        let programs = scope.spawn(|| (0..MAX_LINKS + 10).map(|_| place.program()).collect::<Vec<_>>());
-        let served: Vec<UnixStream> = (0..MAX_LINKS).map(|_| listener.accept().unwrap().0).collect();
+        let programs = scope.spawn(|| {
+            (0..MAX_LINKS + 10)
+                .map(|_| place.program())
+                .collect::<Vec<_>>()
+        });
+        let served: Vec<UnixStream> = (0..MAX_LINKS)
+            .map(|_| listener.accept().unwrap().0)
+            .collect();
         let programs = programs.join().unwrap();
         listener.set_nonblocking(true).unwrap();
-        assert!(listener.accept().is_err(), "one more than the bound was taken");
+        assert!(
+            listener.accept().is_err(),
+            "one more than the bound was taken"
+        );
         listener.set_nonblocking(false).unwrap();
         drop(served);
         for program in programs.into_iter().take(MAX_LINKS) {

@@ -16,7 +16,10 @@ fn hierarchies_are_told_apart_in_the_mounts() {
     let mounts = mounts_in(HYBRID.as_bytes());
     assert_eq!(mounts.len(), 3);
     assert_eq!(mounts[1].point, Path::new("/sys/fs/cgroup/my pids"));
-    assert_eq!((mounts[1].version, mounts[2].version), (Version::V1, Version::V2));
+    assert_eq!(
+        (mounts[1].version, mounts[2].version),
+        (Version::V1, Version::V2)
+    );
     assert_eq!(mounts[0].options, [b"rw".to_vec(), b"memory".to_vec()]);
 }
 
@@ -24,15 +27,25 @@ fn hierarchies_are_told_apart_in_the_mounts() {
 fn the_own_cgroup_is_seen_through_the_part_that_is_mounted() {
     let mounts = mounts_in(HYBRID.as_bytes());
     let own = own("8:pids:/box/inner\n4:memory:/a:b\n0::/\n");
-    assert_eq!(seen(&mounts[1], &own[0]), Some("/sys/fs/cgroup/my pids/inner".into()));
-    assert_eq!(seen(&mounts[0], &own[1]), Some("/sys/fs/cgroup/memory/a:b".into()));
+    assert_eq!(
+        seen(&mounts[1], &own[0]),
+        Some("/sys/fs/cgroup/my pids/inner".into())
+    );
+    assert_eq!(
+        seen(&mounts[0], &own[1]),
+        Some("/sys/fs/cgroup/memory/a:b".into())
+    );
     assert_eq!(unified(&mounts, &own), Ok("/sys/fs/cgroup/unified".into()));
 }
 
 #[test]
 fn a_cgroup_out_of_sight_is_no_place() {
     let mounts = mounts_in(HYBRID.as_bytes());
-    for text in ["8:pids:/other", "8:pids:/../elsewhere", "8:pids:/box/../../x"] {
+    for text in [
+        "8:pids:/other",
+        "8:pids:/../elsewhere",
+        "8:pids:/box/../../x",
+    ] {
         assert_eq!(seen(&mounts[1], &own(text)[0]), None, "{text}");
     }
 }
@@ -42,7 +55,10 @@ fn nothing_mounted_is_a_reason_and_not_a_failure() {
     let backend = Backend::judge(&[], &[]);
     assert_eq!(backend.membership, None);
     let why = backend.processes().unwrap_err();
-    assert!(why.contains("cgroup v2: ") && why.contains("cgroup v1: "), "{why}");
+    assert!(
+        why.contains("cgroup v2: ") && why.contains("cgroup v1: "),
+        "{why}"
+    );
 
     let dir = tempfile::tempdir().unwrap();
     assert!(Backend::find(dir.path()).memory().is_err());
@@ -71,7 +87,10 @@ fn a_controller_is_not_enabled_where_processes_are() {
 
     look_alike(dir.path(), "cpu pids memory\n", "cpu\n", "17\n");
     let why = enable(dir.path(), Controller::Processes).unwrap_err();
-    assert!(why.contains("Delegate=yes") && control() == "cpu\n", "{why}");
+    assert!(
+        why.contains("Delegate=yes") && control() == "cpu\n",
+        "{why}"
+    );
 
     look_alike(dir.path(), "cpu pids memory\n", "", "");
     assert_eq!(enable(dir.path(), Controller::Memory), Ok(()));

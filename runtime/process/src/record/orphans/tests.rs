@@ -46,7 +46,10 @@ fn private(root: &Path) -> (u64, PathBuf) {
 
 #[test]
 fn no_folder_is_no_work() {
-    assert_eq!(sweep(&folder().path().join("children")).unwrap(), Swept::default());
+    assert_eq!(
+        sweep(&folder().path().join("children")).unwrap(),
+        Swept::default()
+    );
 }
 
 #[test]
@@ -67,7 +70,10 @@ fn a_record_of_this_live_host_is_left_alone_and_goes_with_its_tree() {
 #[test]
 fn a_record_of_a_live_host_is_left_alone_even_where_locks_do_nothing() {
     let dir = folder();
-    let entry = Entry { folder: Some(private(dir.path())), ..Entry::of_this_host("group").unwrap() };
+    let entry = Entry {
+        folder: Some(private(dir.path())),
+        ..Entry::of_this_host("group").unwrap()
+    };
     let records = folder();
     let path = left(records.path(), "tree-1-1", &entry);
     assert_eq!(sweep(records.path()).unwrap(), Swept::default());
@@ -80,16 +86,31 @@ fn a_folder_of_the_host_itself_is_no_tree_and_goes_after_it() {
     let (_, path) = private(root.path());
     let record = FolderRecord::create(records.path(), &path).unwrap();
     assert_eq!(sweep(records.path()).unwrap(), Swept::default());
-    let written = fs::read_dir(records.path()).unwrap().next().unwrap().unwrap().path();
+    let written = fs::read_dir(records.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     let started = Entry::of_this_host("none").unwrap().host.started;
     let text = fs::read_to_string(written).unwrap();
     drop(record);
     assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
 
     let (from, to) = (format!(" {started}\n"), format!(" {}\n", started - 1));
-    write(records.path(), "tree-1-1", text.replacen(&from, &to, 1).as_bytes());
+    write(
+        records.path(),
+        "tree-1-1",
+        text.replacen(&from, &to, 1).as_bytes(),
+    );
     let swept = sweep(records.path()).unwrap();
-    assert_eq!(swept, Swept { folders: 1, ..Swept::default() });
+    assert_eq!(
+        swept,
+        Swept {
+            folders: 1,
+            ..Swept::default()
+        }
+    );
     assert!(!path.exists());
 }
 
@@ -119,8 +140,22 @@ fn a_folder_of_any_depth_is_no_trap_for_the_next_host() {
         rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
         at = openat(&at, "d", OFlags::DIRECTORY, Mode::empty()).unwrap();
     }
-    left(records.path(), "tree-1-1", &Entry { folder: Some((inode, path)), ..of_a_dead_host() });
-    assert_eq!(sweep(records.path()).unwrap(), Swept { trees: 1, folders: 1, ..Swept::default() });
+    left(
+        records.path(),
+        "tree-1-1",
+        &Entry {
+            folder: Some((inode, path)),
+            ..of_a_dead_host()
+        },
+    );
+    assert_eq!(
+        sweep(records.path()).unwrap(),
+        Swept {
+            trees: 1,
+            folders: 1,
+            ..Swept::default()
+        }
+    );
     assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }
@@ -132,14 +167,33 @@ fn what_is_no_record_is_refused_and_stays() {
     let at = |name: &str| records.path().join(name);
     write(records.path(), "garbage", b"");
     write(records.path(), "tree-1-1", b"\xff\x00garbage");
-    write(records.path(), "tree-1-2", of_a_dead_host().to_text().replace("ready\n", "").as_bytes());
-    write(records.path(), "tree-1-3", &vec![b'x'; usize::try_from(LARGEST).unwrap() + 1]);
+    write(
+        records.path(),
+        "tree-1-2",
+        of_a_dead_host().to_text().replace("ready\n", "").as_bytes(),
+    );
+    write(
+        records.path(),
+        "tree-1-3",
+        &vec![b'x'; usize::try_from(LARGEST).unwrap() + 1],
+    );
     symlink(&aside, at("tree-1-4")).unwrap();
     symlink("/nowhere", at("tree-1-5")).unwrap();
     fs::create_dir(at("tree-1-6")).unwrap();
-    rustix::fs::mknodat(CWD, at("tree-1-7"), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        CWD,
+        at("tree-1-7"),
+        rustix::fs::FileType::Fifo,
+        Mode::RUSR,
+        0,
+    )
+    .unwrap();
     fs::hard_link(&aside, at("tree-1-8")).unwrap();
-    let open = write(records.path(), "tree-1-9", of_a_dead_host().to_text().as_bytes());
+    let open = write(
+        records.path(),
+        "tree-1-9",
+        of_a_dead_host().to_text().as_bytes(),
+    );
     fs::set_permissions(open, fs::Permissions::from_mode(0o666)).unwrap();
 
     let swept = sweep(records.path()).unwrap();
@@ -183,10 +237,17 @@ fn what_no_host_makes_is_not_touched() {
         (inode, "/".into()),
     ] {
         let records = folder();
-        let entry = Entry { folder: Some((inode, path.clone())), ..of_a_dead_host() };
+        let entry = Entry {
+            folder: Some((inode, path.clone())),
+            ..of_a_dead_host()
+        };
         left(records.path(), "tree-1-1", &entry);
         let swept = sweep(records.path()).unwrap();
-        assert_eq!((swept.trees, swept.folders, swept.refused.len()), (0, 0, 1), "{path:?}: {swept:?}");
+        assert_eq!(
+            (swept.trees, swept.folders, swept.refused.len()),
+            (0, 0, 1),
+            "{path:?}: {swept:?}"
+        );
         assert!(records.path().join("tree-1-1").exists());
     }
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 5);
@@ -199,12 +260,27 @@ fn a_cgroup_of_another_name_or_kind_is_not_touched() {
     let dead = of_a_dead_host();
     let own = format!("trunkline-{}-1", dead.host.pid.as_raw_nonzero());
     fs::create_dir(root.path().join(&own)).unwrap();
-    let cgroups = [root.path().join(own), "/sys/fs/cgroup/system.slice".into(), "/sys/fs/cgroup".into()];
+    let cgroups = [
+        root.path().join(own),
+        "/sys/fs/cgroup/system.slice".into(),
+        "/sys/fs/cgroup".into(),
+    ];
     for cgroup in cgroups {
         let records = folder();
-        left(records.path(), "tree-1-1", &Entry { cgroups: vec![cgroup.clone()], ..dead.clone() });
+        left(
+            records.path(),
+            "tree-1-1",
+            &Entry {
+                cgroups: vec![cgroup.clone()],
+                ..dead.clone()
+            },
+        );
         let swept = sweep(records.path()).unwrap();
-        assert_eq!((swept.trees, swept.refused.len()), (0, 1), "{cgroup:?}: {swept:?}");
+        assert_eq!(
+            (swept.trees, swept.refused.len()),
+            (0, 1),
+            "{cgroup:?}: {swept:?}"
+        );
     }
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
 }
@@ -213,7 +289,10 @@ fn a_cgroup_of_another_name_or_kind_is_not_touched() {
 fn a_folder_that_others_may_write_to_is_no_place_for_records() {
     let records = folder();
     fs::set_permissions(records.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    assert_eq!(sweep(records.path()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    assert_eq!(
+        sweep(records.path()).unwrap_err().kind(),
+        io::ErrorKind::PermissionDenied
+    );
     let link = folder();
     symlink(records.path(), link.path().join("children")).unwrap();
     assert!(sweep(&link.path().join("children")).is_err());
@@ -223,7 +302,10 @@ fn a_folder_that_others_may_write_to_is_no_place_for_records() {
 fn two_sweeps_at_once_end_each_tree_once() {
     let (root, records) = (folder(), folder());
     for number in 0..50 {
-        let entry = Entry { folder: Some(private(root.path())), ..of_a_dead_host() };
+        let entry = Entry {
+            folder: Some(private(root.path())),
+            ..of_a_dead_host()
+        };
         left(records.path(), &format!("tree-1-{number}"), &entry);
     }
     let sweeps: Vec<_> = (0..4)
@@ -232,8 +314,20 @@ fn two_sweeps_at_once_end_each_tree_once() {
             thread::spawn(move || sweep(&dir).unwrap())
         })
         .collect();
-    let swept: Vec<Swept> = sweeps.into_iter().map(|sweep| sweep.join().unwrap()).collect();
-    assert_eq!(swept.iter().map(|swept| swept.trees).sum::<usize>(), 50, "{swept:?}");
-    assert!(swept.iter().all(|swept| swept.refused.is_empty() && swept.unfinished.is_empty()), "{swept:?}");
+    let swept: Vec<Swept> = sweeps
+        .into_iter()
+        .map(|sweep| sweep.join().unwrap())
+        .collect();
+    assert_eq!(
+        swept.iter().map(|swept| swept.trees).sum::<usize>(),
+        50,
+        "{swept:?}"
+    );
+    assert!(
+        swept
+            .iter()
+            .all(|swept| swept.refused.is_empty() && swept.unfinished.is_empty()),
+        "{swept:?}"
+    );
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }

@@ -170,8 +170,13 @@ fn join(entrances: &[OwnedFd]) -> io::Result<()> {
 fn own_keys() -> io::Result<()> {
     const JOIN_SESSION_KEYRING: c_int = 1;
     // SAFETY: no name is given, so the kernel reads no memory.
-    let joined =
-        unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>()) };
+    let joined = unsafe {
+        libc::syscall(
+            libc::SYS_keyctl,
+            JOIN_SESSION_KEYRING,
+            ptr::null::<libc::c_char>(),
+        )
+    };
     if joined != -1 {
         return Ok(());
     }
@@ -217,7 +222,10 @@ pub(super) fn die_with(host: pid_t) -> io::Result<()> {
 
 /// A core file would hold the child's secrets, and lie in somebody's working directory.
 fn no_core_file() -> io::Result<()> {
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the pointer is to a live, initialised local.
     check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) })
 }
@@ -238,11 +246,16 @@ pub(super) fn close_descriptors_on_exec() {
         return;
     }
     // Older kernels, and containers whose filter does not know the call.
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the pointer is to a live local; `fcntl` on a number that is not open fails and changes nothing.
     unsafe {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        let end = c_int::try_from(limit.rlim_cur).unwrap_or(c_int::MAX).min(LAST_DESCRIPTOR_WALKED);
+        let end = c_int::try_from(limit.rlim_cur)
+            .unwrap_or(c_int::MAX)
+            .min(LAST_DESCRIPTOR_WALKED);
         for descriptor in FIRST_PRIVATE_DESCRIPTOR..end {
             libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
         }
@@ -262,7 +275,13 @@ pub(super) fn default_signals() {
     // SIGKILL and SIGSTOP without effect. `sigemptyset` writes the whole set before it is read.
     unsafe {
         for number in 1..=LAST_SIGNAL {
-            libc::syscall(libc::SYS_rt_sigaction, number, default.as_ptr(), ptr::null_mut::<u64>(), set_size);
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                number,
+                default.as_ptr(),
+                ptr::null_mut::<u64>(),
+                set_size,
+            );
         }
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
@@ -270,5 +289,9 @@ pub(super) fn default_signals() {
 }
 
 fn check(result: c_int) -> io::Result<()> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }

@@ -16,7 +16,9 @@ impl EndWatch {
     pub(crate) fn new(pidfd: Arc<OwnedFd>) -> io::Result<Self> {
         // SAFETY: the `Arc` keeps the descriptor open for as long as the watch lives, and an `OwnedFd` behind a
         // shared pointer cannot be exchanged for another.
-        Ok(Self(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?))
+        Ok(Self(unsafe {
+            AsyncFd::register_with_interest(pidfd, Interest::READABLE)
+        }?))
     }
 
     /// Ready when the process has ended; wakes the last that polled. Fails only when the runtime shuts down.

@@ -31,7 +31,9 @@ pub(crate) fn fork() -> io::Result<Forked> {
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
-        child => Pid::from_raw(child).map(Forked::Parent).ok_or_else(|| io::Error::other("fork gave no pid")),
+        child => Pid::from_raw(child)
+            .map(Forked::Parent)
+            .ok_or_else(|| io::Error::other("fork gave no pid")),
     }
 }
 
@@ -120,7 +122,10 @@ pub(crate) fn install(command: &mut Command, role: Role) {
 pub(crate) fn die_by(number: i32) {
     // SAFETY: integers and a live local set; the default disposition installs no code of ours.
     unsafe {
-        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         libc::signal(number, libc::SIG_DFL);
         let mut only = MaybeUninit::<libc::sigset_t>::uninit();
@@ -132,5 +137,9 @@ pub(crate) fn die_by(number: i32) {
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }

@@ -21,24 +21,36 @@ pub(crate) struct Stat {
 impl Stat {
     /// The process of this number, if there is one.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Self::parse(pid, &fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?)
+        Self::parse(
+            pid,
+            &fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?,
+        )
     }
 
     fn parse(pid: Pid, text: &[u8]) -> Option<Self> {
         // The name may hold anything, a parenthesis too; the last one ends it.
         let end = text.iter().rposition(|byte| *byte == b')')?;
-        let mut fields = str::from_utf8(&text[end + 1..]).ok()?.split_ascii_whitespace();
+        let mut fields = str::from_utf8(&text[end + 1..])
+            .ok()?
+            .split_ascii_whitespace();
         let state = fields.next()?;
         let parent = Pid::from_raw(fields.next()?.parse().ok()?);
         // The start is field 22; the state was field 3, the parent field 4.
         let started = fields.nth(17)?.parse().ok()?;
-        Some(Self { pid, parent, started, is_zombie: state == "Z" })
+        Some(Self {
+            pid,
+            parent,
+            started,
+            is_zombie: state == "Z",
+        })
     }
 }
 
 /// The id that this boot of the machine got.
 pub(crate) fn boot() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
 }
 
 /// The inode of this process's PID namespace.
@@ -49,7 +61,14 @@ pub(crate) fn namespace() -> io::Result<u64> {
 /// All processes.
 pub(crate) fn all() -> Vec<Stat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    let pids = entries.filter_map(|entry| {
+        entry
+            .file_name()
+            .to_str()?
+            .parse()
+            .ok()
+            .and_then(Pid::from_raw)
+    });
     pids.filter_map(Stat::of).collect()
 }
 
@@ -99,17 +118,27 @@ mod tests {
         let pid = Pid::from_raw(42).unwrap();
         let line = b"42 (a) Z (b) S 7 42 42 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1 2 3\n";
         let stat = Stat::parse(pid, line).unwrap();
-        assert_eq!((stat.parent, stat.started, stat.is_zombie), (Pid::from_raw(7), 98_765, false));
+        assert_eq!(
+            (stat.parent, stat.started, stat.is_zombie),
+            (Pid::from_raw(7), 98_765, false)
+        );
         assert_eq!(Stat::parse(pid, b"42 (a"), None);
         assert_eq!(Stat::parse(pid, b""), None);
     }
 
     #[test]
     fn a_process_is_found_under_its_parent() {
-        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap();
         let found = descendants(rustix::process::getpid());
         let pid = Pid::from_child(&child);
-        assert!(found.iter().any(|stat| stat.pid == pid && Stat::of(pid) == Some(*stat)));
+        assert!(
+            found
+                .iter()
+                .any(|stat| stat.pid == pid && Stat::of(pid) == Some(*stat))
+        );
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(Stat::of(pid), None);

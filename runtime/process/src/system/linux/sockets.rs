@@ -37,12 +37,19 @@ pub enum SocketHolder {
 #[must_use]
 pub fn holder_of_socket(inode: u64) -> SocketHolder {
     let own = rustix::process::getpid();
-    let mut search = Search { wanted: format!("socket:[{inode}]"), seen: HashSet::new(), files: 0 };
+    let mut search = Search {
+        wanted: format!("socket:[{inode}]"),
+        seen: HashSet::new(),
+        files: 0,
+    };
     let mut is_hidden = false;
     let mut rounds = 0;
     loop {
         // Until there is none that has begun meanwhile: it could have it from one that was looked at too late.
-        let begun: Vec<_> = descendants(own).into_iter().filter(|pid| !search.seen.contains(pid)).collect();
+        let begun: Vec<_> = descendants(own)
+            .into_iter()
+            .filter(|pid| !search.seen.contains(pid))
+            .collect();
         if begun.is_empty() {
             break;
         }
@@ -112,7 +119,10 @@ impl Search {
 fn descendants(ancestor: Pid) -> Vec<Pid> {
     let Some(mut next) = children(ancestor) else {
         // A kernel without lists of children.
-        return proc::descendants(ancestor).into_iter().map(|stat| stat.pid).collect();
+        return proc::descendants(ancestor)
+            .into_iter()
+            .map(|stat| stat.pid)
+            .collect();
     };
     let mut found = HashSet::new();
     while let Some(pid) = next.pop() {
@@ -126,11 +136,15 @@ fn descendants(ancestor: Pid) -> Vec<Pid> {
 /// The children of all threads of a process. `None` where they cannot be read.
 fn children(pid: Pid) -> Option<Vec<Pid>> {
     let mut found = Vec::new();
-    for thread in fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).ok()?.flatten() {
+    for thread in fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()))
+        .ok()?
+        .flatten()
+    {
         match fs::read_to_string(thread.path().join("children")) {
-            Ok(text) => {
-                found.extend(text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)))
-            }
+            Ok(text) => found.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|pid| Pid::from_raw(pid.parse().ok()?)),
+            ),
             // A thread that has just ended has a folder no more.
             Err(_) if !thread.path().exists() => {}
             Err(_) => return None,
@@ -158,12 +172,18 @@ mod tests {
     fn a_socket_of_a_grandchild_is_found_and_ones_own_is_not() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let inode = fs::metadata(format!("/proc/self/fd/{}", stream.as_raw_fd())).unwrap().ino();
+        let inode = fs::metadata(format!("/proc/self/fd/{}", stream.as_raw_fd()))
+            .unwrap()
+            .ino();
         assert_eq!(holder_of_socket(inode), SocketHolder::Other);
         let stdin = Stdio::from(OwnedFd::from(stream));
         // The shell waits for another that has the socket alone.
         let script = "exec 3<&0; sleep 600 <&3 3<&- & exec <&- 3<&-; wait";
-        let mut child = Command::new("sh").args(["-c", script]).stdin(stdin).spawn().unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(stdin)
+            .spawn()
+            .unwrap();
         assert_eq!(holder_of_socket(inode), SocketHolder::Descendant);
         let shell = Pid::from_child(&child);
         let grandchild = loop {

@@ -31,7 +31,10 @@ impl IdleListener {
     ) -> Self {
         let stop = CancellationToken::new();
         let listening = listen(session, acp_session, reader, stop.clone(), is_mute);
-        Self { stop, task: AbortOnDropHandle::new(tokio::spawn(listening)) }
+        Self {
+            stop,
+            task: AbortOnDropHandle::new(tokio::spawn(listening)),
+        }
     }
 
     /// Listens no more.
@@ -53,7 +56,12 @@ async fn listen(
     stop: CancellationToken,
     is_mute: bool,
 ) -> Reader {
-    let idle = Idle { reader, terminals: &acp_session.terminals, requests: acp_session.requests(), is_mute };
+    let idle = Idle {
+        reader,
+        terminals: &acp_session.terminals,
+        requests: acp_session.requests(),
+        is_mute,
+    };
     let mut line = SessionLine::new(&acp_session);
     let (idle, _) = turn::listen(Engine::between_turns(idle), &mut line, &session, &stop).await;
     acp_session.decline(idle.requests);
@@ -87,15 +95,24 @@ impl Dialect for Idle<'_> {
             Message::Update(params) => {
                 let update = params.get("update").unwrap_or(&Value::Null);
                 let terminals = self.terminals;
-                self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
+                self.reader
+                    .update(update, When::Now, &|id| terminals.shown(id), &mut told);
             }
             Message::Request(id, request) => {
-                let settled = self.requests.take(id, request, &mut self.reader, &mut told, &mut asked);
+                let settled =
+                    self.requests
+                        .take(id, request, &mut self.reader, &mut told, &mut asked);
                 self.settled(&settled.unwrap_or_default());
             }
-            Message::Lost(lost) => tracing::warn!(lost, "updates of an agent between turns are lost"),
+            Message::Lost(lost) => {
+                tracing::warn!(lost, "updates of an agent between turns are lost")
+            }
             // The next turn resumes a session that was taken.
-            Message::Taken | Message::Refused | Message::Prompted(_) | Message::Read(_) | Message::Mute => {}
+            Message::Taken
+            | Message::Refused
+            | Message::Prompted(_)
+            | Message::Read(_)
+            | Message::Mute => {}
         }
         for told in told {
             match told {

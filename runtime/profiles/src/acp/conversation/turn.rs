@@ -89,11 +89,18 @@ impl<'a> Running<'a> {
             self.reader.denied(call);
         }
         if settled.ends_turn {
-            self.fail(Error::new(Category::PermissionDenied, "the denial ended the turn"), out);
+            self.fail(
+                Error::new(Category::PermissionDenied, "the denial ended the turn"),
+                out,
+            );
         }
     }
 
-    pub(super) fn tell(&mut self, told: impl IntoIterator<Item = UpdateEvent>, out: &mut Out<Command>) {
+    pub(super) fn tell(
+        &mut self,
+        told: impl IntoIterator<Item = UpdateEvent>,
+        out: &mut Out<Command>,
+    ) {
         self.waiting.extend(told);
         while self.reading.is_none()
             && let Some(told) = self.waiting.pop_front()
@@ -114,7 +121,12 @@ impl<'a> Running<'a> {
                     match media.source {
                         Source::Bytes(bytes) => {
                             let Media { name, mime, .. } = *media;
-                            out.file(NewFile { name, mime, bytes, instead: text });
+                            out.file(NewFile {
+                                name,
+                                mime,
+                                bytes,
+                                instead: text,
+                            });
                         }
                         Source::Path(ref path) => {
                             out.send(Command::Read(path.clone()));
@@ -151,7 +163,12 @@ impl<'a> Running<'a> {
         match (self.reading.take(), content) {
             (Some((media, text)), Some(bytes)) => {
                 self.reader.files.spend(bytes.len());
-                out.file(NewFile { name: media.name, mime: media.mime, bytes, instead: text });
+                out.file(NewFile {
+                    name: media.name,
+                    mime: media.mime,
+                    bytes,
+                    instead: text,
+                });
             }
             (Some((_, Some(text))), None) => self.say(text, out),
             _ => {}
@@ -171,10 +188,13 @@ impl Dialect for Running<'_> {
             Message::Update(params) => {
                 let update = params.get("update").unwrap_or(&Value::Null);
                 let terminals = self.terminals;
-                self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
+                self.reader
+                    .update(update, When::Now, &|id| terminals.shown(id), &mut told);
             }
             Message::Request(id, request) => {
-                settled = self.requests.take(id, request, self.reader, &mut told, &mut asked);
+                settled = self
+                    .requests
+                    .take(id, request, self.reader, &mut told, &mut asked);
             }
             Message::Lost(lost) => {
                 let text = format!("the agent sent more than was read: {lost} updates are lost");
@@ -201,7 +221,11 @@ impl Dialect for Running<'_> {
         (self.is_cut, self.repeated) = (true, self.reader.repeats());
         out.send(Command::Cancel);
         // Without a prompt there is no end to wait for.
-        Grace::For(if self.is_prompted { CANCEL } else { Duration::ZERO })
+        Grace::For(if self.is_prompted {
+            CANCEL
+        } else {
+            Duration::ZERO
+        })
     }
 
     fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
@@ -214,13 +238,20 @@ impl Dialect for Running<'_> {
     }
 
     fn late(&mut self) -> Error {
-        let wait = self.first_word.take().map(|(_, wait)| wait).unwrap_or_default();
+        let wait = self
+            .first_word
+            .take()
+            .map(|(_, wait)| wait)
+            .unwrap_or_default();
         let late = deadlines::late("said nothing within", wait);
         if self.has_answered || self.reader.choices.has_configured_provider() {
-            let why = format!("{late}: check that its model can be reached, and send the input again");
+            let why =
+                format!("{late}: check that its model can be reached, and send the input again");
             return Error::new(Category::Timeout, why);
         }
-        let why = format!("{late}, as it does without a provider: check its credentials and configuration");
+        let why = format!(
+            "{late}, as it does without a provider: check its credentials and configuration"
+        );
         Error::new(Category::Auth, why)
     }
 }

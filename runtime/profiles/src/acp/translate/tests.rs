@@ -7,11 +7,17 @@ use super::*;
 /// What updates mean, each event as its JSON.
 fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
     let initialized =
-        super::super::initialize::InitializeResponse::of(&json!({ "agentInfo": { "name": name } })).unwrap();
+        super::super::initialize::InitializeResponse::of(&json!({ "agentInfo": { "name": name } }))
+            .unwrap();
     let mut reader = Reader::new(initialized.quirks);
     let mut out = Vec::new();
     for update in updates {
-        reader.update(update, when, &|id| (id == "terminal-1").then(|| "printed".to_owned()), &mut out);
+        reader.update(
+            update,
+            when,
+            &|id| (id == "terminal-1").then(|| "printed".to_owned()),
+            &mut out,
+        );
     }
     reader.end(false, &mut out);
     out.into_iter().map(shown).collect()
@@ -36,7 +42,9 @@ fn shown(told: UpdateEvent) -> Value {
 }
 
 fn kinds(told: &[Value]) -> Vec<&str> {
-    told.iter().map(|event| event["type"].as_str().unwrap_or("text")).collect()
+    told.iter()
+        .map(|event| event["type"].as_str().unwrap_or("text"))
+        .collect()
 }
 
 #[test]
@@ -49,7 +57,10 @@ fn a_call_starts_once_and_ends_once_whatever_comes_first() {
             call("tool_call_update", "completed"),
             call("tool_call_update", "completed"),
         ],
-        vec![call("tool_call_update", "completed"), call("tool_call", "pending")],
+        vec![
+            call("tool_call_update", "completed"),
+            call("tool_call", "pending"),
+        ],
         vec![call("tool_call", "failed")],
     ] {
         let told = told("x", When::Now, &updates);
@@ -66,10 +77,26 @@ fn tools_are_named_as_each_agent_names_them() {
             json!({ "toolCallId": "run_shell_command__call_1", "kind": "execute" }),
             "run_shell_command",
         ),
-        ("Kilo", json!({ "toolCallId": "c", "title": "bash", "kind": "execute" }), "bash"),
-        ("Kilo", json!({ "toolCallId": "c", "title": "touch a file", "kind": "execute" }), "execute"),
-        ("x", json!({ "toolCallId": "c", "_meta": { "claudeCode": { "toolName": "Write" } } }), "Write"),
-        ("x", json!({ "toolCallId": "a__b", "title": "bash" }), "tool"),
+        (
+            "Kilo",
+            json!({ "toolCallId": "c", "title": "bash", "kind": "execute" }),
+            "bash",
+        ),
+        (
+            "Kilo",
+            json!({ "toolCallId": "c", "title": "touch a file", "kind": "execute" }),
+            "execute",
+        ),
+        (
+            "x",
+            json!({ "toolCallId": "c", "_meta": { "claudeCode": { "toolName": "Write" } } }),
+            "Write",
+        ),
+        (
+            "x",
+            json!({ "toolCallId": "a__b", "title": "bash" }),
+            "tool",
+        ),
     ] {
         let mut update = update;
         update["sessionUpdate"] = json!("tool_call");
@@ -90,8 +117,14 @@ fn content_is_told_as_what_is_new_and_whole_at_the_end() {
             said("completed", "one two three"),
         ],
     );
-    assert_eq!(kinds(&told), ["tool.start", "tool.update", "tool.update", "tool.end"]);
-    let contents: Vec<_> = told[1..].iter().map(|event| event["content"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds(&told),
+        ["tool.start", "tool.update", "tool.update", "tool.end"]
+    );
+    let contents: Vec<_> = told[1..]
+        .iter()
+        .map(|event| event["content"].as_str().unwrap())
+        .collect();
     assert_eq!(contents, ["one", " two", "one two three"]);
 }
 
@@ -104,31 +137,46 @@ fn diffs_terminals_and_raw_output_become_results() {
         update["status"] = json!("completed");
         told("x", When::Now, &[update]).pop().unwrap()
     };
-    let diff =
-        end(json!({ "content": [{ "type": "diff", "path": "/a", "oldText": null, "newText": "new" }] }));
+    let diff = end(
+        json!({ "content": [{ "type": "diff", "path": "/a", "oldText": null, "newText": "new" }] }),
+    );
     assert_eq!(diff["diffs"], json!([{ "path": "/a", "new_text": "new" }]));
     assert_eq!(
         end(json!({ "content": [{ "type": "terminal", "terminalId": "terminal-1" }] }))["content"],
         "printed"
     );
-    assert_eq!(end(json!({ "rawOutput": { "output": "raw" } }))["content"], "raw");
-    assert_eq!(end(json!({ "rawOutput": "plain", "content": 3 }))["content"], "plain");
+    assert_eq!(
+        end(json!({ "rawOutput": { "output": "raw" } }))["content"],
+        "raw"
+    );
+    assert_eq!(
+        end(json!({ "rawOutput": "plain", "content": 3 }))["content"],
+        "plain"
+    );
     let long = end(json!({ "rawOutput": "x".repeat(2 * LONGEST_RESULT) }));
     assert_eq!(
-        (long["truncated"].clone(), long["content"].as_str().unwrap().len()),
+        (
+            long["truncated"].clone(),
+            long["content"].as_str().unwrap().len()
+        ),
         (json!(true), LONGEST_RESULT)
     );
 }
 
 #[test]
 fn an_echo_is_no_answer_and_history_is_marked() {
-    let echo =
-        json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "hello" } });
+    let echo = json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "hello" } });
     let answer = json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m", "content": { "type": "text", "text": "hi" } });
-    assert_eq!(told("x", When::Now, std::slice::from_ref(&echo)), [] as [Value; 0]);
+    assert_eq!(
+        told("x", When::Now, std::slice::from_ref(&echo)),
+        [] as [Value; 0]
+    );
     let before = told("x", When::Before, &[echo, answer]);
     assert_eq!(before[0]["role"], "user");
-    assert!(before.iter().all(|event| event["history"] == true), "{before:?}");
+    assert!(
+        before.iter().all(|event| event["history"] == true),
+        "{before:?}"
+    );
 }
 
 #[test]
@@ -147,7 +195,10 @@ fn what_is_told_already_is_not_told_again() {
         ],
     );
     assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0]["info"]["commands"], json!([{ "name": "plan", "text": "/plan" }]));
+    assert_eq!(
+        told[0]["info"]["commands"],
+        json!([{ "name": "plan", "text": "/plan" }])
+    );
 }
 
 #[test]
@@ -156,9 +207,11 @@ fn copilot_s_remarks_are_no_answer() {
         "Info: Operation cancelled by user",
         "Info: Response was interrupted due to a server error. Retrying...",
     ] {
-        let remark =
-            json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
-        assert_eq!(kinds(&told("Copilot", When::Now, std::slice::from_ref(&remark))), ["progress"]);
+        let remark = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
+        assert_eq!(
+            kinds(&told("Copilot", When::Now, std::slice::from_ref(&remark))),
+            ["progress"]
+        );
         assert_eq!(kinds(&told("x", When::Now, &[remark])), ["text"]);
     }
 }
@@ -228,28 +281,40 @@ fn an_answer_that_breaks_off_too_often_is_told_of_agents_that_begin_it_for_ever(
     assert!(!told("opencode", When::Before, &cut).contains(&broke_off));
     assert!(!told("copilot", When::Now, &cut).contains(&broke_off));
     let call = |id: usize| json!({ "sessionUpdate": "tool_call", "toolCallId": id.to_string(), "status": "completed" });
-    let worked: Vec<Value> =
-        cut.iter().enumerate().flat_map(|(id, piece)| [piece.clone(), call(id)]).collect();
+    let worked: Vec<Value> = cut
+        .iter()
+        .enumerate()
+        .flat_map(|(id, piece)| [piece.clone(), call(id)])
+        .collect();
     assert!(!told("opencode", When::Now, &worked).contains(&broke_off));
 }
 
 #[test]
 fn images_are_files_once_and_what_is_none_is_text() {
     let image = |data: &str| json!({ "type": "image", "mimeType": "image/png", "data": data });
-    let said = |data: &str| json!({ "sessionUpdate": "agent_message_chunk", "content": image(data) });
+    let said =
+        |data: &str| json!({ "sessionUpdate": "agent_message_chunk", "content": image(data) });
     let updates = [
         said("YWJj"),
         said("no base64"),
         json!({ "sessionUpdate": "agent_thought_chunk", "content": image("YWJj") }),
     ];
     let now = told("x", When::Now, &updates);
-    assert_eq!(now[0], json!({ "file": "image.png", "text": "[image: image/png]" }));
+    assert_eq!(
+        now[0],
+        json!({ "file": "image.png", "text": "[image: image/png]" })
+    );
     assert_eq!(now[1]["text"], "[image: image/png]");
     assert_eq!(now[2]["content"], "[image: image/png]");
-    assert_eq!(told("x", When::Before, &updates)[0]["text"], "[image: image/png]");
+    assert_eq!(
+        told("x", When::Before, &updates)[0]["text"],
+        "[image: image/png]"
+    );
     let call = |status: &str, images: &[&str]| {
-        let content: Vec<_> =
-            images.iter().map(|data| json!({ "type": "content", "content": image(data) })).collect();
+        let content: Vec<_> = images
+            .iter()
+            .map(|data| json!({ "type": "content", "content": image(data) }))
+            .collect();
         json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": status, "content": content })
     };
     let updates = [
@@ -258,8 +323,15 @@ fn images_are_files_once_and_what_is_none_is_text() {
         call("completed", &["YWJj"]),
     ];
     let now = told("x", When::Now, &updates);
-    assert_eq!(now.iter().filter(|event| !event["file"].is_null()).count(), 2, "{now:?}");
+    assert_eq!(
+        now.iter().filter(|event| !event["file"].is_null()).count(),
+        2,
+        "{now:?}"
+    );
     assert_eq!(now.last().unwrap()["file"], "image.png");
-    let end = now.iter().find(|event| event["type"] == "tool.end").unwrap();
+    let end = now
+        .iter()
+        .find(|event| event["type"] == "tool.end")
+        .unwrap();
     assert_eq!(end["content"], ["[image: image/png]"; 3].join("\n"));
 }

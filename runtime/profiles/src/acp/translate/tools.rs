@@ -46,10 +46,17 @@ pub(crate) struct Asked {
 
 impl Call {
     fn tell(&mut self, update: &Value) {
-        let shows_change = || list(update, "content").iter().any(|one| text(one, "type") == Some("diff"));
+        let shows_change = || {
+            list(update, "content")
+                .iter()
+                .any(|one| text(one, "type") == Some("diff"))
+        };
         for name in ["title", "kind", "rawInput", "locations", "content"] {
             // Other content may be long, comes with each update, and says nothing of what is asked.
-            let Some(value) = update.get(name).filter(|_| name != "content" || shows_change()) else {
+            let Some(value) = update
+                .get(name)
+                .filter(|_| name != "content" || shows_change())
+            else {
                 continue;
             };
             if !says_nothing(value) {
@@ -66,13 +73,24 @@ impl Reader {
         self.restarts.worked();
         if self.quirks.asks_by_ids_of_their_own {
             let tool = self.tool(id, tool_call);
-            return Some(Asked { id: None, tool, tool_call: tool_call.clone() });
+            return Some(Asked {
+                id: None,
+                tool,
+                tool_call: tool_call.clone(),
+            });
         }
         let call = self.call(id, tool_call, When::Now, out)?;
-        let said = tool_call.as_object()?.iter().filter(|(_, value)| !says_nothing(value));
+        let said = tool_call
+            .as_object()?
+            .iter()
+            .filter(|(_, value)| !says_nothing(value));
         let mut whole = call.told.clone();
         whole.extend(said.map(|(name, value)| (name.clone(), value.clone())));
-        Some(Asked { id: Some(call.id.clone()), tool: call.tool.clone(), tool_call: whole.into() })
+        Some(Asked {
+            id: Some(call.id.clone()),
+            tool: call.tool.clone(),
+            tool_call: whole.into(),
+        })
     }
 
     /// Whether a tool was called in this turn.
@@ -90,11 +108,18 @@ impl Reader {
     /// The turn ends: ends of calls of which the agent said no more. One that was denied has failed; of another no one
     /// knows, where the turn `is_well`.
     pub(crate) fn end(&mut self, is_well: bool, out: &mut Vec<UpdateEvent>) {
-        for call in self.calls.values_mut().filter(|call| !call.ended && (call.denied || is_well)) {
+        for call in self
+            .calls
+            .values_mut()
+            .filter(|call| !call.ended && (call.denied || is_well))
+        {
             call.ended = true;
             let content = call.denied.then(|| "the permission was denied".to_owned());
-            let end =
-                ToolEnd { content, is_error: call.denied.then_some(true), ..ToolEnd::new(call.id.clone()) };
+            let end = ToolEnd {
+                content,
+                is_error: call.denied.then_some(true),
+                ..ToolEnd::new(call.id.clone())
+            };
             out.push(UpdateEvent::Event(end.into()));
         }
     }
@@ -147,15 +172,21 @@ impl Reader {
             meta.values().find_map(|agent| text(agent, "toolName"))
         };
         let in_id = || {
-            let (name, _) = id.split_once("__").filter(|_| self.quirks.names_tools_in_ids)?;
+            let (name, _) = id
+                .split_once("__")
+                .filter(|_| self.quirks.names_tools_in_ids)?;
             (!name.is_empty()).then_some(name)
         };
         let in_title = || {
             let is_name = |title: &&str| {
                 title.len() <= 64
-                    && title.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
+                    && title
+                        .chars()
+                        .all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
             };
-            text(update, "title").filter(is_name).filter(|_| self.quirks.names_tools_in_titles)
+            text(update, "title")
+                .filter(is_name)
+                .filter(|_| self.quirks.names_tools_in_titles)
         };
         let kind = || text(update, "kind").filter(|kind| *kind != "other");
         let name = meta().or_else(in_id).or_else(in_title).or_else(kind);
@@ -164,9 +195,13 @@ impl Reader {
 
     /// The files that a tool call shows, each once.
     pub(super) fn tool_files(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
-        let Some(id) = text(update, "toolCallId").filter(|id| self.calls.contains_key(*id)) else { return };
+        let Some(id) = text(update, "toolCallId").filter(|id| self.calls.contains_key(*id)) else {
+            return;
+        };
         for block in blocks(update).filter(|_| when == When::Now) {
-            let Some(identity) = media::identity(block) else { continue };
+            let Some(identity) = media::identity(block) else {
+                continue;
+            };
             let hash = self.hasher.hash_one((id, identity));
             if self.shown.len() < MOST_CALLS
                 && self.shown.insert(hash)
@@ -184,20 +219,30 @@ impl Reader {
         terminal: &dyn Fn(&str) -> Option<String>,
         out: &mut Vec<UpdateEvent>,
     ) {
-        let Some(id) = text(update, "toolCallId") else { return };
+        let Some(id) = text(update, "toolCallId") else {
+            return;
+        };
         self.restarts.worked();
         let is_new = !self.calls.contains_key(id);
         let history = (when == When::Before).then_some(true);
-        let Some(call) = self.call(id, update, when, out) else { return };
+        let Some(call) = self.call(id, update, when, out) else {
+            return;
+        };
         if call.ended {
             return;
         }
         call.tell(update);
         let mut content = Content::of(update);
-        let shown: Vec<String> = content.terminals.iter().filter_map(|id| terminal(id)).collect();
+        let shown: Vec<String> = content
+            .terminals
+            .iter()
+            .filter_map(|id| terminal(id))
+            .collect();
         shown.iter().for_each(|output| content.say(output));
         // What agents with terminals of their own print into them.
-        let printed = update.pointer("/_meta/terminal_output/data").and_then(Value::as_str);
+        let printed = update
+            .pointer("/_meta/terminal_output/data")
+            .and_then(Value::as_str);
         let mut delta = None;
         if let Some(printed) = printed {
             let room = LONGEST_RESULT.saturating_sub(call.text.len());
@@ -234,13 +279,19 @@ impl Reader {
             out.push(UpdateEvent::Event(end.into()));
             return;
         }
-        if printed.is_none() && content.text.len() > call.text.len() && content.text.starts_with(&call.text) {
+        if printed.is_none()
+            && content.text.len() > call.text.len()
+            && content.text.starts_with(&call.text)
+        {
             // The content is whole each time; a host gets what is new.
             delta = Some(content.text[call.text.len()..].to_owned());
             call.text = content.text;
         }
         let title = title(update).filter(|title| call.title.as_ref() != Some(title));
-        let input = update.get("rawInput").and_then(json).filter(|input| call.input.as_ref() != Some(input));
+        let input = update
+            .get("rawInput")
+            .and_then(json)
+            .filter(|input| call.input.as_ref() != Some(input));
         if let Some(input) = &input {
             call.input = Some(input.clone());
         }
@@ -264,7 +315,9 @@ impl Reader {
 
 /// The tool call of the sub-agent that this one belongs to, where the agent tells.
 fn parent(update: &Value) -> Option<ToolCallId> {
-    let id = update.pointer("/_meta/claudeCode/parentToolUseId")?.as_str()?;
+    let id = update
+        .pointer("/_meta/claudeCode/parentToolUseId")?
+        .as_str()?;
     ToolCallId::new(id).ok()
 }
 

@@ -22,13 +22,17 @@ pub(super) fn clamp(time: SystemTime, now: SystemTime) -> SystemTime {
 
 /// The time that a text names, as it stands there: as seconds since 1970, as RFC 3339, as a wait, or as a time of day.
 pub(super) fn time(text: &str, now: SystemTime) -> Option<SystemTime> {
-    epoch(text).or_else(|| rfc3339(text)).or_else(|| wait(text, now)).or_else(|| clock(text, now))
+    epoch(text)
+        .or_else(|| rfc3339(text))
+        .or_else(|| wait(text, now))
+        .or_else(|| clock(text, now))
 }
 
 /// `"resetsAt":1764000000`, `limit reached|1764000000`.
 fn epoch(text: &str) -> Option<SystemTime> {
-    static EPOCH: LazyLock<Regex> =
-        LazyLock::new(|| regex(r#"(?:resets?_?at["'\s:=]{1,4}|limit reached\|)([0-9]{10})([0-9]{3})?\b"#));
+    static EPOCH: LazyLock<Regex> = LazyLock::new(|| {
+        regex(r#"(?:resets?_?at["'\s:=]{1,4}|limit reached\|)([0-9]{10})([0-9]{3})?\b"#)
+    });
     let seconds: u64 = EPOCH.captures(text)?.get(1)?.as_str().parse().ok()?;
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
@@ -60,7 +64,10 @@ fn wait(text: &str, now: SystemTime) -> Option<SystemTime> {
     let mut seconds = 0.0_f64;
     for part in PART.captures_iter(found.get(2)?.as_str()).take(4) {
         let number: f64 = part[1].parse().ok()?;
-        let unit = part.get(2).map_or("s", |unit| unit.as_str()).to_ascii_lowercase();
+        let unit = part
+            .get(2)
+            .map_or("s", |unit| unit.as_str())
+            .to_ascii_lowercase();
         seconds += number
             * match unit.as_str() {
                 _ if unit.starts_with("mil") || unit == "ms" => 0.001,
@@ -82,16 +89,27 @@ fn clock(text: &str, now: SystemTime) -> Option<SystemTime> {
         )
     });
     let found = CLOCK.captures(text)?;
-    let number = |name: &str| found.name(name).and_then(|digits| digits.as_str().parse::<u64>().ok());
-    let is_utc = |zone: &str| ["utc", "gmt", "z", "etc/utc"].contains(&zone.to_ascii_lowercase().as_str());
-    if found.name("zone").is_some_and(|zone| !is_utc(zone.as_str())) {
+    let number = |name: &str| {
+        found
+            .name(name)
+            .and_then(|digits| digits.as_str().parse::<u64>().ok())
+    };
+    let is_utc =
+        |zone: &str| ["utc", "gmt", "z", "etc/utc"].contains(&zone.to_ascii_lowercase().as_str());
+    if found
+        .name("zone")
+        .is_some_and(|zone| !is_utc(zone.as_str()))
+    {
         return None;
     }
     // A bare number is not a time of day.
     if found.name("minute").is_none() && found.name("half").is_none() {
         return None;
     }
-    let hour = hour_of_day(number("hour")?, found.name("half").map(|half| half.as_str()))?;
+    let hour = hour_of_day(
+        number("hour")?,
+        found.name("half").map(|half| half.as_str()),
+    )?;
     let minute = number("minute").unwrap_or(0);
     if minute > 59 {
         return None;
@@ -101,7 +119,11 @@ fn clock(text: &str, now: SystemTime) -> Option<SystemTime> {
         None => {
             let midnight = UNIX_EPOCH + Duration::from_secs(since_epoch(now) / 86_400 * 86_400);
             let today = midnight + of_day;
-            Some(if today + SKEW < now { today + DAY } else { today })
+            Some(if today + SKEW < now {
+                today + DAY
+            } else {
+                today
+            })
         }
         Some(month) => {
             let day = number("day")?;
@@ -109,7 +131,9 @@ fn clock(text: &str, now: SystemTime) -> Option<SystemTime> {
             let at = |year| Some(date(year, month, day)? + of_day);
             match number("year") {
                 Some(year) => at(year),
-                None => at(this_year).filter(|time| *time + LATEST >= now).or_else(|| at(this_year + 1)),
+                None => at(this_year)
+                    .filter(|time| *time + LATEST >= now)
+                    .or_else(|| at(this_year + 1)),
             }
         }
     }
@@ -125,8 +149,9 @@ fn hour_of_day(hour: u64, half: Option<&str>) -> Option<u64> {
 }
 
 fn month(found: &Captures<'_>) -> Option<u64> {
-    const MONTHS: [&str; 12] =
-        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    const MONTHS: [&str; 12] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ];
     let name = found.name("month")?.as_str().to_ascii_lowercase();
     let at = MONTHS.iter().position(|month| *month == name)?;
     u64::try_from(at).ok().map(|at| at + 1)
@@ -137,14 +162,22 @@ fn date(year: u64, month: u64, day: u64) -> Option<SystemTime> {
 }
 
 fn year_of(time: SystemTime) -> Option<u64> {
-    humantime::format_rfc3339_seconds(time).to_string().get(..4)?.parse().ok()
+    humantime::format_rfc3339_seconds(time)
+        .to_string()
+        .get(..4)?
+        .parse()
+        .ok()
 }
 
 fn since_epoch(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 fn regex(pattern: &str) -> Regex {
     #[expect(clippy::expect_used, reason = "constants, compiled in every test")]
-    RegexBuilder::new(pattern).case_insensitive(true).build().expect("a constant")
+    RegexBuilder::new(pattern)
+        .case_insensitive(true)
+        .build()
+        .expect("a constant")
 }

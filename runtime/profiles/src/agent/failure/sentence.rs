@@ -16,7 +16,9 @@ fn within(text: &str, deepest: usize) -> Cow<'_, str> {
     let mut from = 0;
     while let Some(at) = text[from..].find('{').map(|at| from + at) {
         let mut objects = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
-        let Some(Ok(object)) = objects.next() else { return Cow::Borrowed(text) };
+        let Some(Ok(object)) = objects.next() else {
+            return Cow::Borrowed(text);
+        };
         let end = at + objects.byte_offset();
         if let Some(message) = message(&object).filter(|_| deepest > 0) {
             let message = within(message.trim(), deepest - 1);
@@ -28,8 +30,9 @@ fn within(text: &str, deepest: usize) -> Cow<'_, str> {
 }
 
 fn message(object: &Value) -> Option<&str> {
-    let found =
-        ["/error/message", "/message", "/error"].iter().find_map(|path| object.pointer(path)?.as_str());
+    let found = ["/error/message", "/message", "/error"]
+        .iter()
+        .find_map(|path| object.pointer(path)?.as_str());
     found.filter(|message| !message.trim().is_empty())
 }
 
@@ -44,7 +47,10 @@ mod tests {
                 r#"[API Error: {"error":{"code":401,"message":"fake error 401","status":"UNAUTHENTICATED"}}]"#,
                 "[API Error: fake error 401]",
             ),
-            (r#"failed: {"message":"{\"error\":{\"message\":\"no key\"}}"}"#, "failed: no key"),
+            (
+                r#"failed: {"message":"{\"error\":{\"message\":\"no key\"}}"}"#,
+                "failed: no key",
+            ),
             (r#"{"a":1} and {"error":"gone"}"#, r#"{"a":1} and gone"#),
             (r#"{"error":{"code":1}}"#, r#"{"error":{"code":1}}"#),
             (r#"{"message":" "}"#, r#"{"message":" "}"#),

@@ -27,8 +27,10 @@ pub(super) fn in_text(text: &str) -> Option<u16> {
         let number = "([45][0-9]{2})";
         let after = r"\s+(?:too many|unauthorized|forbidden|payment|not found|request timeout|payload too|service unavail|gateway|internal|bad gateway|overloaded)";
         #[expect(clippy::expect_used, reason = "a constant")]
-        Regex::new(&format!(r"(?i){before}{number}\b|\b{number}{after}|^\s*{number}\s*$"))
-            .expect("a constant")
+        Regex::new(&format!(
+            r"(?i){before}{number}\b|\b{number}{after}|^\s*{number}\s*$"
+        ))
+        .expect("a constant")
     });
     let found = STATUS.captures(text)?;
     found.iter().skip(1).flatten().next()?.as_str().parse().ok()

@@ -45,7 +45,10 @@ const TABLE: &[(Category, &[&str])] = &[
             r"permission (?:was |request )?(?:denied|rejected) by (?:the )?(?:user|host)",
         ],
     ),
-    (Category::ToolLoop, &[r"^tool-loop:", r"loop detected", r"\bdoom_loop\b"]),
+    (
+        Category::ToolLoop,
+        &[r"^tool-loop:", r"loop detected", r"\bdoom_loop\b"],
+    ),
     (
         Category::Auth,
         &[
@@ -174,7 +177,10 @@ const TABLE: &[(Category, &[&str])] = &[
     ),
     // What a launcher says of the program that it has started.
     (Category::ProcessExit, &[r"was terminated by signal"]),
-    (Category::NotInstalled, &[r"spawn \S{1,200} enoent", r"no platform package"]),
+    (
+        Category::NotInstalled,
+        &[r"spawn \S{1,200} enoent", r"no platform package"],
+    ),
 ];
 
 /// How agents say that they know no such session.
@@ -200,8 +206,11 @@ const UNKNOWN_SESSION: &[&str] = &[
 
 /// The category of the first entry of the table that is found.
 pub(super) fn by_words(text: &str) -> Option<Category> {
-    static WORDS: LazyLock<RegexSet> =
-        LazyLock::new(|| set(TABLE.iter().flat_map(|(_, patterns)| patterns.iter().copied())));
+    static WORDS: LazyLock<RegexSet> = LazyLock::new(|| {
+        set(TABLE
+            .iter()
+            .flat_map(|(_, patterns)| patterns.iter().copied()))
+    });
     let first = WORDS.matches(text.as_bytes()).iter().next()?;
     let mut passed = 0;
     TABLE.iter().find_map(|(category, patterns)| {
@@ -218,7 +227,10 @@ pub(super) fn is_unknown_session(text: &str) -> bool {
 
 /// All words are ASCII, so bytes are compared: the automaton is a fraction of that for Unicode.
 fn set(patterns: impl Iterator<Item = &'static str>) -> RegexSet {
-    #[expect(clippy::expect_used, reason = "a constant table, compiled in every test")]
+    #[expect(
+        clippy::expect_used,
+        reason = "a constant table, compiled in every test"
+    )]
     RegexSetBuilder::new(patterns)
         .unicode(false)
         .case_insensitive(true)

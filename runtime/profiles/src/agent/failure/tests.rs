@@ -10,8 +10,16 @@ fn failures_have_their_category() {
     for (text, http, category) in [
         // As recorded.
         ("Not logged in · Please run /login", None, Category::Auth),
-        ("Failed to authenticate. API Error: 401 fake error 401", Some(401), Category::Auth),
-        ("API Error: Request rejected (429) · fake error 429", None, Category::RateLimit),
+        (
+            "Failed to authenticate. API Error: 401 fake error 401",
+            Some(401),
+            Category::Auth,
+        ),
+        (
+            "API Error: Request rejected (429) · fake error 429",
+            None,
+            Category::RateLimit,
+        ),
         (
             "API Error: 500 fake error 500. This is a server-side issue, usually temporary — try again in a moment.",
             Some(500),
@@ -23,21 +31,37 @@ fn failures_have_their_category() {
             None,
             Category::Other,
         ),
-        ("Reached maximum number of turns (2)", None, Category::MaxTurns),
+        (
+            "Reached maximum number of turns (2)",
+            None,
+            Category::MaxTurns,
+        ),
         ("error_max_budget_usd", None, Category::UsageLimit),
         (
             "unexpected status 401 Unauthorized: fake error 401, url: http://127.0.0.1:8765/v1/responses",
             None,
             Category::Auth,
         ),
-        ("exceeded retry limit, last status: 429 Too Many Requests", None, Category::RateLimit),
-        ("stream disconnected before completion: fake failure in mid stream", None, Category::Other),
+        (
+            "exceeded retry limit, last status: 429 Too Many Requests",
+            None,
+            Category::RateLimit,
+        ),
+        (
+            "stream disconnected before completion: fake failure in mid stream",
+            None,
+            Category::Other,
+        ),
         (
             "We’re currently experiencing high demand, which may cause temporary errors.",
             None,
             Category::Overloaded,
         ),
-        ("Missing environment variable: `FAKE_KEY`.", None, Category::Auth),
+        (
+            "Missing environment variable: `FAKE_KEY`.",
+            None,
+            Category::Auth,
+        ),
         (
             "[API Error: fake error 429]\nPlease wait and try again later. To increase your limits, request a quota increase through AI Studio, or switch to another /auth method",
             None,
@@ -53,24 +77,56 @@ fn failures_have_their_category() {
             None,
             Category::Auth,
         ),
-        ("Invalid session identifier \"x\".", None, Category::SessionNotFound),
+        (
+            "Invalid session identifier \"x\".",
+            None,
+            Category::SessionNotFound,
+        ),
         ("No authentication information found.", None, Category::Auth),
-        ("No LLM provider configured. Run `hermes model` to select a provider", None, Category::Auth),
-        ("The fake credential was rejected. Update the API key and retry.", None, Category::Auth),
-        ("No session, task, or name matched 'x'", None, Category::SessionNotFound),
-        ("\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found", None, Category::SessionNotFound),
-        ("Model not found: fake/absent.", None, Category::ModelNotFound),
+        (
+            "No LLM provider configured. Run `hermes model` to select a provider",
+            None,
+            Category::Auth,
+        ),
+        (
+            "The fake credential was rejected. Update the API key and retry.",
+            None,
+            Category::Auth,
+        ),
+        (
+            "No session, task, or name matched 'x'",
+            None,
+            Category::SessionNotFound,
+        ),
+        (
+            "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mSession not found",
+            None,
+            Category::SessionNotFound,
+        ),
+        (
+            "Model not found: fake/absent.",
+            None,
+            Category::ModelNotFound,
+        ),
         ("fake error 429", Some(429), Category::RateLimit),
         ("fake error 429", None, Category::RateLimit),
         ("fake error 401", Some(401), Category::Auth),
         ("Authentication required", None, Category::Auth),
-        ("run ended with an auto-rejected permission; pass --auto", None, Category::PermissionDenied),
+        (
+            "run ended with an auto-rejected permission; pass --auto",
+            None,
+            Category::PermissionDenied,
+        ),
         (
             "no rollout found for thread id 99999999-2222-4333-8444-555555555555",
             None,
             Category::SessionNotFound,
         ),
-        ("thread not found: 99999999-2222-4333-8444-555555555555", None, Category::SessionNotFound),
+        (
+            "thread not found: 99999999-2222-4333-8444-555555555555",
+            None,
+            Category::SessionNotFound,
+        ),
         (
             "Resource not found: Session 00000000-0000-4000-8000-000000000000 not found",
             None,
@@ -82,31 +138,83 @@ fn failures_have_their_category() {
             None,
             Category::Auth,
         ),
-        ("Gemini API key is missing or not configured.", None, Category::Auth),
-        ("To resume by session or task ID:  copilot --resume=<id>", None, Category::SessionNotFound),
-        ("[claude-code:unrecognized_model] {\"model\":\"nope\"}", None, Category::Other),
-        ("Model metadata for `nope` not found. Defaulting to fallback metadata", None, Category::Other),
+        (
+            "Gemini API key is missing or not configured.",
+            None,
+            Category::Auth,
+        ),
+        (
+            "To resume by session or task ID:  copilot --resume=<id>",
+            None,
+            Category::SessionNotFound,
+        ),
+        (
+            "[claude-code:unrecognized_model] {\"model\":\"nope\"}",
+            None,
+            Category::Other,
+        ),
+        (
+            "Model metadata for `nope` not found. Defaulting to fallback metadata",
+            None,
+            Category::Other,
+        ),
         (
             "Failed to get response from the AI model; retried 5 times (total retry wait time: 15.61 seconds) Last error: 500 fake error 500",
             Some(500),
             Category::Other,
         ),
-        ("MCP config file not found: /x/absent.json", None, Category::Other),
+        (
+            "MCP config file not found: /x/absent.json",
+            None,
+            Category::Other,
+        ),
         ("Model provider `absent` not found", None, Category::Other),
         ("Session ID 1 is already in use.", None, Category::Other),
-        ("Loop detected, stopping execution", None, Category::ToolLoop),
+        (
+            "Loop detected, stopping execution",
+            None,
+            Category::ToolLoop,
+        ),
         // As providers and older agents say it.
-        ("prompt is too long: 210000 tokens > 200000 maximum", Some(400), Category::ContextExhausted),
-        ("This model's maximum context length is 128000 tokens", None, Category::ContextExhausted),
-        ("Your input exceeds the context window of this model", None, Category::ContextExhausted),
+        (
+            "prompt is too long: 210000 tokens > 200000 maximum",
+            Some(400),
+            Category::ContextExhausted,
+        ),
+        (
+            "This model's maximum context length is 128000 tokens",
+            None,
+            Category::ContextExhausted,
+        ),
+        (
+            "Your input exceeds the context window of this model",
+            None,
+            Category::ContextExhausted,
+        ),
         ("context_length_exceeded", None, Category::ContextExhausted),
         ("ContextWindowExceeded", None, Category::ContextExhausted),
         ("spawn E2BIG", None, Category::ContextExhausted),
-        ("You've hit your limit · resets 3pm (UTC)", None, Category::UsageLimit),
+        (
+            "You've hit your limit · resets 3pm (UTC)",
+            None,
+            Category::UsageLimit,
+        ),
         ("You’ve hit your weekly limit", None, Category::UsageLimit),
-        ("Claude AI usage limit reached|1764000000", None, Category::UsageLimit),
-        ("5-hour limit reached ∙ resets 3am", None, Category::UsageLimit),
-        ("You've hit your usage limit. Upgrade to Pro or try again at 8:35 PM.", None, Category::UsageLimit),
+        (
+            "Claude AI usage limit reached|1764000000",
+            None,
+            Category::UsageLimit,
+        ),
+        (
+            "5-hour limit reached ∙ resets 3am",
+            None,
+            Category::UsageLimit,
+        ),
+        (
+            "You've hit your usage limit. Upgrade to Pro or try again at 8:35 PM.",
+            None,
+            Category::UsageLimit,
+        ),
         (
             "Your workspace is out of credits. Ask your workspace owner to refill in order to continue.",
             None,
@@ -126,25 +234,53 @@ fn failures_have_their_category() {
             Category::RateLimit,
         ),
         ("Rate limit reached for gpt-5.5", None, Category::RateLimit),
-        ("ThrottlingException: Rate exceeded", None, Category::RateLimit),
+        (
+            "ThrottlingException: Rate exceeded",
+            None,
+            Category::RateLimit,
+        ),
         ("TooManyRequestsException", None, Category::RateLimit),
-        ("overloaded_error: Overloaded", Some(529), Category::Overloaded),
+        (
+            "overloaded_error: Overloaded",
+            Some(529),
+            Category::Overloaded,
+        ),
         ("503 Service Unavailable", None, Category::Overloaded),
         ("", Some(529), Category::Overloaded),
         ("invalid x-api-key", None, Category::Auth),
         ("Incorrect API key provided", None, Category::Auth),
-        ("API key not valid. Please pass a valid API key.", Some(400), Category::Auth),
+        (
+            "API key not valid. Please pass a valid API key.",
+            Some(400),
+            Category::Auth,
+        ),
         ("OAuth token has expired", None, Category::Auth),
         ("ExpiredTokenException", None, Category::Auth),
-        ("AccessDeniedException: not authorized to perform bedrock:InvokeModel", None, Category::Auth),
-        (r#"{"type":"not_found_error","message":"model: nope"}"#, Some(404), Category::ModelNotFound),
+        (
+            "AccessDeniedException: not authorized to perform bedrock:InvokeModel",
+            None,
+            Category::Auth,
+        ),
+        (
+            r#"{"type":"not_found_error","message":"model: nope"}"#,
+            Some(404),
+            Category::ModelNotFound,
+        ),
         (
             "The model `nope` does not exist or you do not have access to it",
             Some(404),
             Category::ModelNotFound,
         ),
-        ("models/nope is not found for API version v1beta", Some(404), Category::ModelNotFound),
-        ("There's an issue with the selected model (nope).", None, Category::ModelNotFound),
+        (
+            "models/nope is not found for API version v1beta",
+            Some(404),
+            Category::ModelNotFound,
+        ),
+        (
+            "There's an issue with the selected model (nope).",
+            None,
+            Category::ModelNotFound,
+        ),
         ("Not Found", Some(404), Category::Other),
         ("Request timed out.", None, Category::Timeout),
         ("", Some(504), Category::Timeout),
@@ -165,7 +301,11 @@ fn failures_have_their_category() {
         ("the test of rate-limiting failed", None, Category::Other),
         ("port 4010 is taken", None, Category::Other),
         ("file not found", None, Category::Other),
-        ("the session failed since the command was not found", None, Category::Other),
+        (
+            "the session failed since the command was not found",
+            None,
+            Category::Other,
+        ),
         ("the model said no", None, Category::Other),
         ("", None, Category::Other),
         ("", Some(500), Category::Other),
@@ -227,16 +367,25 @@ fn times_to_retry_are_read() {
         ("resets May 16, 5:30pm (UTC)", "2026-05-16T17:30:00Z"),
         ("try again at 8:35 PM", "2026-05-14T20:35:00Z"),
         ("or try again at 12:05 AM.", "2026-05-15T00:05:00Z"),
-        ("try again at May 15th, 2026 8:35 PM.", "2026-05-15T20:35:00Z"),
+        (
+            "try again at May 15th, 2026 8:35 PM.",
+            "2026-05-15T20:35:00Z",
+        ),
         ("try again at 20:35", "2026-05-14T20:35:00Z"),
         ("retry after 300 seconds", "2026-05-14T12:05:00Z"),
         ("Retry-After: 300", "2026-05-14T12:05:00Z"),
         ("please wait 5 minutes", "2026-05-14T12:05:00Z"),
         ("Please try again in 1h 20m", "2026-05-14T13:20:00Z"),
-        ("Please try again in 2 hours and 3 minutes.", "2026-05-14T14:03:00Z"),
+        (
+            "Please try again in 2 hours and 3 minutes.",
+            "2026-05-14T14:03:00Z",
+        ),
         ("Please retry in 334.5s.", "2026-05-14T12:05:34Z"),
         (r#""retryDelay": "334s""#, "2026-05-14T12:05:34Z"),
-        ("Your quota will reset after 2h3m5s.", "2026-05-14T14:03:05Z"),
+        (
+            "Your quota will reset after 2h3m5s.",
+            "2026-05-14T14:03:05Z",
+        ),
         ("usage limit reached|1778770800", "2026-05-14T15:00:00Z"),
         (r#"{"resetsAt":1778770800}"#, "2026-05-14T15:00:00Z"),
         ("resets at 2026-05-14T15:00:00.123Z", "2026-05-14T15:00:00Z"),
@@ -247,7 +396,8 @@ fn times_to_retry_are_read() {
         (r#"{"resetsAt":1600000000}"#, "2026-05-14T12:01:00Z"),
         ("resets Jan 2, 5pm", "2026-05-21T12:00:00Z"),
     ] {
-        let found = retry_at(text, noon()).map(|time| humantime::format_rfc3339_seconds(time).to_string());
+        let found =
+            retry_at(text, noon()).map(|time| humantime::format_rfc3339_seconds(time).to_string());
         assert_eq!(found.as_deref(), Some(time), "{text}");
     }
     for text in [
@@ -270,27 +420,49 @@ fn times_to_retry_are_read() {
 
 #[test]
 fn a_failed_turn_tells_all_that_is_known() {
-    let error = failed("\u{1b}[31mYou've hit your usage limit; try again in 2 hours\u{1b}[0m\n", Some(429));
+    let error = failed(
+        "\u{1b}[31mYou've hit your usage limit; try again in 2 hours\u{1b}[0m\n",
+        Some(429),
+    );
     assert_eq!(error.status(), Status::Limit);
     let failure = error.failure();
     assert_eq!(failure.category, Some(Category::UsageLimit));
-    assert_eq!(failure.message.as_deref(), Some("You've hit your usage limit; try again in 2 hours"));
+    assert_eq!(
+        failure.message.as_deref(),
+        Some("You've hit your usage limit; try again in 2 hours")
+    );
     assert_eq!(failure.code.as_deref(), Some("429"));
     let retry = humantime::parse_rfc3339(failure.retry_at.as_deref().unwrap()).unwrap();
-    let hours = retry.duration_since(SystemTime::now()).unwrap().as_secs().div_ceil(60);
+    let hours = retry
+        .duration_since(SystemTime::now())
+        .unwrap()
+        .as_secs()
+        .div_ceil(60);
     assert!((119..=120).contains(&hours), "{hours}");
 
     let error = failed("boom, try again in 2 hours", None);
     assert_eq!(error.status(), Status::Failed);
-    assert_eq!((error.failure().code.as_deref(), error.failure().retry_at.as_deref()), (None, None));
+    assert_eq!(
+        (
+            error.failure().code.as_deref(),
+            error.failure().retry_at.as_deref()
+        ),
+        (None, None)
+    );
 }
 
 #[test]
 fn a_message_is_cut_at_a_character_and_holds_no_secret() {
     let long = message(&"ü".repeat(5000));
-    assert!(long.len() <= LONGEST_MESSAGE && long.ends_with("ü…"), "{}", long.len());
+    assert!(
+        long.len() <= LONGEST_MESSAGE && long.ends_with("ü…"),
+        "{}",
+        long.len()
+    );
     assert_eq!(message(&"x".repeat(LONGEST_MESSAGE)).len(), LONGEST_MESSAGE);
-    assert!(!message("key sk-ant-abcdefghijklmnopqrstuvwxyz0123456789 is wrong").contains("abcdefghij"));
+    assert!(
+        !message("key sk-ant-abcdefghijklmnopqrstuvwxyz0123456789 is wrong").contains("abcdefghij")
+    );
 }
 
 #[test]

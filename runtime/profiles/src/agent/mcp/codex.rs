@@ -16,7 +16,9 @@ pub(crate) fn codex_config(servers: &[McpServer]) -> (Value, Vec<String>) {
             Transport::Stdio { command, args, env } => {
                 Ok(json!({"command": command, "args": args, "env": map(env)}))
             }
-            Transport::Http { url, headers } => Ok(json!({"url": url, "http_headers": map(headers)})),
+            Transport::Http { url, headers } => {
+                Ok(json!({"url": url, "http_headers": map(headers)}))
+            }
             Transport::Sse { .. } => Err("codex reaches none over sse"),
         };
         match written {
@@ -44,25 +46,32 @@ pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
     let mut overrides = CodexOverrides::default();
     for McpServer { name, transport } in servers {
         let mut set = |key: &str, value: String| {
-            overrides.args.extend(["-c".to_owned(), format!("mcp_servers.{name}.{key}={value}")]);
+            overrides
+                .args
+                .extend(["-c".to_owned(), format!("mcp_servers.{name}.{key}={value}")]);
         };
         match transport {
             _ if !is_name(name) => {
-                overrides
-                    .warnings
-                    .push(format!("MCP server {name}: codex takes letters, digits, `_` and `-` in a name"));
+                overrides.warnings.push(format!(
+                    "MCP server {name}: codex takes letters, digits, `_` and `-` in a name"
+                ));
             }
             Transport::Sse { .. } => {
-                overrides.warnings.push(format!("MCP server {name}: codex reaches none over sse"));
+                overrides
+                    .warnings
+                    .push(format!("MCP server {name}: codex reaches none over sse"));
             }
             Transport::Stdio { env, .. }
                 if env.iter().any(|(variable, value)| {
-                    overrides.env.get(variable).is_some_and(|other| other != value)
+                    overrides
+                        .env
+                        .get(variable)
+                        .is_some_and(|other| other != value)
                 }) =>
             {
-                overrides
-                    .warnings
-                    .push(format!("MCP server {name}: another server has a variable of the same name"));
+                overrides.warnings.push(format!(
+                    "MCP server {name}: another server has a variable of the same name"
+                ));
             }
             Transport::Stdio { command, args, env } => {
                 set("command", text(command));
@@ -75,16 +84,19 @@ pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
             Transport::Http { url, headers } => {
                 set("url", text(url));
                 if !headers.is_empty() {
-                    let variable =
-                        |header: &String| format!("TRUNKLINE_MCP_{}_{}", shouted(name), shouted(header));
+                    let variable = |header: &String| {
+                        format!("TRUNKLINE_MCP_{}_{}", shouted(name), shouted(header))
+                    };
                     let named: Vec<_> = headers
                         .keys()
                         .map(|header| format!("{}={}", text(header), text(&variable(header))))
                         .collect();
                     set("env_http_headers", format!("{{{}}}", named.join(",")));
-                    overrides
-                        .env
-                        .extend(headers.iter().map(|(header, value)| (variable(header), value.clone())));
+                    overrides.env.extend(
+                        headers
+                            .iter()
+                            .map(|(header, value)| (variable(header), value.clone())),
+                    );
                 }
             }
         }
@@ -116,10 +128,17 @@ fn list<'t>(texts: impl Iterator<Item = &'t str>) -> String {
 
 fn shouted(name: &str) -> String {
     name.chars()
-        .map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' })
+        .map(|char| {
+            if char.is_ascii_alphanumeric() {
+                char.to_ascii_uppercase()
+            } else {
+                '_'
+            }
+        })
         .collect()
 }
 
 fn is_name(name: &str) -> bool {
-    name.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
+    name.chars()
+        .all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
 }

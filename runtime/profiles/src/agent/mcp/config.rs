@@ -41,25 +41,34 @@ pub(crate) struct AcpTransports {
 }
 
 /// The `mcpServers` of ACP's `session/new` and `session/load`, and what is wrong with those that are left out.
-pub(crate) fn acp_servers(servers: &[McpServer], reached: AcpTransports) -> (Vec<Value>, Vec<String>) {
+pub(crate) fn acp_servers(
+    servers: &[McpServer],
+    reached: AcpTransports,
+) -> (Vec<Value>, Vec<String>) {
     let (mut written, mut warnings) = (Vec::new(), Vec::new());
     for McpServer { name, transport } in servers {
         match transport {
             Transport::Stdio { command, args, env } => {
-                written.push(json!({"name": name, "command": command, "args": args, "env": list(env)}));
+                written.push(
+                    json!({"name": name, "command": command, "args": args, "env": list(env)}),
+                );
             }
             Transport::Http { url, headers } if reached.http => {
-                written.push(json!({"type": "http", "name": name, "url": url, "headers": list(headers)}));
+                written.push(
+                    json!({"type": "http", "name": name, "url": url, "headers": list(headers)}),
+                );
             }
             Transport::Sse { url, headers } if reached.sse => {
-                written.push(json!({"type": "sse", "name": name, "url": url, "headers": list(headers)}));
+                written.push(
+                    json!({"type": "sse", "name": name, "url": url, "headers": list(headers)}),
+                );
             }
-            Transport::Http { .. } => {
-                warnings.push(format!("MCP server {name}: the agent reaches none over http"))
-            }
-            Transport::Sse { .. } => {
-                warnings.push(format!("MCP server {name}: the agent reaches none over sse"))
-            }
+            Transport::Http { .. } => warnings.push(format!(
+                "MCP server {name}: the agent reaches none over http"
+            )),
+            Transport::Sse { .. } => warnings.push(format!(
+                "MCP server {name}: the agent reaches none over sse"
+            )),
         }
     }
     (written, warnings)
@@ -68,20 +77,32 @@ pub(crate) fn acp_servers(servers: &[McpServer], reached: AcpTransports) -> (Vec
 /// A configuration in a file that only this user can read, in the private folder for temporary files; dropping it
 /// removes it.
 pub(crate) fn private_file(config: &Value) -> io::Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new().prefix("mcp-").suffix(".json").tempfile()?;
+    let mut file = tempfile::Builder::new()
+        .prefix("mcp-")
+        .suffix(".json")
+        .tempfile()?;
     file.write_all(config.to_string().as_bytes())?;
     file.flush()?;
     Ok(file)
 }
 
 fn by_name(servers: &[McpServer], write: impl Fn(&Transport) -> Value) -> Map<String, Value> {
-    servers.iter().map(|server| (server.name.clone(), write(&server.transport))).collect()
+    servers
+        .iter()
+        .map(|server| (server.name.clone(), write(&server.transport)))
+        .collect()
 }
 
 pub(super) fn map(pairs: &BTreeMap<String, Secret>) -> Map<String, Value> {
-    pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.reveal()))).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| (name.clone(), Value::from(value.reveal())))
+        .collect()
 }
 
 fn list(pairs: &BTreeMap<String, Secret>) -> Vec<Value> {
-    pairs.iter().map(|(name, value)| json!({"name": name, "value": value.reveal()})).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| json!({"name": name, "value": value.reveal()}))
+        .collect()
 }

@@ -11,7 +11,11 @@ use super::{McpServer, claude_config};
 pub(crate) fn copilot_config(servers: &[McpServer]) -> (Value, BTreeMap<String, String>) {
     let mut config = claude_config(servers);
     let mut variables = BTreeMap::new();
-    for server in config["mcpServers"].as_object_mut().into_iter().flat_map(|servers| servers.values_mut()) {
+    for server in config["mcpServers"]
+        .as_object_mut()
+        .into_iter()
+        .flat_map(|servers| servers.values_mut())
+    {
         by_variable(server, &mut variables);
         server["tools"] = json!(["*"]);
     }
@@ -25,8 +29,12 @@ fn by_variable(value: &mut Value, variables: &mut BTreeMap<String, String>) {
             let text = std::mem::replace(text, format!("${{{name}}}"));
             variables.insert(name, text);
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| by_variable(element, variables)),
-        Value::Object(members) => members.values_mut().for_each(|member| by_variable(member, variables)),
+        Value::Array(elements) => elements
+            .iter_mut()
+            .for_each(|element| by_variable(element, variables)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| by_variable(member, variables)),
         _ => {}
     }
 }

@@ -37,20 +37,29 @@ fn add(servers: &Value, parsed: &mut Vec<McpServer>, warnings: &mut Vec<String>)
         Ok(None) => {}
         Err(why) => warnings.push(why),
     };
-    let inner = ["mcpServers", "mcp_servers"].iter().find_map(|key| servers.get(*key)).unwrap_or(servers);
+    let inner = ["mcpServers", "mcp_servers"]
+        .iter()
+        .find_map(|key| servers.get(*key))
+        .unwrap_or(servers);
     match inner {
         Value::Null => {}
         Value::Array(elements) => elements.iter().for_each(|element| take(None, element)),
-        Value::Object(members) => members.iter().for_each(|(name, value)| take(Some(name), value)),
-        _ => warnings
-            .push("MCP servers are a map from names to servers, or a list: they are neither".to_owned()),
+        Value::Object(members) => members
+            .iter()
+            .for_each(|(name, value)| take(Some(name), value)),
+        _ => warnings.push(
+            "MCP servers are a map from names to servers, or a list: they are neither".to_owned(),
+        ),
     }
 }
 
 /// A server; nothing where it is switched off.
 fn server(name: Option<&str>, value: &Value) -> Result<Option<McpServer>, String> {
     let Some(members) = value.as_object() else {
-        return Err(format!("MCP server {:?}: it is not an object", shown(name.unwrap_or("without name"))));
+        return Err(format!(
+            "MCP server {:?}: it is not an object",
+            shown(name.unwrap_or("without name"))
+        ));
     };
     let given = members.get("name").and_then(Value::as_str);
     let name = name.or(given).unwrap_or_default().trim();
@@ -65,40 +74,74 @@ fn server(name: Option<&str>, value: &Value) -> Result<Option<McpServer>, String
         return Ok(None);
     }
     let transport = transport(members).map_err(|why| format!("MCP server {name}: {why}"))?;
-    Ok(Some(McpServer { name: name.to_owned(), transport }))
+    Ok(Some(McpServer {
+        name: name.to_owned(),
+        transport,
+    }))
 }
 
 fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
-    let text = |key: &str| members.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-    let kind = text("type").or_else(|| text("transport")).map(str::to_ascii_lowercase);
-    let url = text("url").or_else(|| text("httpUrl")).or_else(|| text("serverUrl"));
+    let text = |key: &str| {
+        members
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|text| !text.trim().is_empty())
+    };
+    let kind = text("type")
+        .or_else(|| text("transport"))
+        .map(str::to_ascii_lowercase);
+    let url = text("url")
+        .or_else(|| text("httpUrl"))
+        .or_else(|| text("serverUrl"));
     let is_sse = kind.as_deref() == Some("sse");
     match (kind.as_deref(), url) {
         (
-            None | Some("http" | "sse" | "remote" | "streamable-http" | "streamable_http" | "streamablehttp"),
+            None
+            | Some(
+                "http" | "sse" | "remote" | "streamable-http" | "streamable_http"
+                | "streamablehttp",
+            ),
             Some(url),
         ) => {
-            if !(url.starts_with("http://") || url.starts_with("https://")) || url.contains(char::is_control)
+            if !(url.starts_with("http://") || url.starts_with("https://"))
+                || url.contains(char::is_control)
             {
                 return Err("its url is not an http or https URL");
             }
-            let headers = pairs(members.get("headers").or_else(|| members.get("http_headers")))?;
-            if headers.iter().any(|(name, value)| !is_header(name, value.reveal())) {
+            let headers = pairs(
+                members
+                    .get("headers")
+                    .or_else(|| members.get("http_headers")),
+            )?;
+            if headers
+                .iter()
+                .any(|(name, value)| !is_header(name, value.reveal()))
+            {
                 return Err("a header's name or value cannot be sent");
             }
             let url = bounded(url)?;
-            Ok(if is_sse { Transport::Sse { url, headers } } else { Transport::Http { url, headers } })
+            Ok(if is_sse {
+                Transport::Sse { url, headers }
+            } else {
+                Transport::Http { url, headers }
+            })
         }
         (None | Some("stdio" | "local"), None) => {
             let (command, args) = command(members)?;
             let env = pairs(members.get("env").or_else(|| members.get("environment")))?;
-            if env.keys().any(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            if env
+                .keys()
+                .any(|name| name.is_empty() || name.contains(['=', '\0']))
+            {
                 return Err("a variable's name cannot be set");
             }
             Ok(Transport::Stdio { command, args, env })
         }
         (
-            Some("http" | "sse" | "remote" | "streamable-http" | "streamable_http" | "streamablehttp"),
+            Some(
+                "http" | "sse" | "remote" | "streamable-http" | "streamable_http"
+                | "streamablehttp",
+            ),
             None,
         ) => Err("its url is missing"),
         (Some("stdio" | "local"), Some(_)) => Err("it has a url and yet is of type stdio"),
@@ -115,8 +158,9 @@ fn command(members: &Map<String, Value>) -> Result<(String, Vec<String>), &'stat
     match members.get("command") {
         Some(Value::String(command)) if !command.trim().is_empty() => Ok((bounded(command)?, args)),
         Some(list @ Value::Array(_)) => {
-            let mut words =
-                texts(list).filter(|words| !words.is_empty()).ok_or("its command is not a list of texts")?;
+            let mut words = texts(list)
+                .filter(|words| !words.is_empty())
+                .ok_or("its command is not a list of texts")?;
             let program = words.remove(0);
             words.extend(args);
             Ok((program, words))
@@ -128,7 +172,10 @@ fn command(members: &Map<String, Value>) -> Result<(String, Vec<String>), &'stat
 
 fn texts(value: &Value) -> Option<Vec<String>> {
     let text = |element: &Value| {
-        element.as_str().filter(|text| !text.contains('\0') && text.len() <= LONGEST).map(str::to_owned)
+        element
+            .as_str()
+            .filter(|text| !text.contains('\0') && text.len() <= LONGEST)
+            .map(str::to_owned)
     };
     value.as_array()?.iter().map(text).collect()
 }
@@ -137,7 +184,9 @@ fn texts(value: &Value) -> Option<Vec<String>> {
 fn pairs(value: Option<&Value>) -> Result<BTreeMap<String, Secret>, &'static str> {
     const WRONG: &str = "its environment or headers are not a map of texts";
     let text = |value: &Value| match value {
-        Value::String(text) if !text.contains('\0') && text.len() <= LONGEST => Ok(Secret::new(text)),
+        Value::String(text) if !text.contains('\0') && text.len() <= LONGEST => {
+            Ok(Secret::new(text))
+        }
         Value::Number(_) | Value::Bool(_) => Ok(Secret::new(value.to_string())),
         _ => Err(WRONG),
     };
@@ -174,7 +223,9 @@ fn is_header(name: &str, value: &str) -> bool {
 
 fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
-        && name.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.'))
+        && name
+            .chars()
+            .all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.'))
 }
 
 fn shown(name: &str) -> String {

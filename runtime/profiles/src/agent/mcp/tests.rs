@@ -31,21 +31,37 @@ fn each_form_is_read() {
     for (value, expected) in [
         (json!(null), &[][..]),
         (json!({"a": stdio}), &["a"]),
-        (json!({"mcpServers": {"a": stdio, "b": {"url": "http://x"}}}), &["a", "b"]),
-        (json!({"mcp_servers": [{"name": "a", "command": "x"}]}), &["a"]),
+        (
+            json!({"mcpServers": {"a": stdio, "b": {"url": "http://x"}}}),
+            &["a", "b"],
+        ),
+        (
+            json!({"mcp_servers": [{"name": "a", "command": "x"}]}),
+            &["a"],
+        ),
         (
             json!([{"name": "a", "command": ["x", "y"], "environment": {"K": "v"}}, {"name": "b", "type": "remote", "url": "https://x"}]),
             &["a", "b"],
         ),
-        (json!([{"name": "a", "command": "x", "args": [], "env": [{"name": "K", "value": "v"}]}]), &["a"]),
+        (
+            json!([{"name": "a", "command": "x", "args": [], "env": [{"name": "K", "value": "v"}]}]),
+            &["a"],
+        ),
         (
             json!({"a": {"httpUrl": "http://x"}, "b": {"command": "x", "disabled": true}, "c": {"command": "x", "enabled": false}}),
             &["a"],
         ),
-        (json!([{"name": "a", "command": "x"}, {"name": "a", "command": "y"}]), &["a"]),
+        (
+            json!([{"name": "a", "command": "x"}, {"name": "a", "command": "y"}]),
+            &["a"],
+        ),
     ] {
         let (servers, warnings) = parse(&value);
-        assert_eq!((names(&servers).as_slice(), warnings.as_slice()), (expected, &[][..]), "{value}");
+        assert_eq!(
+            (names(&servers).as_slice(), warnings.as_slice()),
+            (expected, &[][..]),
+            "{value}"
+        );
     }
 }
 
@@ -84,8 +100,15 @@ fn what_is_wrong_is_told_without_values_and_the_others_stay() {
         json!({"url": "http://x", "headers": {"X": "s3cret\r\nY: z"}}),
     ] {
         let (servers, warnings) = parse(&json!({"bad": bad, "good": {"command": "x"}}));
-        assert_eq!((names(&servers), warnings.len()), (vec!["good"], 1), "{bad}");
-        assert!(warnings[0].contains("bad") && !warnings[0].contains("s3cret"), "{warnings:?}");
+        assert_eq!(
+            (names(&servers), warnings.len()),
+            (vec!["good"], 1),
+            "{bad}"
+        );
+        assert!(
+            warnings[0].contains("bad") && !warnings[0].contains("s3cret"),
+            "{warnings:?}"
+        );
     }
     for name in ["", "a b", "a/b", &"x".repeat(65)] {
         let (servers, warnings) = parse(&json!({name: {"command": "x"}}));
@@ -100,8 +123,12 @@ fn secret_headers_and_variables_are_hidden_from_now_on() {
         &json!({"a": {"url": "http://x", "headers": {"Authorization": "Bearer very-own-header-value", "X-Agent-ID": "plain-agent-identity"}}, "b": {"command": "x", "env": {"THE_TOKEN": "very-own-token-value"}}}),
     );
     assert_eq!(servers.len(), 2);
-    let shown = trunkline_redact::text("very-own-header-value plain-agent-identity very-own-token-value");
-    assert!(!shown.contains("own-") && shown.contains("plain-agent-identity"), "{shown}");
+    let shown =
+        trunkline_redact::text("very-own-header-value plain-agent-identity very-own-token-value");
+    assert!(
+        !shown.contains("own-") && shown.contains("plain-agent-identity"),
+        "{shown}"
+    );
     let whole = trunkline_redact::text("sent Bearer very-own-header-value");
     assert!(!whole.contains("header-value"), "{whole}");
 }
@@ -119,8 +146,14 @@ fn claude_s_file_is_private_and_has_its_shape() {
     );
     let file = private_file(&config).unwrap();
     let path = file.path().to_owned();
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(serde_json::from_slice::<Value>(&std::fs::read(&path).unwrap()).unwrap(), config);
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(
+        serde_json::from_slice::<Value>(&std::fs::read(&path).unwrap()).unwrap(),
+        config
+    );
     drop(file);
     assert!(!path.exists());
 }
@@ -134,7 +167,10 @@ fn copilot_s_file_holds_nothing_that_it_would_replace() {
     let (config, variables) = copilot_config(&servers);
     let servers = &config["mcpServers"];
     assert_eq!(servers["files"]["tools"], json!(["*"]));
-    assert_eq!((&servers["files"]["command"], &servers["files"]["args"][1]), (&json!("x"), &json!("plain")));
+    assert_eq!(
+        (&servers["files"]["command"], &servers["files"]["args"][1]),
+        (&json!("x"), &json!("plain"))
+    );
     assert_eq!(servers["web"]["headers"]["X-A"], "plain");
     // Each is put back from the environment, once.
     for (written, text) in [
@@ -142,7 +178,13 @@ fn copilot_s_file_holds_nothing_that_it_would_replace() {
         (&servers["files"]["env"]["A_TOKEN"], "a${HOME}b"),
         (&servers["web"]["url"], "https://x/$1"),
     ] {
-        let name = written.as_str().unwrap().strip_prefix("${").unwrap().strip_suffix('}').unwrap();
+        let name = written
+            .as_str()
+            .unwrap()
+            .strip_prefix("${")
+            .unwrap()
+            .strip_suffix('}')
+            .unwrap();
         assert_eq!(variables[name], text);
     }
     assert_eq!(variables.len(), 3);
@@ -180,7 +222,11 @@ fn codex_s_arguments_hold_no_secret() {
             r#"mcp_servers.hub.env_http_headers={"Authorization"="TRUNKLINE_MCP_HUB_AUTHORIZATION","X-Agent-ID"="TRUNKLINE_MCP_HUB_X_AGENT_ID"}"#,
         ]
     );
-    let env: Vec<_> = overrides.env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+    let env: Vec<_> = overrides
+        .env
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.reveal()))
+        .collect();
     assert_eq!(
         env,
         [
@@ -201,19 +247,36 @@ fn two_servers_that_want_one_variable_differently_are_told() {
         {"name": "c", "command": "x", "env": {"K": "1"}},
     ]));
     let overrides = codex_overrides(&servers);
-    assert_eq!(overrides.warnings, ["MCP server b: another server has a variable of the same name"]);
-    assert!(overrides.args.iter().any(|arg| arg.starts_with("mcp_servers.c.")));
+    assert_eq!(
+        overrides.warnings,
+        ["MCP server b: another server has a variable of the same name"]
+    );
+    assert!(
+        overrides
+            .args
+            .iter()
+            .any(|arg| arg.starts_with("mcp_servers.c."))
+    );
 }
 
 #[test]
 fn toml_strings_are_escaped() {
     let (servers, _) = parse(&json!({"a": {"command": "q\"b\\n\n\u{7f}ü"}}));
-    assert_eq!(codex_overrides(&servers).args[1], r#"mcp_servers.a.command="q\"b\\n\u000A\u007Fü""#);
+    assert_eq!(
+        codex_overrides(&servers).args[1],
+        r#"mcp_servers.a.command="q\"b\\n\u000A\u007Fü""#
+    );
 }
 
 #[test]
 fn acp_agents_get_what_they_reach() {
-    let (all, warnings) = acp_servers(&three(), AcpTransports { http: true, sse: true });
+    let (all, warnings) = acp_servers(
+        &three(),
+        AcpTransports {
+            http: true,
+            sse: true,
+        },
+    );
     assert_eq!(
         Value::from(all),
         json!([

@@ -24,7 +24,11 @@ impl RpcError {
     /// Reads the error of an answer, of any shape.
     pub(super) fn of(error: Value) -> Self {
         let text = error.to_string();
-        serde_json::from_value(error).unwrap_or(Self { code: 0, message: text, data: None })
+        serde_json::from_value(error).unwrap_or(Self {
+            code: 0,
+            message: text,
+            data: None,
+        })
     }
 }
 
@@ -46,7 +50,9 @@ impl fmt::Display for CallError {
         match self {
             Self::Rpc(error) => write!(f, "{} (code {})", error.message, error.code),
             Self::Shape(why) => write!(f, "an answer of unknown shape: {why}"),
-            Self::Late(after) => write!(f, "no answer within {}", humantime::format_duration(*after)),
+            Self::Late(after) => {
+                write!(f, "no answer within {}", humantime::format_duration(*after))
+            }
             Self::Gone(ended) => write!(f, "the agent ended: {}", ended.exit),
         }
     }
@@ -57,8 +63,14 @@ impl CallError {
     pub(crate) fn error(&self, what: &str) -> Error {
         match self {
             Self::Rpc(error) => {
-                let data = error.data.as_ref().map(|data| format!(" {data}")).unwrap_or_default();
-                let http = u16::try_from(error.code).ok().filter(|code| (400..600).contains(code));
+                let data = error
+                    .data
+                    .as_ref()
+                    .map(|data| format!(" {data}"))
+                    .unwrap_or_default();
+                let http = u16::try_from(error.code)
+                    .ok()
+                    .filter(|code| (400..600).contains(code));
                 crate::agent::failure::failed(format!("{what}: {}{data}", error.message), http)
                     .code(error.code.to_string())
             }

@@ -22,7 +22,9 @@ impl Handler for Recorder {
 }
 
 async fn peer(script: &str) -> (Arc<Peer>, Arc<Recorder>) {
-    let agent = Agent::start(&Launch::new("sh").arg("-c").arg(script), Stdin::Owned).await.unwrap();
+    let agent = Agent::start(&Launch::new("sh").arg("-c").arg(script), Stdin::Owned)
+        .await
+        .unwrap();
     let heard = Arc::new(Recorder::default());
     (Peer::new(agent, JsonRpcVersion::V2, heard.clone()), heard)
 }
@@ -44,16 +46,31 @@ async fn calls_are_answered_in_any_order_and_requests_of_the_agent_too() {
     peer.close();
     peer.gone.cancelled().await;
     let heard = locked(&heard.0).join("\n");
-    assert!(heard.contains("not a message") && heard.contains("note [1]"), "{heard}");
-    assert!(heard.contains("ask? \"q\"") && heard.contains(r#""code":-32601"#), "{heard}");
+    assert!(
+        heard.contains("not a message") && heard.contains("note [1]"),
+        "{heard}"
+    );
+    assert!(
+        heard.contains("ask? \"q\"") && heard.contains(r#""code":-32601"#),
+        "{heard}"
+    );
 }
 
 #[tokio::test]
 async fn an_end_fails_what_is_open_and_what_comes_later() {
     let (peer, heard) = peer("read a; exit 7").await;
-    let error = peer.call::<_, Value>("one", &json!({}), None).await.unwrap_err();
-    assert!(matches!(&error, CallError::Gone(ended) if ended.exit.code == Some(7)), "{error}");
-    assert!(matches!(peer.call::<_, Value>("two", &json!({}), None).await, Err(CallError::Gone(_))));
+    let error = peer
+        .call::<_, Value>("one", &json!({}), None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, CallError::Gone(ended) if ended.exit.code == Some(7)),
+        "{error}"
+    );
+    assert!(matches!(
+        peer.call::<_, Value>("two", &json!({}), None).await,
+        Err(CallError::Gone(_))
+    ));
     peer.gone.cancelled().await;
     while locked(&heard.0).is_empty() {
         tokio::task::yield_now().await;
@@ -65,6 +82,9 @@ async fn an_end_fails_what_is_open_and_what_comes_later() {
 async fn a_late_answer_is_not_waited_for() {
     let (peer, _) = peer("cat >/dev/null").await;
     let wait = Some(Duration::from_millis(1));
-    assert!(matches!(peer.call::<_, Value>("one", &json!({}), wait).await, Err(CallError::Late(_))));
+    assert!(matches!(
+        peer.call::<_, Value>("one", &json!({}), wait).await,
+        Err(CallError::Late(_))
+    ));
     assert!(locked(&peer.calls).is_empty());
 }

@@ -27,18 +27,28 @@ impl Document {
         let mut at = 0;
         while let Some(line) = lines.get(at) {
             at += 1;
-            let Some((key, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '\t', '#']))
+            let Some((key, value)) = line
+                .split_once(':')
+                .filter(|_| !line.starts_with([' ', '\t', '#']))
             else {
                 continue;
             };
-            let indented =
-                lines[at..].iter().take_while(|line| line.starts_with([' ', '\t']) || line.is_empty());
-            let more: Vec<_> = indented.copied().map(str::trim).filter(|line| !line.is_empty()).collect();
+            let indented = lines[at..]
+                .iter()
+                .take_while(|line| line.starts_with([' ', '\t']) || line.is_empty());
+            let more: Vec<_> = indented
+                .copied()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .collect();
             let first = match value.trim() {
                 "|" | ">" | "|-" | ">-" | "|+" | ">+" => "",
                 value => value,
             };
-            let words: Vec<_> = std::iter::once(first).chain(more).filter(|part| !part.is_empty()).collect();
+            let words: Vec<_> = std::iter::once(first)
+                .chain(more)
+                .filter(|part| !part.is_empty())
+                .collect();
             let value = unquoted(&words.join(" "));
             match key.trim() {
                 "name" => document.name = value,
@@ -60,10 +70,16 @@ fn unquoted(value: &str) -> Option<String> {
 /// when it is called (census row I09).
 pub(super) fn listing(skills: &[Skill]) -> String {
     let line = |skill: &Skill| {
-        let document = read(skill.folder()).map(|text| Document::parse(&text)).unwrap_or_default();
+        let document = read(skill.folder())
+            .map(|text| Document::parse(&text))
+            .unwrap_or_default();
         match document.description {
             Some(description) => {
-                format!("- {}: {}\n", skill.name(), trunkline_sdk::preview::cut(&description, 1024))
+                format!(
+                    "- {}: {}\n",
+                    skill.name(),
+                    trunkline_sdk::preview::cut(&description, 1024)
+                )
             }
             None => format!("- {}\n", skill.name()),
         }
@@ -74,10 +90,19 @@ pub(super) fn listing(skills: &[Skill]) -> String {
 /// The skills as commands of the session: what an input says to call one.
 pub(crate) fn commands(skills: &[Skill], style: CommandStyle) -> Option<Vec<Command>> {
     let command = |skill: &Skill| {
-        let document = read(skill.folder()).map(|text| Document::parse(&text)).unwrap_or_default();
-        let description = document.description.map(|text| trunkline_sdk::preview::cut(&text, 1024));
+        let document = read(skill.folder())
+            .map(|text| Document::parse(&text))
+            .unwrap_or_default();
+        let description = document
+            .description
+            .map(|text| trunkline_sdk::preview::cut(&text, 1024));
         let text = Some(style.format_command(skill.name()));
-        Command { name: skill.name().to_owned(), description, hint: None, text }
+        Command {
+            name: skill.name().to_owned(),
+            description,
+            hint: None,
+            text,
+        }
     };
     (!skills.is_empty()).then(|| skills.iter().map(command).collect())
 }

@@ -64,14 +64,24 @@ static LINKS: LazyLock<Mutex<HashMap<PathBuf, Link>>> = LazyLock::new(Mutex::def
 /// Links each skill into the agent's own folder, such as `$CODEX_HOME/skills`. An entry that is there already stays.
 pub(crate) fn install(skills: &[Skill], folder: &Path) -> io::Result<Installed> {
     std::fs::create_dir_all(folder)?;
-    let mut installed = Installed { links: Vec::new(), skipped: Vec::new() };
+    let mut installed = Installed {
+        links: Vec::new(),
+        skipped: Vec::new(),
+    };
     for skill in skills {
         let path = folder.join(skill.name());
         let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
-        let leads = |path: &Path| std::fs::read_link(path).is_ok_and(|target| target == skill.folder());
+        let leads =
+            |path: &Path| std::fs::read_link(path).is_ok_and(|target| target == skill.folder());
         match symlink(skill.folder(), &path) {
             Ok(()) => {
-                links.insert(path.clone(), Link { target: skill.folder().to_owned(), wanted_by: 1 });
+                links.insert(
+                    path.clone(),
+                    Link {
+                        target: skill.folder().to_owned(),
+                        wanted_by: 1,
+                    },
+                );
                 installed.links.push(path);
             }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -99,7 +109,9 @@ impl Drop for Installed {
     fn drop(&mut self) {
         let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
         for path in &self.links {
-            let Entry::Occupied(mut link) = links.entry(path.clone()) else { continue };
+            let Entry::Occupied(mut link) = links.entry(path.clone()) else {
+                continue;
+            };
             link.get_mut().wanted_by -= 1;
             if link.get().wanted_by > 0 {
                 continue;

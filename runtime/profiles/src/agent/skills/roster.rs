@@ -41,7 +41,11 @@ impl Roster {
                 Some(composed.text)
             }
         };
-        Self { skills, listing, further: None }
+        Self {
+            skills,
+            listing,
+            further: None,
+        }
     }
 
     /// With the skills of a folder, which are found when they are called.
@@ -75,12 +79,18 @@ impl Roster {
     }
 
     /// Instructions, word for word, with the list after them. What is cut of the list is reported.
-    pub(crate) fn after(&self, instructions: Option<&str>, warnings: &mut Vec<String>) -> Option<String> {
+    pub(crate) fn after(
+        &self,
+        instructions: Option<&str>,
+        warnings: &mut Vec<String>,
+    ) -> Option<String> {
         if instructions.is_none() && self.listing.is_none() {
             return None;
         }
         let prompt = SystemPrompt::new().verbatim("instructions", instructions.unwrap_or_default());
-        let composed = prompt.section(SECTION, self.listing().unwrap_or_default()).compose();
+        let composed = prompt
+            .section(SECTION, self.listing().unwrap_or_default())
+            .compose();
         warnings.extend(composed.cuts.iter().map(ToString::to_string));
         Some(composed.text)
     }
@@ -94,7 +104,9 @@ impl Roster {
         skill::inline(input, |name| {
             let named = self.skills.iter().find(|skill| skill.name() == name);
             let further = || Some(further?.join(name)).filter(|folder| folder.join(FILE).exists());
-            named.map(|skill| skill.folder().to_owned()).or_else(further)
+            named
+                .map(|skill| skill.folder().to_owned())
+                .or_else(further)
         })
     }
 }

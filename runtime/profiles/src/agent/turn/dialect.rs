@@ -43,7 +43,10 @@ pub(crate) trait Dialect {
     /// An input that the user adds to the turn. It is answered by [`Out::steered`] or [`Out::steer`].
     fn steer(&mut self, number: u64, text: &str, out: &mut Out<Self::Command>) {
         let _ = text;
-        out.steered(number, Err("the agent takes no input during a turn".to_owned()));
+        out.steered(
+            number,
+            Err("the agent takes no input during a turn".to_owned()),
+        );
     }
 
     /// The command of [`Out::steer`] was not sent: the agent takes no input any more.
@@ -137,7 +140,10 @@ pub(crate) struct Out<C> {
 
 impl<C> Default for Out<C> {
     fn default() -> Self {
-        Self { steps: VecDeque::new(), is_alive: false }
+        Self {
+            steps: VecDeque::new(),
+            is_alive: false,
+        }
     }
 }
 
@@ -155,7 +161,9 @@ impl<C> Out<C> {
     /// Emits text in pieces that every host reads.
     pub(crate) fn output(&mut self, mut output: Output) {
         while output.content.len() > LONGEST_PIECE {
-            let rest = output.content.split_off(output.content.floor_char_boundary(LONGEST_PIECE));
+            let rest = output
+                .content
+                .split_off(output.content.floor_char_boundary(LONGEST_PIECE));
             self.emit(output.clone());
             output.content = rest;
         }

@@ -70,12 +70,22 @@ pub(crate) struct Engine<D: Dialect> {
 impl<D: Dialect> Engine<D> {
     /// A turn that begins, with its deadlines.
     pub(crate) fn new(dialect: D, watch: Watch) -> Self {
-        Self { watch: Some(watch), ..Self::between_turns(dialect) }
+        Self {
+            watch: Some(watch),
+            ..Self::between_turns(dialect)
+        }
     }
 
     /// What reads an agent between turns, until it is stopped.
     pub(crate) fn between_turns(dialect: D) -> Self {
-        Self { dialect, watch: None, phase: Phase::Running, is_stopped: false, open: 0, out: Out::default() }
+        Self {
+            dialect,
+            watch: None,
+            phase: Phase::Running,
+            is_stopped: false,
+            open: 0,
+            out: Out::default(),
+        }
     }
 
     /// Lets the dialect begin: what it wants done comes first.
@@ -186,7 +196,11 @@ impl<D: Dialect> Engine<D> {
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         match &self.phase {
             Phase::Running => {
-                if self.dialect.deadline().is_some_and(|deadline| deadline <= now) {
+                if self
+                    .dialect
+                    .deadline()
+                    .is_some_and(|deadline| deadline <= now)
+                {
                     let why = self.dialect.late();
                     return self.interrupt(why, now);
                 }
@@ -232,7 +246,9 @@ impl<D: Dialect> Engine<D> {
     pub(super) fn into_finish(self) -> ControlFlow<(D, Finish), Self> {
         match self.phase {
             Phase::Finished(finish) => ControlFlow::Break((self.dialect, finish)),
-            Phase::Running | Phase::Ending { .. } | Phase::Interrupted { .. } => ControlFlow::Continue(self),
+            Phase::Running | Phase::Ending { .. } | Phase::Interrupted { .. } => {
+                ControlFlow::Continue(self)
+            }
         }
     }
 
@@ -242,15 +258,28 @@ impl<D: Dialect> Engine<D> {
             return;
         }
         match self.dialect.interrupt(&why, &mut self.out) {
-            Grace::None => self.phase = Phase::Finished(Finish { how: How::Late, why: Some(why) }),
-            Grace::For(wait) => self.phase = Phase::Interrupted { why, until: now + wait },
+            Grace::None => {
+                self.phase = Phase::Finished(Finish {
+                    how: How::Late,
+                    why: Some(why),
+                })
+            }
+            Grace::For(wait) => {
+                self.phase = Phase::Interrupted {
+                    why,
+                    until: now + wait,
+                }
+            }
             Grace::AgentEnds => self.is_stopped = true,
         }
     }
 
     fn finish(&mut self, how: How) {
         self.phase = Phase::Finished(match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Interrupted { why, .. } => Finish { how, why: Some(why) },
+            Phase::Interrupted { why, .. } => Finish {
+                how,
+                why: Some(why),
+            },
             Phase::Finished(first) => first,
             Phase::Running | Phase::Ending { .. } => Finish { how, why: None },
         });

@@ -40,7 +40,9 @@ pub(crate) fn play<D: Dialect<Command: Debug>>(
     mut now: Instant,
     inputs: impl IntoIterator<Item = Input<D::Message>>,
 ) -> Played<D> {
-    let mut done: Vec<String> = std::iter::from_fn(|| engine.poll_effect(now)).map(shown).collect();
+    let mut done: Vec<String> = std::iter::from_fn(|| engine.poll_effect(now))
+        .map(shown)
+        .collect();
     for input in inputs {
         match input {
             Input::Says(message) => engine.handle_message(message, now),
@@ -70,8 +72,16 @@ pub(crate) fn play<D: Dialect<Command: Debug>>(
                     How::Closed => "closed",
                     How::Late => "late",
                 };
-                done.push(finish.why.as_ref().map_or_else(|| how.to_owned(), |why| format!("{how}: {why}")));
-                return Played { done, end: Some((dialect, finish)) };
+                done.push(
+                    finish
+                        .why
+                        .as_ref()
+                        .map_or_else(|| how.to_owned(), |why| format!("{how}: {why}")),
+                );
+                return Played {
+                    done,
+                    end: Some((dialect, finish)),
+                };
             }
         };
     }

@@ -46,7 +46,11 @@ pub(super) struct Requests<'t> {
 
 impl<'t> Requests<'t> {
     pub(super) fn new(scope: Scope<'t>) -> Self {
-        Self { scope, open: FuturesUnordered::new(), withdrawals: HashMap::new() }
+        Self {
+            scope,
+            open: FuturesUnordered::new(),
+            withdrawals: HashMap::new(),
+        }
     }
 
     /// Asks.

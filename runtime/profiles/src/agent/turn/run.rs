@@ -36,7 +36,10 @@ pub(crate) trait Pipe {
     fn next(&mut self) -> impl Future<Output = Option<Self::Message>> + Send;
 
     /// Sends something. It may wait while the agent reads too slowly.
-    fn send(&mut self, command: Self::Command) -> impl Future<Output = Result<(), InputClosed>> + Send;
+    fn send(
+        &mut self,
+        command: Self::Command,
+    ) -> impl Future<Output = Result<(), InputClosed>> + Send;
 }
 
 /// A line for an agent that reads lines.
@@ -65,7 +68,9 @@ impl Pipe for Agent {
     async fn send(&mut self, line: LineOut) -> Result<(), InputClosed> {
         let input = self.input()?;
         match line {
-            LineOut::Waits(line) => timeout(UNREAD, input.line(line)).await.map_err(|_| InputClosed)?,
+            LineOut::Waits(line) => timeout(UNREAD, input.line(line))
+                .await
+                .map_err(|_| InputClosed)?,
             LineOut::IfRoom(line) => {
                 if input.try_line(line).is_err() {
                     tracing::debug!("a line to the agent was left out: it reads nothing");
@@ -132,7 +137,8 @@ async fn drive<D: Dialect>(
                     if sent.is_err() {
                         engine.handle_not_steered();
                     }
-                    let result = sent.map_err(|InputClosed| "the agent takes no input any more".to_owned());
+                    let result =
+                        sent.map_err(|InputClosed| "the agent takes no input any more".to_owned());
                     answer(steers.remove(&number), result);
                 }
                 Effect::Working => is_quiet = true,

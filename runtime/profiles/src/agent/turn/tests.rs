@@ -27,7 +27,12 @@ struct Script {
 
 impl Default for Script {
     fn default() -> Self {
-        Self { grace: Grace::None, grace_of_failures: Grace::None, takes_stop: true, deadline: None }
+        Self {
+            grace: Grace::None,
+            grace_of_failures: Grace::None,
+            takes_stop: true,
+            deadline: None,
+        }
     }
 }
 
@@ -54,7 +59,11 @@ impl Dialect for Script {
 
     fn interrupt(&mut self, why: &Error, out: &mut Out<&'static str>) -> Grace {
         out.emit(Output::text(format!("interrupt: {why}")));
-        if why.status() == Status::Stopped { self.grace } else { self.grace_of_failures }
+        if why.status() == Status::Stopped {
+            self.grace
+        } else {
+            self.grace_of_failures
+        }
     }
 
     fn takes_stop(&self) -> bool {
@@ -62,7 +71,14 @@ impl Dialect for Script {
     }
 
     fn steer(&mut self, number: u64, text: &str, out: &mut Out<&'static str>) {
-        out.steered(number, if text == "no" { Err("no".to_owned()) } else { Ok(()) });
+        out.steered(
+            number,
+            if text == "no" {
+                Err("no".to_owned())
+            } else {
+                Ok(())
+            },
+        );
     }
 
     fn replied(&mut self, id: &str, _: Reply, out: &mut Out<&'static str>) {
@@ -89,7 +105,11 @@ fn play(script: Script, deadlines: Deadlines, inputs: &[Input<&'static str>]) ->
 }
 
 fn graceful() -> Script {
-    Script { grace: Grace::For(seconds(2)), grace_of_failures: Grace::For(seconds(2)), ..Script::default() }
+    Script {
+        grace: Grace::For(seconds(2)),
+        grace_of_failures: Grace::For(seconds(2)),
+        ..Script::default()
+    }
 }
 
 fn unlimited() -> Deadlines {
@@ -98,7 +118,11 @@ fn unlimited() -> Deadlines {
 
 #[test]
 fn messages_become_effects_in_their_order_until_the_output_ends() {
-    let done = play(Script::default(), unlimited(), &[Says("a name b"), Says("c"), Closes]);
+    let done = play(
+        Script::default(),
+        unlimited(),
+        &[Says("a name b"), Says("c"), Closes],
+    );
     assert_eq!(done, ["a", "info", "b", "c", "closed"]);
 }
 
@@ -114,9 +138,25 @@ fn without_grace_an_early_end_is_at_once_and_nothing_more_is_done() {
 
 #[test]
 fn within_the_grace_the_agent_is_read_and_the_first_reason_stands() {
-    let inputs = [Stop, Says("late fail"), Stop, Fails, Steer("x"), Wait(1), Says("later"), Wait(1)];
+    let inputs = [
+        Stop,
+        Says("late fail"),
+        Stop,
+        Fails,
+        Steer("x"),
+        Wait(1),
+        Says("later"),
+        Wait(1),
+    ];
     let done = play(graceful(), unlimited(), &inputs);
-    let expected = ["interrupt: stopped", "late", "no stop", "no steer", "later", "late: stopped"];
+    let expected = [
+        "interrupt: stopped",
+        "late",
+        "no stop",
+        "no steer",
+        "later",
+        "late: stopped",
+    ];
     assert_eq!(done, expected);
     let closed = play(graceful(), unlimited(), &[Says("fail"), Closes]);
     assert_eq!(closed, ["interrupt: it failed", "closed: it failed"]);
@@ -126,78 +166,195 @@ fn within_the_grace_the_agent_is_read_and_the_first_reason_stands() {
 
 #[test]
 fn an_agent_that_has_said_its_last_has_its_time_and_no_other_deadline() {
-    let short = Deadlines { silence: Some(seconds(1)), turn: Some(seconds(1)), start: None };
-    assert_eq!(play(Script::default(), short, &[Says("over"), Wait(4), Closes]), ["closed"]);
-    assert_eq!(play(Script::default(), short, &[Says("over"), Wait(4), Says("over"), Wait(1)]), ["late"]);
-    assert_eq!(play(Script::default(), short, &[Says("over"), Stop]), ["late: stopped"]);
-    let settled = Script { takes_stop: false, ..Script::default() };
-    assert_eq!(play(settled, short, &[Says("over"), Stop, Wait(5)]), ["no stop", "late"]);
+    let short = Deadlines {
+        silence: Some(seconds(1)),
+        turn: Some(seconds(1)),
+        start: None,
+    };
+    assert_eq!(
+        play(Script::default(), short, &[Says("over"), Wait(4), Closes]),
+        ["closed"]
+    );
+    assert_eq!(
+        play(
+            Script::default(),
+            short,
+            &[Says("over"), Wait(4), Says("over"), Wait(1)]
+        ),
+        ["late"]
+    );
+    assert_eq!(
+        play(Script::default(), short, &[Says("over"), Stop]),
+        ["late: stopped"]
+    );
+    let settled = Script {
+        takes_stop: false,
+        ..Script::default()
+    };
+    assert_eq!(
+        play(settled, short, &[Says("over"), Stop, Wait(5)]),
+        ["no stop", "late"]
+    );
 }
 
 #[test]
 fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
-    let deadlines = Deadlines { start: Some(seconds(2)), silence: Some(seconds(4)), turn: Some(seconds(9)) };
-    let end =
-        |inputs: &[Input<&'static str>]| play(Script::default(), deadlines, inputs).pop().unwrap_or_default();
+    let deadlines = Deadlines {
+        start: Some(seconds(2)),
+        silence: Some(seconds(4)),
+        turn: Some(seconds(9)),
+    };
+    let end = |inputs: &[Input<&'static str>]| {
+        play(Script::default(), deadlines, inputs)
+            .pop()
+            .unwrap_or_default()
+    };
     assert!(end(&[Says("a"), Wait(2)]).contains("no sign of life after its start for 2s"));
     assert!(end(&[Says("alive"), Wait(3), Says("a"), Wait(1)]).contains("said nothing for 4s"));
-    let lively = [Says("alive"), Wait(3), Says("alive"), Wait(3), Says("alive"), Wait(3)];
+    let lively = [
+        Says("alive"),
+        Wait(3),
+        Says("alive"),
+        Wait(3),
+        Says("alive"),
+        Wait(3),
+    ];
     assert!(end(&lively).contains("did not end its turn within 9s"));
-    assert_eq!(end(&[Says("alive retry"), Wait(3)]), "late: retried too long");
+    assert_eq!(
+        end(&[Says("alive retry"), Wait(3)]),
+        "late: retried too long"
+    );
 }
 
 #[test]
 fn a_deadline_gives_the_grace_that_a_stop_gives() {
-    let deadlines = Deadlines { silence: Some(seconds(4)), ..Deadlines::default() };
+    let deadlines = Deadlines {
+        silence: Some(seconds(4)),
+        ..Deadlines::default()
+    };
     let done = play(graceful(), deadlines, &[Wait(5), Says("late"), Wait(1)]);
     let why = "the agent said nothing for 4s";
-    assert_eq!(done, [format!("interrupt: {why}"), "late".to_owned(), format!("late: {why}")]);
+    assert_eq!(
+        done,
+        [
+            format!("interrupt: {why}"),
+            "late".to_owned(),
+            format!("late: {why}")
+        ]
+    );
 }
 
 #[test]
 fn quiet_work_is_said_to_go_on() {
-    let done = play(Script::default(), unlimited(), &[Wait(25), Says("alive"), Wait(9), Closes]);
+    let done = play(
+        Script::default(),
+        unlimited(),
+        &[Wait(25), Says("alive"), Wait(9), Closes],
+    );
     assert_eq!(done, ["working", "working", "closed"]);
 }
 
 #[test]
 fn inputs_that_are_added_are_taken_or_refused_by_the_dialect() {
-    let done = play(Script::default(), unlimited(), &[Steer("yes"), Says("over"), Steer("no")]);
+    let done = play(
+        Script::default(),
+        unlimited(),
+        &[Steer("yes"), Says("over"), Steer("no")],
+    );
     assert_eq!(done, ["steer 1 taken", "steer 1 refused: no"]);
 }
 
 #[test]
 fn an_agent_ends_its_turn_and_nothing_after_that_is_done() {
-    let done = play(Script::default(), unlimited(), &[Says("a write long end b")]);
-    assert_eq!(done, ["a", r#"send "line""#, "a line of 9 bytes of the agent was left out", "ended"]);
+    let done = play(
+        Script::default(),
+        unlimited(),
+        &[Says("a write long end b")],
+    );
+    assert_eq!(
+        done,
+        [
+            "a",
+            r#"send "line""#,
+            "a line of 9 bytes of the agent was left out",
+            "ended"
+        ]
+    );
 }
 
 #[test]
 fn an_agent_that_ends_stopped_turns_itself_keeps_its_deadlines() {
-    let script = || Script { grace: Grace::AgentEnds, ..Script::default() };
-    let done = play(script(), unlimited(), &[Stop, Stop, Steer("x"), Says("late"), Says("end")]);
-    assert_eq!(done, ["interrupt: stopped", "no stop", "no steer", "late", "ended"]);
-    assert_eq!(play(script(), unlimited(), &[Stop, Closes]), ["interrupt: stopped", "closed"]);
-    let deadlines = Deadlines { silence: Some(seconds(4)), ..Deadlines::default() };
+    let script = || Script {
+        grace: Grace::AgentEnds,
+        ..Script::default()
+    };
+    let done = play(
+        script(),
+        unlimited(),
+        &[Stop, Stop, Steer("x"), Says("late"), Says("end")],
+    );
+    assert_eq!(
+        done,
+        ["interrupt: stopped", "no stop", "no steer", "late", "ended"]
+    );
+    assert_eq!(
+        play(script(), unlimited(), &[Stop, Closes]),
+        ["interrupt: stopped", "closed"]
+    );
+    let deadlines = Deadlines {
+        silence: Some(seconds(4)),
+        ..Deadlines::default()
+    };
     let done = play(script(), deadlines, &[Stop, Wait(4)]);
-    assert_eq!(done, ["interrupt: stopped", "late: the agent said nothing for 4s"]);
+    assert_eq!(
+        done,
+        ["interrupt: stopped", "late: the agent said nothing for 4s"]
+    );
 }
 
 #[test]
 fn while_the_user_is_asked_no_deadline_passes() {
-    let deadlines = Deadlines { silence: Some(seconds(4)), turn: Some(seconds(9)), ..Deadlines::default() };
-    let asked = [Says("ask"), Says("ask"), Wait(9), ANSWER, Wait(9), ANSWER, Wait(3)];
+    let deadlines = Deadlines {
+        silence: Some(seconds(4)),
+        turn: Some(seconds(9)),
+        ..Deadlines::default()
+    };
+    let asked = [
+        Says("ask"),
+        Says("ask"),
+        Wait(9),
+        ANSWER,
+        Wait(9),
+        ANSWER,
+        Wait(3),
+    ];
     let done = play(Script::default(), deadlines, &asked);
-    assert_eq!(done, ["ask 7", "ask 7", "answer 7", "working", "answer 7", "working"]);
+    assert_eq!(
+        done,
+        [
+            "ask 7", "ask 7", "answer 7", "working", "answer 7", "working"
+        ]
+    );
     let late = [Says("ask"), Wait(9), ANSWER, Wait(4)];
     let done = play(Script::default(), deadlines, &late);
-    assert_eq!(done, ["ask 7", "answer 7", "working", "late: the agent said nothing for 4s"]);
+    assert_eq!(
+        done,
+        [
+            "ask 7",
+            "answer 7",
+            "working",
+            "late: the agent said nothing for 4s"
+        ]
+    );
 }
 
 #[test]
 fn the_time_in_which_the_host_holds_a_turn_back_is_no_silence() {
     let now = Instant::now();
-    let deadlines = Deadlines { silence: Some(seconds(5)), ..Deadlines::default() };
+    let deadlines = Deadlines {
+        silence: Some(seconds(5)),
+        ..Deadlines::default()
+    };
     let after = |engine: &mut Engine<Script>, time| {
         engine.handle_timeout(now + seconds(time));
         std::iter::from_fn(|| engine.poll_effect(now + seconds(time))).count()

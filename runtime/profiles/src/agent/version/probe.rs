@@ -65,7 +65,13 @@ pub(crate) async fn probe(launch: &Launch) -> Result<Version, Error> {
 
 /// The version of a configured program, where it tells one.
 pub(crate) async fn of(common: &Common) -> Option<Version> {
-    probe(&Launch::new(&common.command).args(&common.args).envs(&common.env)).await.ok()
+    probe(
+        &Launch::new(&common.command)
+            .args(&common.args)
+            .envs(&common.env),
+    )
+    .await
+    .ok()
 }
 
 fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
@@ -86,14 +92,27 @@ fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
 /// Runs the program. Only its absence is an error: everything else is an answer that stands.
 async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
     let name = launch.name().to_string_lossy().into_owned();
-    let ProgramOutput { is_late, stdout: said, end: Ended { stderr, .. } } =
-        hear(launch.clone().arg("--version"), deadline).await?;
+    let ProgramOutput {
+        is_late,
+        stdout: said,
+        end: Ended { stderr, .. },
+    } = hear(launch.clone().arg("--version"), deadline).await?;
     let version = Version::parse(&said).or_else(|| Version::parse(&stderr));
     Ok(version.ok_or_else(|| match is_late {
-        true => format!("`{name} --version` was not done within {} s", deadline.as_secs()),
+        true => format!(
+            "`{name} --version` was not done within {} s",
+            deadline.as_secs()
+        ),
         false => {
-            let said = if said.trim().is_empty() { &stderr } else { &said };
-            format!("`{name} --version` tells no version: {}", failure::message(said))
+            let said = if said.trim().is_empty() {
+                &stderr
+            } else {
+                &said
+            };
+            format!(
+                "`{name} --version` tells no version: {}",
+                failure::message(said)
+            )
         }
     }))
 }
@@ -135,7 +154,11 @@ pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<Progr
         Ok(true) => agent.end(EXIT, Duration::ZERO).await,
         Ok(false) | Err(_) => agent.end(Duration::ZERO, Duration::ZERO).await,
     };
-    Ok(ProgramOutput { is_late: read.is_err(), stdout, end })
+    Ok(ProgramOutput {
+        is_late: read.is_err(),
+        stdout,
+        end,
+    })
 }
 
 #[cfg(test)]
@@ -150,23 +173,36 @@ mod tests {
     fn program(folder: &Path, script: &str) -> Launch {
         let path = folder.join("agent");
         // Written by another process, so that no thread of ours holds it open for writing while it is started.
-        let text = format!("#!/bin/sh\necho run >> {}/runs\n{script}\n", folder.display());
+        let text = format!(
+            "#!/bin/sh\necho run >> {}/runs\n{script}\n",
+            folder.display()
+        );
         fs::write(folder.join("text"), text).unwrap();
-        let made = std::process::Command::new("cp").arg(folder.join("text")).arg(&path).status().unwrap();
+        let made = std::process::Command::new("cp")
+            .arg(folder.join("text"))
+            .arg(&path)
+            .status()
+            .unwrap();
         assert!(made.success());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         Launch::new(path)
     }
 
     fn runs(folder: &Path) -> usize {
-        fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count()
+        fs::read_to_string(folder.join("runs"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     #[tokio::test]
     async fn many_ask_and_the_program_runs_once() {
         let folder = tempfile::tempdir().unwrap();
-        let launch =
-            program(folder.path(), "test \"$*\" = \"exec --version\" && echo 'agent-cli 1.2.3'").arg("exec");
+        let launch = program(
+            folder.path(),
+            "test \"$*\" = \"exec --version\" && echo 'agent-cli 1.2.3'",
+        )
+        .arg("exec");
         let asked: Vec<_> = std::iter::repeat_with(|| probe(&launch)).take(8).collect();
         for version in futures_util::future::join_all(asked).await {
             assert_eq!(version.unwrap(), Version(1, 2, 3));
@@ -188,7 +224,10 @@ mod tests {
         let launch = program(folder.path(), "echo 'unknown option' >&2; exit 2");
         for _ in 0..2 {
             let error = probe(&launch).await.unwrap_err().to_string();
-            assert!(error.contains("agent --version") && error.contains("unknown option"), "{error}");
+            assert!(
+                error.contains("agent --version") && error.contains("unknown option"),
+                "{error}"
+            );
         }
         assert_eq!(runs(folder.path()), 1);
     }
@@ -197,7 +236,10 @@ mod tests {
     async fn a_program_that_hangs_is_ended() {
         let folder = tempfile::tempdir().unwrap();
         let launch = program(folder.path(), "trap '' TERM; while :; do sleep 9; done");
-        let error = ask(&launch, Duration::from_millis(50)).await.unwrap().unwrap_err();
+        let error = ask(&launch, Duration::from_millis(50))
+            .await
+            .unwrap()
+            .unwrap_err();
         assert!(error.contains("was not done within"), "{error}");
     }
 
@@ -205,8 +247,14 @@ mod tests {
     async fn a_flood_is_cut() {
         let folder = tempfile::tempdir().unwrap();
         let launch = program(folder.path(), "while :; do echo flood; done");
-        let error = ask(&launch, Duration::from_secs(60)).await.unwrap().unwrap_err();
-        assert!(error.contains("tells no version") && error.len() < 5000, "{error}");
+        let error = ask(&launch, Duration::from_secs(60))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(
+            error.contains("tells no version") && error.len() < 5000,
+            "{error}"
+        );
     }
 
     #[tokio::test]

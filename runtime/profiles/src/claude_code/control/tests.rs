@@ -45,7 +45,11 @@ async fn seen(ask: Ask) -> PermissionRequest {
 async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
     let request = seen(bash()).await;
     assert_eq!(
-        (request.tool.as_str(), request.description.as_deref(), request.resource.as_deref()),
+        (
+            request.tool.as_str(),
+            request.description.as_deref(),
+            request.resource.as_deref()
+        ),
         ("Bash", Some("make it"), Some("touch a"))
     );
     assert_eq!(request.tool_call_id.unwrap().as_str(), "toolu_1");
@@ -59,8 +63,16 @@ async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
         options,
         [
             ("allow".into(), OptionKind::AllowOnce, "Allow once".into()),
-            ("always".into(), OptionKind::AllowAlways, "Always allow Bash(touch *) in this session".into()),
-            ("always-2".into(), OptionKind::AllowAlways, "Allow all edits in this session".to_owned()),
+            (
+                "always".into(),
+                OptionKind::AllowAlways,
+                "Always allow Bash(touch *) in this session".into()
+            ),
+            (
+                "always-2".into(),
+                OptionKind::AllowAlways,
+                "Allow all edits in this session".to_owned()
+            ),
             ("deny".into(), OptionKind::RejectOnce, "Deny".into()),
         ]
     );
@@ -70,17 +82,26 @@ async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
     );
     let request = seen(edit).await;
     assert_eq!(
-        (request.resource.as_deref(), request.diffs.unwrap()[0].new_text.as_deref()),
+        (
+            request.resource.as_deref(),
+            request.diffs.unwrap()[0].new_text.as_deref()
+        ),
         (Some("/a"), Some("y"))
     );
     let odd = seen(Ask::of("r3", &json!([1]))).await;
-    assert_eq!((odd.tool.as_str(), odd.resource.as_deref()), ("tool", Some("tool")));
+    assert_eq!(
+        (odd.tool.as_str(), odd.resource.as_deref()),
+        ("tool", Some("tool"))
+    );
 }
 
 #[test]
 fn an_allowance_is_for_this_session_alone() {
     let ask = bash();
-    assert_eq!(ask.allowed(None, None), json!({"behavior": "allow", "updatedInput": {"command": "touch a"}}));
+    assert_eq!(
+        ask.allowed(None, None),
+        json!({"behavior": "allow", "updatedInput": {"command": "touch a"}})
+    );
     let changed = json!({"command": "touch b"});
     assert_eq!(
         ask.allowed(Some(changed.clone()), Some("always")),
@@ -89,7 +110,10 @@ fn an_allowance_is_for_this_session_alone() {
                 "destination": "session"}]})
     );
     let unknown_option = ask.allowed(None, Some("nonsense"));
-    assert_eq!(unknown_option["updatedInput"], json!({"command": "touch a"}));
+    assert_eq!(
+        unknown_option["updatedInput"],
+        json!({"command": "touch a"})
+    );
     assert!(unknown_option.get("updatedPermissions").is_none());
     // The user did not approve of the original.
     let not_an_object = ask.allowed(Some(json!("rm")), Some("always"));
@@ -99,7 +123,8 @@ fn an_allowance_is_for_this_session_alone() {
 
 #[test]
 fn what_no_one_approves_is_denied() {
-    let response = |decision: Decision| bash().response(&Reply::Decision(decision))["response"].clone();
+    let response =
+        |decision: Decision| bash().response(&Reply::Decision(decision))["response"].clone();
     assert_eq!(
         response(Decision::default()),
         json!({"subtype": "success", "request_id": "r1",
@@ -125,12 +150,24 @@ fn questions_are_answered_by_their_texts() {
     );
     assert!(ask.is_question());
     let mut answer = Answer::default();
-    for (id, value) in [("q1", json!("B")), ("q2", json!(["A", "B"])), ("q9", json!("no question"))] {
-        answer.values.insert(id.to_owned(), Json::of(&value).unwrap());
+    for (id, value) in [
+        ("q1", json!("B")),
+        ("q2", json!(["A", "B"])),
+        ("q9", json!("no question")),
+    ] {
+        answer
+            .values
+            .insert(id.to_owned(), Json::of(&value).unwrap());
     }
     let response = ask.answers(&answer);
-    assert_eq!(response["updatedInput"]["answers"], json!({"Which?": "B", "All?": "A, B"}));
+    assert_eq!(
+        response["updatedInput"]["answers"],
+        json!({"Which?": "B", "All?": "A, B"})
+    );
     assert_eq!(response["behavior"], "allow");
-    let odd = Ask::of("r1", &json!({"tool_name": "AskUserQuestion", "input": {"questions": 7}}));
+    let odd = Ask::of(
+        "r1",
+        &json!({"tool_name": "AskUserQuestion", "input": {"questions": 7}}),
+    );
     assert!(!odd.is_question());
 }

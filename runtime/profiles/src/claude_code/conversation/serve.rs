@@ -88,27 +88,39 @@ impl Conversation {
         let words = self.options.words(&input.content, &self.session);
         let attachments = attachment::read_all(input.files, Native::Images).await;
         let words = attachment::with_paths(&words, &attachments);
-        let mut content: Vec<_> = attachment::images(&attachments).map(Image::claude).collect();
+        let mut content: Vec<_> = attachment::images(&attachments)
+            .map(Image::claude)
+            .collect();
         content.push(json!({"type": "text", "text": words}));
         content
     }
 
-    async fn serve_with(&mut self, mut process: RunningProcess, turn: &Turn, content: &[Value]) -> Served {
+    async fn serve_with(
+        &mut self,
+        mut process: RunningProcess,
+        turn: &Turn,
+        content: &[Value],
+    ) -> Served {
         let deadlines = self.options.deadlines;
         let allowed = Allowed {
             steers: self.version.is_none_or(|version| version >= STEERS),
             sub_agents: self.session.agreed().contains(Extensions::EVENTS),
             first_sign: deadlines.start.map(|wait| (Instant::now() + wait, wait)),
         };
-        let (mut running, input) = Running::begin(&mut process.talk, &mut self.memory, allowed, content);
+        let (mut running, input) =
+            Running::begin(&mut process.talk, &mut self.memory, allowed, content);
         let finish = match process.agent.send((&input).into()).await {
             Ok(()) => {
                 let engine = Engine::new(running, Watch::new(deadlines)).begin(Running::ask_again);
                 let finish;
-                (running, finish) = turn::run(engine, &mut process.agent, turn, &mut self.report).await;
+                (running, finish) =
+                    turn::run(engine, &mut process.agent, turn, &mut self.report).await;
                 finish
             }
-            Err(_) => Finish { how: How::Closed, why: None },
+            Err(_) => Finish {
+                how: How::Closed,
+                why: None,
+            },
         };
         running.note();
         match (finish.how, running.outcome.take()) {
@@ -134,20 +146,29 @@ impl Conversation {
                 let used = running.used;
                 process.kill().await;
                 let why = finish.why.unwrap_or_else(Error::stopped);
-                Served::Lost(Box::new(TurnComplete { usage: used, ..of_error(&why) }))
+                Served::Lost(Box::new(TurnComplete {
+                    usage: used,
+                    ..of_error(&why)
+                }))
             }
         }
     }
 
     /// The process has ended within the turn.
     fn gone(&self, ended: &Ended, why: Option<Error>, used: Option<Usage>) -> Served {
-        let Memory { resumes, has_begun, .. } = self.memory;
+        let Memory {
+            resumes, has_begun, ..
+        } = self.memory;
         if why.is_none() && resumes && failure::is_unknown_session(&ended.stderr) {
             return Served::Unknown("claude does not know the session".to_owned());
         }
         if why.is_none() && !has_begun && ended.stderr.contains("already in use") {
             // Somebody else has taken the id that was chosen.
-            let said = ended.stderr.lines().find(|line| line.contains("already in use")).unwrap_or_default();
+            let said = ended
+                .stderr
+                .lines()
+                .find(|line| line.contains("already in use"))
+                .unwrap_or_default();
             return Served::Unknown(format!("the id that was chosen is taken ({})", said.trim()));
         }
         let error = why.unwrap_or_else(|| explained(ended));

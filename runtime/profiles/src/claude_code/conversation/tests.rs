@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::timeout;
-use trunkline_sdk::protocol::{AdapterBody, Context, InputMode, PermissionResponse, Resume, UserInput};
+use trunkline_sdk::protocol::{
+    AdapterBody, Context, InputMode, PermissionResponse, Resume, UserInput,
+};
 use trunkline_sdk::testing::{Host, TestSession, TestTurn};
 use trunkline_sdk::{Server, SessionStart, Status};
 
@@ -30,9 +32,10 @@ impl Place {
     }
 
     fn host(memory: &TempDir, further: &Value) -> Host {
-        let script =
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude/fake_claude.sh");
-        let mut settings = json!({"command": "sh", "args": [script], "env": {"FAKE_MEMORY": memory.path()}});
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/transcripts/claude/fake_claude.sh");
+        let mut settings =
+            json!({"command": "sh", "args": [script], "env": {"FAKE_MEMORY": memory.path()}});
         for (key, value) in further.as_object().into_iter().flatten() {
             settings[key] = value.clone();
         }
@@ -46,22 +49,31 @@ impl Place {
 
     /// The command lines with which it was started.
     fn starts(&self) -> Vec<String> {
-        let lines = std::fs::read_to_string(self.memory.path().join("command-lines")).unwrap_or_default();
+        let lines =
+            std::fs::read_to_string(self.memory.path().join("command-lines")).unwrap_or_default();
         lines.lines().map(str::to_owned).collect()
     }
 }
 
 fn resume(end: &TurnComplete) -> SessionStart {
-    let resume = Resume { params: end.session_params.clone(), ..Resume::default() };
-    SessionStart { resume: Some(resume), ..SessionStart::default() }
+    let resume = Resume {
+        params: end.session_params.clone(),
+        ..Resume::default()
+    };
+    SessionStart {
+        resume: Some(resume),
+        ..SessionStart::default()
+    }
 }
 
 /// What a turn, or what came before it, says of the memory.
 fn context(turn: &TestTurn) -> Option<Context> {
-    turn.messages.iter().find_map(|message| match &message.body {
-        AdapterBody::SessionInfo(info) => info.context,
-        _ => None,
-    })
+    turn.messages
+        .iter()
+        .find_map(|message| match &message.body {
+            AdapterBody::SessionInfo(info) => info.context,
+            _ => None,
+        })
 }
 
 async fn ticks(session: &TestSession) {
@@ -78,9 +90,16 @@ async fn one_process_serves_turn_after_turn_and_costs_are_the_turns_own() {
     let session = place.host.open();
     for (number, expected) in ["hello 0", "hello 1", "hello 2"].into_iter().enumerate() {
         let turn = session.send("hi").await;
-        assert_eq!((turn.text().as_str(), turn.end.status), (expected, Some(Status::Completed)), "{number}");
+        assert_eq!(
+            (turn.text().as_str(), turn.end.status),
+            (expected, Some(Status::Completed)),
+            "{number}"
+        );
         let usage = turn.end.usage.unwrap();
-        assert_eq!((usage.cost_usd, usage.input_tokens, usage.output_tokens), (Some(1.0), Some(10), Some(5)));
+        assert_eq!(
+            (usage.cost_usd, usage.input_tokens, usage.output_tokens),
+            (Some(1.0), Some(10), Some(5))
+        );
         assert!(turn.end.native_session_id.is_some() && turn.end.clear_session.is_none());
     }
     assert_eq!(place.starts().len(), 1);
@@ -91,7 +110,9 @@ async fn updated(session: &TestSession, update: SessionUpdate) -> Value {
     session.say(update);
     let info = session.wait_for(|body| match body {
         // Nothing else tells an effort.
-        AdapterBody::SessionInfo(info) if info.reasoning_effort.is_some() => serde_json::to_value(info).ok(),
+        AdapterBody::SessionInfo(info) if info.reasoning_effort.is_some() => {
+            serde_json::to_value(info).ok()
+        }
         _ => None,
     });
     info.await
@@ -122,10 +143,16 @@ async fn an_update_is_answered_by_all_options_in_force() {
     assert_eq!(updated(&session, SessionUpdate::default()).await, told);
     // That outlives the process, which a change of the effort ends.
     told["reasoning_effort"] = "high".into();
-    let effort = SessionUpdate { reasoning_effort: Some("high".into()), ..SessionUpdate::default() };
+    let effort = SessionUpdate {
+        reasoning_effort: Some("high".into()),
+        ..SessionUpdate::default()
+    };
     assert_eq!(updated(&session, effort).await, told);
     told["model"] = "sonnet".into();
-    let model = SessionUpdate { model: Some("sonnet".into()), ..SessionUpdate::default() };
+    let model = SessionUpdate {
+        model: Some("sonnet".into()),
+        ..SessionUpdate::default()
+    };
     assert_eq!(updated(&session, model).await, told);
 }
 
@@ -141,9 +168,15 @@ async fn requests_are_answered_in_any_order_while_others_are_open() {
         _ => None,
     });
     assert_eq!(said.await, "allowed two. ");
-    session.say(PermissionResponse { message: Some("no".into()), ..PermissionResponse::new(first, false) });
+    session.say(PermissionResponse {
+        message: Some("no".into()),
+        ..PermissionResponse::new(first, false)
+    });
     let turn = session.finish().await;
-    assert_eq!((turn.text().as_str(), turn.end.status), ("denied one. ", Some(Status::Completed)));
+    assert_eq!(
+        (turn.text().as_str(), turn.end.status),
+        ("denied one. ", Some(Status::Completed))
+    );
     // No one answers: what is withdrawn needs no answer.
     session.begin("do: withdraw");
     let asked = session.asked().await;
@@ -163,7 +196,10 @@ async fn a_stop_interrupts_and_the_process_goes_on() {
     ticks(&session).await;
     session.stop();
     let turn = session.finish().await;
-    assert_eq!((turn.end.status, turn.end.error), (Some(Status::Stopped), None));
+    assert_eq!(
+        (turn.end.status, turn.end.error),
+        (Some(Status::Stopped), None)
+    );
     assert_eq!(session.send("hi").await.text(), "hello 1");
     session.begin("do: ask");
     session.asked().await;
@@ -185,7 +221,10 @@ async fn one_that_is_deaf_to_an_interrupt_is_killed_and_resumed() {
     assert_eq!(turn.end.status, Some(Status::Stopped));
     assert_eq!(session.send("hi").await.text(), "hello 1");
     let starts = place.starts();
-    assert!(starts.len() == 2 && starts[1].contains("--resume"), "{starts:?}");
+    assert!(
+        starts.len() == 2 && starts[1].contains("--resume"),
+        "{starts:?}"
+    );
 }
 
 #[tokio::test]
@@ -200,7 +239,14 @@ async fn a_process_that_ends_costs_its_turn_and_the_next_one_goes_on() {
     assert!(error.message.unwrap().contains("out of luck"));
     assert_eq!(session.send("do: leave").await.text(), "bye");
     assert_eq!(session.send("hi").await.text(), "hello 2");
-    assert_eq!(place.starts().iter().filter(|start| start.contains("--resume")).count(), 2);
+    assert_eq!(
+        place
+            .starts()
+            .iter()
+            .filter(|start| start.contains("--resume"))
+            .count(),
+        2
+    );
 }
 
 #[tokio::test]
@@ -209,14 +255,26 @@ async fn a_session_is_resumed_with_its_cost_and_an_unknown_one_begins_anew() {
     let first = place.host.open().send("hi").await.end;
     place.again();
     let turn = place.host.open_with(resume(&first)).send("hi").await;
-    assert_eq!((turn.text().as_str(), context(&turn)), ("hello 1", Some(Context::Kept)));
+    assert_eq!(
+        (turn.text().as_str(), context(&turn)),
+        ("hello 1", Some(Context::Kept))
+    );
     assert_eq!(turn.end.usage.unwrap().cost_usd, Some(1.0));
     assert_eq!(turn.end.native_session_id, first.native_session_id);
 
-    std::fs::remove_file(place.memory.path().join(first.native_session_id.as_deref().unwrap())).unwrap();
+    std::fs::remove_file(
+        place
+            .memory
+            .path()
+            .join(first.native_session_id.as_deref().unwrap()),
+    )
+    .unwrap();
     let session = place.host.open_with(resume(&first));
     let turn = session.send("hi").await;
-    assert_eq!((turn.text().as_str(), context(&turn)), ("hello 0", Some(Context::Lost)));
+    assert_eq!(
+        (turn.text().as_str(), context(&turn)),
+        ("hello 0", Some(Context::Lost))
+    );
     assert_eq!(turn.end.clear_session, Some(true));
     assert_ne!(turn.end.native_session_id, first.native_session_id);
     assert_eq!(session.send("hi").await.end.clear_session, None);
@@ -226,22 +284,43 @@ async fn a_session_is_resumed_with_its_cost_and_an_unknown_one_begins_anew() {
 async fn a_session_is_not_resumed_in_another_directory_nor_by_a_strange_id() {
     let place = Place::new(&json!({}));
     let end = place.host.open().send("hi").await.end;
-    let elsewhere = SessionStart { cwd: Some("/".to_owned()), ..resume(&end) };
-    let strange = Resume { native_session_id: Some("--evil".to_owned()), ..Resume::default() };
-    let strange = SessionStart { resume: Some(strange), ..SessionStart::default() };
+    let elsewhere = SessionStart {
+        cwd: Some("/".to_owned()),
+        ..resume(&end)
+    };
+    let strange = Resume {
+        native_session_id: Some("--evil".to_owned()),
+        ..Resume::default()
+    };
+    let strange = SessionStart {
+        resume: Some(strange),
+        ..SessionStart::default()
+    };
     for start in [elsewhere, strange] {
         let turn = place.host.open_with(start).send("hi").await;
-        assert_eq!((turn.text().as_str(), context(&turn)), ("hello 0", Some(Context::Lost)));
+        assert_eq!(
+            (turn.text().as_str(), context(&turn)),
+            ("hello 0", Some(Context::Lost))
+        );
     }
-    assert!(!place.starts().iter().any(|start| start.contains("--resume")));
+    assert!(
+        !place
+            .starts()
+            .iter()
+            .any(|start| start.contains("--resume"))
+    );
 }
 
 /// The word after an option on the only command line.
 #[track_caller]
 fn given(place: &Place, option: &str) -> String {
     let starts = place.starts();
-    let [line] = &starts[..] else { panic!("{starts:?}") };
-    let (_, rest) = line.split_once(&format!(" {option} ")).unwrap_or_else(|| panic!("no {option}: {line}"));
+    let [line] = &starts[..] else {
+        panic!("{starts:?}")
+    };
+    let (_, rest) = line
+        .split_once(&format!(" {option} "))
+        .unwrap_or_else(|| panic!("no {option}: {line}"));
     rest.split(' ').next().unwrap().to_owned()
 }
 
@@ -256,7 +335,10 @@ async fn the_settings_of_a_sandbox_are_given_to_claude() {
     session.send("hi").await;
     let settings = json_of(given(&place, "--settings"));
     let sandbox = &settings["sandbox"];
-    assert_eq!((&sandbox["enabled"], &sandbox["failIfUnavailable"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&sandbox["enabled"], &sandbox["failIfUnavailable"]),
+        (&json!(true), &json!(true))
+    );
     assert_eq!(sandbox["network"]["allowedDomains"], json!(["a.org"]));
 }
 
@@ -267,7 +349,11 @@ async fn claude_runs_as_the_configured_agent() {
     session.send("hi").await;
     assert_eq!(given(&place, "--agent"), "clerk");
     let file = PathBuf::from(given(&place, "--add-dir")).join(".claude/agents/clerk.md");
-    assert!(std::fs::read_to_string(file).unwrap().contains("You keep books."));
+    assert!(
+        std::fs::read_to_string(file)
+            .unwrap()
+            .contains("You keep books.")
+    );
 }
 
 #[tokio::test]
@@ -288,7 +374,13 @@ async fn an_input_that_is_added_to_a_turn_is_answered_within_it() {
     let session = place.host.open();
     let turn = session.begin("do: slow");
     ticks(&session).await;
-    session.say_of(turn, UserInput { mode: Some(InputMode::Steer), ..UserInput::text("more") });
+    session.say_of(
+        turn,
+        UserInput {
+            mode: Some(InputMode::Steer),
+            ..UserInput::text("more")
+        },
+    );
     let delivered = session.wait_for(|body| match body {
         AdapterBody::SteerResult(result) => Some(result.delivered),
         _ => None,
@@ -303,7 +395,10 @@ async fn silence_is_a_timeout_and_a_flood_is_read() {
     let place = Place::new(&json!({"silence_timeout": "300ms"}));
     let session = place.host.open();
     let end = session.send("do: silent").await.end;
-    assert_eq!((end.status, end.error.unwrap().category), (Some(Status::Failed), Some(Category::Timeout)));
+    assert_eq!(
+        (end.status, end.error.unwrap().category),
+        (Some(Status::Failed), Some(Category::Timeout))
+    );
     let flood = session.send("do: flood").await;
     assert!(flood.text().ends_with(" 2999 "));
     let missing = Place::new(&json!({"command": "no-such-claude"}));

@@ -24,11 +24,19 @@ fn transcript(home: &Path, cwd: &str, id: &str, text: &str, second: u64) -> Path
 
 fn touch(file: &Path, second: u64) {
     let time = UNIX_EPOCH + Duration::from_secs(second);
-    File::options().append(true).open(file).unwrap().set_modified(time).unwrap();
+    File::options()
+        .append(true)
+        .open(file)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
 }
 
 fn titles(entries: &[SessionEntry]) -> Vec<&str> {
-    entries.iter().map(|entry| entry.title.as_deref().unwrap_or_default()).collect()
+    entries
+        .iter()
+        .map(|entry| entry.title.as_deref().unwrap_or_default())
+        .collect()
 }
 
 #[test]
@@ -42,7 +50,10 @@ fn conversations_are_listed_newest_first_and_by_directory() {
     let all = list(home, None, None);
     assert_eq!(titles(&all), ["third", "second", "first"]);
     let first = &all[2];
-    assert_eq!((first.native_session_id.as_str(), first.cwd.as_deref()), (NAMES[0], Some("/w/a b.c")));
+    assert_eq!(
+        (first.native_session_id.as_str(), first.cwd.as_deref()),
+        (NAMES[0], Some("/w/a b.c"))
+    );
     assert_eq!(first.created_at.as_deref(), Some("2026-01-02T03:04:05Z"));
     assert_eq!(first.updated_at.as_deref(), Some("1970-01-01T00:16:40Z"));
     assert_eq!(titles(&list(home, Some("/w/a b.c"), None)), ["first"]);
@@ -52,7 +63,11 @@ fn conversations_are_listed_newest_first_and_by_directory() {
     let long = format!("/{}", "long/".repeat(45));
     transcript(home, &long, NAMES[0], "long", 4000);
     let cut = format!("{}-x1", &dashed(&long)[..LONGEST_PLAIN]);
-    fs::rename(home.join("projects").join(dashed(&long)), home.join("projects").join(cut)).unwrap();
+    fs::rename(
+        home.join("projects").join(dashed(&long)),
+        home.join("projects").join(cut),
+    )
+    .unwrap();
     assert_eq!(titles(&list(home, Some(&long), None)), ["long"]);
 }
 
@@ -63,7 +78,10 @@ fn a_directory_is_found_by_a_link_to_it() {
     fs::create_dir(&real).unwrap();
     symlink(&real, home.path().join("link")).unwrap();
     transcript(home.path(), real.to_str().unwrap(), NAMES[0], "here", 1000);
-    assert_eq!(titles(&list(home.path(), home.path().join("link").to_str(), None)), ["here"]);
+    assert_eq!(
+        titles(&list(home.path(), home.path().join("link").to_str(), None)),
+        ["here"]
+    );
 }
 
 #[test]
@@ -108,9 +126,19 @@ fn of_a_large_transcript_the_ends_are_read() {
 #[test]
 fn claudes_folder_is_where_it_says() {
     let of = |set: &'static [(&str, &str)]| {
-        home(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+        home(|name| {
+            set.iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
+        })
     };
-    assert_eq!(of(&[("CLAUDE_CONFIG_DIR", "/c"), ("HOME", "/h")]), Some("/c".into()));
-    assert_eq!(of(&[("CLAUDE_CONFIG_DIR", "relative"), ("HOME", "/h")]), Some("/h/.claude".into()));
+    assert_eq!(
+        of(&[("CLAUDE_CONFIG_DIR", "/c"), ("HOME", "/h")]),
+        Some("/c".into())
+    );
+    assert_eq!(
+        of(&[("CLAUDE_CONFIG_DIR", "relative"), ("HOME", "/h")]),
+        Some("/h/.claude".into())
+    );
     assert_eq!(of(&[("HOME", "")]), None);
 }

@@ -44,8 +44,14 @@ impl Translator {
     fn init(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         self.is_busy = true;
         said.extend(text(value, "session_id").map(|id| ClaudeEvent::Native(id.to_owned())));
-        self.model = text(value, "model").map(str::to_owned).or(self.model.take());
-        let command = |name: String| Command { text: Some(format!("/{name}")), name, ..Command::default() };
+        self.model = text(value, "model")
+            .map(str::to_owned)
+            .or(self.model.take());
+        let command = |name: String| Command {
+            text: Some(format!("/{name}")),
+            name,
+            ..Command::default()
+        };
         let commands = names(value, "slash_commands")
             .map(|names| names.into_iter().take(MOST_COMMANDS).map(command).collect());
         let info = SessionInfo {
@@ -66,12 +72,18 @@ impl Translator {
             else {
                 continue;
             };
-            if self.failed_servers.len() >= MOST_COMMANDS || !self.failed_servers.insert(name.to_owned()) {
+            if self.failed_servers.len() >= MOST_COMMANDS
+                || !self.failed_servers.insert(name.to_owned())
+            {
                 continue;
             }
-            let message =
-                format!("the MCP server {} is not used: {status}", trunkline_sdk::preview::cut(name, 128));
-            said.push(ClaudeEvent::Event(failure::warning(Category::Other, message).into()));
+            let message = format!(
+                "the MCP server {} is not used: {status}",
+                trunkline_sdk::preview::cut(name, 128)
+            );
+            said.push(ClaudeEvent::Event(
+                failure::warning(Category::Other, message).into(),
+            ));
         }
     }
 
@@ -83,19 +95,28 @@ impl Translator {
                 name: name.to_owned(),
                 description: text(command, "description")
                     .map(|words| trunkline_sdk::preview::cut(words, 500)),
-                hint: text(command, "argumentHint").map(|hint| trunkline_sdk::preview::cut(hint, 200)),
+                hint: text(command, "argumentHint")
+                    .map(|hint| trunkline_sdk::preview::cut(hint, 200)),
                 text: Some(format!("/{name}")),
             })
         };
-        let commands: Vec<_> =
-            list(answer, "commands").iter().filter_map(command).take(MOST_COMMANDS).collect();
+        let commands: Vec<_> = list(answer, "commands")
+            .iter()
+            .filter_map(command)
+            .take(MOST_COMMANDS)
+            .collect();
         let model = |model: &Value| {
             Some(trunkline_sdk::protocol::Model {
                 id: text(model, "value")?.to_owned(),
-                label: text(model, "displayName").map(|label| trunkline_sdk::preview::cut(label, 100)),
+                label: text(model, "displayName")
+                    .map(|label| trunkline_sdk::preview::cut(label, 100)),
             })
         };
-        let models: Vec<_> = list(answer, "models").iter().filter_map(model).take(64).collect();
+        let models: Vec<_> = list(answer, "models")
+            .iter()
+            .filter_map(model)
+            .take(64)
+            .collect();
         let mut said = Vec::new();
         let info = SessionInfo {
             commands: (!commands.is_empty()).then_some(commands),
@@ -109,7 +130,14 @@ impl Translator {
     fn status(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         if let Some(mode) = text(value, "permissionMode") {
             let mode = Some(mode.to_owned());
-            self.info(SessionInfo { permission_mode: mode.clone(), mode, ..SessionInfo::default() }, said);
+            self.info(
+                SessionInfo {
+                    permission_mode: mode.clone(),
+                    mode,
+                    ..SessionInfo::default()
+                },
+                said,
+            );
         }
         if text(value, "status") == Some("compacting") {
             said.push(progress("shortening the conversation".to_owned()));
@@ -124,10 +152,14 @@ impl Translator {
             Some(news)
         }
         // With descriptions they were told by the answer to `initialize`.
-        let described =
-            self.told.commands.as_ref().is_some_and(|told| told.iter().any(|it| it.description.is_some()));
-        let commands =
-            info.commands.filter(|now| !described || now.iter().any(|it| it.description.is_some()));
+        let described = self
+            .told
+            .commands
+            .as_ref()
+            .is_some_and(|told| told.iter().any(|it| it.description.is_some()));
+        let commands = info
+            .commands
+            .filter(|now| !described || now.iter().any(|it| it.description.is_some()));
         let told = &mut self.told;
         let fresh = SessionInfo {
             adapter: news(&mut told.adapter, info.adapter),
@@ -152,10 +184,20 @@ impl Translator {
             _ => None,
         };
         let pre_tokens = count(told, "pre_tokens");
-        said.push(ClaudeEvent::Event(Compaction { trigger, pre_tokens, total_tokens: self.window }.into()));
+        said.push(ClaudeEvent::Event(
+            Compaction {
+                trigger,
+                pre_tokens,
+                total_tokens: self.window,
+            }
+            .into(),
+        ));
         if let Some(used) = count(told, "post_tokens") {
             self.used = Some(used);
-            let usage = ContextUsage { used_tokens: Some(used), total_tokens: self.window };
+            let usage = ContextUsage {
+                used_tokens: Some(used),
+                total_tokens: self.window,
+            };
             said.push(ClaudeEvent::Event(usage.into()));
         }
     }
@@ -170,23 +212,40 @@ impl Translator {
         let summary = trunkline_sdk::preview::cut(text(value, "summary").unwrap_or("a task"), 500);
         let parent_tool_call_id = call.and_then(|id| ToolCallId::new(id).ok());
         let message = format!("{status}: {summary}");
-        Some(ClaudeEvent::Event(Progress { message, parent_tool_call_id, ..Progress::default() }.into()))
+        Some(ClaudeEvent::Event(
+            Progress {
+                message,
+                parent_tool_call_id,
+                ..Progress::default()
+            }
+            .into(),
+        ))
     }
 
     pub(super) fn rate_limit(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let none = Value::Null;
         let told = value.get("rate_limit_info").unwrap_or(&none);
         let status = text(told, "status").map(str::to_owned);
-        let resets_at = amount(told, "resetsAt").and_then(|seconds| time(seconds, SystemTime::now()));
+        let resets_at =
+            amount(told, "resetsAt").and_then(|seconds| time(seconds, SystemTime::now()));
         if status.as_deref() == Some("rejected") {
             self.resets_at.clone_from(&resets_at);
         }
         let utilization = amount(told, "utilization");
         // Told as a part by some versions, in percent by others.
-        let utilization =
-            utilization.map(|used| if used > 1.0 { used / 100.0 } else { used }).map(|used| used.min(1.0));
+        let utilization = utilization
+            .map(|used| if used > 1.0 { used / 100.0 } else { used })
+            .map(|used| used.min(1.0));
         let window = text(told, "rateLimitType").map(str::to_owned);
-        said.push(ClaudeEvent::Event(RateLimit { window, status, utilization, resets_at }.into()));
+        said.push(ClaudeEvent::Event(
+            RateLimit {
+                window,
+                status,
+                utilization,
+                resets_at,
+            }
+            .into(),
+        ));
     }
 }
 
@@ -198,14 +257,24 @@ fn time(seconds: f64, now: SystemTime) -> Option<String> {
 }
 
 fn progress(message: String) -> ClaudeEvent {
-    ClaudeEvent::Event(Progress { message, ..Progress::default() }.into())
+    ClaudeEvent::Event(
+        Progress {
+            message,
+            ..Progress::default()
+        }
+        .into(),
+    )
 }
 
 /// `try 2 of 10 in 1.1 s: rate_limit (HTTP 429)`.
 fn retry(value: &Value) -> String {
-    let shown = |name: &str| count(value, name).map_or_else(|| "?".to_owned(), |count| count.to_string());
-    let mut message =
-        format!("the model did not answer; retry {} of {}", shown("attempt"), shown("max_retries"));
+    let shown =
+        |name: &str| count(value, name).map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let mut message = format!(
+        "the model did not answer; retry {} of {}",
+        shown("attempt"),
+        shown("max_retries")
+    );
     if let Some(delay) = amount(value, "retry_delay_ms") {
         message.push_str(&format!(" in {:.1} s", delay / 1000.0));
     }

@@ -26,20 +26,44 @@ fn shown(translator: &mut Translator, said: ClaudeEvent) -> String {
         ClaudeEvent::Info(info) => format!("info {}", serde_json::to_string(&info).unwrap()),
         ClaudeEvent::Native(id) => format!("native {id}"),
         ClaudeEvent::Request(ask) => {
-            format!("ask {} {} parent={:?}", ask.request_id, ask.response(&denial())["type"], ask.parent)
+            format!(
+                "ask {} {} parent={:?}",
+                ask.request_id,
+                ask.response(&denial())["type"],
+                ask.parent
+            )
         }
         ClaudeEvent::Withdrawn(id) => format!("withdrawn {id}"),
-        ClaudeEvent::Unsupported { request_id, subtype } => format!("unsupported {request_id} {subtype:?}"),
-        ClaudeEvent::Answered { request_id, answer: Ok(answer) } => {
+        ClaudeEvent::Unsupported {
+            request_id,
+            subtype,
+        } => format!("unsupported {request_id} {subtype:?}"),
+        ClaudeEvent::Answered {
+            request_id,
+            answer: Ok(answer),
+        } => {
             let told = translator.initialized(&answer);
-            let told: Vec<_> = told.into_iter().map(|said| shown(translator, said)).collect();
+            let told: Vec<_> = told
+                .into_iter()
+                .map(|said| shown(translator, said))
+                .collect();
             format!("answered {request_id}: {}", told.join("; "))
         }
-        ClaudeEvent::Answered { request_id, answer: Err(why) } => format!("refused {request_id}: {why}"),
+        ClaudeEvent::Answered {
+            request_id,
+            answer: Err(why),
+        } => format!("refused {request_id}: {why}"),
         ClaudeEvent::Ended(result) => {
             let outcome = Outcome::of(&result, translator.api_error.clone(), None);
             let end = serde_json::to_string(&outcome.end(false)).unwrap();
-            format!("end {end} {}", if translator.answered { "answered" } else { "not answered" })
+            format!(
+                "end {end} {}",
+                if translator.answered {
+                    "answered"
+                } else {
+                    "not answered"
+                }
+            )
         }
     }
 }
@@ -67,7 +91,16 @@ macro_rules! transcripts {
     )*};
 }
 
-transcripts![streamed, whole, tools, sub_agent, cut_and_tried_again, api_error, control, odd];
+transcripts![
+    streamed,
+    whole,
+    tools,
+    sub_agent,
+    cut_and_tried_again,
+    api_error,
+    control,
+    odd
+];
 
 #[test]
 fn a_long_block_is_told_in_pieces() {

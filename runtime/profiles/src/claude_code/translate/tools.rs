@@ -56,8 +56,12 @@ impl Tools {
         id: Option<MessageId>,
         said: &mut Vec<ClaudeEvent>,
     ) {
-        let Some(call) = text(block, "id") else { return };
-        let Ok(tool_call_id) = ToolCallId::new(call) else { return };
+        let Some(call) = text(block, "id") else {
+            return;
+        };
+        let Ok(tool_call_id) = ToolCallId::new(call) else {
+            return;
+        };
         if self.calls.contains_key(call) || self.calls.len() >= MOST_CALLS {
             return;
         }
@@ -78,11 +82,23 @@ impl Tools {
         if tool == "TodoWrite" {
             let entries = todos(&input);
             said.push(ClaudeEvent::Event(
-                Plan { entries, parent_tool_call_id: parent_id, ..Plan::default() }.into(),
+                Plan {
+                    entries,
+                    parent_tool_call_id: parent_id,
+                    ..Plan::default()
+                }
+                .into(),
             ));
         }
         let call = call.to_owned();
-        self.calls.insert(call, Call { tool: tool.to_owned(), input, parent: parent.map(str::to_owned) });
+        self.calls.insert(
+            call,
+            Call {
+                tool: tool.to_owned(),
+                input,
+                parent: parent.map(str::to_owned),
+            },
+        );
     }
 
     /// A `tool_result` block, and what is reported beside it.
@@ -93,13 +109,21 @@ impl Tools {
         parent: Option<&str>,
         said: &mut Vec<ClaudeEvent>,
     ) {
-        let Some(id) = text(block, "tool_use_id") else { return };
-        let Ok(tool_call_id) = ToolCallId::new(id) else { return };
+        let Some(id) = text(block, "tool_use_id") else {
+            return;
+        };
+        let Ok(tool_call_id) = ToolCallId::new(id) else {
+            return;
+        };
         let failed = is_true(block, "is_error");
         let result = content(block.get("content"));
         let cut = result.floor_char_boundary(LONGEST_RESULT);
         let truncated = (cut < result.len()).then_some(true);
-        let diffs = if failed { Vec::new() } else { diff::done(beside) };
+        let diffs = if failed {
+            Vec::new()
+        } else {
+            diff::done(beside)
+        };
         said.push(ClaudeEvent::Event(
             ToolEnd {
                 content: Some(result[..cut].to_owned()),
@@ -117,7 +141,13 @@ impl Tools {
             && self.tasks(&call, beside)
         {
             let entries = self.plan.iter().map(|(_, entry)| entry.clone()).collect();
-            said.push(ClaudeEvent::Event(Plan { entries, ..Plan::default() }.into()));
+            said.push(ClaudeEvent::Event(
+                Plan {
+                    entries,
+                    ..Plan::default()
+                }
+                .into(),
+            ));
         }
     }
 
@@ -125,7 +155,9 @@ impl Tools {
     fn tasks(&mut self, call: &Call, beside: &Value) -> bool {
         match call.tool.as_str() {
             "TaskCreate" => {
-                let Some(task) = beside.get("task") else { return false };
+                let Some(task) = beside.get("task") else {
+                    return false;
+                };
                 let (Some(id), Some(subject)) = (text(task, "id"), text(task, "subject")) else {
                     return false;
                 };
@@ -137,8 +169,12 @@ impl Tools {
                 true
             }
             "TaskUpdate" => {
-                let Some(id) = text(&call.input, "taskId") else { return false };
-                let Some(at) = self.plan.iter().position(|(known, _)| known == id) else { return false };
+                let Some(id) = text(&call.input, "taskId") else {
+                    return false;
+                };
+                let Some(at) = self.plan.iter().position(|(known, _)| known == id) else {
+                    return false;
+                };
                 match text(&call.input, "status") {
                     Some("deleted") => drop(self.plan.remove(at)),
                     status => {
@@ -158,7 +194,12 @@ impl Tools {
 
 /// What a command printed, apart by stream.
 fn printed(beside: &Value) -> Option<Json> {
-    let short = |name: &str| beside.get(name)?.as_str().filter(|text| text.len() <= LONGEST_RESULT);
+    let short = |name: &str| {
+        beside
+            .get(name)?
+            .as_str()
+            .filter(|text| text.len() <= LONGEST_RESULT)
+    };
     let (stdout, stderr) = (short("stdout")?, short("stderr")?);
     if stderr.is_empty() {
         return None;
@@ -187,7 +228,11 @@ fn kind(tool: &str) -> Option<&'static str> {
 
 fn todos(input: &Value) -> Vec<PlanEntry> {
     let todo = |todo: &Value| Some(entry(text(todo, "content")?, text(todo, "status")));
-    list(input, "todos").iter().take(MOST_ENTRIES).filter_map(todo).collect()
+    list(input, "todos")
+        .iter()
+        .take(MOST_ENTRIES)
+        .filter_map(todo)
+        .collect()
 }
 
 fn entry(content: &str, status: Option<&str>) -> PlanEntry {

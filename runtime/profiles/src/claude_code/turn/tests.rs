@@ -14,7 +14,8 @@ use Input::{Closes, Says, Steer, Stop, Wait};
 
 const CONTROL: &str = include_str!("../../../tests/transcripts/claude/control.jsonl");
 const WHOLE: &str = include_str!("../../../tests/transcripts/claude/whole.jsonl");
-const TEXT: &str = r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"Hm."}]}}"#;
+const TEXT: &str =
+    r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"Hm."}]}}"#;
 const ASKS: &str = r#"{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}}"#;
 const DONE: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"Hm.","usage":{"input_tokens":1,"output_tokens":1}}"#;
 const ABORTED: &str = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools"}"#;
@@ -31,12 +32,23 @@ fn turn(
     let (mut talk, _) = Talk::begin();
     talk.has_spoken = has_spoken;
     let (native, cost) = ("n".to_owned(), Total::NEW);
-    let mut memory = Memory { resumes: true, cost, ..Memory::new(native) };
+    let mut memory = Memory {
+        resumes: true,
+        cost,
+        ..Memory::new(native)
+    };
     let now = Instant::now();
     let wait = Duration::from_secs(3);
-    let allowed = Allowed { steers: true, sub_agents: true, first_sign: Some((now + wait, wait)) };
+    let allowed = Allowed {
+        steers: true,
+        sub_agents: true,
+        first_sign: Some((now + wait, wait)),
+    };
     let (running, _) = Running::begin(&mut talk, &mut memory, allowed, &[]);
-    let deadlines = Deadlines { silence: Some(Duration::from_secs(20)), ..Deadlines::default() };
+    let deadlines = Deadlines {
+        silence: Some(Duration::from_secs(20)),
+        ..Deadlines::default()
+    };
     let engine = Engine::new(running, Watch::starting_at(deadlines, now)).begin(Running::ask_again);
     let played = play(engine, now, inputs);
     let end = played.end.and_then(|(mut running, finish)| {
@@ -63,21 +75,30 @@ fn requests_are_asked_withdrawn_and_refused_where_they_are_not_known() {
     let (done, _) = turn(true, CONTROL.lines().map(says));
     let said: Vec<_> = done.iter().filter(|done| done.contains('q')).collect();
     assert_eq!(said[..2], ["ask q1", "withdraw q1"]);
-    assert!(said[2].starts_with("send IfRoom(") && said[2].contains("unsupported request: hook_callback"));
+    assert!(
+        said[2].starts_with("send IfRoom(")
+            && said[2].contains("unsupported request: hook_callback")
+    );
 }
 
 #[test]
 fn a_reply_is_passed_on_unless_the_turn_is_stopped() {
     let (done, _) = turn(true, [says(ASKS), Input::Reply("q", denial)]);
     assert!(done[0] == "ask q" && done[1].contains("deny"), "{done:?}");
-    let (done, _) = turn(true, [says(ASKS), Stop, Input::Reply("q", denial), says(ABORTED)]);
+    let (done, _) = turn(
+        true,
+        [says(ASKS), Stop, Input::Reply("q", denial), says(ABORTED)],
+    );
     assert_eq!(done.len(), 3, "{done:?}");
 }
 
 #[test]
 fn a_stop_interrupts_and_one_that_comes_too_late_changes_nothing() {
     let (done, end) = turn(true, [says(TEXT), Stop, says(ABORTED)]);
-    assert!(done[2].contains("interrupt") && done[3] == "ended: stopped", "{done:?}");
+    assert!(
+        done[2].contains("interrupt") && done[3] == "ended: stopped",
+        "{done:?}"
+    );
     assert_eq!(end.unwrap().status, Some(Status::Stopped));
     let (_, end) = turn(true, [Stop, says(DONE)]);
     assert_eq!(end.unwrap().status, Some(Status::Completed));
@@ -88,16 +109,26 @@ fn a_stop_interrupts_and_one_that_comes_too_late_changes_nothing() {
 #[test]
 fn a_process_that_never_spoke_is_not_asked_to_end() {
     let (done, _) = turn(false, [Wait(3)]);
-    assert_eq!(done, ["late: the agent said nothing after its start for 3s"]);
+    assert_eq!(
+        done,
+        ["late: the agent said nothing after its start for 3s"]
+    );
     let (done, _) = turn(false, [says(TEXT), Wait(20), says(ABORTED)]);
-    assert!(done.last().is_some_and(|end| end.contains("said nothing for 20s")), "{done:?}");
+    assert!(
+        done.last()
+            .is_some_and(|end| end.contains("said nothing for 20s")),
+        "{done:?}"
+    );
     assert_eq!(turn(true, [Closes]).0, ["closed"]);
 }
 
 #[test]
 fn a_turn_ends_once_each_input_is_answered() {
     let (done, end) = turn(true, [says(TEXT), Steer("more"), says(DONE), says(DONE)]);
-    assert!(done[2].starts_with("steer 1 by") && done[3] == "ended", "{done:?}");
+    assert!(
+        done[2].starts_with("steer 1 by") && done[3] == "ended",
+        "{done:?}"
+    );
     assert_eq!(end.unwrap().usage.unwrap().output_tokens, Some(2));
 }
 
@@ -105,24 +136,49 @@ fn a_turn_ends_once_each_input_is_answered() {
 fn a_failure_of_ours_outweighs_the_result() {
     let (_, end) = turn(true, [Input::Fails, says(DONE)]);
     let end = end.unwrap();
-    assert_eq!((end.status, end.error.unwrap().category), (Some(Status::Failed), Some(Category::Other)));
+    assert_eq!(
+        (end.status, end.error.unwrap().category),
+        (Some(Status::Failed), Some(Category::Other))
+    );
 }
 
 #[test]
 fn between_turns_events_are_sent_unless_an_answer_is_waited_for() {
     let (mut talk, _) = Talk::begin();
     let now = Instant::now();
-    let idle = Idle { talk: &mut talk, awaited: None, answer: None };
-    let played = play(Engine::between_turns(idle), now, [says(TEXT), says(ASKS), Wait(99), Stop]);
+    let idle = Idle {
+        talk: &mut talk,
+        awaited: None,
+        answer: None,
+    };
+    let played = play(
+        Engine::between_turns(idle),
+        now,
+        [says(TEXT), says(ASKS), Wait(99), Stop],
+    );
     assert_eq!(played.done, ["Hm.", "ask q", "late: stopped"]);
-    let answer =
-        r#"{"type":"control_response","response":{"subtype":"success","request_id":"a","response":{}}}"#;
+    let answer = r#"{"type":"control_response","response":{"subtype":"success","request_id":"a","response":{}}}"#;
     let until = now + Duration::from_secs(1);
-    let idle = Idle { talk: &mut talk, awaited: Some(("a".to_owned(), until)), answer: None };
+    let idle = Idle {
+        talk: &mut talk,
+        awaited: Some(("a".to_owned(), until)),
+        answer: None,
+    };
     let played = play(Engine::between_turns(idle), now, [says(TEXT), says(answer)]);
     assert_eq!(played.done, ["ended"]);
-    assert!(played.end.is_some_and(|(idle, _)| idle.answer == Some(Ok(json!({})))));
+    assert!(
+        played
+            .end
+            .is_some_and(|(idle, _)| idle.answer == Some(Ok(json!({}))))
+    );
     assert_eq!(talk.unsent.len(), 1, "what was said meanwhile is kept");
-    let idle = Idle { talk: &mut talk, awaited: Some(("b".to_owned(), until)), answer: None };
-    assert_eq!(play(Engine::between_turns(idle), now, [Wait(1)]).done, ["late: stopped"]);
+    let idle = Idle {
+        talk: &mut talk,
+        awaited: Some(("b".to_owned(), until)),
+        answer: None,
+    };
+    assert_eq!(
+        play(Engine::between_turns(idle), now, [Wait(1)]).done,
+        ["late: stopped"]
+    );
 }

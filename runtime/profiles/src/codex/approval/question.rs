@@ -21,8 +21,16 @@ pub(crate) enum Form {
 
 pub(super) fn questions(params: &Value) -> Ask {
     let asked: Vec<_> = list(params, "questions").iter().take(MOST_FIELDS).collect();
-    let prompt = asked.iter().map(|one| text(one, "question")).collect::<Vec<_>>().join("\n");
-    let prompt = if prompt.is_empty() { "Codex asks for an answer".to_owned() } else { prompt };
+    let prompt = asked
+        .iter()
+        .map(|one| text(one, "question"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let prompt = if prompt.is_empty() {
+        "Codex asks for an answer".to_owned()
+    } else {
+        prompt
+    };
     let mut question = Question::new(prompt);
     for one in asked {
         let options = list(one, "options").iter().take(MOST_FIELDS);
@@ -30,7 +38,10 @@ pub(super) fn questions(params: &Value) -> Ask {
             .map(|option| Choice {
                 id: text(option, "label").to_owned(),
                 label: Some(text(option, "label").to_owned()),
-                description: option.get("description").and_then(Value::as_str).map(str::to_owned),
+                description: option
+                    .get("description")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
             })
             .collect();
         let kind = match (one.get("isSecret"), choices.is_empty()) {
@@ -54,7 +65,9 @@ pub(super) fn questions(params: &Value) -> Ask {
 pub(super) fn elicitation(params: &Value) -> Ask {
     let message = text(params, "message");
     let server = text(params, "serverName");
-    let properties = params.get("requestedSchema").and_then(|schema| schema.get("properties")?.as_object());
+    let properties = params
+        .get("requestedSchema")
+        .and_then(|schema| schema.get("properties")?.as_object());
     if text(params, "mode") == "url" {
         let prompt = format!("{message}\n{}", text(params, "url"));
         let question = Question::new(prompt).ask_for("done", "Done", FieldKind::Boolean);
@@ -86,13 +99,17 @@ pub(super) fn elicitation(params: &Value) -> Ask {
             _ if !choices.is_empty() => FieldKind::Choice,
             _ => FieldKind::Text,
         };
-        let label = ["title", "description"].iter().find_map(|key| schema.get(*key)?.as_str());
+        let label = ["title", "description"]
+            .iter()
+            .find_map(|key| schema.get(*key)?.as_str());
         question = question.field(QuestionField {
             id: id.clone(),
             label: Some(label.unwrap_or(id).to_owned()),
             kind: Some(kind),
             choices: (!choices.is_empty()).then_some(choices),
-            required: Some(required.is_some_and(|names| names.iter().any(|name| name == id.as_str()))),
+            required: Some(
+                required.is_some_and(|names| names.iter().any(|name| name == id.as_str())),
+            ),
             default: schema.get("default").and_then(|value| Json::of(value).ok()),
         });
     }
@@ -102,7 +119,10 @@ pub(super) fn elicitation(params: &Value) -> Ask {
 impl Form {
     /// The answer to what a person gave; without it, that no one answered.
     pub(crate) fn of(self, answer: &Answer) -> Value {
-        let values = answer.values.iter().map(|(id, value)| (id, value.to::<Value>().unwrap_or_default()));
+        let values = answer
+            .values
+            .iter()
+            .map(|(id, value)| (id, value.to::<Value>().unwrap_or_default()));
         match self {
             Self::Answers if answer.is_cancelled() => json!({ "answers": {} }),
             Self::Answers => {
@@ -110,8 +130,9 @@ impl Form {
                     Value::Array(values) => values.iter().map(plain).collect(),
                     value => vec![plain(&value)],
                 };
-                let answers: Map<_, _> =
-                    values.map(|(id, value)| (id.clone(), json!({ "answers": texts(value) }))).collect();
+                let answers: Map<_, _> = values
+                    .map(|(id, value)| (id.clone(), json!({ "answers": texts(value) })))
+                    .collect();
                 json!({ "answers": answers })
             }
             Self::Elicitation if answer.is_cancelled() => {
@@ -126,5 +147,7 @@ impl Form {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }

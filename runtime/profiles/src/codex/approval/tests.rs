@@ -11,7 +11,12 @@ fn permission(method: &str, params: &Value) -> (Permission, Answers) {
 }
 
 fn option<'a>(answers: &'a Answers, id: &str) -> &'a Value {
-    &answers.options.iter().find(|(known, _)| known == id).unwrap_or_else(|| panic!("no {id}")).1
+    &answers
+        .options
+        .iter()
+        .find(|(known, _)| known == id)
+        .unwrap_or_else(|| panic!("no {id}"))
+        .1
 }
 
 #[test]
@@ -26,19 +31,32 @@ fn a_command_can_be_decided_in_every_way() {
     });
     let (permission, answers) = permission("item/commandExecution/requestApproval", &params);
     let shown = format!("{permission:?}");
-    for part in ["git push", "needs the network", "AllowOnce", "AllowAlways", "RejectOnce", "RejectAlways"] {
+    for part in [
+        "git push",
+        "needs the network",
+        "AllowOnce",
+        "AllowAlways",
+        "RejectOnce",
+        "RejectAlways",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert_eq!(answers.allow, json!({"decision": "accept"}));
     assert_eq!(answers.deny, json!({"decision": "decline"}));
     assert_eq!(answers.end, json!({"decision": "cancel"}));
-    assert_eq!(option(&answers, "acceptForSession"), &json!({"decision": "acceptForSession"}));
+    assert_eq!(
+        option(&answers, "acceptForSession"),
+        &json!({"decision": "acceptForSession"})
+    );
     assert_eq!(
         option(&answers, "acceptWithExecpolicyAmendment"),
         &json!({"decision": {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["git", "push"]}}})
     );
     let denies = option(&answers, "applyNetworkPolicyAmendment-1");
-    assert!(!answers.allows(denies) && answers.allows(option(&answers, "applyNetworkPolicyAmendment-0")));
+    assert!(
+        !answers.allows(denies)
+            && answers.allows(option(&answers, "applyNetworkPolicyAmendment-0"))
+    );
 }
 
 #[test]
@@ -56,9 +74,14 @@ fn silence_and_contradictions_deny() {
 
 #[test]
 fn file_changes_grants_and_older_requests() {
-    let (_, answers) =
-        permission("item/fileChange/requestApproval", &json!({"itemId": "f", "grantRoot": "/srv"}));
-    assert_eq!(option(&answers, "acceptForSession"), &json!({"decision": "acceptForSession"}));
+    let (_, answers) = permission(
+        "item/fileChange/requestApproval",
+        &json!({"itemId": "f", "grantRoot": "/srv"}),
+    );
+    assert_eq!(
+        option(&answers, "acceptForSession"),
+        &json!({"decision": "acceptForSession"})
+    );
     let wanted = json!({"permissions": {"network": {"enabled": true}}, "reason": "to fetch"});
     let (_, answers) = permission("item/permissions/requestApproval", &wanted);
     assert_eq!(
@@ -66,10 +89,14 @@ fn file_changes_grants_and_older_requests() {
         &json!({"permissions": {"network": {"enabled": true}}, "scope": "session"})
     );
     assert_eq!(answers.deny["permissions"], json!({}));
-    let old = json!({"conversationId": "t", "callId": "c", "command": ["bash", "-lc", "ls"], "cwd": "/"});
+    let old =
+        json!({"conversationId": "t", "callId": "c", "command": ["bash", "-lc", "ls"], "cwd": "/"});
     let (permission_, answers) = permission("execCommandApproval", &old);
     assert!(format!("{permission_:?}").contains("resource: Some(\"ls\")"));
-    assert_eq!(option(&answers, "approved_for_session"), &json!({"decision": "approved_for_session"}));
+    assert_eq!(
+        option(&answers, "approved_for_session"),
+        &json!({"decision": "approved_for_session"})
+    );
     let patch = json!({"callId": "c", "fileChanges": {"/a": {"type": "add", "content": "x"}}});
     let (permission_, _) = permission("applyPatchApproval", &patch);
     assert!(format!("{permission_:?}").contains("/a"));
@@ -81,16 +108,24 @@ fn questions_are_fields_and_answers_are_written_back() {
         {"id": "q", "header": "H", "question": "Which?", "options": [{"label": "A", "description": "first"}]},
         {"id": "s", "header": "H", "question": "Secret?", "isSecret": true},
     ]});
-    let Ask::Question(question, form) =
-        Ask::of("item/tool/requestUserInput", &params, &Translator::default())
-    else {
+    let Ask::Question(question, form) = Ask::of(
+        "item/tool/requestUserInput",
+        &params,
+        &Translator::default(),
+    ) else {
         panic!("a question")
     };
     let shown = format!("{question:?}");
-    assert!(shown.contains("Choice") && shown.contains("Secret") && shown.contains("Which?"), "{shown}");
+    assert!(
+        shown.contains("Choice") && shown.contains("Secret") && shown.contains("Which?"),
+        "{shown}"
+    );
     let mut answer = Answer::default();
     answer.values.insert("q".to_owned(), Json::of("A").unwrap());
-    assert_eq!(form.of(&answer), json!({"answers": {"q": {"answers": ["A"]}}}));
+    assert_eq!(
+        form.of(&answer),
+        json!({"answers": {"q": {"answers": ["A"]}}})
+    );
 }
 
 #[test]
@@ -104,20 +139,39 @@ fn an_mcp_server_asks_for_values_or_for_consent() {
     };
     let mut answer = Answer::default();
     answer.values.insert("n".to_owned(), Json::of(&3).unwrap());
-    assert_eq!(form.of(&answer), json!({"action": "accept", "content": {"n": 3}, "_meta": null}));
+    assert_eq!(
+        form.of(&answer),
+        json!({"action": "accept", "content": {"n": 3}, "_meta": null})
+    );
     let consent = json!({"mode": "form", "message": "Allow?", "serverName": "files", "_meta": {"persist": ["session"]},
         "requestedSchema": {"type": "object", "properties": {}}});
     let (_, answers) = permission(method, &consent);
     assert_eq!(answers.deny["action"], "decline");
-    assert_eq!(option(&answers, "session")["_meta"], json!({"persist": "session"}));
+    assert_eq!(
+        option(&answers, "session")["_meta"],
+        json!({"persist": "session"})
+    );
 }
 
 #[test]
 fn any_shape_of_a_request_is_taken() {
     for method in METHODS {
-        for params in [json!(null), json!([1]), json!({"questions": 7, "command": 7, "permissions": "x"})] {
-            assert!(!matches!(Ask::of(method, &params, &Translator::default()), Ask::Unknown), "{method}");
+        for params in [
+            json!(null),
+            json!([1]),
+            json!({"questions": 7, "command": 7, "permissions": "x"}),
+        ] {
+            assert!(
+                !matches!(
+                    Ask::of(method, &params, &Translator::default()),
+                    Ask::Unknown
+                ),
+                "{method}"
+            );
         }
     }
-    assert!(matches!(Ask::of("item/tool/call", &json!({}), &Translator::default()), Ask::Unknown));
+    assert!(matches!(
+        Ask::of("item/tool/call", &json!({}), &Translator::default()),
+        Ask::Unknown
+    ));
 }

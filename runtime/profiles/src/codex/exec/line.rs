@@ -41,8 +41,14 @@ impl Lines {
 
     /// Takes a line. What is not an event means nothing.
     pub(super) fn take(&mut self, line: &[u8]) -> Meaning {
-        let Ok(mut event) = serde_json::from_slice::<Value>(line) else { return Meaning::Events(Vec::new()) };
-        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
+            return Meaning::Events(Vec::new());
+        };
+        let kind = event
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         Meaning::Events(match kind.as_str() {
             "thread.started" => match event.get("thread_id").and_then(Value::as_str) {
                 Some(id) => return Meaning::Thread(id.to_owned()),
@@ -54,7 +60,8 @@ impl Lines {
                     item["id"] = format!("run-{}-{id}", self.run).into();
                 }
                 let method = kind.replace('.', "/");
-                self.translator.take(&method, &json!({ "item": item, "turnId": TURN }))
+                self.translator
+                    .take(&method, &json!({ "item": item, "turnId": TURN }))
             }
             "turn.completed" => {
                 if let Some(usage) = event.get("usage") {
@@ -64,13 +71,19 @@ impl Lines {
             }
             "turn.failed" => {
                 let told = event.get("error").map(Fault::of);
-                vec![Event::Ended(End::Failed(told.or_else(|| self.last.take()).unwrap_or_default()))]
+                vec![Event::Ended(End::Failed(
+                    told.or_else(|| self.last.take()).unwrap_or_default(),
+                ))]
             }
             "error" => {
                 let fault = Fault::of(&event);
                 let retries = fault.message.starts_with("Reconnecting...");
                 self.last = Some(fault.clone());
-                if retries { vec![Event::Retries(fault)] } else { Vec::new() }
+                if retries {
+                    vec![Event::Retries(fault)]
+                } else {
+                    Vec::new()
+                }
             }
             _ => Vec::new(),
         })
@@ -91,12 +104,18 @@ mod tests {
             match lines.take(line.as_bytes()) {
                 Meaning::Thread(id) => told.push(format!("thread {id}")),
                 Meaning::Events(events) => told.extend(events.iter().map(|event| match event {
-                    Event::Tell(AdapterBody::Output(output)) => format!("output {}", output.content),
+                    Event::Tell(AdapterBody::Output(output)) => {
+                        format!("output {}", output.content)
+                    }
                     Event::Tell(AdapterBody::ToolStart(start)) => {
                         format!("start {} {}", start.tool_call_id, start.tool)
                     }
                     Event::Tell(AdapterBody::ToolEnd(end)) => {
-                        format!("end {:?} {:?}", end.content.as_deref().unwrap_or_default(), end.is_error)
+                        format!(
+                            "end {:?} {:?}",
+                            end.content.as_deref().unwrap_or_default(),
+                            end.is_error
+                        )
                     }
                     Event::Tell(other) => format!("{:?}", other.kind()),
                     Event::Retries(_) => "retries".to_owned(),
@@ -118,7 +137,10 @@ mod tests {
 {"type":"item.updated","item":{"id":"item_2","type":"todo_list","items":[{"text":"x","completed":true}]}}
 not json
 {"type":"turn.completed","usage":{"input_tokens":10,"output_tokens":2}}"#;
-        let mut lines = Lines { translator: Translator::fresh(), ..Lines::default() };
+        let mut lines = Lines {
+            translator: Translator::fresh(),
+            ..Lines::default()
+        };
         let told = play(&mut lines, run);
         assert_eq!(
             told,
@@ -140,9 +162,15 @@ not json
     #[test]
     fn of_a_thread_begun_elsewhere_the_first_runs_usage_is_unknown() {
         let mut lines = Lines::default();
-        play(&mut lines, r#"{"type":"turn.completed","usage":{"input_tokens":100,"output_tokens":2}}"#);
+        play(
+            &mut lines,
+            r#"{"type":"turn.completed","usage":{"input_tokens":100,"output_tokens":2}}"#,
+        );
         assert_eq!(lines.translator.meter.take(), None);
-        play(&mut lines, r#"{"type":"turn.completed","usage":{"input_tokens":110,"output_tokens":3}}"#);
+        play(
+            &mut lines,
+            r#"{"type":"turn.completed","usage":{"input_tokens":110,"output_tokens":3}}"#,
+        );
         assert_eq!(lines.translator.meter.take().map(Tokens::total), Some(11));
     }
 
@@ -152,19 +180,29 @@ not json
         let failed = r#"{"type":"error","message":"Reconnecting... 1/1 (unexpected status 401 Unauthorized)"}
 {"type":"error","message":"unexpected status 401 Unauthorized"}
 {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}"#;
-        assert_eq!(play(&mut lines, failed), ["retries", "failed unexpected status 401 Unauthorized"]);
+        assert_eq!(
+            play(&mut lines, failed),
+            ["retries", "failed unexpected status 401 Unauthorized"]
+        );
         let mute = "{\"type\":\"error\",\"message\":\"first\"}\n{\"type\":\"turn.failed\"}";
         assert_eq!(play(&mut lines, mute), ["failed first"]);
         let updates = r#"{"type":"item.updated","item":{"id":"a","type":"agent_message","text":"He"}}
 {"type":"item.updated","item":{"id":"a","type":"agent_message","text":"Hello"}}
 {"type":"item.completed","item":{"id":"a","type":"agent_message","text":"Hello!"}}"#;
-        assert_eq!(play(&mut lines, updates), ["output He", "output llo", "output !"]);
-        let warning =
-            r#"{"type":"item.completed","item":{"id":"w","type":"error","message":"unknown model"}}"#;
+        assert_eq!(
+            play(&mut lines, updates),
+            ["output He", "output llo", "output !"]
+        );
+        let warning = r#"{"type":"item.completed","item":{"id":"w","type":"error","message":"unknown model"}}"#;
         assert_eq!(play(&mut lines, warning), ["Log"]);
-        for odd in
-            ["{}", "[]", "7", r#"{"type":7}"#, r#"{"type":"item.completed","item":7}"#, r#"{"type":"error"}"#]
-        {
+        for odd in [
+            "{}",
+            "[]",
+            "7",
+            r#"{"type":7}"#,
+            r#"{"type":"item.completed","item":7}"#,
+            r#"{"type":"error"}"#,
+        ] {
             play(&mut lines, odd);
         }
     }

@@ -24,23 +24,38 @@ fn note(translator: &mut Translator, method: &str, mut params: Value) -> Vec<Eve
 
 /// The events in a line each: what a host reads of them.
 fn told(events: &[Event]) -> Vec<String> {
-    let text = |json: &Option<Json>| json.as_ref().map_or_else(String::new, |json| json.get().to_owned());
+    let text = |json: &Option<Json>| {
+        json.as_ref()
+            .map_or_else(String::new, |json| json.get().to_owned())
+    };
     let line = |event: &Event| match event {
         Event::Tell(AdapterBody::Output(output)) => format!("output {}", output.content),
         Event::Tell(AdapterBody::Thinking(thinking)) => format!("thinking {}", thinking.content),
         Event::Tell(AdapterBody::ToolStart(start)) => {
-            format!("start {} {} {}", start.tool_call_id, start.tool, text(&start.input))
+            format!(
+                "start {} {} {}",
+                start.tool_call_id,
+                start.tool,
+                text(&start.input)
+            )
         }
         Event::Tell(AdapterBody::ToolUpdate(update)) => {
             format!("update {}", update.content.as_deref().unwrap_or_default())
         }
         Event::Tell(AdapterBody::ToolEnd(end)) => {
-            let (content, error) = (end.content.as_deref().unwrap_or_default(), end.is_error == Some(true));
+            let (content, error) = (
+                end.content.as_deref().unwrap_or_default(),
+                end.is_error == Some(true),
+            );
             format!("end {}{content}", if error { "failed " } else { "" })
         }
         Event::Tell(AdapterBody::Plan(plan)) => format!("plan {}", plan.entries.len()),
         Event::Tell(AdapterBody::ContextUsage(usage)) => {
-            format!("context {:?}/{:?}", usage.used_tokens.unwrap_or(0), usage.total_tokens.unwrap_or(0))
+            format!(
+                "context {:?}/{:?}",
+                usage.used_tokens.unwrap_or(0),
+                usage.total_tokens.unwrap_or(0)
+            )
         }
         Event::Tell(other) => format!("{:?}", other.kind()),
         Event::Retries(fault) => format!("retries {}", fault.told()),
@@ -52,7 +67,9 @@ fn told(events: &[Event]) -> Vec<String> {
 /// Plays `method params` notifications and gives what is reported.
 fn play(notes: &[(&str, Value)]) -> Vec<String> {
     let mut translator = translator();
-    let events = notes.iter().flat_map(|(method, params)| note(&mut translator, method, params.clone()));
+    let events = notes
+        .iter()
+        .flat_map(|(method, params)| note(&mut translator, method, params.clone()));
     told(&events.collect::<Vec<_>>())
 }
 
@@ -68,27 +85,43 @@ fn an_answer_is_told_by_its_deltas_and_once() {
         ("item/completed", message("Hello")),
     ];
     assert_eq!(play(&whole), ["output Hel", "output lo"]);
-    assert_eq!(play(&[("item/completed", message("Hello"))]), ["output Hello"]);
+    assert_eq!(
+        play(&[("item/completed", message("Hello"))]),
+        ["output Hello"]
+    );
     // A delta was lost: the rest comes with the whole.
-    let cut = [("item/agentMessage/delta", delta("Hel")), ("item/completed", message("Hello"))];
+    let cut = [
+        ("item/agentMessage/delta", delta("Hel")),
+        ("item/completed", message("Hello")),
+    ];
     assert_eq!(play(&cut), ["output Hel", "output lo"]);
-    let odd = [("item/agentMessage/delta", delta("Hello")), ("item/completed", message("é"))];
+    let odd = [
+        ("item/agentMessage/delta", delta("Hello")),
+        ("item/completed", message("é")),
+    ];
     assert_eq!(play(&odd), ["output Hello"]);
-    let other = [("item/agentMessage/delta", delta("Hallo")), ("item/completed", message("Hello, you"))];
+    let other = [
+        ("item/agentMessage/delta", delta("Hallo")),
+        ("item/completed", message("Hello, you")),
+    ];
     assert_eq!(play(&other), ["output Hallo"]);
 }
 
 #[test]
 fn a_summary_of_reasoning_is_thinking_with_its_parts_apart() {
     let delta = |part: u64, text: &str| json!({"itemId": "r", "delta": text, "summaryIndex": part});
-    let item = json!({"item": {"type": "reasoning", "id": "r", "summary": ["one", "two"], "content": []}});
+    let item =
+        json!({"item": {"type": "reasoning", "id": "r", "summary": ["one", "two"], "content": []}});
     let notes = [
         ("item/reasoning/summaryTextDelta", delta(0, "o")),
         ("item/reasoning/summaryTextDelta", delta(0, "ne")),
         ("item/reasoning/summaryTextDelta", delta(1, "two")),
         ("item/completed", item.clone()),
     ];
-    assert_eq!(play(&notes), ["thinking o", "thinking ne", "thinking \n\ntwo"]);
+    assert_eq!(
+        play(&notes),
+        ["thinking o", "thinking ne", "thinking \n\ntwo"]
+    );
     assert_eq!(play(&[("item/completed", item)]), ["thinking one\n\ntwo"]);
 }
 
@@ -101,12 +134,18 @@ fn a_command_begins_prints_and_ends() {
         }})
     };
     let start = r#"start c bash {"command":"ls -l","cwd":"/srv"}"#;
-    let printed = ("item/commandExecution/outputDelta", json!({"itemId": "c", "delta": "a\n"}));
+    let printed = (
+        "item/commandExecution/outputDelta",
+        json!({"itemId": "c", "delta": "a\n"}),
+    );
     let begun = ("item/started", item("inProgress", json!(null), json!(null)));
     for (end, expected) in [
         (item("completed", json!("a\n"), json!(0)), "end a\n"),
         (item("failed", json!("a\n"), json!(3)), "end failed a\n"),
-        (item("declined", json!(null), json!(null)), "end failed declined"),
+        (
+            item("declined", json!(null), json!(null)),
+            "end failed declined",
+        ),
     ] {
         let notes = [begun.clone(), printed.clone(), ("item/completed", end)];
         assert_eq!(play(&notes), [start, "update a\n", expected]);
@@ -125,13 +164,22 @@ fn file_changes_have_their_tool_and_their_diffs() {
     for (kind, tool) in [("add", "Write"), ("update", "Edit"), ("delete", "Delete")] {
         let mut translator = translator();
         let events = note(&mut translator, "item/started", change(kind));
-        assert!(told(&events)[0].starts_with(&format!("start f {tool}")), "{events:?}");
+        assert!(
+            told(&events)[0].starts_with(&format!("start f {tool}")),
+            "{events:?}"
+        );
         assert_eq!(translator.changes("f").len(), 1);
         let events = note(&mut translator, "item/completed", change(kind));
-        let [Event::Tell(AdapterBody::ToolEnd(end))] = &events[..] else { panic!("{events:?}") };
+        let [Event::Tell(AdapterBody::ToolEnd(end))] = &events[..] else {
+            panic!("{events:?}")
+        };
         let diffs = end.diffs.clone().unwrap();
         let text = Some("text".to_owned());
-        let found = (diffs[0].new_text.clone(), diffs[0].old_text.clone(), diffs[0].patch.clone());
+        let found = (
+            diffs[0].new_text.clone(),
+            diffs[0].old_text.clone(),
+            diffs[0].patch.clone(),
+        );
         let expected = match kind {
             "add" => (text, None, None),
             "delete" => (None, text, None),
@@ -155,19 +203,40 @@ fn other_tools_plans_and_warnings() {
         "type": "mcpToolCall", "id": "x", "server": "s", "tool": "t", "status": "failed",
         "arguments": null, "error": {"message": "no such file"},
     }});
-    assert_eq!(play(&[("item/completed", failed)])[1], "end failed no such file");
+    assert_eq!(
+        play(&[("item/completed", failed)])[1],
+        "end failed no such file"
+    );
     let search = json!({"item": {"type": "webSearch", "id": "w", "query": "rust"}});
-    assert_eq!(play(&[("item/completed", search)])[0], r#"start w WebSearch {"query":"rust"}"#);
+    assert_eq!(
+        play(&[("item/completed", search)])[0],
+        r#"start w WebSearch {"query":"rust"}"#
+    );
     let plan = json!({"plan": [{"step": "a", "status": "completed"}, {"step": "b", "status": "inProgress"}]});
     assert_eq!(play(&[("turn/plan/updated", plan)]), ["plan 2"]);
     let diff = json!({"diff": "+a"});
-    assert_eq!(play(&[("turn/diff/updated", diff.clone()), ("turn/diff/updated", diff)]), ["Custom"]);
-    let status = json!({"name": "x", "status": "failed", "error": "no program", "turnId": null});
-    assert_eq!(play(&[("mcpServer/startupStatus/updated", status)]), ["Error"]);
-    let warning = json!({"message": "careful"});
-    assert_eq!(play(&[("warning", warning.clone()), ("warning", warning)]), ["Log"]);
     assert_eq!(
-        play(&[("item/completed", json!({"item": {"type": "contextCompaction", "id": "k"}}))]),
+        play(&[
+            ("turn/diff/updated", diff.clone()),
+            ("turn/diff/updated", diff)
+        ]),
+        ["Custom"]
+    );
+    let status = json!({"name": "x", "status": "failed", "error": "no program", "turnId": null});
+    assert_eq!(
+        play(&[("mcpServer/startupStatus/updated", status)]),
+        ["Error"]
+    );
+    let warning = json!({"message": "careful"});
+    assert_eq!(
+        play(&[("warning", warning.clone()), ("warning", warning)]),
+        ["Log"]
+    );
+    assert_eq!(
+        play(&[(
+            "item/completed",
+            json!({"item": {"type": "contextCompaction", "id": "k"}})
+        )]),
         ["Compaction"]
     );
 }
@@ -175,7 +244,8 @@ fn other_tools_plans_and_warnings() {
 #[test]
 fn usage_is_the_turns_and_what_came_before_is_not() {
     let total = |total: u64, last: u64| {
-        let tokens = |count: u64| json!({"inputTokens": count, "outputTokens": 0, "totalTokens": count});
+        let tokens =
+            |count: u64| json!({"inputTokens": count, "outputTokens": 0, "totalTokens": count});
         json!({"tokenUsage": {"total": tokens(total), "last": tokens(last), "modelContextWindow": 1000}})
     };
     let mut translator = translator();
@@ -190,17 +260,35 @@ fn usage_is_the_turns_and_what_came_before_is_not() {
 
 #[test]
 fn retries_are_no_failures_and_the_end_tells_what_was() {
-    let error = |retry: bool| json!({"error": {"message": "Reconnecting... 1/5"}, "willRetry": retry});
-    let end = |status: &str, error: Value| json!({"turn": {"id": "t", "status": status, "error": error}});
+    let error =
+        |retry: bool| json!({"error": {"message": "Reconnecting... 1/5"}, "willRetry": retry});
+    let end =
+        |status: &str, error: Value| json!({"turn": {"id": "t", "status": status, "error": error}});
     let failed = end("failed", json!({"message": "gone"}));
-    let notes = [("error", error(true)), ("error", error(false)), ("turn/completed", failed)];
+    let notes = [
+        ("error", error(true)),
+        ("error", error(false)),
+        ("turn/completed", failed),
+    ];
     let told = play(&notes);
     assert_eq!(told[0], "retries Reconnecting... 1/5");
-    assert!(told[1].starts_with("Failed(") && told[1].contains("gone"), "{told:?}");
-    let mute = [("error", error(false)), ("turn/completed", end("failed", json!(null)))];
+    assert!(
+        told[1].starts_with("Failed(") && told[1].contains("gone"),
+        "{told:?}"
+    );
+    let mute = [
+        ("error", error(false)),
+        ("turn/completed", end("failed", json!(null))),
+    ];
     assert!(play(&mute)[0].contains("Reconnecting"));
-    assert_eq!(play(&[("turn/completed", end("interrupted", json!(null)))]), ["Interrupted"]);
-    assert_eq!(play(&[("turn/completed", end("completed", json!(null)))]), ["Completed"]);
+    assert_eq!(
+        play(&[("turn/completed", end("interrupted", json!(null)))]),
+        ["Interrupted"]
+    );
+    assert_eq!(
+        play(&[("turn/completed", end("completed", json!(null)))]),
+        ["Completed"]
+    );
 }
 
 #[test]
@@ -213,15 +301,27 @@ fn limits_are_told_when_they_change() {
     };
     let mut translator = translator();
     let first = note(&mut translator, "account/rateLimits/updated", limits(50));
-    let [Event::Tell(AdapterBody::RateLimit(five)), Event::Tell(AdapterBody::RateLimit(week))] = &first[..]
+    let [
+        Event::Tell(AdapterBody::RateLimit(five)),
+        Event::Tell(AdapterBody::RateLimit(week)),
+    ] = &first[..]
     else {
         panic!("{first:?}")
     };
-    assert_eq!((five.window.as_deref(), five.utilization), (Some("5h"), Some(0.5)));
+    assert_eq!(
+        (five.window.as_deref(), five.utilization),
+        (Some("5h"), Some(0.5))
+    );
     assert_eq!(five.resets_at.as_deref(), Some("2027-01-15T08:00:00Z"));
-    assert_eq!((week.window.as_deref(), week.resets_at.as_deref()), (Some("weekly"), None));
+    assert_eq!(
+        (week.window.as_deref(), week.resets_at.as_deref()),
+        (Some("weekly"), None)
+    );
     assert!(note(&mut translator, "account/rateLimits/updated", limits(50)).is_empty());
-    assert_eq!(note(&mut translator, "account/rateLimits/updated", limits(51)).len(), 2);
+    assert_eq!(
+        note(&mut translator, "account/rateLimits/updated", limits(51)).len(),
+        2
+    );
 }
 
 #[test]
@@ -261,8 +361,17 @@ fn what_is_of_another_turn_unknown_or_odd_means_nothing() {
         for value in &odd {
             // Whatever it means, it must not panic.
             translator.take(method, value);
-            let keys =
-                ["item", "delta", "itemId", "plan", "diff", "error", "tokenUsage", "rateLimits", "message"];
+            let keys = [
+                "item",
+                "delta",
+                "itemId",
+                "plan",
+                "diff",
+                "error",
+                "tokenUsage",
+                "rateLimits",
+                "message",
+            ];
             for key in keys {
                 translator.take(method, &json!({key: value, "turnId": "t"}));
             }

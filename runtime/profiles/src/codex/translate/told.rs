@@ -29,7 +29,10 @@ pub(super) fn output(id: &str, text: &str) -> Vec<Event> {
     let message_id = MessageId::new(id).ok();
     pieces(text)
         .map(|piece| {
-            let output = Output { message_id: message_id.clone(), ..Output::text(piece) };
+            let output = Output {
+                message_id: message_id.clone(),
+                ..Output::text(piece)
+            };
             Event::Tell(output.into())
         })
         .collect()
@@ -40,16 +43,28 @@ pub(super) fn thinking(id: &str, text: &str) -> Vec<Event> {
     pieces(text)
         .map(|piece| {
             let content = piece.to_owned();
-            Event::Tell(Thinking { content, message_id: message_id.clone(), ..Thinking::default() }.into())
+            Event::Tell(
+                Thinking {
+                    content,
+                    message_id: message_id.clone(),
+                    ..Thinking::default()
+                }
+                .into(),
+            )
         })
         .collect()
 }
 
 pub(super) fn printed(id: &str, text: &str) -> Vec<Event> {
-    let Some(call) = call(id) else { return Vec::new() };
+    let Some(call) = call(id) else {
+        return Vec::new();
+    };
     pieces(text)
         .map(|piece| {
-            let update = ToolUpdate { content: Some(piece.to_owned()), ..ToolUpdate::new(call.clone()) };
+            let update = ToolUpdate {
+                content: Some(piece.to_owned()),
+                ..ToolUpdate::new(call.clone())
+            };
             Event::Tell(update.into())
         })
         .collect()
@@ -59,7 +74,10 @@ pub(super) fn progress(message: Option<&Value>) -> Vec<Event> {
     match message.and_then(Value::as_str) {
         Some(message) => {
             let message = failure::message(message);
-            tell(Progress { message, ..Progress::default() })
+            tell(Progress {
+                message,
+                ..Progress::default()
+            })
         }
         None => Vec::new(),
     }
@@ -67,8 +85,15 @@ pub(super) fn progress(message: Option<&Value>) -> Vec<Event> {
 
 pub(super) fn rerouted(params: &Value) -> Vec<Event> {
     let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or("?");
-    let message = format!("the model {} answers in place of {}", text("toModel"), text("fromModel"));
-    tell(Progress { message, ..Progress::default() })
+    let message = format!(
+        "the model {} answers in place of {}",
+        text("toModel"),
+        text("fromModel")
+    );
+    tell(Progress {
+        message,
+        ..Progress::default()
+    })
 }
 
 pub(super) fn mcp_status(params: &Value) -> Vec<Event> {
@@ -93,11 +118,28 @@ pub(super) fn plan(steps: Option<&Value>, text: &str) -> Plan {
             _ if step.get("completed") == Some(&Value::Bool(true)) => PlanStatus::Completed,
             _ => PlanStatus::Pending,
         };
-        let content = step.get(text).and_then(Value::as_str).unwrap_or_default().to_owned();
-        PlanEntry { content, status: Some(status), ..PlanEntry::default() }
+        let content = step
+            .get(text)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        PlanEntry {
+            content,
+            status: Some(status),
+            ..PlanEntry::default()
+        }
     };
-    let entries = steps.and_then(Value::as_array).into_iter().flatten().take(1000).map(entry).collect();
-    Plan { entries, ..Plan::default() }
+    let entries = steps
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .take(1000)
+        .map(entry)
+        .collect();
+    Plan {
+        entries,
+        ..Plan::default()
+    }
 }
 
 pub(super) fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
@@ -108,15 +150,22 @@ pub(super) fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
         minutes if minutes % 60 == 0 => format!("{}h", minutes / 60),
         minutes => format!("{minutes}m"),
     });
-    let resets = window.get("resetsAt").and_then(Value::as_u64).map(|seconds| {
-        // Beyond the year 9999 there is no form for it.
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799));
-        humantime::format_rfc3339_seconds(time).to_string()
-    });
+    let resets = window
+        .get("resetsAt")
+        .and_then(Value::as_u64)
+        .map(|seconds| {
+            // Beyond the year 9999 there is no form for it.
+            let time = std::time::UNIX_EPOCH
+                + std::time::Duration::from_secs(seconds.min(253_402_300_799));
+            humantime::format_rfc3339_seconds(time).to_string()
+        });
     RateLimit {
         window: name,
         status,
-        utilization: window.get("usedPercent").and_then(Value::as_f64).map(|percent| percent / 100.0),
+        utilization: window
+            .get("usedPercent")
+            .and_then(Value::as_f64)
+            .map(|percent| percent / 100.0),
         resets_at: resets,
     }
 }

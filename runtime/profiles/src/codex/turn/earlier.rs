@@ -23,7 +23,12 @@ pub(super) struct Earlier<'t> {
 
 impl<'t> Earlier<'t> {
     pub(super) fn new(thread: &'t str, turn: String, until: Instant) -> Self {
-        Self { thread, turn, until, failure: None }
+        Self {
+            thread,
+            turn,
+            until,
+            failure: None,
+        }
     }
 
     /// Interrupts it, if its id is known.
@@ -42,7 +47,10 @@ impl Dialect for Earlier<'_> {
         match message {
             Message::Mail(Mail::Notification { method, params }) => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
-                let id = params.get("turn").and_then(|turn| turn.get("id")?.as_str()).unwrap_or_default();
+                let id = params
+                    .get("turn")
+                    .and_then(|turn| turn.get("id")?.as_str())
+                    .unwrap_or_default();
                 if method == "turn/started" && self.turn.is_empty() {
                     id.clone_into(&mut self.turn);
                     self.interrupt(out);

@@ -70,7 +70,11 @@ impl Command {
 
     /// Interrupts a turn of a thread.
     pub(super) fn interrupt(thread: &str, turn: &str) -> Self {
-        Self::Call(Call::Interrupt, json!({ "threadId": thread, "turnId": turn }), INTERRUPT)
+        Self::Call(
+            Call::Interrupt,
+            json!({ "threadId": thread, "turnId": turn }),
+            INTERRUPT,
+        )
     }
 }
 
@@ -90,7 +94,10 @@ pub(super) struct ThreadLine<'l> {
 
 impl<'l> ThreadLine<'l> {
     pub(super) fn new(link: &'l Link) -> Self {
-        Self { link, open: FuturesUnordered::new() }
+        Self {
+            link,
+            open: FuturesUnordered::new(),
+        }
     }
 }
 
@@ -98,7 +105,10 @@ impl<'l> ThreadLine<'l> {
 pub(super) async fn give_up(link: &Link, turn: &str) {
     if !turn.is_empty() {
         let params = json!({ "threadId": link.thread, "turnId": turn });
-        let call = link.server.peer.call::<_, Value>("turn/interrupt", &params, None);
+        let call = link
+            .server
+            .peer
+            .call::<_, Value>("turn/interrupt", &params, None);
         // An app server that does not answer has no turn to answer for.
         let _ = timeout(STOP, call).await;
     }
@@ -125,7 +135,10 @@ impl Pipe for ThreadLine<'_> {
         let peer = &self.link.server.peer;
         match command {
             Command::Call(call, params, within) => self.open.push(Box::pin(async move {
-                Some(Message::Called(call, peer.call(call.method(), &params, Some(within)).await))
+                Some(Message::Called(
+                    call,
+                    peer.call(call.method(), &params, Some(within)).await,
+                ))
             })),
             Command::Answer(id, answer) => self.open.push(Box::pin(async move {
                 // Where it could not be sent, the process has ended, which the inbox says.

@@ -69,7 +69,14 @@ pub(super) struct Running<'t> {
 impl<'t> Running<'t> {
     /// A turn of the thread of this id, and what emits its events.
     pub(super) fn new(id: &'t str, thread: &'t mut Thread) -> (Self, &'t mut Report) {
-        let Thread { translator, unfinished, spoken, settings, report, .. } = thread;
+        let Thread {
+            translator,
+            unfinished,
+            spoken,
+            settings,
+            report,
+            ..
+        } = thread;
         translator.begin();
         let running = Self {
             id,
@@ -117,7 +124,10 @@ impl<'t> Running<'t> {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 if method == "serverRequest/resolved" {
                     // Codex has withdrawn a request, or has its answer.
-                    let id = params.get("requestId").map(Value::to_string).unwrap_or_default();
+                    let id = params
+                        .get("requestId")
+                        .map(Value::to_string)
+                        .unwrap_or_default();
                     if self.asked.remove(&id).is_some() {
                         out.withdraw(id);
                     }
@@ -175,7 +185,9 @@ impl<'t> Running<'t> {
 
     /// Adds words to the turn, if it has begun.
     fn steer_with(&mut self, call: Call, words: &str, out: &mut Out<Command>) {
-        let Some(turn) = self.translator.turn() else { return };
+        let Some(turn) = self.translator.turn() else {
+            return;
+        };
         let input = [request::words(words)];
         let params = json!({ "threadId": self.id, "expectedTurnId": turn, "input": input });
         self.steers += 1;
@@ -225,7 +237,11 @@ impl Dialect for Running<'_> {
             return Grace::For(INTERRUPT);
         }
         self.interrupt_codex(out);
-        Grace::For(if why.status() == Status::Stopped { STOP } else { INTERRUPT })
+        Grace::For(if why.status() == Status::Stopped {
+            STOP
+        } else {
+            INTERRUPT
+        })
     }
 
     fn takes_steers(&self) -> bool {
@@ -237,7 +253,9 @@ impl Dialect for Running<'_> {
     }
 
     fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
-        let Some((id, form)) = self.asked.remove(id) else { return };
+        let Some((id, form)) = self.asked.remove(id) else {
+            return;
+        };
         match (form, reply) {
             (ReplyForm::Decision(answers), Reply::Decision(decision)) => {
                 out.send(Command::Answer(id, answers.of(&decision)));
@@ -255,7 +273,8 @@ impl Dialect for Running<'_> {
                 out.send(Command::Answer(id, form.of(&answer)));
             }
             // A request has the reply of its kind.
-            (ReplyForm::Decision(_), Reply::Answer(_)) | (ReplyForm::Values(_), Reply::Decision(_)) => {}
+            (ReplyForm::Decision(_), Reply::Answer(_))
+            | (ReplyForm::Values(_), Reply::Decision(_)) => {}
         }
     }
 

@@ -7,7 +7,11 @@ fn options(start: trunkline_sdk::SessionStart) -> Options {
 
 fn line(gemini: &Gemini, options: &Options, native: &Native) -> Vec<String> {
     let launch = gemini.launch(options, None, native, &GeminiReader::default());
-    launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+    launch
+        .args
+        .iter()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect()
 }
 
 #[test]
@@ -35,20 +39,35 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
     };
     let all = "-m gemini-x --output-format stream-json --approval-mode plan --sandbox \
                --include-directories /b --include-directories /a";
-    assert_eq!(line(&gemini, &asked, &Native::Unknown), all.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(
+        line(&gemini, &asked, &Native::Unknown),
+        all.split_whitespace().collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn an_id_is_chosen_where_the_version_takes_one() {
     let asked = options(trunkline_sdk::SessionStart::default());
-    for (version, chooses_id) in
-        [(None, true), (Some(Version(0, 41, 2)), true), (Some(Version(0, 40, 1)), false)]
-    {
+    for (version, chooses_id) in [
+        (None, true),
+        (Some(Version(0, 41, 2)), true),
+        (Some(Version(0, 40, 1)), false),
+    ] {
         Gemini::default().check(&asked, version).unwrap();
-        assert_eq!(Gemini::default().chooses_id(version), chooses_id, "{version:?}");
+        assert_eq!(
+            Gemini::default().chooses_id(version),
+            chooses_id,
+            "{version:?}"
+        );
     }
-    let error = Gemini::default().check(&asked, Some(Version(0, 13, 0))).unwrap_err().to_string();
-    assert!(error.starts_with("gemini 0.13.0 is too old for this profile: version 0.15.4"), "{error}");
+    let error = Gemini::default()
+        .check(&asked, Some(Version(0, 13, 0)))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("gemini 0.13.0 is too old for this profile: version 0.15.4"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -76,7 +95,11 @@ fn a_run_with_a_tool_is_told() {
     let end = read.end.unwrap();
     let usage = end.usage.unwrap();
     assert_eq!(
-        (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens),
+        (
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens
+        ),
         (Some(10), Some(2), Some(4))
     );
 }
@@ -88,21 +111,43 @@ fn a_failed_run_has_its_category() {
             r#"{{"type":"result","status":"error","error":{{"type":"unknown","message":{message:?}}},"stats":{{}}}}"#
         )
     };
-    let category =
-        |lines: &str, code, stderr| Read::run(GeminiReader::default(), lines, code, stderr).category();
-    assert_eq!(category(&result(r#"[API Error: {"error":{"code":401,"message":"no"}}]"#), 145, ""), "auth");
-    assert_eq!(category(&result("busy"), 173, ""), "rate_limit");
-    assert_eq!(category("", 41, "you must specify the GEMINI_API_KEY"), "auth");
+    let category = |lines: &str, code, stderr| {
+        Read::run(GeminiReader::default(), lines, code, stderr).category()
+    };
     assert_eq!(
-        category("", 42, "Error resuming session: No previous sessions found for this project."),
+        category(
+            &result(r#"[API Error: {"error":{"code":401,"message":"no"}}]"#),
+            145,
+            ""
+        ),
+        "auth"
+    );
+    assert_eq!(category(&result("busy"), 173, ""), "rate_limit");
+    assert_eq!(
+        category("", 41, "you must specify the GEMINI_API_KEY"),
+        "auth"
+    );
+    assert_eq!(
+        category(
+            "",
+            42,
+            "Error resuming session: No previous sessions found for this project."
+        ),
         "session_not_found"
     );
     assert_eq!(
-        category("", 42, "Error resuming session: Invalid session identifier \"x\"."),
+        category(
+            "",
+            42,
+            "Error resuming session: Invalid session identifier \"x\"."
+        ),
         "session_not_found"
     );
     assert_eq!(category("", 53, "Reached max session turns"), "max_turns");
-    assert_eq!(category("", 55, "not running in a trusted directory"), "permission_denied");
+    assert_eq!(
+        category("", 55, "not running in a trusted directory"),
+        "permission_denied"
+    );
     assert_eq!(category("", 0, ""), "process_exit");
 }
 
@@ -116,12 +161,28 @@ fn a_broken_stream_tells_its_text_once() {
         {"type":"error","severity":"error","message":"Model stream ended without a finish reason."}
         {"type":"result","status":"error","stats":{"input_tokens":1}}"#;
     let read = Read::run(GeminiReader::default(), lines, 0, "");
-    assert_eq!(read.told, ["output partial ", "output text", "usage Some(1) None None"]);
-    assert!(read.end.unwrap_err().to_string().contains("without a finish reason"));
+    assert_eq!(
+        read.told,
+        ["output partial ", "output text", "usage Some(1) None None"]
+    );
+    assert!(
+        read.end
+            .unwrap_err()
+            .to_string()
+            .contains("without a finish reason")
+    );
 }
 
 #[test]
 fn any_shape_is_survived() {
-    let types = ["init", "message", "tool_use", "tool_result", "error", "result", "new"];
+    let types = [
+        "init",
+        "message",
+        "tool_use",
+        "tool_result",
+        "error",
+        "result",
+        "new",
+    ];
     survives_any_shape(GeminiReader::default, &types);
 }

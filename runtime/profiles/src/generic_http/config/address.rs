@@ -36,7 +36,10 @@ impl Address {
         if origins != (other.origin(), other.username(), other.password()) {
             return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
         }
-        Ok(Self { template, segments: segments(&one) })
+        Ok(Self {
+            template,
+            segments: segments(&one),
+        })
     }
 
     /// The URL of one request. A value such as `..` would lead elsewhere.
@@ -57,7 +60,11 @@ impl Address {
     pub(crate) fn fixed(&self) -> Option<(Url, Vec<(String, String)>)> {
         let [one, other] = samples(&self.template).ok()?;
         let others: Vec<_> = other.query_pairs().into_owned().collect();
-        let fields = one.query_pairs().into_owned().filter(|field| others.contains(field)).collect();
+        let fields = one
+            .query_pairs()
+            .into_owned()
+            .filter(|field| others.contains(field))
+            .collect();
         Some((one, fields))
     }
 }
@@ -74,7 +81,8 @@ fn samples(template: &Template) -> Result<[Url; 2], String> {
             named: &named,
             variables: &variables,
         };
-        Url::parse(&template.render(&values, Place::Url)).map_err(|error| format!("no URL: {error}"))
+        Url::parse(&template.render(&values, Place::Url))
+            .map_err(|error| format!("no URL: {error}"))
     };
     Ok([read("a")?, read("b")?])
 }

@@ -30,11 +30,16 @@ impl JsonBody {
     fn read(value: Value) -> Result<Self, String> {
         Ok(match value {
             Value::String(text) => Self::Text(Template::parse(&text)?),
-            Value::Array(values) => {
-                Self::Array(values.into_iter().map(Self::read).collect::<Result<_, _>>()?)
-            }
+            Value::Array(values) => Self::Array(
+                values
+                    .into_iter()
+                    .map(Self::read)
+                    .collect::<Result<_, _>>()?,
+            ),
             Value::Object(members) => {
-                let read = members.into_iter().map(|(name, value)| Ok((name, Self::read(value)?)));
+                let read = members
+                    .into_iter()
+                    .map(|(name, value)| Ok((name, Self::read(value)?)));
                 Self::Object(read.collect::<Result<_, String>>()?)
             }
             fixed => Self::Fixed(fixed),
@@ -46,9 +51,10 @@ impl JsonBody {
             Self::Fixed(value) => value.clone(),
             Self::Text(template) => Value::String(template.render(values, Place::Plain)),
             Self::Array(items) => items.iter().map(|item| item.render(values)).collect(),
-            Self::Object(members) => {
-                members.iter().map(|(name, value)| (name.clone(), value.render(values))).collect()
-            }
+            Self::Object(members) => members
+                .iter()
+                .map(|(name, value)| (name.clone(), value.render(values)))
+                .collect(),
         }
     }
 
@@ -79,8 +85,12 @@ impl<'de> Deserialize<'de> for Body {
         match Value::deserialize(deserializer)? {
             Value::Null => Ok(Self::Input),
             Value::String(text) if text.is_empty() => Ok(Self::Input),
-            Value::String(text) => Template::parse(&text).map(Self::Text).map_err(de::Error::custom),
-            value => JsonBody::read(value).map(Self::Json).map_err(de::Error::custom),
+            Value::String(text) => Template::parse(&text)
+                .map(Self::Text)
+                .map_err(de::Error::custom),
+            value => JsonBody::read(value)
+                .map(Self::Json)
+                .map_err(de::Error::custom),
         }
     }
 }

@@ -46,18 +46,25 @@ impl Header {
     pub(super) fn read(value: &Value) -> Result<Self, String> {
         match value {
             Value::String(text) => {
-                if text.chars().any(|letter| letter.is_control() && letter != '\t') {
+                if text
+                    .chars()
+                    .any(|letter| letter.is_control() && letter != '\t')
+                {
                     return Err("the value has a control character".to_owned());
                 }
                 Template::parse(text).map(Self::Text)
             }
             Value::Object(_) => {
                 // What is wrong is reported by key; the value itself may be a secret.
-                let from: FromEnv = FromEnv::deserialize(value).map_err(|error| error.to_string())?;
+                let from: FromEnv =
+                    FromEnv::deserialize(value).map_err(|error| error.to_string())?;
                 if from.from_env.is_empty() {
                     return Err("`from_env` names no variable".to_owned());
                 }
-                Ok(Self::FromEnv { variable: from.from_env, prefix: from.prefix })
+                Ok(Self::FromEnv {
+                    variable: from.from_env,
+                    prefix: from.prefix,
+                })
             }
             _ => Err("the value is neither a string nor {\"from_env\": NAME}".to_owned()),
         }
@@ -73,8 +80,8 @@ impl Header {
                 Err(_) => return Err(format!("the variable {variable} is not set")),
             },
         };
-        let mut value =
-            HeaderValue::try_from(text).map_err(|_| "its value is not valid in a header".to_owned())?;
+        let mut value = HeaderValue::try_from(text)
+            .map_err(|_| "its value is not valid in a header".to_owned())?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -87,13 +94,19 @@ impl<'de> Deserialize<'de> for Headers {
         for (name, value) in read {
             let name = HeaderName::try_from(name.trim())
                 .map_err(|_| de::Error::custom(format!("{name:?} is not a header name")))?;
-            if ["host", "content-length", "transfer-encoding", "connection"].contains(&name.as_str()) {
-                return Err(de::Error::custom(format!("the header {name} is set by the client itself")));
+            if ["host", "content-length", "transfer-encoding", "connection"]
+                .contains(&name.as_str())
+            {
+                return Err(de::Error::custom(format!(
+                    "the header {name} is set by the client itself"
+                )));
             }
-            let header =
-                Header::read(&value).map_err(|why| de::Error::custom(format!("the header {name}: {why}")))?;
+            let header = Header::read(&value)
+                .map_err(|why| de::Error::custom(format!("the header {name}: {why}")))?;
             if headers.insert(name.as_str().to_owned(), header).is_some() {
-                return Err(de::Error::custom(format!("the header {name} is there twice")));
+                return Err(de::Error::custom(format!(
+                    "the header {name} is there twice"
+                )));
             }
         }
         Ok(Self(headers))

@@ -11,10 +11,19 @@ fn config(keys: Value) -> AnswerConfig {
 fn read(config: &AnswerConfig, output: &str, size: usize) -> (String, TurnComplete) {
     let mut reader = AnswerReader::new(config, "job");
     let letters: Vec<char> = output.chars().collect();
-    let mut shown: String = letters.chunks(size).map(|piece| reader.push(piece.iter().collect())).collect();
+    let mut shown: String = letters
+        .chunks(size)
+        .map(|piece| reader.push(piece.iter().collect()))
+        .collect();
     let (rest, ending) = reader.finish();
     shown.push_str(&rest);
-    (shown, ending.over(TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() }))
+    (
+        shown,
+        ending.over(TurnComplete {
+            status: Some(Status::Completed),
+            ..TurnComplete::default()
+        }),
+    )
 }
 
 #[test]
@@ -27,11 +36,19 @@ fn an_output_shows_its_text_however_it_is_cut() {
         (at_text("json"), "\u{FEFF}{\n\"a\": [\"h\\u00e9\"]}\n", "hé"),
         (at_text("json"), "{\"a\":[{\"b\":1}]}", "{\"b\":1}"),
         (whole("jsonl"), "{\"a\":1}\n\n[2]", "{\"a\":1}\n[2]\n"),
-        (at_text("jsonl"), "{\"a\":[\"hé\"]}\r\n{\"b\":0}\n{\"a\":[\" you\"]}", "hé you"),
+        (
+            at_text("jsonl"),
+            "{\"a\":[\"hé\"]}\r\n{\"b\":0}\n{\"a\":[\" you\"]}",
+            "hé you",
+        ),
     ] {
         for size in [1, 2, 3, 7, 1000] {
             let (text, end) = read(&config, output, size);
-            assert_eq!((text.as_str(), end.error), (shown, None), "{output:?} by {size}");
+            assert_eq!(
+                (text.as_str(), end.error),
+                (shown, None),
+                "{output:?} by {size}"
+            );
         }
     }
 }
@@ -60,7 +77,11 @@ fn what_is_no_valid_json_fails_the_turn_with_its_place_and_first_bytes() {
             "{} {}",
             "job printed no valid JSON at line 1, column 4 (trailing characters): {} {}",
         ),
-        (at_text, "{\"b\":1}", "job printed JSON with nothing at /a (`answer.text`): {\"b\":1}"),
+        (
+            at_text,
+            "{\"b\":1}",
+            "job printed JSON with nothing at /a (`answer.text`): {\"b\":1}",
+        ),
         (
             json!({ "format": "jsonl" }),
             "{}\n\nloading\n{}\n",
@@ -69,7 +90,11 @@ fn what_is_no_valid_json_fails_the_turn_with_its_place_and_first_bytes() {
     ] {
         let (shown, end) = read(&config(keys.clone()), output, 2);
         let error = end.error.unwrap();
-        assert_eq!((end.status, error.message.as_deref()), (Some(Status::Failed), Some(why)), "{keys}");
+        assert_eq!(
+            (end.status, error.message.as_deref()),
+            (Some(Status::Failed), Some(why)),
+            "{keys}"
+        );
         let without_blank_lines = output.replace("\n\n", "\n");
         assert_eq!(shown, without_blank_lines, "what came is shown");
     }
@@ -77,7 +102,11 @@ fn what_is_no_valid_json_fails_the_turn_with_its_place_and_first_bytes() {
 
 #[test]
 fn the_first_bytes_hold_no_more_than_is_reported() {
-    let (_, end) = read(&config(json!({ "format": "json" })), &"x".repeat(100_000), 5000);
+    let (_, end) = read(
+        &config(json!({ "format": "json" })),
+        &"x".repeat(100_000),
+        5000,
+    );
     assert!(end.error.unwrap().message.unwrap().len() < 1000);
 }
 
@@ -98,7 +127,10 @@ fn usage_cost_and_results_are_found_where_they_stand() {
         {\"text\":\"hi\",\"cost\":0.25,\"files\":[\"a.txt\"],\"title\":\"done\",\"data\":{\"n\":[1]},\"u\":{\"in\":10,\"out\":20,\"read\":null}}\n";
     for (format, output) in [("json", document), ("jsonl", lines)] {
         let (shown, end) = read(&config(keys(format)), output, 1000);
-        assert_eq!((shown.as_str(), end.status), ("hi", Some(Status::Completed)));
+        assert_eq!(
+            (shown.as_str(), end.status),
+            ("hi", Some(Status::Completed))
+        );
         assert_eq!(end.summary.as_deref(), Some("done"));
         assert_eq!(end.artifacts.unwrap().get(), r#"["a.txt"]"#);
         assert_eq!(end.result.unwrap().get(), r#"{"n":[1]}"#);
@@ -115,8 +147,16 @@ fn usage_cost_and_results_are_found_where_they_stand() {
         };
         assert_eq!(end.usage, Some(wanted), "{format}");
     }
-    let (_, end) = read(&config(keys("json")), r#"{"text":"","u":{},"title":null}"#, 1000);
-    assert_eq!((end.usage, end.summary, end.error), (None, None, None), "what is not there is unknown");
+    let (_, end) = read(
+        &config(keys("json")),
+        r#"{"text":"","u":{},"title":null}"#,
+        1000,
+    );
+    assert_eq!(
+        (end.usage, end.summary, end.error),
+        (None, None, None),
+        "what is not there is unknown"
+    );
 }
 
 #[test]
@@ -157,15 +197,25 @@ fn a_run_that_failed_says_so_itself() {
     let mut reader = AnswerReader::new(&config, "job");
     reader.push("usage: job FILE".to_owned());
     let failure = Failure::new(Category::ProcessExit, "exit status 2");
-    let end = TurnComplete { status: Some(Status::Failed), error: Some(failure), ..TurnComplete::default() };
+    let end = TurnComplete {
+        status: Some(Status::Failed),
+        error: Some(failure),
+        ..TurnComplete::default()
+    };
     let (shown, ending) = reader.finish();
     assert_eq!(shown, "usage: job FILE");
-    assert_eq!(ending.over(end).error.unwrap().category, Some(Category::ProcessExit));
+    assert_eq!(
+        ending.over(end).error.unwrap().category,
+        Some(Category::ProcessExit)
+    );
 }
 
 #[test]
 fn an_estimate_is_a_token_for_four_bytes() {
     let usage = estimated(40, 5);
-    assert_eq!((usage.input_tokens, usage.output_tokens, usage.estimated), (Some(10), Some(2), Some(true)));
+    assert_eq!(
+        (usage.input_tokens, usage.output_tokens, usage.estimated),
+        (Some(10), Some(2), Some(true))
+    );
     assert_eq!(usage.scope, Some(UsageScope::Turn));
 }

@@ -8,26 +8,44 @@ fn the_command_line_names_tools_and_session() {
         denied_tools: vec!["write".into()],
         ..Copilot::default()
     };
-    let reader =
-        CopilotReader { usage_file: Some(UsageFile("/t/u.json".into())), ..CopilotReader::default() };
-    let start = trunkline_sdk::SessionStart { model: Some("gpt".into()), ..Default::default() };
+    let reader = CopilotReader {
+        usage_file: Some(UsageFile("/t/u.json".into())),
+        ..CopilotReader::default()
+    };
+    let start = trunkline_sdk::SessionStart {
+        model: Some("gpt".into()),
+        ..Default::default()
+    };
     let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
     let launch = copilot.launch(&options, None, &Native::Chosen("u".into()), &reader);
-    let args: Vec<_> = launch.args.iter().map(|arg| arg.to_str().unwrap()).collect();
+    let args: Vec<_> = launch
+        .args
+        .iter()
+        .map(|arg| arg.to_str().unwrap())
+        .collect();
     let all = "--output-format json --no-color --no-auto-update --model gpt --allow-tool=shell(ls:*) \
                --deny-tool=write --usage-output-file /t/u.json --session-id u";
     assert_eq!(args, all.split_whitespace().collect::<Vec<_>>());
     let launch = copilot.launch(&options, None, &Native::Known("u".into()), &reader);
     assert_eq!(launch.args.last().unwrap(), "--resume=u");
-    let all = Copilot { dangerous: true, ..copilot };
+    let all = Copilot {
+        dangerous: true,
+        ..copilot
+    };
     let launch = all.launch(&options, None, &Native::Unknown, &reader);
     assert!(launch.args.contains(&"--allow-all-tools".into()));
 }
 
 #[test]
 fn older_versions_get_what_they_know() {
-    let start = trunkline_sdk::SessionStart { reasoning_effort: Some("high".into()), ..Default::default() };
-    let copilot = Copilot { max_autopilot_continues: 3, ..Copilot::default() };
+    let start = trunkline_sdk::SessionStart {
+        reasoning_effort: Some("high".into()),
+        ..Default::default()
+    };
+    let copilot = Copilot {
+        max_autopilot_continues: 3,
+        ..Copilot::default()
+    };
     let options = Options::of(&Copilot::common(&copilot), start).unwrap();
     let late = ["--reasoning-effort", "--session-id", "--usage-output-file"];
     for (version, has) in [
@@ -38,27 +56,70 @@ fn older_versions_get_what_they_know() {
     ] {
         copilot.check(&options, Some(version)).unwrap();
         let chooses_id = copilot.chooses_id(Some(version));
-        let session = if chooses_id { Native::Chosen("u".into()) } else { Native::Unknown };
-        let launch = copilot.launch(&options, Some(version), &session, &copilot.reader(Some(version)));
-        assert_eq!(late.map(|option| launch.args.contains(&option.into())), has, "{version}");
-        assert!(launch.args.contains(&"--max-autopilot-continues".into()), "{version}");
+        let session = if chooses_id {
+            Native::Chosen("u".into())
+        } else {
+            Native::Unknown
+        };
+        let launch = copilot.launch(
+            &options,
+            Some(version),
+            &session,
+            &copilot.reader(Some(version)),
+        );
+        assert_eq!(
+            late.map(|option| launch.args.contains(&option.into())),
+            has,
+            "{version}"
+        );
+        assert!(
+            launch.args.contains(&"--max-autopilot-continues".into()),
+            "{version}"
+        );
     }
-    let error = copilot.check(&options, Some(Version(0, 0, 420))).unwrap_err().to_string();
-    assert!(error.starts_with("copilot 0.0.420 is too old for this profile: version 0.0.423"), "{error}");
+    let error = copilot
+        .check(&options, Some(Version(0, 0, 420)))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("copilot 0.0.420 is too old for this profile: version 0.0.423"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_session_narrows_what_runs_unasked() {
     let allowed = |dangerous, configured: &[&str], asked: &[&str]| {
-        let owned = |tools: &[&str]| tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>();
-        let copilot = Copilot { dangerous, allowed_tools: owned(configured), ..Copilot::default() };
-        let start = trunkline_sdk::SessionStart { allowed_tools: Some(owned(asked)), ..Default::default() };
-        let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
+        let owned = |tools: &[&str]| {
+            tools
+                .iter()
+                .map(|tool| (*tool).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let copilot = Copilot {
+            dangerous,
+            allowed_tools: owned(configured),
+            ..Copilot::default()
+        };
+        let start = trunkline_sdk::SessionStart {
+            allowed_tools: Some(owned(asked)),
+            ..Default::default()
+        };
+        let options =
+            Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
         let launch = copilot.launch(&options, None, &Native::Unknown, &CopilotReader::default());
-        let args = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned());
-        args.filter(|arg| arg.starts_with("--allow")).collect::<Vec<_>>().join(" ")
+        let args = launch
+            .args
+            .iter()
+            .map(|arg| arg.to_string_lossy().into_owned());
+        args.filter(|arg| arg.starts_with("--allow"))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
-    assert_eq!(allowed(false, &["write"], &["write", "shell"]), "--allow-tool=write");
+    assert_eq!(
+        allowed(false, &["write"], &["write", "shell"]),
+        "--allow-tool=write"
+    );
     assert_eq!(allowed(false, &[], &["shell"]), "");
     assert_eq!(allowed(true, &[], &["shell"]), "--allow-tool=shell");
 }
@@ -87,7 +148,11 @@ fn a_run_with_deltas_and_a_tool_is_told_once() {
             "session s-1",
         ]
     );
-    assert_eq!(read.end.unwrap().duration_ms, None, "the CLI counts from the session's begin");
+    assert_eq!(
+        read.end.unwrap().duration_ms,
+        None,
+        "the CLI counts from the session's begin"
+    );
 }
 
 #[test]
@@ -98,13 +163,26 @@ fn failures_have_their_category() {
              {{\"type\":\"result\",\"sessionId\":\"s\",\"exitCode\":1}}"
         )
     };
-    let category =
-        |lines: &str, code, stderr| Read::run(CopilotReader::default(), lines, code, stderr).category();
-    assert_eq!(category(&error("Authentication failed", 401), 1, ""), "auth");
+    let category = |lines: &str, code, stderr| {
+        Read::run(CopilotReader::default(), lines, code, stderr).category()
+    };
+    assert_eq!(
+        category(&error("Authentication failed", 401), 1, ""),
+        "auth"
+    );
     assert_eq!(category(&error("slow down", 429), 1, ""), "rate_limit");
-    assert_eq!(category("", 1, "Error: No authentication information found."), "auth");
-    assert_eq!(category("", 1, "Error: No session, task, or name matched 'x'."), "session_not_found");
-    assert_eq!(category(r#"{"type":"assistant.turn_start","data":{}}"#, 0, ""), "process_exit");
+    assert_eq!(
+        category("", 1, "Error: No authentication information found."),
+        "auth"
+    );
+    assert_eq!(
+        category("", 1, "Error: No session, task, or name matched 'x'."),
+        "session_not_found"
+    );
+    assert_eq!(
+        category(r#"{"type":"assistant.turn_start","data":{}}"#, 0, ""),
+        "process_exit"
+    );
 }
 
 #[test]
@@ -115,10 +193,17 @@ fn the_usage_file_gives_the_tokens() {
     }});
     let usage = usage(&file, Some("a")).unwrap();
     assert_eq!(
-        (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens),
+        (
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens
+        ),
         (Some(11), Some(3), Some(4))
     );
-    assert_eq!((usage.reasoning_tokens, usage.models.unwrap().len()), (None, 2));
+    assert_eq!(
+        (usage.reasoning_tokens, usage.models.unwrap().len()),
+        (None, 2)
+    );
     assert!(super::usage(&serde_json::json!({ "modelMetrics": 3 }), None).is_none());
 }
 

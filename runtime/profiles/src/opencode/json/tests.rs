@@ -5,19 +5,30 @@ use crate::oneshot::reading::{Read, survives_any_shape};
 fn line(family: &Family, options: &Options, version: Option<Version>, session: &Native) -> String {
     family.check(options, version).unwrap();
     let launch = family.launch(options, version, session, &OpencodeReader::default());
-    let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let args: Vec<_> = launch
+        .args
+        .iter()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
     args.join(" ")
 }
 
 #[test]
 fn the_command_line_names_model_and_session_and_no_bypass() {
-    let start = trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() };
+    let start = trunkline_sdk::SessionStart {
+        model: Some("m".into()),
+        ..Default::default()
+    };
     let common = crate::agent::settings::Common::for_test("kilo");
     let options = Options::of(&common, start).unwrap();
     let kilo = Family {
         profile: "kilo-code",
         configuration: "KILO_CONFIG_CONTENT",
-        since: crate::agent::version::Since { agent: "kilo", update: "", first: &[] },
+        since: crate::agent::version::Since {
+            agent: "kilo",
+            update: "",
+            first: &[],
+        },
         use_when: "",
         common,
         transport: Transport::Acp,
@@ -32,13 +43,23 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
         "run --format json -m p/m --thinking --agent plan --session ses_1"
     );
     let plain = Options::of(&kilo.common, Default::default()).unwrap();
-    let all = Family { dangerous: true, mode: String::new(), ..kilo };
-    assert_eq!(line(&all, &plain, None, &known), "run --format json --auto --thinking --session ses_1");
+    let all = Family {
+        dangerous: true,
+        mode: String::new(),
+        ..kilo
+    };
+    assert_eq!(
+        line(&all, &plain, None, &known),
+        "run --format json --auto --thinking --session ses_1"
+    );
 }
 
 #[test]
 fn older_versions_get_what_they_know() {
-    let start = trunkline_sdk::SessionStart { reasoning_effort: Some("high".into()), ..Default::default() };
+    let start = trunkline_sdk::SessionStart {
+        reasoning_effort: Some("high".into()),
+        ..Default::default()
+    };
     let common = crate::agent::settings::Common::for_test("opencode");
     let options = Options::of(&common, start).unwrap();
     let opencode = Family {
@@ -55,15 +76,31 @@ fn older_versions_get_what_they_know() {
     };
     for (version, line) in [
         (None, "run --format json --auto --thinking --variant high"),
-        (Some(Version(1, 17, 18)), "run --format json --auto --thinking --variant high"),
-        (Some(Version(1, 17, 11)), "run --format json --thinking --variant high"),
+        (
+            Some(Version(1, 17, 18)),
+            "run --format json --auto --thinking --variant high",
+        ),
+        (
+            Some(Version(1, 17, 11)),
+            "run --format json --thinking --variant high",
+        ),
         (Some(Version(1, 1, 34)), "run --format json --variant high"),
         (Some(Version(1, 0, 0)), "run --format json"),
     ] {
-        assert_eq!(super::tests::line(&opencode, &options, version, &Native::Unknown), line, "{version:?}");
+        assert_eq!(
+            super::tests::line(&opencode, &options, version, &Native::Unknown),
+            line,
+            "{version:?}"
+        );
     }
-    let error = opencode.check(&options, Some(Version(0, 5, 29))).unwrap_err().to_string();
-    assert!(error.starts_with("opencode 0.5.29 is too old for this profile: version 1.0.0"), "{error}");
+    let error = opencode
+        .check(&options, Some(Version(0, 5, 29)))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("opencode 0.5.29 is too old for this profile: version 1.0.0"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -88,17 +125,25 @@ fn steps_add_up() {
     );
     let end = read.end.unwrap();
     let usage = end.usage.unwrap();
-    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cost_usd), (Some(13), Some(5), Some(0.75)));
     assert_eq!(
-        (usage.cache_read_tokens, usage.reasoning_tokens, end.num_turns),
+        (usage.input_tokens, usage.output_tokens, usage.cost_usd),
+        (Some(13), Some(5), Some(0.75))
+    );
+    assert_eq!(
+        (
+            usage.cache_read_tokens,
+            usage.reasoning_tokens,
+            end.num_turns
+        ),
         (Some(10), Some(1), Some(2))
     );
 }
 
 #[test]
 fn failures_have_their_category() {
-    let category =
-        |lines: &str, code, stderr| Read::run(OpencodeReader::default(), lines, code, stderr).category();
+    let category = |lines: &str, code, stderr| {
+        Read::run(OpencodeReader::default(), lines, code, stderr).category()
+    };
     let api = |code| {
         format!(
             r#"{{"type":"error","error":{{"name":"APIError","data":{{"message":"no","statusCode":{code}}}}}}}"#
@@ -106,14 +151,16 @@ fn failures_have_their_category() {
     };
     assert_eq!(category(&api(401), 1, ""), "auth");
     assert_eq!(category(&api(429), 1, ""), "rate_limit");
-    let unknown =
-        r#"{"type":"error","error":{"name":"UnknownError","data":{"message":"Model not found: p/x."}}}"#;
+    let unknown = r#"{"type":"error","error":{"name":"UnknownError","data":{"message":"Model not found: p/x."}}}"#;
     assert_eq!(category(unknown, 1, ""), "model_not_found");
-    let denied = r#"{"type":"error","error":"run ended with an auto-rejected permission; pass --auto"}"#;
+    let denied =
+        r#"{"type":"error","error":"run ended with an auto-rejected permission; pass --auto"}"#;
     assert_eq!(category(denied, 1, ""), "permission_denied");
-    assert_eq!(category("", 1, "\u{1b}[91mError: \u{1b}[0mSession not found"), "session_not_found");
-    let gone =
-        r#"{"type":"error","error":{"name":"NotFoundError","data":{"message":"Session not found: ses_1"}}}"#;
+    assert_eq!(
+        category("", 1, "\u{1b}[91mError: \u{1b}[0mSession not found"),
+        "session_not_found"
+    );
+    let gone = r#"{"type":"error","error":{"name":"NotFoundError","data":{"message":"Session not found: ses_1"}}}"#;
     assert_eq!(category(gone, 1, ""), "session_not_found");
     assert_eq!(category("", 0, ""), "process_exit");
     let cut = r#"{"type":"step_finish","part":{"reason":"other","tokens":{"input":0}}}"#;

@@ -13,7 +13,9 @@ pub(super) enum Side {
 
 /// Reads one line of any of the forms: seconds, who said it, and the message.
 pub(super) fn record(line: &[u8]) -> Option<(Option<f64>, Side, Map<String, Value>)> {
-    let Value::Object(mut line) = serde_json::from_slice(line).ok()? else { return None };
+    let Value::Object(mut line) = serde_json::from_slice(line).ok()? else {
+        return None;
+    };
     let at = line.get("t").and_then(Value::as_f64);
     for (member, side) in [("in", Side::Host), ("out", Side::Adapter)] {
         if at.is_some()

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::{
-    Agent, Asks, Cannot, NO_STEER, TRIES_WITHOUT_END, claude, codex, codex_home, no_members, nothing,
+    Agent, Asks, Cannot, NO_STEER, TRIES_WITHOUT_END, claude, codex, codex_home, no_members,
+    nothing,
 };
 use crate::real::{
     hub::Step,
@@ -46,8 +47,16 @@ pub(super) const CODEX: Agent = Agent {
     mode: Some(("workspace-write", "workspace-write")),
     cannot: &[
         NO_STEER,
-        Cannot { scenario: "model gone", shows: "an end in time", line: TRIES_WITHOUT_END },
-        Cannot { scenario: "model never there", shows: "an end in time", line: TRIES_WITHOUT_END },
+        Cannot {
+            scenario: "model gone",
+            shows: "an end in time",
+            line: TRIES_WITHOUT_END,
+        },
+        Cannot {
+            scenario: "model never there",
+            shows: "an end in time",
+            line: TRIES_WITHOUT_END,
+        },
     ],
 };
 
@@ -57,7 +66,12 @@ pub(super) const QWEN: Agent = Agent {
     cli: "qwen",
     asks: Asks::ForCommands,
     // In its own default mode a model judges, instead of the user.
-    configuration: |_| Some(("acp", json!({"command": "qwen", "args": ["--acp"], "mode": "default"}))),
+    configuration: |_| {
+        Some((
+            "acp",
+            json!({"command": "qwen", "args": ["--acp"], "mode": "default"}),
+        ))
+    },
     environment: |_| vec![("FAKE_KEY", "dummy".to_owned())],
     secrets: &["FAKE_KEY"],
     settle: qwen_home,
@@ -89,10 +103,26 @@ pub(super) const KIMI: Agent = Agent {
     mode: Some(("plan", "Plan mode")),
     cannot: &[
         NO_STEER,
-        Cannot { scenario: "429", shows: "the category rate_limit", line: IN_SILENCE },
-        Cannot { scenario: "529", shows: "the category overloaded", line: IN_SILENCE },
-        Cannot { scenario: "cut", shows: "status completed", line: CUT_LOOKS_WHOLE },
-        Cannot { scenario: "cut once", shows: "an answer that is whole", line: CUT_LOOKS_WHOLE },
+        Cannot {
+            scenario: "429",
+            shows: "the category rate_limit",
+            line: IN_SILENCE,
+        },
+        Cannot {
+            scenario: "529",
+            shows: "the category overloaded",
+            line: IN_SILENCE,
+        },
+        Cannot {
+            scenario: "cut",
+            shows: "status completed",
+            line: CUT_LOOKS_WHOLE,
+        },
+        Cannot {
+            scenario: "cut once",
+            shows: "an answer that is whole",
+            line: CUT_LOOKS_WHOLE,
+        },
     ],
 };
 
@@ -117,8 +147,16 @@ pub(super) const VIBE: Agent = Agent {
     mode: Some(("accept-edits", "FAKE:text")),
     cannot: &[
         NO_STEER,
-        Cannot { scenario: "401", shows: "credential was rejected", line: REJECTED_FOR_GOOD },
-        Cannot { scenario: "cut", shows: "partial partial", line: SAYS_AGAIN },
+        Cannot {
+            scenario: "401",
+            shows: "credential was rejected",
+            line: REJECTED_FOR_GOOD,
+        },
+        Cannot {
+            scenario: "cut",
+            shows: "partial partial",
+            line: SAYS_AGAIN,
+        },
     ],
 };
 
@@ -140,7 +178,11 @@ pub(super) const HERMES: Agent = Agent {
     mode: Some(("accept_edits", "FAKE:text")),
     cannot: &[
         NO_STEER,
-        Cannot { scenario: "stop in a tool", shows: "Queued for the next turn", line: PUTS_OFF },
+        Cannot {
+            scenario: "stop in a tool",
+            shows: "Queued for the next turn",
+            line: PUTS_OFF,
+        },
     ],
 };
 

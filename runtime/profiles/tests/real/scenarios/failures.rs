@@ -70,7 +70,11 @@ pub(super) fn no_login(place: &Place) -> Step {
     let turn = hub.turn("s", "FAKE:text")?;
     turn.failed(&["auth"])?;
     let passed = begun.elapsed();
-    expect(passed < SOON, "a failure soon", format_args!("{passed:?}; {}", turn.told()))?;
+    expect(
+        passed < SOON,
+        "a failure soon",
+        format_args!("{passed:?}; {}", turn.told()),
+    )?;
     place.end(hub)
 }
 
@@ -101,7 +105,12 @@ pub(super) fn cut_once(place: &Place) -> Step {
 /// The agent's own processes: those of this place that are no part of the host.
 fn own(place: &Place) -> Vec<orphans::Process> {
     let mut all = orphans::of(&place.home());
-    let program = |line: &str| line.split(' ').next().unwrap_or_default().contains("trunkline");
+    let program = |line: &str| {
+        line.split(' ')
+            .next()
+            .unwrap_or_default()
+            .contains("trunkline")
+    };
     all.retain(|(_, line)| !program(line));
     all
 }
@@ -121,14 +130,22 @@ pub(super) fn child_killed(place: &Place) -> Step {
 
 /// Kills some of the agent's own processes in a turn. That turn fails, and not as if nothing were installed; the session
 /// goes on.
-fn killed_are(place: &Place, some: bool, which: fn(&[orphans::Process]) -> Vec<orphans::Process>) -> Step {
+fn killed_are(
+    place: &Place,
+    some: bool,
+    which: fn(&[orphans::Process]) -> Vec<orphans::Process>,
+) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;
     hub.turn("s", "FAKE:text knot-one")?.says(HELLO)?;
     let turn = hub.input("s", "FAKE:slow:100:0.2")?;
     place.model.waits_for("FAKE:slow")?;
     let victims = which(&own(place));
-    expect(!some || !victims.is_empty(), "a process of the agent's own to kill", "none")?;
+    expect(
+        !some || !victims.is_empty(),
+        "a process of the agent's own to kill",
+        "none",
+    )?;
     if victims.is_empty() {
         return Ok(());
     }
@@ -144,11 +161,17 @@ fn killed_are(place: &Place, some: bool, which: fn(&[orphans::Process]) -> Vec<o
     )?;
     turn.failed(&["process_exit", "other", "overloaded"])
         .map_err(|error| format!("{error}; killed: {victims:?}"))?;
-    let next =
-        hub.turn("s", "FAKE:text sanderling-one").map_err(|error| format!("in the next turn: {error}"))?;
-    next.says(HELLO).map_err(|error| format!("in the next turn: {error}; killed: {victims:?}"))?;
+    let next = hub
+        .turn("s", "FAKE:text sanderling-one")
+        .map_err(|error| format!("in the next turn: {error}"))?;
+    next.says(HELLO)
+        .map_err(|error| format!("in the next turn: {error}; killed: {victims:?}"))?;
     let told = place.model.was_told(&["knot-one", "sanderling-one"]);
-    expect(told, "a conversation that goes on", "a request without what was before")?;
+    expect(
+        told,
+        "a conversation that goes on",
+        "a request without what was before",
+    )?;
     place.end(hub)
 }
 

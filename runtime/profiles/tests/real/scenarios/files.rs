@@ -34,15 +34,29 @@ fn written(place: &Place, directive: &str) -> Step {
         format_args!("{content:?}, {}", turn.told()),
     )?;
     let asked = requests.len() <= 2;
-    expect(asked, "one request for the file", format_args!("{requests:?}"))
+    expect(
+        asked,
+        "one request for the file",
+        format_args!("{requests:?}"),
+    )
 }
 
 pub(super) fn two_tools(place: &Place) -> Step {
-    let input = place.agent.asks.run_both("touch first-made", "touch second-made");
+    let input = place
+        .agent
+        .asks
+        .run_both("touch first-made", "touch second-made");
     let (turn, requests) = allowed(place, &input)?;
     for file in ["first-made", "second-made"] {
-        expect(place.work().join(file).exists(), format_args!("the file {file}"), turn.told())?;
-        let named = requests.iter().filter(|request| request.to_string().contains(file)).count();
+        expect(
+            place.work().join(file).exists(),
+            format_args!("the file {file}"),
+            turn.told(),
+        )?;
+        let named = requests
+            .iter()
+            .filter(|request| request.to_string().contains(file))
+            .count();
         let expected = usize::from(place.agent.asks != Asks::NoOne);
         expect(
             named == expected,
@@ -70,9 +84,20 @@ fn allowed(place: &Place, input: &str) -> Step<(Turn, Vec<Value>)> {
     })?;
     turn.is("completed")?;
     tools_are_whole(&turn)?;
-    let failed: Vec<_> = turn.of("tool.end").filter(|end| end["is_error"] == true).collect();
-    expect(failed.is_empty(), "no tool that failed", format_args!("{failed:?}, {}", turn.told()))?;
-    expect(turn.text.contains("after tool:"), "text from after the tool", turn.told())?;
+    let failed: Vec<_> = turn
+        .of("tool.end")
+        .filter(|end| end["is_error"] == true)
+        .collect();
+    expect(
+        failed.is_empty(),
+        "no tool that failed",
+        format_args!("{failed:?}, {}", turn.told()),
+    )?;
+    expect(
+        turn.text.contains("after tool:"),
+        "text from after the tool",
+        turn.told(),
+    )?;
     place.end(hub)?;
     Ok((turn, requests))
 }

@@ -21,9 +21,14 @@ pub(super) fn mode(place: &Place) -> Step {
     // One of them says its mode first.
     expect(turn.text.ends_with(HELLO), "the answer", turn.told())?;
     // Run once a turn, an agent says nothing of its mode.
-    let told = said(&turn, "mode").and_then(|mode| Some(mode.as_str()?.rsplit('#').next()?.to_owned()));
+    let told =
+        said(&turn, "mode").and_then(|mode| Some(mode.as_str()?.rsplit('#').next()?.to_owned()));
     let is_it = told.as_ref().is_none_or(|mode| mode == asked);
-    expect(is_it, format_args!("the mode {asked}"), format_args!("{told:?}; {}", turn.told()))?;
+    expect(
+        is_it,
+        format_args!("the mode {asked}"),
+        format_args!("{told:?}; {}", turn.told()),
+    )?;
     let seen = place.model.was_told_at_once(&["dotterel-one", shows]);
     expect(seen, format_args!("a request that says {shows:?}"), "none")?;
     place.end(hub)
@@ -39,18 +44,36 @@ pub(super) fn native_id(place: &Place) -> Step {
             let turn = hub.turn(session, &format!("FAKE:text godwit-{session}-{word}"))?;
             turn.says(HELLO)?;
             let told = turn.messages.iter().chain([&turn.end]);
-            own.extend(told.filter_map(|message| message["native_session_id"].as_str().map(str::to_owned)));
-            expect(!own.is_empty(), "a native session id with the first turn", turn.told())?;
+            own.extend(
+                told.filter_map(|message| message["native_session_id"].as_str().map(str::to_owned)),
+            );
+            expect(
+                !own.is_empty(),
+                "a native session id with the first turn",
+                turn.told(),
+            )?;
         }
         own.dedup();
-        expect(own.len() == 1, "one id over all turns of a session", format_args!("{own:?}"))?;
+        expect(
+            own.len() == 1,
+            "one id over all turns of a session",
+            format_args!("{own:?}"),
+        )?;
         ids.extend(own);
     }
-    expect(ids[0] != ids[1], "an id of its own for each session", format_args!("{ids:?}"))?;
+    expect(
+        ids[0] != ids[1],
+        "an id of its own for each session",
+        format_args!("{ids:?}"),
+    )?;
     place.end(hub)?;
     for id in &ids {
         let known = holds(&place.home(), id, DEEPEST);
-        expect(known, format_args!("the id {id} among what the agent keeps"), "none")?;
+        expect(
+            known,
+            format_args!("the id {id} among what the agent keeps"),
+            "none",
+        )?;
     }
     Ok(())
 }
@@ -60,11 +83,15 @@ const DEEPEST: usize = 12;
 
 /// Whether a folder has a file with this text in its name or content. The host's own files do not count.
 fn holds(folder: &Path, text: &str, deepest: usize) -> bool {
-    let Ok(entries) = fs::read_dir(folder) else { return false };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return false;
+    };
     entries.flatten().any(|entry| {
         let (path, name) = (entry.path(), entry.file_name());
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => name != "state" && deepest > 0 && holds(&path, text, deepest - 1),
+            Ok(kind) if kind.is_dir() => {
+                name != "state" && deepest > 0 && holds(&path, text, deepest - 1)
+            }
             Ok(kind) if kind.is_file() => {
                 let content = || fs::read(&path).unwrap_or_default();
                 name.to_string_lossy().contains(text)
@@ -85,17 +112,33 @@ pub(super) fn secret(place: &Place) -> Step {
     let turn = hub.follow("s", &turn, |_| true)?;
     turn.is("completed")?;
     tools_are_whole(&turn)?;
-    expect(turn.text.contains(SECRET), "what the model said, unchanged", turn.told())?;
+    expect(
+        turn.text.contains(SECRET),
+        "what the model said, unchanged",
+        turn.told(),
+    )?;
     let failed = hub.turn("s", &format!("FAKE:why:{SECRET};;"))?;
     failed.is("failed")?;
     let shown = failed.end["error"].to_string();
-    expect(!shown.contains(SECRET), "a failure that hides the secret", &shown)?;
+    expect(
+        !shown.contains(SECRET),
+        "a failure that hides the secret",
+        &shown,
+    )?;
     goes_on(&mut hub)?;
     place.end(hub)?;
     let log = fs::read_to_string(log).unwrap_or_default();
     expect(!log.is_empty(), "a log", "none")?;
     let line = log.lines().find(|line| line.contains(SECRET));
-    expect(line.is_none(), "a log without the secret", line.unwrap_or_default())?;
+    expect(
+        line.is_none(),
+        "a log without the secret",
+        line.unwrap_or_default(),
+    )?;
     let state = place.home().join("state");
-    expect(!holds(&state, SECRET, DEEPEST), "no secret in the host's own files", "one")
+    expect(
+        !holds(&state, SECRET, DEEPEST),
+        "no secret in the host's own files",
+        "one",
+    )
 }

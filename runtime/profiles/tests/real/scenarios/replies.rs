@@ -26,16 +26,35 @@ pub(super) fn changed_command(place: &Place) -> Step {
         let changed: Value = serde_json::from_str(&changed).unwrap_or_default();
         json!({"approved": true, "updated_input": changed})
     })?;
-    expect(requests == 1, "one permission request", format_args!("{requests}; {}", turn.told()))?;
+    expect(
+        requests == 1,
+        "one permission request",
+        format_args!("{requests}; {}", turn.told()),
+    )?;
     tools_are_whole(&turn)?;
     let exists = |file: &str| place.work().join(file).exists();
-    expect(!exists("asked-for"), "nothing of the original command", turn.told())?;
-    let capability = said(&turn, "capabilities").map(|capabilities| capabilities["updated_input"] == true);
+    expect(
+        !exists("asked-for"),
+        "nothing of the original command",
+        turn.told(),
+    )?;
+    let capability =
+        said(&turn, "capabilities").map(|capabilities| capabilities["updated_input"] == true);
     if exists("changed-to") {
-        expect(capability == Some(true), "a capability that says so", format_args!("{capability:?}"))?;
+        expect(
+            capability == Some(true),
+            "a capability that says so",
+            format_args!("{capability:?}"),
+        )?;
     } else {
-        expect(capability == Some(false), "no capability for it", format_args!("{capability:?}"))?;
-        let why = turn.of("error").any(|error| error["category"] == "permission_denied");
+        expect(
+            capability == Some(false),
+            "no capability for it",
+            format_args!("{capability:?}"),
+        )?;
+        let why = turn
+            .of("error")
+            .any(|error| error["category"] == "permission_denied");
         expect(why, "an error that says why it was denied", turn.told())?;
     }
     goes_on(&mut hub)?;
@@ -44,16 +63,32 @@ pub(super) fn changed_command(place: &Place) -> Step {
 
 /// What a session said last of a member, of what came up to the end of a turn.
 pub(super) fn said(turn: &Turn, member: &str) -> Option<Value> {
-    turn.messages.iter().rev().map(|message| &message[member]).find(|value| !value.is_null()).cloned()
+    turn.messages
+        .iter()
+        .rev()
+        .map(|message| &message[member])
+        .find(|value| !value.is_null())
+        .cloned()
 }
 
 pub(super) fn instructions(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
-    place.open(&mut hub, "s", &json!({"system_prompt": "Answer like the heron-in-the-prompt."}))?;
+    place.open(
+        &mut hub,
+        "s",
+        &json!({"system_prompt": "Answer like the heron-in-the-prompt."}),
+    )?;
     for word in ["first", "second"] {
-        hub.turn("s", &format!("FAKE:text {word}-one"))?.says(HELLO)?;
-        let seen = place.model.was_told_at_once(&["heron-in-the-prompt", &format!("{word}-one")]);
-        expect(seen, format_args!("the system prompt in the request of the {word} turn"), "none")?;
+        hub.turn("s", &format!("FAKE:text {word}-one"))?
+            .says(HELLO)?;
+        let seen = place
+            .model
+            .was_told_at_once(&["heron-in-the-prompt", &format!("{word}-one")]);
+        expect(
+            seen,
+            format_args!("the system prompt in the request of the {word} turn"),
+            "none",
+        )?;
     }
     place.end(hub)
 }
@@ -62,7 +97,12 @@ pub(super) fn model(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({"model": place.agent.other_model}))?;
     hub.turn("s", "FAKE:text siskin-one")?.says(HELLO)?;
-    let name = place.agent.other_model.rsplit(['/', ':']).next().unwrap_or_default();
+    let name = place
+        .agent
+        .other_model
+        .rsplit(['/', ':'])
+        .next()
+        .unwrap_or_default();
     let used = place.model.models_of("siskin-one");
     expect(
         used.iter().any(|used| used == name),
@@ -101,7 +141,11 @@ pub(super) fn steer(place: &Place) -> Step {
     let turn = hub.follow("s", &turn, |_| false)?;
     turn.is("completed")?;
     before.extend(turn.messages.iter().cloned());
-    expect(result["delivered"] == true, "a steer that is delivered", &result)?;
+    expect(
+        result["delivered"] == true,
+        "a steer that is delivered",
+        &result,
+    )?;
     let seen = place.model.was_told(&["wren-one", "robin-steer"]);
     expect(seen, "a request with both inputs", turn.told())?;
     goes_on(&mut hub)?;
@@ -140,7 +184,11 @@ pub(super) fn mcp_server(place: &Place) -> Step {
         "the note that the server's tool leaves",
         format_args!("{content:?}; {}", turn.told()),
     )?;
-    expect(turn.of("tool.end").any(|end| end["is_error"] != true), "a tool that succeeded", turn.told())?;
+    expect(
+        turn.of("tool.end").any(|end| end["is_error"] != true),
+        "a tool that succeeded",
+        turn.told(),
+    )?;
     let is_asked = !matches!(place.agent.asks, Asks::NoOne | Asks::ForDangerousCommands);
     expect(
         is_asked != requests.is_empty(),
@@ -163,9 +211,17 @@ pub(super) fn elsewhere(place: &Place) -> Step {
     let turn = hub.turn("again", "FAKE:text dunlin-elsewhere")?;
     turn.says(HELLO)?;
     let context = said(&turn, "context");
-    expect(context == Some("lost".into()), "context: lost", format_args!("{context:?}; {}", turn.told()))?;
+    expect(
+        context == Some("lost".into()),
+        "context: lost",
+        format_args!("{context:?}; {}", turn.told()),
+    )?;
     let remembered = place.model.was_told(&["dunlin-one", "dunlin-elsewhere"]);
-    expect(!remembered, "a conversation of its own", "a request with what was said in the other folder")?;
+    expect(
+        !remembered,
+        "a conversation of its own",
+        "a request with what was said in the other folder",
+    )?;
     place.end(hub)
 }
 
@@ -176,7 +232,10 @@ fn two_turns(hub: &mut Hub) -> Step<(Value, Value)> {
         let turn = hub.turn("s", &format!("FAKE:text dunlin-{word}"))?;
         turn.says(HELLO)?;
         for message in turn.messages.iter().chain([&turn.end]) {
-            for (member, last) in [("native_session_id", &mut native), ("session_params", &mut params)] {
+            for (member, last) in [
+                ("native_session_id", &mut native),
+                ("session_params", &mut params),
+            ] {
                 if !message[member].is_null() {
                     *last = message[member].clone();
                 }
@@ -194,10 +253,13 @@ pub(super) fn many_turns(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;
     for number in 0..MANY {
-        hub.turn("s", &format!("FAKE:text curlew-{number}-end"))?.says(HELLO)?;
+        hub.turn("s", &format!("FAKE:text curlew-{number}-end"))?
+            .says(HELLO)?;
     }
     let last = format!("curlew-{}-end", MANY - 1);
-    let told = place.model.was_told(&["curlew-0-end", "curlew-7-end", &last]);
+    let told = place
+        .model
+        .was_told(&["curlew-0-end", "curlew-7-end", &last]);
     expect(told, "a request with the first and the last input", "none")?;
     place.end(hub)
 }

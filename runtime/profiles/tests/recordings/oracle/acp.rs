@@ -102,7 +102,9 @@ impl Reading {
             Some("session/request_permission") => {
                 if let Some(open) = &mut self.open {
                     let call = &line["params"]["toolCall"];
-                    let tool = open.turn.tool(text(call, "/toolCallId").unwrap_or_default());
+                    let tool = open
+                        .turn
+                        .tool(text(call, "/toolCallId").unwrap_or_default());
                     // Some agents tell of a call only when it is done, and of a refused one never.
                     tool.optional |= tool.failed.is_none();
                     let request = permission(line, recording);
@@ -121,7 +123,11 @@ impl Reading {
                 let id = text(update, "/messageId").unwrap_or_default();
                 let chunk = text(update, "/content/text").unwrap_or_default();
                 // Where messages have no ids, a tool call is what parts them.
-                let key = if id.is_empty() { format!("#{}", open.turn.tools.len()) } else { id.to_owned() };
+                let key = if id.is_empty() {
+                    format!("#{}", open.turn.tools.len())
+                } else {
+                    id.to_owned()
+                };
                 open.text.delta(&key, chunk);
                 if self.earlier.contains(id) || tells_an_error(chunk) {
                     open.text.optional(&key);
@@ -140,18 +146,26 @@ impl Reading {
                 }
                 // What comes after a stop may be told or not.
                 let new = kind == "tool_call" || tool.failed.is_some();
-                tool.optional =
-                    if new && !stopped { false } else { tool.optional || (new && stopped && !known) };
+                tool.optional = if new && !stopped {
+                    false
+                } else {
+                    tool.optional || (new && stopped && !known)
+                };
             }
             "usage_update" => {
-                open.cost = update.pointer("/cost/amount").and_then(Value::as_f64).or(open.cost);
+                open.cost = update
+                    .pointer("/cost/amount")
+                    .and_then(Value::as_f64)
+                    .or(open.cost);
             }
             _ => {}
         }
     }
 
     fn answer(&mut self, line: &Value, recording: &Recording) {
-        let Some(asked) = self.dialogue.asked(line) else { return };
+        let Some(asked) = self.dialogue.asked(line) else {
+            return;
+        };
         match text(&asked, "/method").unwrap_or_default() {
             "session/new" => {
                 let failed = refused(line).map(|error| {
@@ -162,7 +176,8 @@ impl Reading {
                 self.dialogue.begun(text(line, "/result/sessionId"), failed);
             }
             "session/load" => {
-                self.dialogue.resumed(text(&asked, "/params/sessionId"), refused(line).is_some());
+                self.dialogue
+                    .resumed(text(&asked, "/params/sessionId"), refused(line).is_some());
             }
             "session/prompt" => {
                 if let Some(mut open) = self.open.take_if(|open| open.request == line["id"]) {
@@ -178,7 +193,11 @@ impl Reading {
         let result = &line["result"];
         let turn = &mut open.turn;
         turn.text = std::mem::take(&mut open.text).pieces();
-        let whole: String = turn.text.iter().map(|piece| piece.ways[0].as_str()).collect();
+        let whole: String = turn
+            .text
+            .iter()
+            .map(|piece| piece.ways[0].as_str())
+            .collect();
         if let Some(error) = refused(line) {
             fail(turn, error);
         } else {
@@ -201,7 +220,10 @@ impl Reading {
     /// Tokens and cost: of the turn for some agents, running totals for others.
     fn use_of(&mut self, open: &mut Open, session: &str, result: &Value, recording: &Recording) {
         let total = self.totals.entry(session.to_owned()).or_default();
-        let resumed = self.dialogue.session(session).is_some_and(|one| one.resume.is_some());
+        let resumed = self
+            .dialogue
+            .session(session)
+            .is_some_and(|one| one.resume.is_some());
         let begun = total.turns > 0 || !resumed;
         total.turns += 1;
         if let Some(cost) = open.cost {
@@ -220,22 +242,42 @@ impl Reading {
         if let (Some(input), Some(output)) = (of("inputTokens"), of("outputTokens")) {
             let cached = of("cachedReadTokens").unwrap_or(0) + of("cachedWriteTokens").unwrap_or(0);
             let now = [input, output, cached, of("thoughtTokens").unwrap_or(0)];
-            let before = if recording.cli() == "copilot" { total.tokens } else { [0; 4] };
+            let before = if recording.cli() == "copilot" {
+                total.tokens
+            } else {
+                [0; 4]
+            };
             total.tokens = now;
             let [input, output, cached, thought] =
                 std::array::from_fn(|at| now[at].saturating_sub(before[at]));
             let (input, output) = (vec![input, input + cached], vec![output, output + thought]);
-            open.turn.usage = Some(Usage { input, output, optional: optional || !begun });
-        } else if let (Some(input), Some(output)) =
-            (number(quota, "/input_tokens"), number(quota, "/output_tokens"))
-        {
-            open.turn.usage = Some(Usage { input: vec![input], output: vec![output], optional });
+            open.turn.usage = Some(Usage {
+                input,
+                output,
+                optional: optional || !begun,
+            });
+        } else if let (Some(input), Some(output)) = (
+            number(quota, "/input_tokens"),
+            number(quota, "/output_tokens"),
+        ) {
+            open.turn.usage = Some(Usage {
+                input: vec![input],
+                output: vec![output],
+                optional,
+            });
         }
     }
 
     fn close(&mut self, open: Open) {
-        let Open { session, mut turn, text, messages, .. } = open;
-        self.earlier.extend(messages.into_iter().filter(|id| !id.is_empty()));
+        let Open {
+            session,
+            mut turn,
+            text,
+            messages,
+            ..
+        } = open;
+        self.earlier
+            .extend(messages.into_iter().filter(|id| !id.is_empty()));
         if turn.text.is_empty() {
             turn.text = text.pieces();
         }
@@ -247,21 +289,33 @@ impl Reading {
 
 /// Whether an agent says as its answer that its model failed.
 fn tells_an_error(chunk: &str) -> bool {
-    ["Error: ", "API Error: ", "{\"error\""].iter().any(|begin| chunk.starts_with(begin))
+    ["Error: ", "API Error: ", "{\"error\""]
+        .iter()
+        .any(|begin| chunk.starts_with(begin))
 }
 
 fn fail(turn: &mut Turn, error: &Value) {
     let code = error["code"].as_i64().unwrap_or(0);
     let message = text(error, "/message").unwrap_or_default();
     let status = u64::try_from(code).ok().or_else(|| status_in(message));
-    let category = if code == AUTH_REQUIRED { &["auth"] } else { category_of(status) };
-    turn.fails(category, (!message.is_empty()).then(|| in_words(message).chars().take(16).collect()));
+    let category = if code == AUTH_REQUIRED {
+        &["auth"]
+    } else {
+        category_of(status)
+    };
+    turn.fails(
+        category,
+        (!message.is_empty()).then(|| in_words(message).chars().take(16).collect()),
+    );
 }
 
 fn permission(line: &Value, recording: &Recording) -> Permission {
     let call = &line["params"]["toolCall"];
     let answer = answer_to(recording, line);
-    let strings = call["rawInput"].as_object().into_iter().flat_map(|input| input.values());
+    let strings = call["rawInput"]
+        .as_object()
+        .into_iter()
+        .flat_map(|input| input.values());
     let strings = strings.filter_map(|value| value.as_str().map(str::to_owned));
     let places = call["locations"]
         .as_array()
@@ -270,12 +324,16 @@ fn permission(line: &Value, recording: &Recording) -> Permission {
         .filter_map(|at| text(at, "/path").map(str::to_owned));
     let option = answer.and_then(|answer| text(answer, "/result/outcome/optionId"));
     let options = line["params"]["options"].as_array().into_iter().flatten();
-    let kind =
-        options.filter(|known| text(known, "/optionId") == option).find_map(|known| text(known, "/kind"));
+    let kind = options
+        .filter(|known| text(known, "/optionId") == option)
+        .find_map(|known| text(known, "/kind"));
     Permission {
         tool: None,
         tool_call_id: text(call, "/toolCallId").map(str::to_owned),
-        about: strings.chain(places).chain(text(call, "/title").map(str::to_owned)).collect(),
+        about: strings
+            .chain(places)
+            .chain(text(call, "/title").map(str::to_owned))
+            .collect(),
         answer: option.map(|option| Answer {
             approved: kind.is_some_and(|kind| kind.starts_with("allow")),
             option: Some(option.to_owned()),

@@ -51,7 +51,11 @@ pub(super) fn expect(recording: &Recording) -> Expected {
 impl Reading {
     fn input(&mut self, line: &Value) {
         self.dialogue.asks(line);
-        let prompt = || text(line, "/params/input/0/text").unwrap_or_default().to_owned();
+        let prompt = || {
+            text(line, "/params/input/0/text")
+                .unwrap_or_default()
+                .to_owned()
+        };
         match text(line, "/method").unwrap_or_default() {
             "turn/start" | "turn/steer" if self.open.is_some() => {
                 if let Some(open) = &mut self.open {
@@ -59,7 +63,9 @@ impl Reading {
                 }
             }
             "turn/start" => {
-                let thread = text(line, "/params/threadId").unwrap_or_default().to_owned();
+                let thread = text(line, "/params/threadId")
+                    .unwrap_or_default()
+                    .to_owned();
                 if self.dialogue.knows(&thread) {
                     let before = self.totals.get(&thread).copied().unwrap_or_default();
                     let turn = Turn::of(prompt());
@@ -84,12 +90,15 @@ impl Reading {
     }
 
     fn output(&mut self, line: &Value, recording: &Recording) {
-        let Some(method) = text(line, "/method") else { return self.answer(line) };
+        let Some(method) = text(line, "/method") else {
+            return self.answer(line);
+        };
         let params = line.get("params").unwrap_or(&Value::Null);
         let thread = text(params, "/threadId").unwrap_or_default();
         if method == "thread/tokenUsage/updated" {
             let of = |name: &str| number(params, &format!("/tokenUsage/total/{name}")).unwrap_or(0);
-            self.totals.insert(thread.to_owned(), (of("inputTokens"), of("outputTokens")));
+            self.totals
+                .insert(thread.to_owned(), (of("inputTokens"), of("outputTokens")));
             if let Some(open) = &mut self.open {
                 open.counted = true;
             }
@@ -102,7 +111,9 @@ impl Reading {
                     text(params, "/delta").unwrap_or_default(),
                 );
             }
-            "item/started" | "item/completed" => item(open, &params["item"], method == "item/completed"),
+            "item/started" | "item/completed" => {
+                item(open, &params["item"], method == "item/completed")
+            }
             "error" => {
                 if params["willRetry"] == json!(true) {
                     open.text.retry();
@@ -125,7 +136,9 @@ impl Reading {
 
     /// The CLI's answer to a request of the recorder.
     fn answer(&mut self, line: &Value) {
-        let Some(asked) = self.dialogue.asked(line) else { return };
+        let Some(asked) = self.dialogue.asked(line) else {
+            return;
+        };
         let refused = refused(line);
         match text(&asked, "/method").unwrap_or_default() {
             "thread/start" => {
@@ -137,7 +150,8 @@ impl Reading {
                 self.dialogue.begun(text(line, "/result/thread/id"), failed);
             }
             "thread/resume" => {
-                self.dialogue.resumed(text(&asked, "/params/threadId"), refused.is_some());
+                self.dialogue
+                    .resumed(text(&asked, "/params/threadId"), refused.is_some());
             }
             "turn/start" if refused.is_some() => {
                 if let Some(mut open) = self.open.take() {
@@ -165,13 +179,26 @@ impl Reading {
     }
 
     fn close(&mut self, open: Open) {
-        let Open { thread, mut turn, text, before, counted, .. } = open;
+        let Open {
+            thread,
+            mut turn,
+            text,
+            before,
+            counted,
+            ..
+        } = open;
         let after = self.totals.get(&thread).copied().unwrap_or_default();
         if counted {
             let optional = turn.status != ["completed"];
-            let (input, output) =
-                (vec![after.0 - before.0.min(after.0)], vec![after.1 - before.1.min(after.1)]);
-            turn.usage = Some(Usage { input, output, optional });
+            let (input, output) = (
+                vec![after.0 - before.0.min(after.0)],
+                vec![after.1 - before.1.min(after.1)],
+            );
+            turn.usage = Some(Usage {
+                input,
+                output,
+                optional,
+            });
         }
         turn.text = text.pieces();
         if let Some(session) = self.dialogue.session(&thread) {
@@ -185,10 +212,15 @@ impl Open {
         let by_info = error
             .get("codexErrorInfo")
             .and_then(Value::as_object)
-            .and_then(|info| info.values().find_map(|details| number(details, "/httpStatusCode")));
+            .and_then(|info| {
+                info.values()
+                    .find_map(|details| number(details, "/httpStatusCode"))
+            });
         let message = text(error, "/message").unwrap_or_default();
         self.status = by_info.or_else(|| status_in(message)).or(self.status);
-        self.turn.told.extend((!message.is_empty()).then(|| message.chars().take(24).collect()));
+        self.turn
+            .told
+            .extend((!message.is_empty()).then(|| message.chars().take(24).collect()));
     }
 }
 
@@ -210,10 +242,19 @@ fn permission(line: &Value, recording: &Recording) -> Permission {
     let params = &line["params"];
     let answer = answer_to(recording, line);
     // The files of a change are in the item before the request.
-    let item = recording.outputs().find(|out| out.json.pointer("/params/item/id") == params.get("itemId"));
-    let changes =
-        item.and_then(|item| item.json.pointer("/params/item/changes").and_then(Value::as_array).cloned());
-    let paths = changes.into_iter().flatten().filter_map(|change| text(&change, "/path").map(str::to_owned));
+    let item = recording
+        .outputs()
+        .find(|out| out.json.pointer("/params/item/id") == params.get("itemId"));
+    let changes = item.and_then(|item| {
+        item.json
+            .pointer("/params/item/changes")
+            .and_then(Value::as_array)
+            .cloned()
+    });
+    let paths = changes
+        .into_iter()
+        .flatten()
+        .filter_map(|change| text(&change, "/path").map(str::to_owned));
     let named = ["/command", "/reason", "/grantRoot"]
         .iter()
         .filter_map(|place| text(params, place).map(str::to_owned));
@@ -221,16 +262,20 @@ fn permission(line: &Value, recording: &Recording) -> Permission {
         tool: None,
         tool_call_id: text(params, "/itemId").map(str::to_owned),
         about: named.chain(paths).collect(),
-        answer: answer.and_then(|answer| answer.pointer("/result/decision")).map(|decision| {
-            let name = decision.as_str().or_else(|| decision.as_object()?.keys().next().map(String::as_str));
-            let name = name.unwrap_or_default();
-            Answer {
-                approved: name.starts_with("accept"),
-                option: Some(name.to_owned()),
-                end_turn: name == "cancel",
-                to_cli: Some(("/result/decision", decision.clone())),
-                ..Answer::default()
-            }
-        }),
+        answer: answer
+            .and_then(|answer| answer.pointer("/result/decision"))
+            .map(|decision| {
+                let name = decision
+                    .as_str()
+                    .or_else(|| decision.as_object()?.keys().next().map(String::as_str));
+                let name = name.unwrap_or_default();
+                Answer {
+                    approved: name.starts_with("accept"),
+                    option: Some(name.to_owned()),
+                    end_turn: name == "cancel",
+                    to_cli: Some(("/result/decision", decision.clone())),
+                    ..Answer::default()
+                }
+            }),
     }
 }

@@ -32,7 +32,10 @@ struct Open {
 }
 
 pub(super) fn expect(recording: &Recording) -> Expected {
-    let mut session = Session { native_id: native_id(recording), ..Session::default() };
+    let mut session = Session {
+        native_id: native_id(recording),
+        ..Session::default()
+    };
     let mut totals = Totals::default();
     if Mode::of(recording) != Mode::StreamJson {
         let mut open = Open::default();
@@ -55,7 +58,11 @@ pub(super) fn expect(recording: &Recording) -> Expected {
         return begun_afresh(recording, &session, Turn::default());
     }
     session.turns = turns(recording, &mut totals);
-    Expected { rule: "dialogue", sessions: vec![session], or: None }
+    Expected {
+        rule: "dialogue",
+        sessions: vec![session],
+        or: None,
+    }
 }
 
 fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
@@ -65,7 +72,11 @@ fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
     for step in &recording.steps {
         match step {
             Step::In(line) if text(line, "/type") == Some("user") => {
-                waiting.push_back(text(line, "/message/content/0/text").unwrap_or_default().to_owned());
+                waiting.push_back(
+                    text(line, "/message/content/0/text")
+                        .unwrap_or_default()
+                        .to_owned(),
+                );
             }
             Step::In(line) if text(line, "/request/subtype") == Some("interrupt") => {
                 if let Some(open) = &mut open {
@@ -85,8 +96,10 @@ fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
                     continue;
                 }
                 if open.is_none() {
-                    open =
-                        waiting.pop_front().map(|prompt| Open { turn: Turn::of(prompt), ..Open::default() });
+                    open = waiting.pop_front().map(|prompt| Open {
+                        turn: Turn::of(prompt),
+                        ..Open::default()
+                    });
                 }
                 if let Some(mut current) = open.take() {
                     if current.line(&line.json, recording, totals, stopped) {
@@ -101,7 +114,10 @@ fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
     }
     let unfinished = open
         .into_iter()
-        .chain(waiting.into_iter().map(|prompt| Open { turn: Turn::of(prompt), ..Open::default() }));
+        .chain(waiting.into_iter().map(|prompt| Open {
+            turn: Turn::of(prompt),
+            ..Open::default()
+        }));
     for unfinished in unfinished {
         let mut turn = unfinished.finish();
         turn.stopped = stopped || recording.exit == Exit::Never;
@@ -123,8 +139,17 @@ fn turns(recording: &Recording, totals: &mut Totals) -> Vec<Turn> {
 
 impl Open {
     /// Takes a line; true when it ends the turn.
-    fn line(&mut self, line: &Value, recording: &Recording, totals: &mut Totals, stopped: bool) -> bool {
-        if line.get("parent_tool_use_id").is_some_and(|parent| !parent.is_null()) {
+    fn line(
+        &mut self,
+        line: &Value,
+        recording: &Recording,
+        totals: &mut Totals,
+        stopped: bool,
+    ) -> bool {
+        if line
+            .get("parent_tool_use_id")
+            .is_some_and(|parent| !parent.is_null())
+        {
             return false;
         }
         match text(line, "/type").unwrap_or_default() {
@@ -150,13 +175,21 @@ impl Open {
 
     fn assistant(&mut self, line: &Value) {
         let id = text(line, "/message/id").unwrap_or_default().to_owned();
-        for (at, block) in
-            line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten().enumerate()
+        for (at, block) in line
+            .pointer("/message/content")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .enumerate()
         {
             match text(block, "/type").unwrap_or_default() {
                 "text" => {
                     // One line for each block, all with the message's id.
-                    let key = if self.text.knows(&id) && at == 0 { id.clone() } else { format!("{id}.{at}") };
+                    let key = if self.text.knows(&id) && at == 0 {
+                        id.clone()
+                    } else {
+                        format!("{id}.{at}")
+                    };
                     let whole = text(block, "/text").unwrap_or_default();
                     self.text.whole(&key, whole);
                     if line.get("error").is_some_and(|error| !error.is_null()) {
@@ -175,20 +208,37 @@ impl Open {
     }
 
     fn results(&mut self, line: &Value) {
-        for block in line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
+        for block in line
+            .pointer("/message/content")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             if text(block, "/type") == Some("tool_result") {
-                let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-                self.turn.tool(text(block, "/tool_use_id").unwrap_or_default()).failed = Some(failed);
+                let failed = block
+                    .get("is_error")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false);
+                self.turn
+                    .tool(text(block, "/tool_use_id").unwrap_or_default())
+                    .failed = Some(failed);
             }
         }
     }
 
     fn permission(&mut self, line: &Value, recording: &Recording) {
-        let Some(request) = line.get("request") else { return };
-        let strings =
-            request.get("input").and_then(Value::as_object).into_iter().flat_map(|input| input.values());
+        let Some(request) = line.get("request") else {
+            return;
+        };
+        let strings = request
+            .get("input")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(|input| input.values());
         let answer = recording.steps.iter().find_map(|step| match step {
-            Step::In(answer) if answer.pointer("/response/request_id") == line.get("request_id") => {
+            Step::In(answer)
+                if answer.pointer("/response/request_id") == line.get("request_id") =>
+            {
                 Some(answer)
             }
             _ => None,
@@ -196,7 +246,9 @@ impl Open {
         self.turn.permissions.push(Permission {
             tool: text(request, "/tool_name").map(str::to_owned),
             tool_call_id: text(request, "/tool_use_id").map(str::to_owned),
-            about: strings.filter_map(|value| value.as_str().map(str::to_owned)).collect(),
+            about: strings
+                .filter_map(|value| value.as_str().map(str::to_owned))
+                .collect(),
             answer: answer.map(|answer| decision(answer, request)),
         });
     }
@@ -204,7 +256,10 @@ impl Open {
     fn result(&mut self, line: &Value, recording: &Recording, totals: &mut Totals, stopped: bool) {
         let reason = text(line, "/terminal_reason").unwrap_or_default();
         let subtype = text(line, "/subtype").unwrap_or_default();
-        let failed = line.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        let failed = line
+            .get("is_error")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
         let said = text(line, "/result").unwrap_or_default();
         if self.text.is_empty() && !said.is_empty() && !failed {
             self.text.whole("result", said);
@@ -224,21 +279,30 @@ impl Open {
                 Some("rate_limit") => &["rate_limit"],
                 _ => category_of(status),
             };
-            let errors = line.get("errors").and_then(Value::as_array).into_iter().flatten();
+            let errors = line
+                .get("errors")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
             let told: Vec<_> = errors
                 .filter_map(|error| error.as_str().map(|error| error.chars().take(30).collect()))
                 .collect();
             self.turn.fails(by_word, told);
         } else {
             let cut = matches!(text(line, "/stop_reason"), None | Some(""));
-            self.turn.status = if cut { vec!["completed", "failed"] } else { vec!["completed"] };
+            self.turn.status = if cut {
+                vec!["completed", "failed"]
+            } else {
+                vec!["completed"]
+            };
         }
         self.usage(line, recording, totals);
     }
 
     fn usage(&mut self, line: &Value, recording: &Recording, totals: &mut Totals) {
         let of = |name: &str| number(line, &format!("/usage/{name}")).unwrap_or(0);
-        let input = of("input_tokens") + of("cache_read_input_tokens") + of("cache_creation_input_tokens");
+        let input =
+            of("input_tokens") + of("cache_read_input_tokens") + of("cache_creation_input_tokens");
         let output = of("output_tokens");
         let mut by_model = |name: &'static str, keys: &[&str]| {
             let models = line
@@ -246,21 +310,36 @@ impl Open {
                 .and_then(Value::as_object)
                 .into_iter()
                 .flat_map(|models| models.values());
-            let total: u64 =
-                models.map(|model| keys.iter().filter_map(|key| number(model, key)).sum::<u64>()).sum();
+            let total: u64 = models
+                .map(|model| {
+                    keys.iter()
+                        .filter_map(|key| number(model, key))
+                        .sum::<u64>()
+                })
+                .sum();
             let before = totals.models.insert(name, total).unwrap_or(0);
             total.saturating_sub(before)
         };
-        let inputs = ["/inputTokens", "/cacheReadInputTokens", "/cacheCreationInputTokens"];
-        let (model_input, model_output) =
-            (by_model("input", &inputs), by_model("output", &["/outputTokens"]));
+        let inputs = [
+            "/inputTokens",
+            "/cacheReadInputTokens",
+            "/cacheCreationInputTokens",
+        ];
+        let (model_input, model_output) = (
+            by_model("input", &inputs),
+            by_model("output", &["/outputTokens"]),
+        );
         let certain = self.turn.status == ["completed"];
         let (mut inputs, mut outputs) = (vec![input], vec![output]);
         if !certain {
             inputs.push(model_input);
             outputs.push(model_output);
         }
-        self.turn.usage = Some(Usage { input: inputs, output: outputs, optional: !certain });
+        self.turn.usage = Some(Usage {
+            input: inputs,
+            output: outputs,
+            optional: !certain,
+        });
         let cost = line.get("total_cost_usd").and_then(Value::as_f64);
         if let Some(total) = cost {
             // What was spent before a resumed session is in the total, and no one here knows it.
@@ -275,7 +354,10 @@ impl Open {
     }
 
     fn finish(self) -> Turn {
-        Turn { text: self.text.pieces(), ..self.turn }
+        Turn {
+            text: self.text.pieces(),
+            ..self.turn
+        }
     }
 }
 
@@ -287,14 +369,23 @@ fn continues(recording: &Recording) -> bool {
 fn decision(answer: &Value, request: &Value) -> Answer {
     let behavior = text(answer, "/response/response/behavior").unwrap_or_default();
     let approved = behavior == "allow";
-    let always = answer.pointer("/response/response/updatedPermissions").and_then(Value::as_array);
+    let always = answer
+        .pointer("/response/response/updatedPermissions")
+        .and_then(Value::as_array);
     let updated = answer.pointer("/response/response/updatedInput");
     let told = if approved { "allow" } else { "deny" };
     Answer {
         approved,
-        option: always.filter(|list| !list.is_empty()).map(|_| "allow_always".to_owned()),
-        end_turn: answer.pointer("/response/response/interrupt").and_then(Value::as_bool).unwrap_or(false),
-        updated_input: updated.filter(|input| Some(*input) != request.get("input")).cloned(),
+        option: always
+            .filter(|list| !list.is_empty())
+            .map(|_| "allow_always".to_owned()),
+        end_turn: answer
+            .pointer("/response/response/interrupt")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
+        updated_input: updated
+            .filter(|input| Some(*input) != request.get("input"))
+            .cloned(),
         message: text(answer, "/response/response/message").map(str::to_owned),
         to_cli: Some(("/response/response/behavior", told.into())),
     }
@@ -302,7 +393,9 @@ fn decision(answer: &Value, request: &Value) -> Answer {
 
 fn native_id(recording: &Recording) -> Option<String> {
     let known = |line: &super::super::recording::Line| {
-        line.str("/session_id").filter(|id| !id.is_empty()).map(str::to_owned)
+        line.str("/session_id")
+            .filter(|id| !id.is_empty())
+            .map(str::to_owned)
     };
     recording.outputs().find_map(known)
 }

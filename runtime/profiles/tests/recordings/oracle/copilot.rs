@@ -22,13 +22,18 @@ pub(super) fn expect(recording: &Recording) -> Expected {
         let of = |name: &str| line.str(&format!("/data/{name}")).unwrap_or_default();
         match line.str("/type").unwrap_or_default() {
             "assistant.message_delta" => texts.delta(of("messageId"), of("deltaContent")),
-            "assistant.message" if !of("content").is_empty() => texts.whole(of("messageId"), of("content")),
+            "assistant.message" if !of("content").is_empty() => {
+                texts.whole(of("messageId"), of("content"))
+            }
             "assistant.turn_retry" => texts.retry(),
             "tool.execution_start" => {
                 turn.tool(of("toolCallId")).name = Some(of("toolName").to_owned());
             }
             "tool.execution_complete" => {
-                let success = line.json.pointer("/data/success").and_then(serde_json::Value::as_bool);
+                let success = line
+                    .json
+                    .pointer("/data/success")
+                    .and_then(serde_json::Value::as_bool);
                 // A command that fails is a success, with its exit code beside.
                 let exit = number(&line.json, "/data/shellExecution/exitCode").unwrap_or(0);
                 turn.tool(of("toolCallId")).failed = success.map(|success| !success || exit != 0);
@@ -36,7 +41,11 @@ pub(super) fn expect(recording: &Recording) -> Expected {
             "session.error" => {
                 let by_word = ["authentication", "authorization"].contains(&of("errorType"));
                 let status = number(&line.json, "/data/statusCode");
-                let category = if by_word { &["auth"] } else { category_of(status) };
+                let category = if by_word {
+                    &["auth"]
+                } else {
+                    category_of(status)
+                };
                 turn.fails(category, Some(of("message").chars().take(24).collect()));
             }
             "result" => {

@@ -43,17 +43,28 @@ impl Dialogue {
     /// A session begins, or fails to, as its first turn tells.
     pub(super) fn begun(&mut self, id: Option<&str>, failed: Option<Turn>) {
         let native_id = id.map(str::to_owned);
-        self.ids.extend(native_id.clone().map(|id| (id, self.sessions.len())));
-        self.sessions.push(Session { native_id, turns: failed.into_iter().collect(), ..Session::default() });
+        self.ids
+            .extend(native_id.clone().map(|id| (id, self.sessions.len())));
+        self.sessions.push(Session {
+            native_id,
+            turns: failed.into_iter().collect(),
+            ..Session::default()
+        });
     }
 
     /// A session is resumed. One that is refused begins afresh, in another of which nothing is recorded.
     pub(super) fn resumed(&mut self, id: Option<&str>, refused: bool) {
         let resume = id.map(str::to_owned);
-        let mut session = Session { resume: resume.clone(), ..Session::default() };
+        let mut session = Session {
+            resume: resume.clone(),
+            ..Session::default()
+        };
         if refused {
             session.context = Some("lost");
-            session.turns.push(Turn { status: vec!["completed"], ..Turn::of("FAKE:text") });
+            session.turns.push(Turn {
+                status: vec!["completed"],
+                ..Turn::of("FAKE:text")
+            });
         } else {
             session.native_id.clone_from(&resume);
             self.ids.extend(resume.map(|id| (id, self.sessions.len())));
@@ -62,7 +73,11 @@ impl Dialogue {
     }
 
     pub(super) fn expected(self) -> Expected {
-        Expected { rule: "dialogue", sessions: self.sessions, or: None }
+        Expected {
+            rule: "dialogue",
+            sessions: self.sessions,
+            or: None,
+        }
     }
 }
 
@@ -74,7 +89,9 @@ pub(super) fn refused(line: &Value) -> Option<&Value> {
 /// The recorder's answer to a request of the CLI.
 pub(super) fn answer_to<'r>(recording: &'r Recording, line: &Value) -> Option<&'r Value> {
     recording.steps.iter().find_map(|step| match step {
-        Step::In(answer) if answer.get("method").is_none() && answer.get("id") == line.get("id") => {
+        Step::In(answer)
+            if answer.get("method").is_none() && answer.get("id") == line.get("id") =>
+        {
             Some(answer)
         }
         _ => None,

@@ -20,7 +20,9 @@ pub(super) fn expect(recording: &Recording) -> Expected {
                 let id = text(item, "/id").unwrap_or_default();
                 let completed = line.str("/type") == Some("item.completed");
                 match text(item, "/type").unwrap_or_default() {
-                    "agent_message" if completed => texts.whole(id, text(item, "/text").unwrap_or_default()),
+                    "agent_message" if completed => {
+                        texts.whole(id, text(item, "/text").unwrap_or_default())
+                    }
                     "command_execution" | "file_change" | "mcp_tool_call" | "web_search" => {
                         let tool = turn.tool(id);
                         if completed {
@@ -28,9 +30,9 @@ pub(super) fn expect(recording: &Recording) -> Expected {
                         }
                     }
                     // A warning, not a failure.
-                    "error" => {
-                        turn.warned.extend(text(item, "/message").map(|told| told.chars().take(40).collect()))
-                    }
+                    "error" => turn
+                        .warned
+                        .extend(text(item, "/message").map(|told| told.chars().take(40).collect())),
                     _ => {}
                 }
             }
@@ -64,5 +66,9 @@ fn usage(usage: &Value, recording: &Recording) -> Option<Usage> {
         return None;
     }
     let of = |name: &str| number(usage, name).map(|count| vec![count]);
-    Some(Usage { input: of("/input_tokens")?, output: of("/output_tokens")?, optional: false })
+    Some(Usage {
+        input: of("/input_tokens")?,
+        output: of("/output_tokens")?,
+        optional: false,
+    })
 }

@@ -16,17 +16,25 @@ pub(super) fn expect(recording: &Recording) -> Expected {
     let (mut session, mut turn) = (Session::default(), Turn::default());
     // Text before a tool call, and after.
     let mut pieces = vec![String::new()];
-    let stop = recording.steps.iter().position(|step| matches!(step, super::super::recording::Step::Signal));
+    let stop = recording
+        .steps
+        .iter()
+        .position(|step| matches!(step, super::super::recording::Step::Signal));
     let mut late = String::new();
     for (at, step) in recording.steps.iter().enumerate() {
-        let super::super::recording::Step::Out(line) = step else { continue };
+        let super::super::recording::Step::Out(line) = step else {
+            continue;
+        };
         match line.str("/type").unwrap_or_default() {
             "init" => session.native_id = line.str("/session_id").map(str::to_owned),
             "message" if line.str("/role") == Some("assistant") => {
                 let content = line.str("/content").unwrap_or_default();
                 match stop {
                     Some(stop) if at > stop => late.push_str(content),
-                    _ => pieces.last_mut().into_iter().for_each(|piece| piece.push_str(content)),
+                    _ => pieces
+                        .last_mut()
+                        .into_iter()
+                        .for_each(|piece| piece.push_str(content)),
                 }
             }
             "tool_use" => {
@@ -53,7 +61,10 @@ pub(super) fn expect(recording: &Recording) -> Expected {
         if turn.status == ["failed"] && doubled(&piece) {
             ways.push(piece[..piece.len() / 2].to_owned());
         }
-        turn.text.push(Piece { ways, optional: false });
+        turn.text.push(Piece {
+            ways,
+            optional: false,
+        });
     }
     if !late.is_empty() {
         turn.text.push(Piece::optional(late));
@@ -76,6 +87,10 @@ fn result(turn: &mut Turn, line: &serde_json::Value) {
     let of = |name: &str| number(line, name).map(|count| vec![count]);
     if let (Some(input), Some(output)) = (of("/stats/input_tokens"), of("/stats/output_tokens")) {
         let optional = turn.status != ["completed"];
-        turn.usage = Some(Usage { input, output, optional });
+        turn.usage = Some(Usage {
+            input,
+            output,
+            optional,
+        });
     }
 }

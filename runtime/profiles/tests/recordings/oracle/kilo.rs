@@ -14,11 +14,15 @@ pub(super) fn expect(recording: &Recording) -> Expected {
     let (mut finished, mut cut) = (false, false);
     for line in recording.outputs() {
         let part = &line.json["part"];
-        session.native_id = line.str("/sessionID").map(str::to_owned).or(session.native_id);
+        session.native_id = line
+            .str("/sessionID")
+            .map(str::to_owned)
+            .or(session.native_id);
         match line.str("/type").unwrap_or_default() {
-            "text" => {
-                texts.whole(text(part, "/id").unwrap_or_default(), text(part, "/text").unwrap_or_default())
-            }
+            "text" => texts.whole(
+                text(part, "/id").unwrap_or_default(),
+                text(part, "/text").unwrap_or_default(),
+            ),
             "tool_use" => {
                 let tool = turn.tool(text(part, "/callID").unwrap_or_default());
                 tool.name = text(part, "/tool").map(str::to_owned);
@@ -38,7 +42,9 @@ pub(super) fn expect(recording: &Recording) -> Expected {
             }
             "error" => {
                 let error = &line.json["error"];
-                let message = text(error, "/data/message").or(error.as_str()).unwrap_or_default();
+                let message = text(error, "/data/message")
+                    .or(error.as_str())
+                    .unwrap_or_default();
                 let category = if message.contains("Model not found") {
                     &["model_not_found"]
                 } else {
@@ -53,7 +59,11 @@ pub(super) fn expect(recording: &Recording) -> Expected {
     if finished {
         if turn.status.is_empty() && matches!(recording.exit, Exit::Code(0)) {
             // A cut stream looks like success.
-            turn.status = if cut { vec!["failed", "completed"] } else { vec!["completed"] };
+            turn.status = if cut {
+                vec!["failed", "completed"]
+            } else {
+                vec!["completed"]
+            };
         }
         turn.usage = Some(Usage {
             input: vec![input, input + cached],

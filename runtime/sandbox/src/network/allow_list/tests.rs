@@ -8,7 +8,12 @@ fn list(entries: &[&str]) -> AllowList {
 
 #[test]
 fn names_match_exactly_or_below_a_suffix() {
-    let list = list(&["Example.com.", "*.corp.example", "api.test:8443", "localhost:3000"]);
+    let list = list(&[
+        "Example.com.",
+        "*.corp.example",
+        "api.test:8443",
+        "localhost:3000",
+    ]);
     for (host, port, allowed) in [
         ("example.com", 443, true),
         ("EXAMPLE.COM.", 80, true),
@@ -36,7 +41,13 @@ fn names_match_exactly_or_below_a_suffix() {
 
 #[test]
 fn addresses_match_in_every_spelling_of_the_same_address() {
-    let list = list(&["10.0.0.0/8:5432", "192.0.2.7", "[::1]:8080", "fd00::/8", "[fe80::]/10:81"]);
+    let list = list(&[
+        "10.0.0.0/8:5432",
+        "192.0.2.7",
+        "[::1]:8080",
+        "fd00::/8",
+        "[fe80::]/10:81",
+    ]);
     for (host, port, allowed) in [
         ("10.1.2.3", 5432, true),
         ("10.1.2.3", 80, false),
@@ -81,33 +92,79 @@ fn an_error_names_the_entry_and_what_is_wrong() {
         (" example.com", "character"),
     ] {
         let error = AllowList::parse([entry]).unwrap_err().to_string();
-        assert!(error.contains(says) && error.contains(&format!("{entry:?}")), "{entry}: {error}");
+        assert!(
+            error.contains(says) && error.contains(&format!("{entry:?}")),
+            "{entry}: {error}"
+        );
     }
 }
 
 #[test]
 fn entries_are_shown_as_they_would_be_written() {
-    let written = ["*.corp.example", "10.0.0.0/8:5432", "[fd00::/8]:80", "a.test:1", "fd00::/8", "localhost"];
+    let written = [
+        "*.corp.example",
+        "10.0.0.0/8:5432",
+        "[fd00::/8]:80",
+        "a.test:1",
+        "fd00::/8",
+        "localhost",
+    ];
     let mut shown: Vec<String> = list(&written).entries().collect();
     shown.sort();
     assert_eq!(shown, written);
-    assert_eq!(list(&shown.iter().map(String::as_str).collect::<Vec<_>>()), list(&written));
+    assert_eq!(
+        list(&shown.iter().map(String::as_str).collect::<Vec<_>>()),
+        list(&written)
+    );
 }
 
 #[test]
 fn the_entry_to_add_allows_the_target() {
-    for target in ["a.test:443", "a.test:8080", "10.0.0.1:80", "[fd00::1]:80", "[fd00::1]:9"] {
+    for target in [
+        "a.test:443",
+        "a.test:8080",
+        "10.0.0.1:80",
+        "[fd00::1]:80",
+        "[fd00::1]:9",
+    ] {
         let target = Target::parse(target, None).unwrap();
-        assert!(AllowList::parse([entry_for(&target)]).unwrap().allows(&target), "{target}");
+        assert!(
+            AllowList::parse([entry_for(&target)])
+                .unwrap()
+                .allows(&target),
+            "{target}"
+        );
     }
 }
 
 #[test]
 fn a_policy_narrows_and_never_widens() {
-    let agent = list(&["*.example.com", "api.test", "10.0.0.0/8", "db.test:5432", "evil.test", "0.0.0.0/0"]);
-    let policy = list(&["www.example.com", "*.a.example.com", "api.test:443", "10.2.0.0/16", "*.test:5432"]);
+    let agent = list(&[
+        "*.example.com",
+        "api.test",
+        "10.0.0.0/8",
+        "db.test:5432",
+        "evil.test",
+        "0.0.0.0/0",
+    ]);
+    let policy = list(&[
+        "www.example.com",
+        "*.a.example.com",
+        "api.test:443",
+        "10.2.0.0/16",
+        "*.test:5432",
+    ]);
     let both: Vec<String> = agent.intersect(&policy).entries().collect();
-    assert_eq!(both, ["api.test:443", "db.test:5432", "www.example.com", "*.a.example.com", "10.2.0.0/16"]);
+    assert_eq!(
+        both,
+        [
+            "api.test:443",
+            "db.test:5432",
+            "www.example.com",
+            "*.a.example.com",
+            "10.2.0.0/16"
+        ]
+    );
     assert_eq!(agent.intersect(&policy), policy.intersect(&agent));
     assert!(agent.intersect(&AllowList::default()).is_empty());
 }

@@ -5,7 +5,11 @@ use super::*;
 type Extension = (u16, Vec<u8>);
 
 fn vector16(content: &[u8]) -> Vec<u8> {
-    [&u16::try_from(content.len()).unwrap().to_be_bytes()[..], content].concat()
+    [
+        &u16::try_from(content.len()).unwrap().to_be_bytes()[..],
+        content,
+    ]
+    .concat()
 }
 
 fn name_entry(kind: u8, name: &str) -> Vec<u8> {
@@ -22,14 +26,25 @@ fn message(extensions: &[Extension]) -> Vec<u8> {
         .iter()
         .flat_map(|(kind, content)| [&kind.to_be_bytes()[..], &vector16(content)].concat())
         .collect();
-    let body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0], &vector16(&listed)].concat();
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &[0, 2, 0x13, 1],
+        &[1, 0],
+        &vector16(&listed),
+    ]
+    .concat();
     let length = u32::try_from(body.len()).unwrap().to_be_bytes();
     [&[CLIENT_HELLO][..], &length[1..], &body].concat()
 }
 
 /// `message` in records of at most `size` bytes.
 fn records(message: &[u8], size: usize) -> Vec<u8> {
-    message.chunks(size).flat_map(|part| [&[HANDSHAKE, 3, 1][..], &vector16(part)].concat()).collect()
+    message
+        .chunks(size)
+        .flat_map(|part| [&[HANDSHAKE, 3, 1][..], &vector16(part)].concat())
+        .collect()
 }
 
 fn read(bytes: &[u8]) -> Result<Option<ClientHello>, HelloProblem> {
@@ -54,14 +69,25 @@ fn read_split(bytes: &[u8], cuts: &[usize]) -> Result<Option<ClientHello>, Hello
 }
 
 fn named(name: &str) -> ClientHello {
-    ClientHello { server_name: Some(name.to_owned()), encrypted: false }
+    ClientHello {
+        server_name: Some(name.to_owned()),
+        encrypted: false,
+    }
 }
 
 #[test]
 fn the_name_is_found_in_one_record_and_in_many() {
-    let hello = message(&[(43, vec![2, 3, 4]), server_name("example.com"), (51, vec![0; 900])]);
+    let hello = message(&[
+        (43, vec![2, 3, 4]),
+        server_name("example.com"),
+        (51, vec![0; 900]),
+    ]);
     for size in [16 * 1024, 100, 7, 1] {
-        assert_eq!(read(&records(&hello, size)), Ok(Some(named("example.com"))), "{size}");
+        assert_eq!(
+            read(&records(&hello, size)),
+            Ok(Some(named("example.com"))),
+            "{size}"
+        );
     }
 }
 
@@ -69,17 +95,31 @@ fn the_name_is_found_in_one_record_and_in_many() {
 fn no_name_and_an_encrypted_one_are_told() {
     assert_eq!(
         read(&records(&message(&[]), 99)),
-        Ok(Some(ClientHello { server_name: None, encrypted: false }))
+        Ok(Some(ClientHello {
+            server_name: None,
+            encrypted: false
+        }))
     );
     let hello = message(&[server_name("outer.test"), (ENCRYPTED_CLIENT_HELLO, vec![1])]);
-    let encrypted = ClientHello { encrypted: true, ..named("outer.test") };
+    let encrypted = ClientHello {
+        encrypted: true,
+        ..named("outer.test")
+    };
     assert_eq!(read(&records(&hello, 999)), Ok(Some(encrypted)));
 }
 
 #[test]
 fn what_could_mean_two_names_is_refused() {
-    let two_in_a_list =
-        (SERVER_NAME, vector16(&[name_entry(HOST_NAME, "a.test"), name_entry(HOST_NAME, "b.test")].concat()));
+    let two_in_a_list = (
+        SERVER_NAME,
+        vector16(
+            &[
+                name_entry(HOST_NAME, "a.test"),
+                name_entry(HOST_NAME, "b.test"),
+            ]
+            .concat(),
+        ),
+    );
     for extensions in [
         vec![server_name("a.test"), server_name("b.test")],
         vec![server_name("a.test"), server_name("a.test")],
@@ -87,7 +127,10 @@ fn what_could_mean_two_names_is_refused() {
         vec![(SERVER_NAME, vector16(&name_entry(1, "a.test")))],
         vec![(SERVER_NAME, vector16(&name_entry(HOST_NAME, "")))],
         vec![(SERVER_NAME, vec![])],
-        vec![(SERVER_NAME, [vector16(&name_entry(HOST_NAME, "a.test")), vec![0]].concat())],
+        vec![(
+            SERVER_NAME,
+            [vector16(&name_entry(HOST_NAME, "a.test")), vec![0]].concat(),
+        )],
     ] {
         assert_eq!(
             read(&records(&message(&extensions), 999)),
@@ -95,15 +138,25 @@ fn what_could_mean_two_names_is_refused() {
             "{extensions:?}"
         );
     }
-    let twice = [message(&[server_name("a.test")]), message(&[server_name("b.test")])].concat();
-    assert_eq!(read(&records(&twice, 16 * 1024)), Err(HelloProblem::Malformed));
+    let twice = [
+        message(&[server_name("a.test")]),
+        message(&[server_name("b.test")]),
+    ]
+    .concat();
+    assert_eq!(
+        read(&records(&twice, 16 * 1024)),
+        Err(HelloProblem::Malformed)
+    );
 }
 
 #[test]
 fn what_follows_in_further_records_is_not_read() {
     let hello = records(&message(&[server_name("a.test")]), 20);
     let bytes = [&hello[..], &[23, 3, 3, 0, 1, 0, 255, 255]].concat();
-    assert_eq!(HelloReader::default().push(&bytes), Ok(Some((named("a.test"), hello.len()))));
+    assert_eq!(
+        HelloReader::default().push(&bytes),
+        Ok(Some((named("a.test"), hello.len())))
+    );
 }
 
 #[test]
@@ -116,9 +169,18 @@ fn after_a_retry_early_data_comes_before_the_second_hello_and_nothing_else() {
         Ok(Some((named("a.test"), early.len() + hello.len())))
     );
     assert_eq!(second(&hello), Ok(Some((named("a.test"), hello.len()))));
-    assert_eq!(second(&[&hello[..55], &early].concat()), Err(HelloProblem::Malformed));
-    assert_eq!(second(&[21, 3, 3, 0, 2, 2, 40]), Err(HelloProblem::Malformed));
-    assert_eq!(read(&[&early[..], &hello].concat()), Err(HelloProblem::NotTls));
+    assert_eq!(
+        second(&[&hello[..55], &early].concat()),
+        Err(HelloProblem::Malformed)
+    );
+    assert_eq!(
+        second(&[21, 3, 3, 0, 2, 2, 40]),
+        Err(HelloProblem::Malformed)
+    );
+    assert_eq!(
+        read(&[&early[..], &hello].concat()),
+        Err(HelloProblem::NotTls)
+    );
 }
 
 #[test]

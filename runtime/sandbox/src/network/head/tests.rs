@@ -24,12 +24,19 @@ fn a_request_is_rewritten_for_its_server() {
 
 #[test]
 fn a_tunnel_names_its_port() {
-    let connect = |line: &str| Request::parse(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    let connect =
+        |line: &str| Request::parse(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
     let target = Target::parse("a.test:443", None).unwrap();
     assert_eq!(connect("CONNECT A.test:443"), Ok(Request::Connect(target)));
     assert_eq!(connect("CONNECT a.test"), Err(HostProblem::NoPort.into()));
-    assert_eq!(connect("CONNECT http://a.test:443/"), Err(HostProblem::Brackets.into()));
-    assert_eq!(connect("CONNECT allowed:443@evil:443"), Err(HostProblem::UserInfo.into()));
+    assert_eq!(
+        connect("CONNECT http://a.test:443/"),
+        Err(HostProblem::Brackets.into())
+    );
+    assert_eq!(
+        connect("CONNECT allowed:443@evil:443"),
+        Err(HostProblem::UserInfo.into())
+    );
 }
 
 #[test]
@@ -47,43 +54,107 @@ fn what_is_ambiguous_is_refused() {
         (get("Host:\r\n"), P::Host),
         (hosted("Host: a.test\r\n"), P::Host),
         (hosted("hOST: b.test\r\n"), P::Host),
-        (hosted("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), P::Framing),
-        (hosted("Content-Length: 1\r\nContent-Length: 1\r\n"), P::Framing),
+        (
+            hosted("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
+            P::Framing,
+        ),
+        (
+            hosted("Content-Length: 1\r\nContent-Length: 1\r\n"),
+            P::Framing,
+        ),
         (hosted("Content-Length: +1\r\n"), P::Framing),
         (hosted("Content-Length: 1, 1\r\n"), P::Framing),
         (hosted("Content-Length: \r\n"), P::Framing),
-        (hosted("Content-Length: 99999999999999999999\r\n"), P::Framing),
+        (
+            hosted("Content-Length: 99999999999999999999\r\n"),
+            P::Framing,
+        ),
         (hosted("Transfer-Encoding: gzip, chunked\r\n"), P::Framing),
         (hosted("Transfer-Encoding: identity\r\n"), P::Framing),
-        (hosted("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), P::Framing),
+        (
+            hosted("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+            P::Framing,
+        ),
         (hosted("Transfer-Encoding : chunked\r\n"), P::Header),
-        (hosted("Transfer\u{b}-Encoding: chunked\r\n"), P::ControlCharacter),
+        (
+            hosted("Transfer\u{b}-Encoding: chunked\r\n"),
+            P::ControlCharacter,
+        ),
         (hosted("A: b\r\n c\r\n"), P::Folded),
         (hosted("A: b\nContent-Length: 1\r\n"), P::ControlCharacter),
         (hosted("A: b\rContent-Length: 1\r\n"), P::ControlCharacter),
         (hosted("A: \0\r\n"), P::ControlCharacter),
         (hosted("A\r\n"), P::Header),
         (hosted(": b\r\n"), P::Header),
-        (hosted("Upgrade: websocket\r\nConnection: Upgrade\r\n"), P::Upgrade),
+        (
+            hosted("Upgrade: websocket\r\nConnection: Upgrade\r\n"),
+            P::Upgrade,
+        ),
         (plain("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::NoTarget),
-        (plain("GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::NoTarget),
-        (plain("GET http://a.test/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), P::Framing),
-        (plain("GET  http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::NotHttp),
-        (plain("GET http://a.test/ HTTP/1.1 \r\nHost: a.test\r\n\r\n"), P::NotHttp),
-        (plain("GET\thttp://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::NotHttp),
-        (plain("GET http://a.test/ HTTP/2.0\r\nHost: a.test\r\n\r\n"), P::NotHttp),
-        (plain("G@T http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::NotHttp),
+        (
+            plain("GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            P::NoTarget,
+        ),
+        (
+            plain("GET http://a.test/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            P::Framing,
+        ),
+        (
+            plain("GET  http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            P::NotHttp,
+        ),
+        (
+            plain("GET http://a.test/ HTTP/1.1 \r\nHost: a.test\r\n\r\n"),
+            P::NotHttp,
+        ),
+        (
+            plain("GET\thttp://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            P::NotHttp,
+        ),
+        (
+            plain("GET http://a.test/ HTTP/2.0\r\nHost: a.test\r\n\r\n"),
+            P::NotHttp,
+        ),
+        (
+            plain("G@T http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            P::NotHttp,
+        ),
         (plain("\r\n\r\n"), P::NotHttp),
         (plain("PRI * HTTP/2.0\r\n\r\n"), P::NotHttp),
-        (plain("GET http://a.test/# HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::Path),
-        (plain("GET http://a.test\\@b.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::Path),
-        (plain("GET http://a.test/\u{e4} HTTP/1.1\r\nHost: a.test\r\n\r\n"), P::Path),
-        (plain("GET http://a.test@b.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), HostProblem::UserInfo.into()),
-        (plain("GET http:///x HTTP/1.1\r\nHost: a.test\r\n\r\n"), HostProblem::Empty.into()),
-        (plain("GET http://2130706433/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), HostProblem::Numeric.into()),
-        (plain("GET http://%61.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"), HostProblem::Character.into()),
+        (
+            plain("GET http://a.test/# HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            P::Path,
+        ),
+        (
+            plain("GET http://a.test\\@b.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            P::Path,
+        ),
+        (
+            plain("GET http://a.test/\u{e4} HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            P::Path,
+        ),
+        (
+            plain("GET http://a.test@b.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            HostProblem::UserInfo.into(),
+        ),
+        (
+            plain("GET http:///x HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            HostProblem::Empty.into(),
+        ),
+        (
+            plain("GET http://2130706433/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            HostProblem::Numeric.into(),
+        ),
+        (
+            plain("GET http://%61.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+            HostProblem::Character.into(),
+        ),
     ] {
-        assert_eq!(request.map(|request| request.target.to_string()), Err(problem), "{problem:?}");
+        assert_eq!(
+            request.map(|request| request.target.to_string()),
+            Err(problem),
+            "{problem:?}"
+        );
     }
 }
 
@@ -101,12 +172,16 @@ fn a_response_says_how_it_ends() {
     }
     assert_eq!(parse("101 x"), Err(HeadProblem::Switched));
     assert_eq!(parse("20 x"), Err(HeadProblem::NotHttp));
-    assert_eq!(parse("200 x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked"), Err(HeadProblem::Framing));
+    assert_eq!(
+        parse("200 x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked"),
+        Err(HeadProblem::Framing)
+    );
 
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nKeep-Alive: x\r\nConnection: keep-alive\r\nSet-Cookie: a\r\n\r\n";
     let response = Response::parse(head, true).unwrap();
     assert_eq!(response.body, Framing::Length(0));
-    let rewritten = b"HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nContent-Length: 7\r\nConnection: close\r\n\r\n";
+    let rewritten =
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nContent-Length: 7\r\nConnection: close\r\n\r\n";
     assert_eq!(response.rewritten.as_bstr(), rewritten.as_bstr());
 }
 
@@ -142,8 +217,14 @@ fn a_head_is_bounded_wherever_its_end_is() {
     let head = |length: usize| [&vec![b'a'; length - 4][..], b"\r\n\r\n"].concat();
     assert!(collect(&head(MAX_HEAD), &[4096]).unwrap().is_some());
     for cuts in [&[4096][..], &[usize::MAX], &[1]] {
-        assert_eq!(collect(&head(MAX_HEAD + 1), cuts), Err(HeadProblem::TooLarge));
-        assert_eq!(collect(&vec![b'a'; 64 * 1024], cuts), Err(HeadProblem::TooLarge));
+        assert_eq!(
+            collect(&head(MAX_HEAD + 1), cuts),
+            Err(HeadProblem::TooLarge)
+        );
+        assert_eq!(
+            collect(&vec![b'a'; 64 * 1024], cuts),
+            Err(HeadProblem::TooLarge)
+        );
     }
 }
 

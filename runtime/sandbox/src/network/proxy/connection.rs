@@ -27,12 +27,18 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(client: UnixStream, shared: Arc<Shared>) -> Self {
-        Self { client, shared, answered: false }
+        Self {
+            client,
+            shared,
+            answered: false,
+        }
     }
 
     /// Serves the connection to its end; every wait in it has a deadline.
     pub(super) async fn run(mut self) {
-        let Err(stop) = self.serve().await else { return };
+        let Err(stop) = self.serve().await else {
+            return;
+        };
         self.tell(&stop);
         let response = match &stop {
             Stop::Denied(denial) => Some(denial.response()),
@@ -64,7 +70,12 @@ impl Connection {
         let mut head = HeadBuffer::default();
         let mut buffer = [0; 4 * 1024];
         loop {
-            let denied = |problem, target| Stop::Denied(Denial { reason: Reason::Head(problem), target });
+            let denied = |problem, target| {
+                Stop::Denied(Denial {
+                    reason: Reason::Head(problem),
+                    target,
+                })
+            };
             match self.client.read(&mut buffer).await {
                 Ok(0) | Err(_) if head.is_empty() => return Ok(None),
                 Ok(0) | Err(_) => return Err(Stop::Failed(Failure::ClientGone)),
@@ -73,8 +84,8 @@ impl Connection {
                     if let Some(Whole { head, rest }) =
                         head.push(bytes).map_err(|problem| denied(problem, None))?
                     {
-                        let request =
-                            Request::parse(&head).map_err(|problem| denied(problem, target_of(&head)))?;
+                        let request = Request::parse(&head)
+                            .map_err(|problem| denied(problem, target_of(&head)))?;
                         return Ok(Some((request, rest)));
                     }
                 }

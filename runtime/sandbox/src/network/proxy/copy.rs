@@ -19,7 +19,10 @@ pub(super) struct Activity {
 
 impl Activity {
     pub(super) fn new() -> Self {
-        Self { start: Instant::now(), last: AtomicU64::new(0) }
+        Self {
+            start: Instant::now(),
+            last: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn note(&self) {
@@ -65,7 +68,9 @@ pub(super) async fn copy(
             break;
         }
         activity.note();
-        write(to, buffer.get(..count).unwrap_or_default(), activity).await.map_err(Broke::Writing)?;
+        write(to, buffer.get(..count).unwrap_or_default(), activity)
+            .await
+            .map_err(Broke::Writing)?;
         copied += count as u64;
     }
     Ok(copied)

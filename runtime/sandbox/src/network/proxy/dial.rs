@@ -25,7 +25,10 @@ impl Shared {
     /// would give.
     pub(super) async fn dial(&self, target: &Target) -> Result<TcpStream, Stop> {
         if !self.allow.allows(target) {
-            return Err(Stop::Denied(Denial { reason: Reason::NotListed, target: Some(target.clone()) }));
+            return Err(Stop::Denied(Denial {
+                reason: Reason::NotListed,
+                target: Some(target.clone()),
+            }));
         }
         let addresses = match &target.host {
             Host::Address(address) => vec![*address],
@@ -34,8 +37,9 @@ impl Shared {
             }
             Host::Name(name) => self.look_up(name, target).await?,
         };
-        let stream =
-            connect(&interleaved(addresses), target, self.limits.connect).await.map_err(Stop::Failed)?;
+        let stream = connect(&interleaved(addresses), target, self.limits.connect)
+            .await
+            .map_err(Stop::Failed)?;
         self.counters.allowed();
         Ok(stream)
     }
@@ -46,9 +50,14 @@ impl Shared {
         };
         let found = found.map_err(|error| Stop::Failed(Failure::Lookup(target.clone(), error)))?;
         match judge(&self.allow, target.port, &found) {
-            Ok(addresses) if addresses.is_empty() => Err(Stop::Failed(Failure::NoAddress(target.clone()))),
+            Ok(addresses) if addresses.is_empty() => {
+                Err(Stop::Failed(Failure::NoAddress(target.clone())))
+            }
             Ok(addresses) => Ok(addresses),
-            Err(reason) => Err(Stop::Denied(Denial { reason, target: Some(target.clone()) })),
+            Err(reason) => Err(Stop::Denied(Denial {
+                reason,
+                target: Some(target.clone()),
+            })),
         }
     }
 }
@@ -63,7 +72,9 @@ fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, 
             Some(block) if !allow.grants(address, port) => {
                 refused.get_or_insert(Reason::SpecialAddress(address, block));
             }
-            Some(_) | None if open.len() < MAX_ADDRESSES && !open.contains(&address) => open.push(address),
+            Some(_) | None if open.len() < MAX_ADDRESSES && !open.contains(&address) => {
+                open.push(address)
+            }
             Some(_) | None => {}
         }
     }
@@ -76,25 +87,38 @@ fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, 
 /// Puts a second family of addresses between those of the first: where one is not routed, the other is tried next.
 fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
-    let (first, second): (Vec<_>, Vec<_>) =
-        addresses.into_iter().partition(|address| address.is_ipv6() == v6);
+    let (first, second): (Vec<_>, Vec<_>) = addresses
+        .into_iter()
+        .partition(|address| address.is_ipv6() == v6);
     let mut second = second.into_iter();
-    let mut mixed: Vec<IpAddr> =
-        first.into_iter().flat_map(|one| [Some(one), second.next()]).flatten().collect();
+    let mut mixed: Vec<IpAddr> = first
+        .into_iter()
+        .flat_map(|one| [Some(one), second.next()])
+        .flatten()
+        .collect();
     mixed.extend(second);
     mixed
 }
 
 /// Tries one address after the other, each for its share of the time that is left: one that answers nothing does not
 /// use up all of it.
-async fn connect(addresses: &[IpAddr], target: &Target, limit: Duration) -> Result<TcpStream, Failure> {
+async fn connect(
+    addresses: &[IpAddr],
+    target: &Target,
+    limit: Duration,
+) -> Result<TcpStream, Failure> {
     let end = Instant::now() + limit;
     let mut last = Failure::Connect(target.clone(), io::ErrorKind::AddrNotAvailable.into());
     for (tried, address) in addresses.iter().enumerate() {
         let left = end.saturating_duration_since(Instant::now());
         let others = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         let share = (left / others).max(MIN_SHARE).min(left);
-        match timeout(share, TcpStream::connect(SocketAddr::new(*address, target.port))).await {
+        match timeout(
+            share,
+            TcpStream::connect(SocketAddr::new(*address, target.port)),
+        )
+        .await
+        {
             Ok(Ok(stream)) => {
                 // Without it, small messages wait for each other; a socket that cannot has other troubles.
                 let _ = stream.set_nodelay(true);
@@ -114,33 +138,74 @@ mod tests {
     use super::*;
 
     fn judged(allow: &[&str], found: &[&str]) -> Result<Vec<String>, String> {
-        let found: Vec<IpAddr> = found.iter().map(|address| address.parse().unwrap()).collect();
+        let found: Vec<IpAddr> = found
+            .iter()
+            .map(|address| address.parse().unwrap())
+            .collect();
         judge(&AllowList::parse(allow).unwrap(), 443, &found)
             .map(|open| open.iter().map(IpAddr::to_string).collect())
-            .map_err(|reason| format!("{reason:?}").split(',').next().unwrap_or_default().to_owned())
+            .map_err(|reason| {
+                format!("{reason:?}")
+                    .split(',')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
+            })
     }
 
     #[test]
     fn a_name_leads_to_public_addresses_and_listed_ones_only() {
-        let open = |addresses: &[&str]| Ok(addresses.iter().map(|address| (*address).to_owned()).collect());
-        assert_eq!(judged(&[], &["1.1.1.1", "2606:4700::1", "1.1.1.1"]), open(&["1.1.1.1", "2606:4700::1"]));
+        let open = |addresses: &[&str]| {
+            Ok(addresses
+                .iter()
+                .map(|address| (*address).to_owned())
+                .collect())
+        };
+        assert_eq!(
+            judged(&[], &["1.1.1.1", "2606:4700::1", "1.1.1.1"]),
+            open(&["1.1.1.1", "2606:4700::1"])
+        );
         assert_eq!(judged(&[], &["10.0.0.1", "1.1.1.1"]), open(&["1.1.1.1"]));
         assert_eq!(judged(&["10.0.0.0/8"], &["10.0.0.1"]), open(&["10.0.0.1"]));
-        assert_eq!(judged(&["10.0.0.0/8"], &["::ffff:10.0.0.1"]), open(&["10.0.0.1"]));
-        assert_eq!(judged(&["0.0.0.0/0"], &["10.0.0.1"]), Err("SpecialAddress(10.0.0.1".into()));
-        assert_eq!(judged(&["10.0.0.1:80"], &["10.0.0.1"]), Err("SpecialAddress(10.0.0.1".into()));
-        assert_eq!(judged(&[], &["::ffff:127.0.0.1"]), Err("SpecialAddress(127.0.0.1".into()));
+        assert_eq!(
+            judged(&["10.0.0.0/8"], &["::ffff:10.0.0.1"]),
+            open(&["10.0.0.1"])
+        );
+        assert_eq!(
+            judged(&["0.0.0.0/0"], &["10.0.0.1"]),
+            Err("SpecialAddress(10.0.0.1".into())
+        );
+        assert_eq!(
+            judged(&["10.0.0.1:80"], &["10.0.0.1"]),
+            Err("SpecialAddress(10.0.0.1".into())
+        );
+        assert_eq!(
+            judged(&[], &["::ffff:127.0.0.1"]),
+            Err("SpecialAddress(127.0.0.1".into())
+        );
         assert_eq!(judged(&[], &[]), open(&[]));
     }
 
     #[test]
     fn families_of_addresses_take_turns() {
         let mixed = |addresses: &[&str]| -> Vec<String> {
-            let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-            interleaved(addresses).iter().map(IpAddr::to_string).collect()
+            let addresses = addresses
+                .iter()
+                .map(|address| address.parse().unwrap())
+                .collect();
+            interleaved(addresses)
+                .iter()
+                .map(IpAddr::to_string)
+                .collect()
         };
-        assert_eq!(mixed(&["::1", "::2", "::3", "1.1.1.1"]), ["::1", "1.1.1.1", "::2", "::3"]);
-        assert_eq!(mixed(&["1.1.1.1", "::1", "::2", "::3"]), ["1.1.1.1", "::1", "::2", "::3"]);
+        assert_eq!(
+            mixed(&["::1", "::2", "::3", "1.1.1.1"]),
+            ["::1", "1.1.1.1", "::2", "::3"]
+        );
+        assert_eq!(
+            mixed(&["1.1.1.1", "::1", "::2", "::3"]),
+            ["1.1.1.1", "::1", "::2", "::3"]
+        );
         assert_eq!(mixed(&["1.1.1.1", "1.1.1.2"]), ["1.1.1.1", "1.1.1.2"]);
         assert!(mixed(&[]).is_empty());
     }
@@ -152,7 +217,9 @@ mod tests {
         let listener = socket.listen(1).unwrap();
         let address = listener.local_addr().unwrap();
         let mut queued = Vec::new();
-        while let Ok(stream) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        while let Ok(stream) =
+            timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+        {
             queued.push(stream.unwrap());
             assert!(queued.len() < 100, "the queue does not fill");
         }
@@ -164,12 +231,19 @@ mod tests {
         let (listener, _queued) = deaf().await;
         let port = listener.local_addr().unwrap().port();
         let _other = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
-        let target = Target { host: Host::Name("two.test".into()), port };
+        let target = Target {
+            host: Host::Name("two.test".into()),
+            port,
+        };
         let addresses = ["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
-        let stream = connect(&addresses, &target, Duration::from_secs(2)).await.unwrap();
+        let stream = connect(&addresses, &target, Duration::from_secs(2))
+            .await
+            .unwrap();
         assert_eq!(stream.peer_addr().unwrap().ip(), addresses[1]);
 
-        let late = connect(&addresses[..1], &target, Duration::from_millis(50)).await.unwrap_err();
+        let late = connect(&addresses[..1], &target, Duration::from_millis(50))
+            .await
+            .unwrap_err();
         assert!(matches!(late, Failure::Late(_)), "{late:?}");
     }
 }

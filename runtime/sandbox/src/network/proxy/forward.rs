@@ -14,15 +14,33 @@ use super::copy::{Activity, Broke, copy, write};
 impl Connection {
     /// Passes the request on and its response back. Both sides learn that the connection closes, and whatever
     /// the client sends after its one request is not read.
-    pub(super) async fn forward(&mut self, request: PlainRequest, held: Vec<u8>) -> Result<(), Stop> {
+    pub(super) async fn forward(
+        &mut self,
+        request: PlainRequest,
+        held: Vec<u8>,
+    ) -> Result<(), Stop> {
         let target = &request.target;
         let mut upstream = self.shared.dial(target).await?;
         let activity = Activity::new();
         let idle = self.shared.limits.idle;
         let (from_upstream, to_upstream) = upstream.split();
         let (from_client, to_client) = self.client.split();
-        let upload = upload(Body { held, from: from_client }, to_upstream, &request, &activity);
-        let download = download(from_upstream, to_client, &request, &activity, &mut self.answered);
+        let upload = upload(
+            Body {
+                held,
+                from: from_client,
+            },
+            to_upstream,
+            &request,
+            &activity,
+        );
+        let download = download(
+            from_upstream,
+            to_client,
+            &request,
+            &activity,
+            &mut self.answered,
+        );
         tokio::pin!(upload, download);
         let mut uploading = true;
         loop {
@@ -57,8 +75,14 @@ async fn upload(
     }
     match request.body {
         Framing::Length(length) => {
-            let held = body.held.len().min(usize::try_from(length).unwrap_or(usize::MAX));
-            if write(&mut to, body.held.get(..held).unwrap_or_default(), activity).await.is_err() {
+            let held = body
+                .held
+                .len()
+                .min(usize::try_from(length).unwrap_or(usize::MAX));
+            if write(&mut to, body.held.get(..held).unwrap_or_default(), activity)
+                .await
+                .is_err()
+            {
                 return Ok(());
             }
             let left = length - held as u64;
@@ -71,9 +95,10 @@ async fn upload(
         Framing::Chunked => match copy_chunked(&mut body, &mut to, activity).await {
             Ok(()) | Err(ChunkedEnd::Writing) => Ok(()),
             Err(ChunkedEnd::Reading) => Err(gone()),
-            Err(ChunkedEnd::Malformed) => {
-                Err(Stop::Denied(Denial { reason: Reason::Body, target: Some(request.target.clone()) }))
-            }
+            Err(ChunkedEnd::Malformed) => Err(Stop::Denied(Denial {
+                reason: Reason::Body,
+                target: Some(request.target.clone()),
+            })),
         },
         Framing::UntilClose => Ok(()),
     }
@@ -95,7 +120,9 @@ async fn download(
             .map_err(|problem| Stop::Failed(Failure::BadResponse(target.clone(), problem)))?;
         held = rest;
         *answered |= !response.is_interim;
-        write(&mut to, &response.rewritten, activity).await.map_err(|_| Stop::Failed(Failure::ClientGone))?;
+        write(&mut to, &response.rewritten, activity)
+            .await
+            .map_err(|_| Stop::Failed(Failure::ClientGone))?;
         if !response.is_interim {
             break response;
         }
@@ -115,9 +142,14 @@ async fn download(
                 Framing::Length(length) => length,
                 Framing::Chunked | Framing::UntilClose => u64::MAX,
             };
-            let held = body.held.len().min(usize::try_from(limit).unwrap_or(usize::MAX));
+            let held = body
+                .held
+                .len()
+                .min(usize::try_from(limit).unwrap_or(usize::MAX));
             let gone = |_| Stop::Failed(Failure::ClientGone);
-            write(&mut to, body.held.get(..held).unwrap_or_default(), activity).await.map_err(gone)?;
+            write(&mut to, body.held.get(..held).unwrap_or_default(), activity)
+                .await
+                .map_err(gone)?;
             match copy(&mut body.from, &mut to, limit - held as u64, activity).await {
                 Ok(copied) if limit != u64::MAX && copied < limit - held as u64 => {
                     return Err(cut(std::io::ErrorKind::UnexpectedEof.into()));
@@ -152,7 +184,9 @@ async fn read_head(
             0 => return Err(broken(std::io::ErrorKind::UnexpectedEof.into())),
             count => {
                 activity.note();
-                whole = head.push(buffer.get(..count).unwrap_or_default()).map_err(bad)?;
+                whole = head
+                    .push(buffer.get(..count).unwrap_or_default())
+                    .map_err(bad)?;
             }
         }
     }
@@ -171,10 +205,14 @@ async fn copy_chunked(
 ) -> Result<(), ChunkedEnd> {
     let mut reader = ChunkedReader::default();
     let mut out = Vec::new();
-    let mut done = reader.push(&body.held, &mut out).map_err(|_| ChunkedEnd::Malformed)?;
+    let mut done = reader
+        .push(&body.held, &mut out)
+        .map_err(|_| ChunkedEnd::Malformed)?;
     let mut buffer = vec![0; READ];
     loop {
-        write(to, &out, activity).await.map_err(|_| ChunkedEnd::Writing)?;
+        write(to, &out, activity)
+            .await
+            .map_err(|_| ChunkedEnd::Writing)?;
         if done {
             return Ok(());
         }
@@ -184,7 +222,9 @@ async fn copy_chunked(
             Ok(count) => {
                 activity.note();
                 let bytes = buffer.get(..count).unwrap_or_default();
-                done = reader.push(bytes, &mut out).map_err(|_| ChunkedEnd::Malformed)?;
+                done = reader
+                    .push(bytes, &mut out)
+                    .map_err(|_| ChunkedEnd::Malformed)?;
             }
         }
     }

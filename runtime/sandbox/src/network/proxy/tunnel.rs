@@ -36,15 +36,22 @@ impl Connection {
         // What was read of each side and not passed on yet.
         let mut greeting = Vec::new();
         if let Host::Name(name) = &target.host {
-            let mut handshake =
-                Handshake { upstream: &mut upstream, name, held: &mut held, greeting: &mut greeting };
+            let mut handshake = Handshake {
+                upstream: &mut upstream,
+                name,
+                held: &mut held,
+                greeting: &mut greeting,
+            };
             let checked = tokio::select! {
                 biased;
                 checked = self.check(&mut handshake, &target, &activity) => checked?,
                 () = activity.ceases(limits.idle) => return Err(Stop::Failed(Failure::Idle(target))),
             };
             if let Err(reason) = checked {
-                let denial = Denial { reason, target: Some(target) };
+                let denial = Denial {
+                    reason,
+                    target: Some(target),
+                };
                 let words = match denial.reason {
                     Reason::NotTls => denial.response(),
                     _ => TLS_ALERT.to_vec(),
@@ -58,12 +65,16 @@ impl Connection {
         let (mut from_client, mut to_client) = self.client.split();
         let (mut from_upstream, mut to_upstream) = upstream.split();
         let up = async {
-            write(&mut to_upstream, &held, &activity).await.map_err(Broke::Writing)?;
+            write(&mut to_upstream, &held, &activity)
+                .await
+                .map_err(Broke::Writing)?;
             copy(&mut from_client, &mut to_upstream, u64::MAX, &activity).await?;
             to_upstream.shutdown().await.map_err(Broke::Writing)
         };
         let down = async {
-            write(&mut to_client, &greeting, &activity).await.map_err(Broke::Writing)?;
+            write(&mut to_client, &greeting, &activity)
+                .await
+                .map_err(Broke::Writing)?;
             copy(&mut from_upstream, &mut to_client, u64::MAX, &activity).await?;
             to_client.shutdown().await.map_err(Broke::Writing)
         };
@@ -89,7 +100,10 @@ impl Connection {
         activity: &Activity,
     ) -> Result<Result<(), Reason>, Stop> {
         let broken = |error| Stop::Failed(Failure::Broken(target.clone(), error));
-        if let Err(reason) = self.pass_hello(HelloReader::default(), handshake, target, activity).await? {
+        if let Err(reason) = self
+            .pass_hello(HelloReader::default(), handshake, target, activity)
+            .await?
+        {
             return Ok(Err(reason));
         }
         let mut answer = AnswerReader::default();
@@ -106,8 +120,11 @@ impl Connection {
             }
         }
         let greeting = std::mem::take(handshake.greeting);
-        write(&mut self.client, &greeting, activity).await.map_err(|_| Stop::Failed(Failure::ClientGone))?;
-        self.pass_hello(HelloReader::after_retry(), handshake, target, activity).await
+        write(&mut self.client, &greeting, activity)
+            .await
+            .map_err(|_| Stop::Failed(Failure::ClientGone))?;
+        self.pass_hello(HelloReader::after_retry(), handshake, target, activity)
+            .await
     }
 
     /// Reads a ClientHello, judges it by the tunnel's name, and passes it on; what follows it stays held.
@@ -118,7 +135,11 @@ impl Connection {
         target: &Target,
         activity: &Activity,
     ) -> Result<Result<(), Reason>, Stop> {
-        let Ok(read) = timeout(self.shared.limits.hello, self.read_hello(reader, handshake.held)).await
+        let Ok(read) = timeout(
+            self.shared.limits.hello,
+            self.read_hello(reader, handshake.held),
+        )
+        .await
         else {
             return Err(Stop::Failed(Failure::Slow));
         };
@@ -182,7 +203,9 @@ fn judge(hello: &ClientHello, name: &str) -> Result<(), Reason> {
     if hello.encrypted {
         return Err(Reason::EncryptedServerName);
     }
-    let Some(server_name) = &hello.server_name else { return Err(Reason::NoServerName) };
+    let Some(server_name) = &hello.server_name else {
+        return Err(Reason::NoServerName);
+    };
     match Host::parse(server_name) {
         Ok(Host::Name(server_name)) if server_name == name => Ok(()),
         Ok(_) | Err(_) => Err(Reason::ServerName),

@@ -14,7 +14,10 @@ fn imported(text: &str) -> (Value, Vec<String>) {
     };
     let imported = import(text, &prompt).unwrap();
     config::Config::parse(imported.text.as_bytes(), Path::new("/conf")).unwrap();
-    (serde_json::from_str(&imported.text).unwrap(), imported.notes)
+    (
+        serde_json::from_str(&imported.text).unwrap(),
+        imported.notes,
+    )
 }
 
 #[track_caller]
@@ -64,7 +67,12 @@ personas:
               "permission": { "default": "deny", "allow": ["Read", "Edit", "Bash(git log*)"], "deny": ["Read(**/.env)"] } },
         ] })
     );
-    let told = |text: &str| assert!(notes.iter().any(|note| note.starts_with(text)), "{text}: {notes:?}");
+    let told = |text: &str| {
+        assert!(
+            notes.iter().any(|note| note.starts_with(text)),
+            "{text}: {notes:?}"
+        )
+    };
     told("persona plain: `ownllm` is not an adapter that is built in");
     told("persona plain: `model` has no home");
     told("persona writer: `temperature` has no home");
@@ -75,8 +83,20 @@ personas:
 fn adapters_are_found_by_name_or_by_binary_whatever_their_case() {
     for (adapter, binary, profile, key, command) in [
         ("CLAUDE", "claude", "claude-code", "claude_code", None),
-        ("fast", "/opt/bin/claude", "claude-code", "claude_code", Some("/opt/bin/claude")),
-        ("Codex", "codex-nightly", "codex", "codex", Some("codex-nightly")),
+        (
+            "fast",
+            "/opt/bin/claude",
+            "claude-code",
+            "claude_code",
+            Some("/opt/bin/claude"),
+        ),
+        (
+            "Codex",
+            "codex-nightly",
+            "codex",
+            "codex",
+            Some("codex-nightly"),
+        ),
         ("gemini", "gemini", "gemini-cli", "gemini", None),
         ("copilot", "copilot", "github-copilot", "copilot", None),
         ("kilo", "kilo", "kilo-code", "kilo", None),
@@ -90,8 +110,16 @@ fn adapters_are_found_by_name_or_by_binary_whatever_their_case() {
         let (config, _) = imported(&text);
         let agent = &config["agents"][0];
         assert_eq!(agent["profile"], profile, "{adapter}");
-        assert_eq!(agent[key].get("command").and_then(Value::as_str), command, "{adapter}");
-        assert_eq!(agent.get("permission"), None, "nothing is approved that was not allowed");
+        assert_eq!(
+            agent[key].get("command").and_then(Value::as_str),
+            command,
+            "{adapter}"
+        );
+        assert_eq!(
+            agent.get("permission"),
+            None,
+            "nothing is approved that was not allowed"
+        );
     }
 }
 
@@ -107,7 +135,10 @@ fn a_personas_permissions_stand_over_its_adapters() {
 
 #[test]
 fn domains_that_no_sandbox_would_hold_are_told_and_not_written() {
-    for runtime in ["", "runtime: { sandbox: { enabled: false, backend: bubblewrap } }\n"] {
+    for runtime in [
+        "",
+        "runtime: { sandbox: { enabled: false, backend: bubblewrap } }\n",
+    ] {
         let (config, notes) = imported(&format!(
             "personas:\n  p: {{ adapter: claude, sandbox: {{ allowed_domains: [example.org] }} }}\n{runtime}"
         ));
@@ -128,20 +159,31 @@ fn what_else_has_a_home_finds_it_and_the_rest_is_told() {
          runtime:\n  default_timeout_minutes: 20\n  workspace_root: .wave\n  sandbox:\n    enabled: true\n    \
          backend: bubblewrap\n    default_allowed_domains: [example.org]\n    env_passthrough: [API_KEY]\n",
     );
-    let agent = config["agents"].as_array().unwrap().iter().find(|agent| agent["id"] == "navigator").unwrap();
+    let agent = config["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|agent| agent["id"] == "navigator")
+        .unwrap();
     assert_eq!(agent["description"], "Looks around");
     assert_eq!(agent["claude_code"]["system_prompt"], "Look around.\n");
     assert_eq!(agent["allowed_domains"], json!(["example.org"]));
     assert_eq!(agent["env_passthrough"], json!(["API_KEY"]));
     let sandbox = json!({ "backend": "bubblewrap", "network": { "allow": ["example.org"] } });
-    assert_eq!(config["runtime"], json!({ "turn_timeout": "20m", "sandbox": sandbox }));
+    assert_eq!(
+        config["runtime"],
+        json!({ "turn_timeout": "20m", "sandbox": sandbox })
+    );
     for expected in [
         "`skill_mounts` has no home",
         "`personas.navigator.hooks` has no home",
         "`runtime.workspace_root` has no home",
         "persona lost: `system_prompt_file` nowhere.md cannot be read: entity not found",
     ] {
-        assert!(notes.iter().any(|note| note == expected), "{expected}: {notes:?}");
+        assert!(
+            notes.iter().any(|note| note == expected),
+            "{expected}: {notes:?}"
+        );
     }
 }
 
@@ -152,7 +194,10 @@ fn without_personas_each_adapter_becomes_an_agent() {
         config,
         json!({ "agents": [{ "id": "claude", "profile": "claude-code" }, { "id": "codex", "profile": "codex" }] })
     );
-    assert_eq!(notes, ["the manifest has no personas: each adapter becomes an agent"]);
+    assert_eq!(
+        notes,
+        ["the manifest has no personas: each adapter becomes an agent"]
+    );
 }
 
 #[test]
@@ -167,7 +212,10 @@ fn a_runtime_file_stays_as_it_is() {
 fn what_is_no_manifest_is_told_with_its_place() {
     assert_eq!(error("{}"), "it has neither `personas` nor `adapters`");
     assert_eq!(error("- a"), "expected an object, found an array");
-    assert_eq!(error("personas: { p: {} }"), "personas.p.adapter: it is missing");
+    assert_eq!(
+        error("personas: { p: {} }"),
+        "personas.p.adapter: it is missing"
+    );
     assert_eq!(
         error("personas: { p: { adapter: [] } }"),
         "personas.p.adapter: expected a string, found an array"
@@ -176,8 +224,12 @@ fn what_is_no_manifest_is_told_with_its_place() {
         error("adapters: { a: { default_permissions: { deny: [1] } } }"),
         "adapters.a.default_permissions.deny[0]: expected a string, found a number"
     );
-    let pattern = error("personas: { p: { adapter: claude, permissions: { deny: [\"Bash(x\"] } } }");
-    assert!(pattern.starts_with("personas.p: failed to understand the pattern `Bash(x`: "), "{pattern}");
+    let pattern =
+        error("personas: { p: { adapter: claude, permissions: { deny: [\"Bash(x\"] } } }");
+    assert!(
+        pattern.starts_with("personas.p: failed to understand the pattern `Bash(x`: "),
+        "{pattern}"
+    );
     assert!(error("a: [").contains("line"), "{}", error("a: ["));
 }
 

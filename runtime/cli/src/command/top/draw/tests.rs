@@ -29,28 +29,53 @@ fn sample() -> State {
     health.pid = Some(4242);
     (health.age_ms, health.silent_ms) = (Some(3_723_000), Some(400));
     (health.sessions, health.turns, health.requests) = (Some(12), Some(3), Some(1));
-    (health.lines_rate, health.bytes_in_rate, health.bytes_out_rate) = (Some(120), Some(51_200), Some(900));
+    (
+        health.lines_rate,
+        health.bytes_in_rate,
+        health.bytes_out_rate,
+    ) = (Some(120), Some(51_200), Some(900));
     health.queued_bytes = Some(0);
     health.stderr = Some("listening\nwarming the cache\u{1b}[2J\n".to_owned());
-    let text = "it writes lines to stdout that are no messages (50 of 100); have it print to stderr";
+    let text =
+        "it writes lines to stdout that are no messages (50 of 100); have it print to stderr";
     let mut noisy = agent("noisy", Severity::Warning, text);
     let health = noisy.health.as_mut().unwrap();
     health.liveness = Some(Liveness::Suspected);
     (health.pid, health.age_ms, health.silent_ms) = (Some(4243), Some(59_000), Some(42_000));
     (health.sessions, health.turns, health.queued_bytes) = (Some(1), Some(1), Some(3 << 20));
     health.last_end = Some("ended with exit status 3".to_owned());
-    health.counters = Some(BTreeMap::from([("noise".to_owned(), 50), ("restarts".to_owned(), 2)]));
-    let mut unused = agent("unused", Severity::Ok, "fine: no process runs; the next input starts one");
+    health.counters = Some(BTreeMap::from([
+        ("noise".to_owned(), 50),
+        ("restarts".to_owned(), 2),
+    ]));
+    let mut unused = agent(
+        "unused",
+        Severity::Ok,
+        "fine: no process runs; the next input starts one",
+    );
     let health = unused.health.as_mut().unwrap();
     (health.liveness, health.sessions, health.turns) = (Some(Liveness::Down), Some(0), Some(0));
     let mut sessions: Vec<_> = (0..9)
-        .map(|number| session(&format!("5f0c{number}e1a77d94b0ea9d1c2b3a4d5e6f7"), "coder", None))
+        .map(|number| {
+            session(
+                &format!("5f0c{number}e1a77d94b0ea9d1c2b3a4d5e6f7"),
+                "coder",
+                None,
+            )
+        })
         .collect();
     let asks = session("s-1", "coder", Some(12_000));
-    sessions.push(OpenSession { requests: Some(1), silent_ms: None, ..asks });
+    sessions.push(OpenSession {
+        requests: Some(1),
+        silent_ms: None,
+        ..asks
+    });
     sessions.push(session("s-2", "coder", Some(62_000)));
     let unread = session("s-3", "noisy", Some(300_000));
-    sessions.push(OpenSession { unread_bytes: Some(700 << 10), ..unread });
+    sessions.push(OpenSession {
+        unread_bytes: Some(700 << 10),
+        ..unread
+    });
     state.take(vec![coder, noisy, unused], sessions, None);
     state.take_titles(
         [
@@ -91,21 +116,40 @@ fn help_lies_over_the_lists() {
 fn a_filter_a_question_and_a_lost_host_are_said_in_the_last_line() {
     let mut state = sample();
     typed(&mut state, "/log");
-    let lines = |state: &mut State| window(state, 80, 24).lines().map(str::to_owned).collect::<Vec<_>>();
+    let lines = |state: &mut State| {
+        window(state, 80, 24)
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let seen = lines(&mut state);
     assert!(seen[23].starts_with(" filter: log▏"), "{}", seen[23]);
-    assert!(seen.iter().any(|line| line.contains("Delete the old")), "{seen:#?}");
+    assert!(
+        seen.iter().any(|line| line.contains("Delete the old")),
+        "{seen:#?}"
+    );
     assert!(!seen.iter().any(|line| line.contains("s-2")), "{seen:#?}");
     state.handle_key(Key::Enter);
-    assert!(lines(&mut state)[23].contains("/ filter: log  "), "{}", lines(&mut state)[23]);
+    assert!(
+        lines(&mut state)[23].contains("/ filter: log  "),
+        "{}",
+        lines(&mut state)[23]
+    );
     typed(&mut state, "x");
-    assert_eq!(lines(&mut state)[23], " stop the turn that runs in s-1?  y / n");
+    assert_eq!(
+        lines(&mut state)[23],
+        " stop the turn that runs in s-1?  y / n"
+    );
     typed(&mut state, "n");
     assert_eq!(lines(&mut state)[23], " nothing was stopped");
     state.lose_host();
     let seen = lines(&mut state);
     assert!(seen[0].ends_with("NO HOST"), "{}", seen[0]);
-    assert!(seen[23].contains("waiting for the next one"), "{}", seen[23]);
+    assert!(
+        seen[23].contains("waiting for the next one"),
+        "{}",
+        seen[23]
+    );
 }
 
 #[test]
@@ -113,14 +157,23 @@ fn a_transcript_follows_its_end_and_is_leafed_through() {
     let mut state = sample();
     let mut transcript = Transcript::new("s-1");
     let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
-    transcript.take(&format!("> Delete the old logs\n\n{text}{}\n", "a long word ".repeat(20)));
+    transcript.take(&format!(
+        "> Delete the old logs\n\n{text}{}\n",
+        "a long word ".repeat(20)
+    ));
     state.mode = Mode::Transcript(transcript);
     let seen = window(&mut state, 80, 24);
-    assert!(seen.contains("session s-1") && seen.contains("line 99\n"), "{seen}");
+    assert!(
+        seen.contains("session s-1") && seen.contains("line 99\n"),
+        "{seen}"
+    );
     assert!(seen.lines().all(|line| width(line) <= 80));
     typed(&mut state, "g");
     let seen = window(&mut state, 80, 24);
-    assert!(seen.contains("> Delete the old logs") && seen.contains("lines below"), "{seen}");
+    assert!(
+        seen.contains("> Delete the old logs") && seen.contains("lines below"),
+        "{seen}"
+    );
     state.handle_key(Key::Escape);
     assert!(matches!(state.mode, Mode::List));
 }
@@ -147,7 +200,9 @@ fn no_window_is_too_small_or_too_large() {
 #[test]
 fn the_chosen_row_stays_in_view() {
     let mut state = State::new("journal".to_owned());
-    let sessions = (0..500).map(|number| session(&format!("s-{number:03}"), "a", None)).collect();
+    let sessions = (0..500)
+        .map(|number| session(&format!("s-{number:03}"), "a", None))
+        .collect();
     state.take(Vec::new(), sessions, None);
     window(&mut state, 80, 24);
     for (key, shown) in [

@@ -43,7 +43,9 @@ impl Stream {
     }
 
     fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
-        std::iter::from_fn(|| self.next()).find(is).expect("there is more to come")
+        std::iter::from_fn(|| self.next())
+            .find(is)
+            .expect("there is more to come")
     }
 
     fn answer(&mut self, id: u64) -> Value {
@@ -55,7 +57,11 @@ impl<'a> Web<'a> {
     fn of(client: &'a Client) -> Self {
         let begun = begin(client).must_be(200);
         assert_eq!(begun.json()["result"]["protocolVersion"], 1);
-        Self { client, id: begun.headers["acp-connection-id"].clone(), said: 1 }
+        Self {
+            client,
+            id: begun.headers["acp-connection-id"].clone(),
+            said: 1,
+        }
     }
 
     fn headers<'h>(
@@ -64,40 +70,57 @@ impl<'a> Web<'a> {
         more: &[(&'h str, &'h str)],
     ) -> Vec<(&'h str, &'h str)> {
         let session = session.map(|session| ("Acp-Session-Id", session));
-        [("Acp-Connection-Id", &*self.id)].into_iter().chain(session).chain(more.iter().copied()).collect()
+        [("Acp-Connection-Id", &*self.id)]
+            .into_iter()
+            .chain(session)
+            .chain(more.iter().copied())
+            .collect()
     }
 
     fn posts(&self, session: Option<&str>, message: &Value) -> Answer {
-        self.client.ask_with("POST", "/acp", &self.headers(session, &[JSON]), &message.to_string())
+        self.client.ask_with(
+            "POST",
+            "/acp",
+            &self.headers(session, &[JSON]),
+            &message.to_string(),
+        )
     }
 
     /// Says a request, which is taken.
     fn begins(&mut self, session: Option<&str>, method: &str, params: &Value) -> u64 {
         self.said += 1;
-        let message = json!({"jsonrpc": "2.0", "id": self.said, "method": method, "params": params});
+        let message =
+            json!({"jsonrpc": "2.0", "id": self.said, "method": method, "params": params});
         assert_eq!(self.posts(session, &message).must_be(202).body, "");
         self.said
     }
 
     fn refused(&self, session: Option<&str>) -> u16 {
-        self.client.ask_with("GET", "/acp", &self.headers(session, &[EVENTS]), "").status
+        self.client
+            .ask_with("GET", "/acp", &self.headers(session, &[EVENTS]), "")
+            .status
     }
 
     fn listens(&self, session: Option<&str>) -> Stream {
-        let mut stream = self.client.send("GET", "/acp", &self.headers(session, &[EVENTS]), "");
+        let mut stream = self
+            .client
+            .send("GET", "/acp", &self.headers(session, &[EVENTS]), "");
         let (status, headers) = head(&mut stream);
-        assert_eq!((status, &*headers["content-type"]), (200, "text/event-stream; charset=utf-8"));
+        assert_eq!(
+            (status, &*headers["content-type"]),
+            (200, "text/event-stream; charset=utf-8")
+        );
         Stream(stream)
     }
 
     fn deletes(&self) -> Answer {
-        self.client.ask_with("DELETE", "/acp", &self.headers(None, &[]), "")
+        self.client
+            .ask_with("DELETE", "/acp", &self.headers(None, &[]), "")
     }
 }
 
 fn begin(client: &Client) -> Answer {
-    let initialize =
-        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}});
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}});
     client.ask_with("POST", "/acp", &[JSON], &initialize.to_string())
 }
 
@@ -109,8 +132,15 @@ fn prompt(session: &str, text: &str) -> Value {
 fn opened<'a>(place: &Place, client: &'a Client) -> (Web<'a>, Stream, String, Stream) {
     let mut web = Web::of(client);
     let mut all = web.listens(None);
-    let new = web.begins(None, "session/new", &json!({"cwd": place.folder("in"), "mcpServers": []}));
-    let session = all.answer(new)["result"]["sessionId"].as_str().unwrap().to_owned();
+    let new = web.begins(
+        None,
+        "session/new",
+        &json!({"cwd": place.folder("in"), "mcpServers": []}),
+    );
+    let session = all.answer(new)["result"]["sessionId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let stream = web.listens(Some(&session));
     (web, all, session, stream)
 }
@@ -120,21 +150,32 @@ fn opened<'a>(place: &Place, client: &'a Client) -> (Web<'a>, Stream, String, St
 fn requests_of_acp_that_are_wrong_have_their_own_answers() {
     let place = Place::new();
     let daemon = place.up(&["--allow-origin", "https://editor.example"]);
-    let (client, other) = (daemon.token(&["control"]), daemon.token(&["control", "--all-sessions"]));
+    let (client, other) = (
+        daemon.token(&["control"]),
+        daemon.token(&["control", "--all-sessions"]),
+    );
     let web = Web::of(&client);
     let id = ("Acp-Connection-Id", &*web.id);
-    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {}}).to_string();
-    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}).to_string();
+    let list =
+        json!({"jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {}}).to_string();
+    let initialize =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}).to_string();
     let without_id = json!({"jsonrpc": "2.0", "method": "initialize"}).to_string();
     let asks = |method: &str| {
-        json!({"jsonrpc": "2.0", "id": 9, "method": method, "params": {"sessionId": "s"}}).to_string()
+        json!({"jsonrpc": "2.0", "id": 9, "method": method, "params": {"sessionId": "s"}})
+            .to_string()
     };
     let (load, say) = (asks("session/load"), asks("session/prompt"));
     let unknown = ("Acp-Connection-Id", "unknown");
     let named = ("Acp-Session-Id", "t");
     for (method, headers, body, status) in [
         ("POST", vec![JSON, id], &*list, 202),
-        ("POST", vec![("Content-Type", "Application/JSON; charset=utf-8"), id], &list, 202),
+        (
+            "POST",
+            vec![("Content-Type", "Application/JSON; charset=utf-8"), id],
+            &list,
+            202,
+        ),
         ("POST", vec![("Content-Type", "text/plain"), id], &list, 415),
         ("POST", vec![id], &list, 415),
         ("POST", vec![JSON, id], "{", 400),
@@ -147,7 +188,12 @@ fn requests_of_acp_that_are_wrong_have_their_own_answers() {
         ("POST", vec![JSON, id], &say, 400),
         ("POST", vec![JSON, id, named], &say, 400),
         ("POST", vec![JSON, id], &load, 202),
-        ("POST", vec![JSON, id, ("Origin", "https://evil.example")], &list, 403),
+        (
+            "POST",
+            vec![JSON, id, ("Origin", "https://evil.example")],
+            &list,
+            403,
+        ),
         ("POST", vec![JSON, id, ("Host", "evil.example")], &list, 421),
         ("GET", vec![id], "", 406),
         ("GET", vec![id, ("Accept", "application/json")], "", 406),
@@ -159,29 +205,58 @@ fn requests_of_acp_that_are_wrong_have_their_own_answers() {
         ("PUT", vec![id], "", 405),
     ] {
         let answer = client.ask_with(method, "/acp", &headers, body);
-        assert_eq!(answer.status, status, "{method} {headers:?} {}: {answer:?}", &body[..body.len().min(80)]);
+        assert_eq!(
+            answer.status,
+            status,
+            "{method} {headers:?} {}: {answer:?}",
+            &body[..body.len().min(80)]
+        );
         if status < 405 && status != 400 && method != "GET" {
             // Another's is one that never was; who has no token learns nothing.
             let by_other = other.ask_with(method, "/acp", &headers, body).status;
-            assert!(matches!(by_other, 403 | 404), "{method} {headers:?}: {by_other}");
+            assert!(
+                matches!(by_other, 403 | 404),
+                "{method} {headers:?}: {by_other}"
+            );
         }
-        let stranger = daemon.stranger().ask_with(method, "/acp", &headers, body).status;
-        assert!(matches!(stranger, 401 | 403 | 405 | 421), "{method} {headers:?}: {stranger}");
+        let stranger = daemon
+            .stranger()
+            .ask_with(method, "/acp", &headers, body)
+            .status;
+        assert!(
+            matches!(stranger, 401 | 403 | 405 | 421),
+            "{method} {headers:?}: {stranger}"
+        );
     }
 
     let long = "x".repeat(4 * 1024 * 1024 + 1);
-    client.ask_with("POST", "/acp", &[JSON, id], &long).must_be(413);
+    client
+        .ask_with("POST", "/acp", &[JSON, id], &long)
+        .must_be(413);
 
     // A page that may ask reads which connection it has.
     let page = ("Origin", "https://editor.example");
     let first = client
-        .ask_with("OPTIONS", "/acp", &[page, ("Access-Control-Request-Method", "POST")], "")
+        .ask_with(
+            "OPTIONS",
+            "/acp",
+            &[page, ("Access-Control-Request-Method", "POST")],
+            "",
+        )
         .must_be(204);
     for header in ["acp-connection-id", "acp-session-id"] {
-        assert!(first.headers["access-control-allow-headers"].contains(header), "{first:?}");
+        assert!(
+            first.headers["access-control-allow-headers"].contains(header),
+            "{first:?}"
+        );
     }
-    let read = client.ask_with("POST", "/acp", &[JSON, page], &initialize).must_be(200);
-    assert!(read.headers["access-control-expose-headers"].contains("acp-connection-id"), "{read:?}");
+    let read = client
+        .ask_with("POST", "/acp", &[JSON, page], &initialize)
+        .must_be(200);
+    assert!(
+        read.headers["access-control-expose-headers"].contains("acp-connection-id"),
+        "{read:?}"
+    );
 
     // A stream has one reader, and the next when that is gone.
     let all = web.listens(None);
@@ -196,7 +271,9 @@ fn requests_of_acp_that_are_wrong_have_their_own_answers() {
 impl Web<'_> {
     /// Whether a stream opens again: the daemon hears at its own time that a reader is gone.
     fn refused_or_open(&self) -> bool {
-        let mut stream = self.client.send("GET", "/acp", &self.headers(None, &[EVENTS]), "");
+        let mut stream = self
+            .client
+            .send("GET", "/acp", &self.headers(None, &[EVENTS]), "");
         head(&mut stream).0 == 200
     }
 }
@@ -217,7 +294,10 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     let (mut web, all, session, mut stream) = opened(&place, &client);
     let id = web.begins(Some(&session), "session/prompt", &prompt(&session, "where"));
     let said = stream.until(|heard| heard["method"] == "session/update");
-    assert_eq!(said["params"]["update"]["content"]["text"], place.folder("in").to_str().unwrap());
+    assert_eq!(
+        said["params"]["update"]["content"]["text"],
+        place.folder("in").to_str().unwrap()
+    );
     assert_eq!(stream.answer(id)["result"]["stopReason"], "end_turn");
 
     let other = daemon.token(&["control"]);
@@ -230,9 +310,13 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     let id = web.begins(Some(&session), "session/prompt", &prompt(&session, "ask"));
     let asked = stream.until(|heard| heard["method"] == "session/request_permission");
     let answer = |request: &Value, option: &str| json!({"jsonrpc": "2.0", "id": request["id"], "result": {"outcome": {"outcome": "selected", "optionId": option}}});
-    web.posts(Some("another"), &answer(&asked, "allow")).must_be(400);
+    web.posts(Some("another"), &answer(&asked, "allow"))
+        .must_be(400);
     web.deletes().must_be(202);
-    assert!(std::iter::from_fn(|| stream.next()).all(|heard| heard["id"] != id), "the turn has not ended");
+    assert!(
+        std::iter::from_fn(|| stream.next()).all(|heard| heard["id"] != id),
+        "the turn has not ended"
+    );
     drop(all);
     let mut next = Web::of(&client);
     let (mut all, mut stream) = (next.listens(None), next.listens(Some(&session)));
@@ -246,7 +330,9 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
         }
     }
     assert!(
-        heard.iter().any(|update| update["params"]["update"]["sessionUpdate"] == "user_message_chunk"),
+        heard
+            .iter()
+            .any(|update| update["params"]["update"]["sessionUpdate"] == "user_message_chunk"),
         "{heard:?}"
     );
     let asked = stream.until(|heard| heard["method"] == "session/request_permission");
@@ -264,8 +350,11 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     assert_eq!(own.answer(id)["result"]["stopReason"], "end_turn");
     // The second hears the third's turn by its session's stream.
     stream.until(|heard| heard["params"]["update"]["content"]["text"] == "where");
-    let unknown =
-        next.begins(None, "session/load", &json!({"sessionId": "never", "cwd": "/", "mcpServers": []}));
+    let unknown = next.begins(
+        None,
+        "session/load",
+        &json!({"sessionId": "never", "cwd": "/", "mcpServers": []}),
+    );
     assert_eq!(all.answer(unknown)["error"]["code"], -32002);
     third.deletes().must_be(202);
     assert_eq!(aside.next(), None);
@@ -281,7 +370,8 @@ fn what_was_taken_before_the_end_of_a_connection_is_said() {
     let (mut web, _all, session, mut stream) = opened(&place, &client);
     web.begins(Some(&session), "session/prompt", &prompt(&session, "ask"));
     stream.until(|heard| heard["method"] == "session/request_permission");
-    let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}});
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}});
     web.posts(Some(&session), &cancel).must_be(202);
     web.deletes().must_be(202);
     let mut next = client.events(&session, 0);
@@ -302,8 +392,19 @@ fn connections_of_a_token_are_bounded_and_end_with_it() {
     until(|| begin(&client).status == 200);
     let web = all.pop().unwrap();
     let mut stream = web.listens(None);
-    let id = client.token.as_ref().unwrap().strip_prefix("tlk_").unwrap().split('_').next().unwrap();
-    place.0.run(["token", "revoke", id, "--state", "state"]).must_end_with(0);
+    let id = client
+        .token
+        .as_ref()
+        .unwrap()
+        .strip_prefix("tlk_")
+        .unwrap()
+        .split('_')
+        .next()
+        .unwrap();
+    place
+        .0
+        .run(["token", "revoke", id, "--state", "state"])
+        .must_end_with(0);
     assert_eq!(stream.next(), None);
     daemon.down();
 }
@@ -320,9 +421,15 @@ fn editors_here_and_elsewhere_share_a_session() {
     let mut here = acp::Editor::new(&place.0, &[]);
     let load = json!({"sessionId": session, "cwd": place.folder("in"), "mcpServers": []});
     here.asks("session/load", &load).unwrap();
-    assert_eq!(here.prompts(&session, "one").unwrap(), place.folder("in").to_str().unwrap());
+    assert_eq!(
+        here.prompts(&session, "one").unwrap(),
+        place.folder("in").to_str().unwrap()
+    );
     // It has not read the other's turn before.
-    assert_eq!(socket.prompts(&session, "two").unwrap(), format!("{0}{0}", place.folder("in").display()));
+    assert_eq!(
+        socket.prompts(&session, "two").unwrap(),
+        format!("{0}{0}", place.folder("in").display())
+    );
     let id = web.begins(Some(&session), "session/prompt", &prompt(&session, "three"));
     let mut heard = Vec::new();
     loop {
@@ -331,7 +438,12 @@ fn editors_here_and_elsewhere_share_a_session() {
             break;
         }
         if next["params"]["update"]["sessionUpdate"] == "user_message_chunk" {
-            heard.push(next["params"]["update"]["content"]["text"].as_str().unwrap().to_owned());
+            heard.push(
+                next["params"]["update"]["content"]["text"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
+            );
         }
     }
     assert_eq!(heard, ["one", "two"]);

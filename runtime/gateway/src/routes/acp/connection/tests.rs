@@ -24,7 +24,11 @@ async fn a_connection_that_no_one_uses_ends_and_one_that_is_read_stays() {
     let (connection, _says) = connection();
     let begun = Instant::now();
     connection.idle().await;
-    assert!(begun.elapsed() >= IDLE && begun.elapsed() <= IDLE + LOOK, "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() >= IDLE && begun.elapsed() <= IDLE + LOOK,
+        "{:?}",
+        begun.elapsed()
+    );
     for session in [None, Some("s")] {
         connection.streams().open(session).unwrap();
         timeout(IDLE * 10, connection.idle()).await.unwrap_err();
@@ -42,7 +46,10 @@ async fn more_than_may_wait_is_refused_and_what_is_taken_is_said_in_order() {
     for _ in 0..WAITING {
         connection.say(b"{}\n".to_vec()).await.unwrap();
     }
-    assert!(connection.say(b"{}\n".to_vec()).await.is_err(), "there are too many");
+    assert!(
+        connection.say(b"{}\n".to_vec()).await.is_err(),
+        "there are too many"
+    );
     drop(says);
     let (connection, says) = super::tests::connection();
     for _ in 0..3 {
@@ -61,7 +68,10 @@ async fn more_than_may_wait_is_refused_and_what_is_taken_is_said_in_order() {
         read = of.read_to_end(&mut said) => drop(read.unwrap()),
     }
     assert_eq!(said, [long(), long(), long(), b"last\n".to_vec()].concat());
-    assert!(connection.say(b"{}\n".to_vec()).await.is_err(), "nothing is taken behind the end");
+    assert!(
+        connection.say(b"{}\n".to_vec()).await.is_err(),
+        "nothing is taken behind the end"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,7 +28,9 @@ fn update(update: &Value) -> Input<Message> {
 }
 
 fn says(text: &str) -> Input<Message> {
-    update(&json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}))
+    update(
+        &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
+    )
 }
 
 fn asks(number: u64) -> Input<Message> {
@@ -36,7 +38,10 @@ fn asks(number: u64) -> Input<Message> {
         {"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"},
     ]);
     let call = json!({"toolCallId": "c", "title": "ls", "kind": "execute"});
-    Says(Message::Request(id(number), Request::Tool(json!({"toolCall": call, "options": options}))))
+    Says(Message::Request(
+        id(number),
+        Request::Tool(json!({"toolCall": call, "options": options})),
+    ))
 }
 
 fn runs(number: u64) -> Input<Message> {
@@ -68,7 +73,13 @@ fn turn_after(
     is_prompted: bool,
     inputs: impl IntoIterator<Item = Input<Message>>,
 ) -> (Vec<String>, usize) {
-    turn_of(Reader::new(Quirks::default()), has_answered, permissions, is_prompted, inputs)
+    turn_of(
+        Reader::new(Quirks::default()),
+        has_answered,
+        permissions,
+        is_prompted,
+        inputs,
+    )
 }
 
 fn turn_of(
@@ -99,9 +110,18 @@ fn turn_of(
         reading: None,
         prompted: None,
     };
-    let deadlines = Deadlines { silence: Some(Duration::from_secs(20)), ..Deadlines::default() };
-    let played = play(Engine::new(running, Watch::starting_at(deadlines, now)), now, inputs);
-    let open = played.end.map_or(0, |(mut running, _)| running.requests.declined().count());
+    let deadlines = Deadlines {
+        silence: Some(Duration::from_secs(20)),
+        ..Deadlines::default()
+    };
+    let played = play(
+        Engine::new(running, Watch::starting_at(deadlines, now)),
+        now,
+        inputs,
+    );
+    let open = played
+        .end
+        .map_or(0, |(mut running, _)| running.requests.declined().count());
     (played.done, open)
 }
 
@@ -116,7 +136,10 @@ fn a_turn_is_read_until_its_prompt_is_answered() {
 
 #[test]
 fn a_stop_cancels_and_waits_for_the_answer_of_a_prompt_that_was_sent() {
-    assert_eq!(ask([Stop, says("late"), prompted()]), ["send Cancel", "late", "ended: stopped"]);
+    assert_eq!(
+        ask([Stop, says("late"), prompted()]),
+        ["send Cancel", "late", "ended: stopped"]
+    );
     assert_eq!(ask([Stop, Wait(2)]), ["send Cancel", "late: stopped"]);
     let (done, _) = turn(Permissions::Ask, false, [Stop, Wait(0)]);
     assert_eq!(done, ["send Cancel", "late: stopped"]);
@@ -125,17 +148,37 @@ fn a_stop_cancels_and_waits_for_the_answer_of_a_prompt_that_was_sent() {
 #[test]
 fn a_model_that_never_speaks_has_no_provider() {
     let done = ask([Wait(9), prompted()]);
-    assert!(done.last().is_some_and(|end| end.contains("without a provider")), "{done:?}");
+    assert!(
+        done.last()
+            .is_some_and(|end| end.contains("without a provider")),
+        "{done:?}"
+    );
     let (done, _) = turn_after(true, Permissions::Ask, true, [Wait(9), prompted()]);
-    assert!(done.last().is_some_and(|end| end.contains("its model can be reached")), "{done:?}");
-    for (model, said) in [("kilo/a/b", "without a provider"), ("mine/a", "its model can be reached")] {
+    assert!(
+        done.last()
+            .is_some_and(|end| end.contains("its model can be reached")),
+        "{done:?}"
+    );
+    for (model, said) in [
+        ("kilo/a/b", "without a provider"),
+        ("mine/a", "its model can be reached"),
+    ] {
         let mut reader = Reader::new(Quirks::default());
-        reader.choices.read(&json!({"configOptions": [{"id": "model", "currentValue": model}]}));
+        reader
+            .choices
+            .read(&json!({"configOptions": [{"id": "model", "currentValue": model}]}));
         let (done, _) = turn_of(reader, false, Permissions::Ask, true, [Wait(9), prompted()]);
-        assert!(done.last().is_some_and(|end| end.contains(said)), "{model}: {done:?}");
+        assert!(
+            done.last().is_some_and(|end| end.contains(said)),
+            "{model}: {done:?}"
+        );
     }
     let done = ask([says("a"), Wait(20), prompted()]);
-    assert!(done.last().is_some_and(|end| end.contains("said nothing for 20s")), "{done:?}");
+    assert!(
+        done.last()
+            .is_some_and(|end| end.contains("said nothing for 20s")),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -149,7 +192,10 @@ fn a_permission_is_asked_after_its_call_and_its_reply_is_an_option() {
         Reply::Decision(decision)
     };
     let done = ask([asks(7), Input::Reply("7", ends), prompted()]);
-    assert!(done[2].contains("no") && done[3] == "send Cancel", "{done:?}");
+    assert!(
+        done[2].contains("no") && done[3] == "send Cancel",
+        "{done:?}"
+    );
     assert_eq!(done[4], "ended: the denial ended the turn");
     let (_, open) = turn(Permissions::Ask, true, [asks(7), asks(8), prompted()]);
     assert_eq!(open, 2, "what was not decided is declined");
@@ -157,9 +203,15 @@ fn a_permission_is_asked_after_its_call_and_its_reply_is_an_option() {
 
 #[test]
 fn a_policy_asks_no_one() {
-    for (permissions, option) in [(Permissions::Deny, "no"), (Permissions::DangerousAllow, "yes")] {
+    for (permissions, option) in [
+        (Permissions::Deny, "no"),
+        (Permissions::DangerousAllow, "yes"),
+    ] {
         let (done, _) = turn(permissions, true, [asks(7)]);
-        assert!(done.len() == 2 && done.iter().any(|done| done.contains(option)), "{done:?}");
+        assert!(
+            done.len() == 2 && done.iter().any(|done| done.contains(option)),
+            "{done:?}"
+        );
     }
     let (done, _) = turn(Permissions::Deny, true, [runs(7)]);
     assert!(done[0].contains("was denied"), "{done:?}");
@@ -170,10 +222,24 @@ fn a_tool_call_that_was_allowed_runs_one_program_unasked() {
     let (mut reader, allowed_runs) = (Reader::default(), AtomicUsize::new(1));
     let mut requests = Requests::new(Permissions::Ask, &allowed_runs);
     let mut take = |number: u64| {
-        let Says(Message::Request(id, request)) = runs(number) else { return None };
-        requests.take(id, request, &mut reader, &mut Vec::new(), &mut Out::default())
+        let Says(Message::Request(id, request)) = runs(number) else {
+            return None;
+        };
+        requests.take(
+            id,
+            request,
+            &mut reader,
+            &mut Vec::new(),
+            &mut Out::default(),
+        )
     };
-    assert_eq!((take(7).map(|settled| settled.was_denied), take(8).map(|_| ())), (Some(false), None));
+    assert_eq!(
+        (
+            take(7).map(|settled| settled.was_denied),
+            take(8).map(|_| ())
+        ),
+        (Some(false), None)
+    );
 }
 
 #[test]
@@ -184,7 +250,10 @@ fn a_file_is_read_before_what_follows_it_and_is_text_where_it_cannot_be() {
     };
     let read = Says(Message::Read(Some(b"x".to_vec())));
     let done = ask([file(), says("after"), read]);
-    assert!(done[0].starts_with("send Read(") && done[1..] == ["file a.txt", "after"], "{done:?}");
+    assert!(
+        done[0].starts_with("send Read(") && done[1..] == ["file a.txt", "after"],
+        "{done:?}"
+    );
     let done = ask([file(), says("after"), Says(Message::Read(None))]);
     assert!(done[1].contains("a.txt") && done[2] == "after", "{done:?}");
 }
@@ -192,7 +261,10 @@ fn a_file_is_read_before_what_follows_it_and_is_text_where_it_cannot_be() {
 #[test]
 fn what_was_lost_or_taken_ends_the_turn() {
     let done = ask([Says(Message::Lost(3)), prompted()]);
-    assert!(done[0] == "send Cancel" && done[1].contains("3 updates are lost"), "{done:?}");
+    assert!(
+        done[0] == "send Cancel" && done[1].contains("3 updates are lost"),
+        "{done:?}"
+    );
     let done = ask([Says(Message::Taken), Says(Message::Lost(3)), prompted()]);
     assert!(done[1].contains("another session has resumed"), "{done:?}");
 }
@@ -201,13 +273,20 @@ fn what_was_lost_or_taken_ends_the_turn() {
 fn an_earlier_turn_is_waited_for() {
     let now = Instant::now();
     let earlier = |inputs: Vec<Input<Message>>| {
-        let earlier = Earlier { until: now + Duration::from_secs(30), failure: None };
+        let earlier = Earlier {
+            until: now + Duration::from_secs(30),
+            failure: None,
+        };
         let played = play(Engine::between_turns(earlier), now, inputs);
-        (played.done, played.end.and_then(|(earlier, _)| earlier.failure))
+        (
+            played.done,
+            played.end.and_then(|(earlier, _)| earlier.failure),
+        )
     };
     assert!(matches!(earlier(vec![says("late"), prompted()]), (done, None) if done == ["ended"]));
     assert!(
-        earlier(vec![Says(Message::Mute)]).1.is_some() && earlier(vec![Says(Message::Taken)]).1.is_some()
+        earlier(vec![Says(Message::Mute)]).1.is_some()
+            && earlier(vec![Says(Message::Taken)]).1.is_some()
     );
     assert!(earlier(vec![Wait(30)]).0[0].starts_with("late: the agent has not ended"));
 }

@@ -16,7 +16,10 @@ use Input::{Says, Steer, Stop, Wait};
 
 fn said(method: &str, params: &Value) -> Input<Message> {
     let params = to_raw_value(params).unwrap();
-    Says(Message::Mail(Mail::Notification { method: method.to_owned(), params }))
+    Says(Message::Mail(Mail::Notification {
+        method: method.to_owned(),
+        params,
+    }))
 }
 
 fn asks() -> Input<Message> {
@@ -27,15 +30,24 @@ fn asks() -> Input<Message> {
 }
 
 fn begun() -> Input<Message> {
-    Says(Message::Called(Call::Begin, Ok(json!({"turn": {"id": "u"}}))))
+    Says(Message::Called(
+        Call::Begin,
+        Ok(json!({"turn": {"id": "u"}})),
+    ))
 }
 
 fn delta() -> Input<Message> {
-    said("item/agentMessage/delta", &json!({"turnId": "u", "itemId": "i", "delta": "Hm."}))
+    said(
+        "item/agentMessage/delta",
+        &json!({"turnId": "u", "itemId": "i", "delta": "Hm."}),
+    )
 }
 
 fn completed(status: &str) -> Input<Message> {
-    said("turn/completed", &json!({"turn": {"id": "u", "status": status}}))
+    said(
+        "turn/completed",
+        &json!({"turn": {"id": "u", "status": status}}),
+    )
 }
 
 /// Plays a turn: what is done, and what ended it.
@@ -57,13 +69,25 @@ fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Optio
         over: None,
     };
     let now = Instant::now();
-    let deadlines = Deadlines { silence: Some(Duration::from_secs(5)), ..Deadlines::default() };
-    let played = play(Engine::new(running, Watch::starting_at(deadlines, now)), now, inputs);
-    (played.done, played.end.and_then(|(running, _)| running.over))
+    let deadlines = Deadlines {
+        silence: Some(Duration::from_secs(5)),
+        ..Deadlines::default()
+    };
+    let played = play(
+        Engine::new(running, Watch::starting_at(deadlines, now)),
+        now,
+        inputs,
+    );
+    (
+        played.done,
+        played.end.and_then(|(running, _)| running.over),
+    )
 }
 
 fn interrupts(done: &[String]) -> usize {
-    done.iter().filter(|done| done.contains("Interrupt")).count()
+    done.iter()
+        .filter(|done| done.contains("Interrupt"))
+        .count()
 }
 
 #[test]
@@ -78,28 +102,55 @@ fn a_turn_is_read_until_codex_ends_it() {
 #[test]
 fn a_stop_before_the_beginning_interrupts_once_and_then() {
     let (done, _) = turn([Stop, begun(), delta(), completed("interrupted")]);
-    assert_eq!((interrupts(&done), done.last().map(String::as_str)), (1, Some("ended: stopped")), "{done:?}");
+    assert_eq!(
+        (interrupts(&done), done.last().map(String::as_str)),
+        (1, Some("ended: stopped")),
+        "{done:?}"
+    );
     let (done, over) = turn([begun(), Stop, Wait(2)]);
-    assert_eq!((interrupts(&done), done.last().map(String::as_str)), (1, Some("late: stopped")));
+    assert_eq!(
+        (interrupts(&done), done.last().map(String::as_str)),
+        (1, Some("late: stopped"))
+    );
     assert!(over.is_none());
 }
 
 #[test]
 fn silence_interrupts_and_the_reason_stands() {
     let (done, _) = turn([begun(), Wait(5), completed("interrupted")]);
-    assert_eq!(done.last().map(String::as_str), Some("ended: the agent said nothing for 5s"));
-    let late = Says(Message::Called(Call::Interrupt, Err(CallError::Late(INTERRUPT))));
+    assert_eq!(
+        done.last().map(String::as_str),
+        Some("ended: the agent said nothing for 5s")
+    );
+    let late = Says(Message::Called(
+        Call::Interrupt,
+        Err(CallError::Late(INTERRUPT)),
+    ));
     let (done, _) = turn([begun(), Wait(5), late]);
     assert_eq!(done.last().map(String::as_str), Some("send Retire"));
 }
 
 #[test]
 fn a_denial_has_its_answer_then_its_words_or_its_end() {
-    let (done, _) = turn([begun(), asks(), Input::Reply("7", || denied(Some("no"), false))]);
-    assert!(done[0] == "ask 7" && done[1].contains("decline") && done[2].contains("Word"), "{done:?}");
-    let (done, _) =
-        turn([begun(), asks(), Input::Reply("7", || denied(None, true)), completed("interrupted")]);
-    assert_eq!((interrupts(&done), done.last().map(String::as_str)), (0, Some("ended: stopped")));
+    let (done, _) = turn([
+        begun(),
+        asks(),
+        Input::Reply("7", || denied(Some("no"), false)),
+    ]);
+    assert!(
+        done[0] == "ask 7" && done[1].contains("decline") && done[2].contains("Word"),
+        "{done:?}"
+    );
+    let (done, _) = turn([
+        begun(),
+        asks(),
+        Input::Reply("7", || denied(None, true)),
+        completed("interrupted"),
+    ]);
+    assert_eq!(
+        (interrupts(&done), done.last().map(String::as_str)),
+        (0, Some("ended: stopped"))
+    );
     let resolved = said("serverRequest/resolved", &json!({"requestId": 7}));
     assert_eq!(turn([begun(), asks(), resolved]).0, ["ask 7", "withdraw 7"]);
 }
@@ -115,14 +166,27 @@ fn denied(message: Option<&str>, end_turn: bool) -> Reply {
 fn steers_wait_for_the_beginning_and_are_taken_by_codex() {
     let taken = Says(Message::Called(Call::Steer(1), Ok(json!({}))));
     let (done, _) = turn([Steer("early"), begun(), Steer("more"), taken]);
-    assert!(done[0] == "no steer" && done[1].contains("more") && done[2] == "steer 1 taken", "{done:?}");
+    assert!(
+        done[0] == "no steer" && done[1].contains("more") && done[2] == "steer 1 taken",
+        "{done:?}"
+    );
 }
 
 #[test]
 fn what_overran_the_session_ends_the_turn_and_is_read_on() {
-    let (done, _) = turn([begun(), Says(Message::Mail(Mail::Overflow)), completed("completed")]);
-    assert!(interrupts(&done) == 1 && done.contains(&"send ReadOn".to_owned()), "{done:?}");
-    assert!(done.last().is_some_and(|end| end.starts_with("ended: codex said more")));
+    let (done, _) = turn([
+        begun(),
+        Says(Message::Mail(Mail::Overflow)),
+        completed("completed"),
+    ]);
+    assert!(
+        interrupts(&done) == 1 && done.contains(&"send ReadOn".to_owned()),
+        "{done:?}"
+    );
+    assert!(
+        done.last()
+            .is_some_and(|end| end.starts_with("ended: codex said more"))
+    );
 }
 
 #[test]
@@ -130,22 +194,37 @@ fn an_earlier_turn_is_interrupted_once_it_is_known_and_waited_for() {
     let now = Instant::now();
     let earlier = |turn: &str, inputs: Vec<Input<Message>>| {
         let earlier = Earlier::new("t", turn.to_owned(), now + Duration::from_secs(3));
-        play(Engine::between_turns(earlier).begin(Earlier::interrupt), now, inputs).done
+        play(
+            Engine::between_turns(earlier).begin(Earlier::interrupt),
+            now,
+            inputs,
+        )
+        .done
     };
-    let done =
-        earlier("", vec![said("turn/started", &json!({"turn": {"id": "u"}})), completed("interrupted")]);
+    let done = earlier(
+        "",
+        vec![
+            said("turn/started", &json!({"turn": {"id": "u"}})),
+            completed("interrupted"),
+        ],
+    );
     assert_eq!((interrupts(&done), done.len()), (1, 2));
-    let none = CallError::Rpc(serde_json::from_value(json!({"message": "no active turn"})).unwrap());
+    let none =
+        CallError::Rpc(serde_json::from_value(json!({"message": "no active turn"})).unwrap());
     let done = earlier("u", vec![Says(Message::Called(Call::Interrupt, Err(none)))]);
     assert_eq!((interrupts(&done), done.len()), (1, 2));
     let done = earlier("u", vec![Wait(3)]);
-    assert!(done.last().is_some_and(|end| end.contains("did not end the previous turn")));
+    assert!(
+        done.last()
+            .is_some_and(|end| end.contains("did not end the previous turn"))
+    );
 }
 
 #[test]
 fn where_codex_only_tries_again_it_is_asked_once_for_a_login() {
     let retries = || {
-        let error = json!({"turnId": "u", "error": {"message": "Reconnecting... 2/5"}, "willRetry": true});
+        let error =
+            json!({"turnId": "u", "error": {"message": "Reconnecting... 2/5"}, "willRetry": true});
         said("error", &error)
     };
     let account = |needed: bool| {
@@ -153,10 +232,27 @@ fn where_codex_only_tries_again_it_is_asked_once_for_a_login() {
         Says(Message::Called(Call::Account, Ok(answer)))
     };
     let asked = |done: &[String]| done.iter().filter(|done| done.contains("Account")).count();
-    let (done, _) = turn([begun(), retries(), retries(), account(true), Wait(1), completed("interrupted")]);
-    assert!(asked(&done) == 1 && done.contains(&"send Retire".to_owned()), "{done:?}");
-    assert!(done.last().is_some_and(|end| end.starts_with("ended: codex is not logged in")), "{done:?}");
+    let (done, _) = turn([
+        begun(),
+        retries(),
+        retries(),
+        account(true),
+        Wait(1),
+        completed("interrupted"),
+    ]);
+    assert!(
+        asked(&done) == 1 && done.contains(&"send Retire".to_owned()),
+        "{done:?}"
+    );
+    assert!(
+        done.last()
+            .is_some_and(|end| end.starts_with("ended: codex is not logged in")),
+        "{done:?}"
+    );
     let (done, _) = turn([begun(), retries(), account(false), Wait(1)]);
     assert!(asked(&done) == 1 && interrupts(&done) == 0, "{done:?}");
-    assert_eq!(asked(&turn([begun(), delta(), completed("completed")]).0), 0);
+    assert_eq!(
+        asked(&turn([begun(), delta(), completed("completed")]).0),
+        0
+    );
 }
