@@ -7,7 +7,7 @@ use trunkline_protocol::{
     AdapterMessage, Envelope, HostBody, HostMessage, RelayMessage, SessionAttach, SessionAttached,
     SessionId, TurnId,
 };
-use trunkline_sessions::{Heard, Listener, Sessions};
+use trunkline_sessions::{Listener, Sessions, StreamEnd, StreamItem};
 
 use crate::problem::{Answer, Problem};
 
@@ -105,15 +105,16 @@ impl One {
             self.lines.clear();
             self.read = 0;
             match self.listener.next(&mut self.lines).await {
-                Ok(Heard::Lines | Heard::Answer) => {}
-                Ok(Heard::Over) => return Err(Problem::unavailable("the host ends")),
-                Ok(Heard::Moved) => {
-                    return Err(Problem::unavailable(
-                        "the session has just moved; try again",
-                    ));
-                }
-                Ok(Heard::LetGo) => {
-                    return Err(Problem::unavailable("too many answers wait; try again"));
+                Ok(StreamItem::Entries | StreamItem::Reply) => {}
+                Ok(StreamItem::Ended(end)) => {
+                    return Err(Problem::unavailable(match end {
+                        StreamEnd::HostEnding => "the host ends",
+                        StreamEnd::Moved => "the session has just moved; try again",
+                        StreamEnd::Interrupted => {
+                            "the session was interrupted and is about to be opened again; try again"
+                        }
+                        StreamEnd::Overrun => "too many replies wait; try again",
+                    }));
                 }
                 Err(error) => return Err(Problem::failed(error.to_string())),
             }

@@ -8,11 +8,11 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostBody, HostMessage,
+    AdapterBody, AdapterMessage, AttachRefusal, HostBody, HostMessage,
     HubBody, HubMessage, Meta, RelayBody, RelayMessage, SessionAttach, SessionHistory, SessionId,
     SessionRefused, SessionStart, SessionsList, SessionsListResult,
 };
-use trunkline_sessions::{Heard, Listener, Sessions, StartError, ends};
+use trunkline_sessions::{Listener, Sessions, StartError, StreamItem, ends};
 
 use crate::upstream::{Outlet, Upstream};
 
@@ -29,9 +29,6 @@ const INBOX: usize = 64;
 
 /// How many answers to `session.history` and `sessions.list` are on their way.
 const ANSWERS: usize = 16;
-
-/// What a hub gets that hears no more of a session.
-const LET_GO: &str = "too many answers of this session wait for this hub, so it hears no more of it; attach to the session again";
 
 /// What a request gets that comes while there are so many.
 const BUSY: &str = "too many wait already; ask again when one is answered";
@@ -345,26 +342,12 @@ async fn listen(
                 let _ = detached.wait_for(|is| *is).await;
             }, if !is_speaking => return,
             heard = listener.next_with(outlet.room(), &mut lines) => match heard {
-                Ok(Heard::Lines) => outlet.put(std::mem::take(&mut lines), Class::Event),
-                Ok(Heard::Answer) => reply(outlet, std::mem::take(&mut lines)),
-                Ok(Heard::Over) => return,
-                Ok(Heard::Moved) => {
-                    let id = listener.session().clone();
-                    return reply(outlet, RelayMessage::new(id, ends::moved()).to_line());
-                }
-                Ok(Heard::LetGo) => {
-                    let error = ErrorEvent {
-                        category: Some(Category::Busy),
-                        message: LET_GO.to_owned(),
-                        fatal: Some(false),
-                        ..ErrorEvent::default()
-                    };
-                    let id = listener.session().clone();
-                    return reply(outlet, AdapterMessage::new(id, AdapterBody::from(error)).to_line());
-                }
+                Ok(StreamItem::Entries) => outlet.put(std::mem::take(&mut lines), Class::Event),
+                Ok(StreamItem::Reply) => reply(outlet, std::mem::take(&mut lines)),
+                Ok(StreamItem::Ended(end)) => return reply(outlet, listener.last_line(end)),
                 Err(error) => {
                     tracing::warn!(session = %listener.session(), "{error}");
-                    return;
+                    return reply(outlet, listener.unreadable_line(&error));
                 }
             },
         }

@@ -30,13 +30,15 @@ mod ownership;
 mod record;
 mod recorder;
 mod recovery;
+mod registry;
 mod sessions;
 mod tail;
 mod visitor;
 
 pub use archive::Archive;
-pub use listener::{Heard, Listener, Speaker};
+pub use listener::{Listener, Speaker, StreamItem};
 pub use ownership::{AdoptError, CopyError, HandOverError, Owned};
 pub use record::{Batch, NotRecorded, Record};
 pub use sessions::{RemoveError, Sessions, StartError};
+pub use tail::StreamEnd;
 pub use visitor::Visitor;

@@ -5,29 +5,32 @@ use std::{future::Future, sync::Arc};
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tracing::Span;
 use trunkline_journal::{Batch, Journal, ReadError, Reader, SessionKey};
-use trunkline_protocol::{HostMessage, Lag, OnSlow, RelayMessage, Role, SessionId};
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostMessage, Lag, OnSlow,
+    RelayMessage, Role, SessionId,
+};
 
 use crate::{
+    ends,
     live::Command,
-    tail::{ListenerNo, Tail, Taken},
+    tail::{ListenerNo, StreamEnd, Tail, Taken},
 };
 
 /// How much of the journal is read at once, in bytes.
 const READ: usize = 256 * 1024;
 
-/// What a listener got.
+/// Text for a hub that reads the replies of a session too slowly.
+const OVERRUN: &str = "too many replies of this session wait for this hub, so it gets no more of the session; attach to the session again";
+
+/// An item of the stream of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// Entries were appended, or `lag` in their stead; whole lines.
-    Lines,
-    /// One line was appended that answers this listener alone.
-    Answer,
-    /// Nothing more will come on this listener.
-    Over,
-    /// The same, though the session goes on: another host has it, or will.
-    Moved,
-    /// The same, though the session goes on: too many answers waited. What it says is not taken any more.
-    LetGo,
+pub enum StreamItem {
+    /// Entries were appended, or `lag` in their place: whole lines.
+    Entries,
+    /// One line was appended that replies to this listener only.
+    Reply,
+    /// The stream has ended: nothing more comes.
+    Ended(StreamEnd),
 }
 
 /// Listens to a session, and speaks in it where its role allows. Dropping it leaves the session, which goes on.
@@ -77,6 +80,43 @@ impl Listener {
         }
     }
 
+    /// Returns the line that tells a hub why the stream ended, and what to do ([journal.5]).
+    #[must_use]
+    pub fn last_line(&self, end: StreamEnd) -> Vec<u8> {
+        let unavailable = |why: &str| self.refusal_line(why.to_owned());
+        match end {
+            StreamEnd::Moved => RelayMessage::new(self.id.clone(), ends::moved()).to_line(),
+            StreamEnd::HostEnding => {
+                unavailable("the host ends; attach to the session again when it runs again")
+            }
+            StreamEnd::Interrupted => {
+                unavailable("the session was interrupted; attach to it again")
+            }
+            StreamEnd::Overrun => {
+                let error = ErrorEvent {
+                    category: Some(Category::Busy),
+                    message: OVERRUN.to_owned(),
+                    fatal: Some(false),
+                    ..ErrorEvent::default()
+                };
+                AdapterMessage::new(self.id.clone(), AdapterBody::from(error)).to_line()
+            }
+        }
+    }
+
+    /// Returns the line that tells a hub that its next entries cannot be read from the journal.
+    #[must_use]
+    pub fn unreadable_line(&self, error: &ReadError) -> Vec<u8> {
+        self.refusal_line(format!(
+            "the journal cannot be read: {error}; attach again behind the last entry, or run `trunkline sessions check`"
+        ))
+    }
+
+    fn refusal_line(&self, why: String) -> Vec<u8> {
+        let refused = ends::refused(AttachRefusal::Unavailable, why);
+        RelayMessage::new(self.id.clone(), refused).to_line()
+    }
+
     /// The next answer to this listener alone, where there is one.
     pub fn answer(&mut self) -> Option<Vec<u8>> {
         self.answers.try_recv().ok()
@@ -90,7 +130,7 @@ impl Listener {
     ///
     /// # Cancel safety
     /// Loses nothing.
-    pub async fn next(&mut self, lines: &mut Vec<u8>) -> Result<Heard, ReadError> {
+    pub async fn next(&mut self, lines: &mut Vec<u8>) -> Result<StreamItem, ReadError> {
         self.next_with(std::future::ready(()), lines).await
     }
 
@@ -105,12 +145,12 @@ impl Listener {
         &mut self,
         room: impl Future<Output = ()>,
         lines: &mut Vec<u8>,
-    ) -> Result<Heard, ReadError> {
+    ) -> Result<StreamItem, ReadError> {
         tokio::select! {
             biased;
             Some(answer) = self.answers.recv() => {
                 lines.extend_from_slice(&answer);
-                return Ok(Heard::Answer);
+                return Ok(StreamItem::Reply);
             }
             () = room => {}
         }
@@ -118,10 +158,12 @@ impl Listener {
             match self.answers.try_recv() {
                 Ok(answer) => {
                     lines.extend_from_slice(&answer);
-                    return Ok(Heard::Answer);
+                    return Ok(StreamItem::Reply);
                 }
                 // A session that ends says so first.
-                Err(TryRecvError::Disconnected) if !self.tail.is_over() => return Ok(Heard::LetGo),
+                Err(TryRecvError::Disconnected) if !self.tail.is_over() => {
+                    return Ok(StreamItem::Ended(StreamEnd::Overrun));
+                }
                 Err(_) => {}
             }
             let tail = self.tail.clone();
@@ -132,27 +174,26 @@ impl Listener {
                 Taken::Lines(last) => {
                     self.after = last;
                     self.reader = None;
-                    return Ok(Heard::Lines);
+                    return Ok(StreamItem::Entries);
                 }
                 Taken::Behind(to)
                     if self.on_slow == OnSlow::Skip && self.reader.is_none() && self.after > 0 =>
                 {
                     self.lag(self.after + 1, to, lines);
-                    return Ok(Heard::Lines);
+                    return Ok(StreamItem::Entries);
                 }
                 Taken::Behind(_) => {
                     self.read(lines).await?;
-                    return Ok(Heard::Lines);
+                    return Ok(StreamItem::Entries);
                 }
-                Taken::Over => return Ok(Heard::Over),
-                Taken::Moved => return Ok(Heard::Moved),
+                Taken::Over(end) => return Ok(StreamItem::Ended(end)),
                 Taken::Nothing => {}
             }
             tokio::select! {
                 biased;
                 answer = self.answers.recv() => if let Some(answer) = answer {
                     lines.extend_from_slice(&answer);
-                    return Ok(Heard::Answer);
+                    return Ok(StreamItem::Reply);
                 },
                 () = changed => {}
             }
@@ -270,7 +311,7 @@ mod tests {
         sender.try_send(b"two\n".to_vec()).unwrap();
         assert_eq!(
             listener.next_with(pending(), &mut lines).await.unwrap(),
-            Heard::Answer
+            StreamItem::Reply
         );
         assert_eq!(
             (&lines[..], listener.answer()),
@@ -283,13 +324,25 @@ mod tests {
                 .is_none(),
             "an entry waits for room"
         );
-        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Lines);
+        assert_eq!(
+            listener.next(&mut lines).await.unwrap(),
+            StreamItem::Entries
+        );
         drop(sender);
-        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::LetGo);
+        assert_eq!(
+            listener.next(&mut lines).await.unwrap(),
+            StreamItem::Ended(StreamEnd::Overrun)
+        );
         // Where the session ends, too, all that it said is heard first.
         tail.publish(2, 2, "{}\n".into());
-        tail.end();
-        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Lines);
-        assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Over);
+        tail.finish();
+        assert_eq!(
+            listener.next(&mut lines).await.unwrap(),
+            StreamItem::Entries
+        );
+        assert_eq!(
+            listener.next(&mut lines).await.unwrap(),
+            StreamItem::Ended(StreamEnd::Interrupted)
+        );
     }
 }

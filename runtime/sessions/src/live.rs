@@ -59,7 +59,8 @@ use crate::{
     open::Reached,
     record::{NotRecorded, Recording},
     recorder::{Recorder, Stored},
-    tail::{ListenerNo, Tail},
+    registry::SlotLease,
+    tail::{ListenerNo, StreamEnd, Tail},
 };
 
 /// How many commands wait for a session.
@@ -272,7 +273,7 @@ enum Step {
 }
 
 impl Live {
-    pub(crate) fn new(new: NewLive) -> Self {
+    pub(crate) fn new(new: NewLive, shown: Shown) -> Self {
         let NewLive {
             host,
             journal,
@@ -298,7 +299,7 @@ impl Live {
             facts,
             secrets,
             tail,
-            shown: Shown::new(),
+            shown,
             recorder,
             recording,
             session,
@@ -326,11 +327,6 @@ impl Live {
         live
     }
 
-    /// Where it says what it does.
-    pub(crate) fn shown(&self) -> Shown {
-        self.shown.clone()
-    }
-
     fn show(&self) {
         self.shown
             .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
@@ -338,12 +334,22 @@ impl Live {
 
     /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room for all that it awaits,
     /// several times over.
-    ///
+    pub(crate) async fn run(mut self: Box<Self>, inbox: mpsc::Receiver<Command>, lease: SlotLease) {
+        let epoch = self.recorder.epoch();
+        let served = self.serve(inbox, &lease).await;
+        // Its agent's session is closed before callers enter the slot again.
+        drop(self);
+        if let Err(why) = served {
+            lease.end_without_record(epoch, why).await;
+        }
+    }
+
     /// # Errors
-    /// Why the record takes nothing more: dropped then, without a further word to anyone.
-    pub(crate) async fn run(
-        mut self: Box<Self>,
+    /// Why the record takes nothing more.
+    async fn serve(
+        &mut self,
         mut inbox: mpsc::Receiver<Command>,
+        lease: &SlotLease,
     ) -> Result<(), NotRecorded> {
         if self.recorder.last() == 0 {
             let opened = HostFact {
@@ -363,12 +369,14 @@ impl Live {
             match self.step(&mut inbox).await {
                 Step::Command(Some(Command::End(done))) => {
                     self.ending.push(done);
+                    lease.set_end(StreamEnd::HostEnding);
                     break;
                 }
                 Step::Command(Some(Command::HandOver(done))) => {
                     if self.may_leave() {
+                        lease.leave();
+                        lease.set_end(StreamEnd::Moved);
                         inbox.close();
-                        self.tail.moves();
                         self.finish(&mut inbox).await?;
                         let _ = done.send(self.recorder.is_idle());
                         return Ok(());
@@ -386,14 +394,7 @@ impl Live {
                 }
                 // Dropped, it is closed.
                 Step::Idle if self.session.is_some() => self.session = None,
-                Step::Idle => {
-                    // Who joins from now on finds the inbox closed, and loads the session again.
-                    inbox.close();
-                    if let Ok(command) = inbox.try_recv() {
-                        self.take(command).await;
-                    }
-                    break;
-                }
+                Step::Idle => break,
                 step => self.take_step(step).await,
             }
             self.idle_since = match self.is_idle() {
@@ -401,6 +402,10 @@ impl Live {
                 false => None,
             };
         }
+        // Callers wait from now on until the last block is stored. Those that were about to join, whose commands are dropped
+        // with the inbox, enter again.
+        lease.leave();
+        inbox.close();
         self.finish(&mut inbox).await
     }
 
@@ -744,7 +749,6 @@ impl Live {
                 break;
             }
         }
-        self.tail.end();
         for done in self.ending.drain(..) {
             // Who waits for it may have given up.
             let _ = done.send(());

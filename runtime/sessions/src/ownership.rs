@@ -1,12 +1,8 @@
 //! Which sessions this host owns, where their record is elsewhere: how it gets them, and how it loses them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use trunkline_journal::{NotStored, ReadError, SessionKey};
 use trunkline_protocol::{AttachRefusal, Fact, HostFact, SessionId, SessionRefused};
 
@@ -15,29 +11,13 @@ use crate::{
     live::Command,
     record::{Batch, NotRecorded, Recording},
     recovery,
+    registry::{OwnedSession, SlotLease},
     sessions::{Sessions, Shared, epoch_of},
-    tail::Tail,
+    tail::StreamEnd,
 };
 
 /// How long a session whose batch was refused tries to write that.
 const MEND: Duration = Duration::from_secs(10);
-
-/// The sessions that this host owns.
-#[derive(Debug, Default)]
-pub(crate) struct Ownership {
-    owned: HashMap<SessionId, Own>,
-    /// Sessions that were released and whose tasks have not ended.
-    leaving: HashMap<SessionId, Arc<Tail>>,
-}
-
-#[derive(Debug)]
-struct Own {
-    epoch: u64,
-    /// Whether it waits to be opened.
-    is_new: bool,
-    /// Whether no one is let in: it is about to leave, or something is written first.
-    is_shut: bool,
-}
 
 /// A session that this host owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,46 +92,23 @@ pub enum HandOverError {
     Busy,
 }
 
-impl Ownership {
-    /// The epoch of a session that is owned.
-    pub(crate) fn epoch(&self, id: &str) -> Option<u64> {
-        self.owned.get(id).map(|own| own.epoch)
-    }
-
-    /// Whether a session that is owned under this epoch may be loaded: it does not move, and nothing is written first.
-    pub(crate) fn lets_in(&self, id: &SessionId, epoch: u64) -> bool {
-        self.owned
-            .get(id)
-            .is_some_and(|own| own.epoch == epoch && !own.is_shut)
-    }
-
-    /// Forgets a session that is owned under this epoch. Whether it was.
-    pub(crate) fn lose(&mut self, id: &SessionId, epoch: u64) -> bool {
-        let is_it = self.owned.get(id).is_some_and(|own| own.epoch == epoch);
-        is_it && self.owned.remove(id).is_some()
-    }
-
-    fn shut(&mut self, id: &SessionId, epoch: u64, is_shut: bool) {
-        if let Some(own) = self.owned.get_mut(id).filter(|own| own.epoch == epoch) {
-            own.is_shut = is_shut;
-        }
-    }
-}
-
 impl Shared {
-    /// The epoch in which this host serves a session, or why it does not; nothing said: it is another's.
-    pub(crate) fn serves(&self, id: &SessionId) -> Result<u64, Option<SessionRefused>> {
+    /// Returns the epoch in which this host serves a session.
+    ///
+    /// # Errors
+    /// The refusal that a hub gets if another host has the session or is about to.
+    pub(crate) fn check_serves(&self, id: &SessionId) -> Result<u64, SessionRefused> {
         if self.recording.is_none() {
             return Ok(self.journal.epoch());
         }
-        match self.registry().ownership.owned.get(id) {
-            None => Err(None),
-            Some(own) if own.is_shut => {
-                let why = "the session is about to move; attach to it again";
-                Err(Some(ends::refused(AttachRefusal::Unavailable, why)))
-            }
+        self.registry.ownership(id.as_str(), |own| match own {
+            None => Err(ends::moved()),
+            Some(own) if own.is_shut => Err(ends::refused(
+                AttachRefusal::Unavailable,
+                "the session is about to move; attach to it again",
+            )),
             Some(own) => Ok(own.epoch),
-        }
+        })
     }
 
     fn recording(&self) -> &Recording {
@@ -213,6 +170,7 @@ impl Sessions {
     /// # Cancel safety
     /// Dropped, the id may or may not be owned; [`Sessions::release`] gives it back.
     pub async fn own(&self, id: &SessionId, epoch: u64) {
+        self.shared().registry.wait_until_left(id.as_str()).await;
         let journal = self.journal().clone();
         if let Some(key) = journal.find(id.as_str())
             && journal.known(key).is_some_and(|known| !known.is_removed)
@@ -220,16 +178,12 @@ impl Sessions {
             // Where that fails the id is not opened.
             let _ = tokio::task::spawn_blocking(move || journal.remove(key)).await;
         }
-        let own = Own {
+        let owned = OwnedSession {
             epoch,
             is_new: true,
             is_shut: false,
         };
-        self.shared()
-            .registry()
-            .ownership
-            .owned
-            .insert(id.clone(), own);
+        self.shared().registry.own(id, owned);
     }
 
     /// The number of the last entry of this machine's copy of a session; 0: there is none.
@@ -257,7 +211,7 @@ impl Sessions {
         if self.owns(id) {
             return Err(CopyError::Served);
         }
-        self.left(id).await;
+        self.shared().registry.wait_until_left(id.as_str()).await;
         let journal = self.journal();
         let Some(first) = batches.first() else {
             return Ok(());
@@ -318,7 +272,7 @@ impl Sessions {
     ) -> Result<(), AdoptError> {
         let shared = self.shared();
         self.release(id);
-        self.left(id).await;
+        self.shared().registry.wait_until_left(id.as_str()).await;
         let recording = shared.recording();
         let host = recording.record.host().to_owned();
         let fact = |fact, message| HostFact {
@@ -337,40 +291,26 @@ impl Sessions {
             }
         }
         shared.take_over(id, epoch, facts, begins_anew).await?;
-        let mut registry = shared.registry();
-        if registry.is_over {
+        let owned = OwnedSession {
+            epoch,
+            is_new: false,
+            is_shut: false,
+        };
+        shared.registry.own(id, owned);
+        // An end of the host that has come meanwhile does not know of it.
+        if shared.registry.is_ending() {
+            shared.registry.disown(id.as_str(), epoch);
             return Err(AdoptError::Ends);
         }
-        registry.ownership.owned.insert(
-            id.clone(),
-            Own {
-                epoch,
-                is_new: false,
-                is_shut: false,
-            },
-        );
         Ok(())
     }
 
     /// Stops to serve a session at once and writes nothing more of it: another host has it. Its agent's session is closed,
     /// and its listeners end.
     pub fn release(&self, id: &SessionId) {
-        let mut registry = self.shared().registry();
-        registry.ownership.owned.remove(id);
-        if let Some(handle) = registry.live.remove(id) {
-            handle.tail.moves();
-            handle.abort();
-            // Its listeners end when its task has.
-            registry.ownership.leaving.insert(id.clone(), handle.tail);
-        }
-    }
-
-    /// Waits until what served a session before has ended.
-    async fn left(&self, id: &SessionId) {
-        let leaving = self.shared().registry().ownership.leaving.get(id).cloned();
-        if let Some(tail) = leaving {
-            tail.over().await;
-        }
+        self.shared()
+            .registry
+            .release(id.as_str(), StreamEnd::Moved);
     }
 
     /// Gives up a session in order, so that another host may have it: all is stored, its listeners end, and it is no longer
@@ -384,16 +324,15 @@ impl Sessions {
     pub async fn hand_over(&self, id: &SessionId) -> Result<(), HandOverError> {
         let shared = self.shared();
         let shut = self.shut(id)?;
-        let handle = shared.registry().live.get(id).cloned();
-        if let Some(handle) = handle {
+        if let Some(handle) = shared.registry.live(id.as_str()) {
             let (done, has_left) = oneshot::channel();
-            let is_told = handle.commands.send(Command::HandOver(done)).await.is_ok();
-            // Where it has left the memory by itself, all was stored.
-            if is_told && has_left.await == Ok(false) {
+            let is_asked = handle.commands.send(Command::HandOver(done)).await.is_ok();
+            // If it has left the memory by itself, all was stored.
+            if is_asked && has_left.await == Ok(false) {
                 return Err(HandOverError::Busy);
             }
-            handle.tail.over().await;
         }
+        shared.registry.wait_until_left(id.as_str()).await;
         shut.lose();
         Ok(())
     }
@@ -401,46 +340,40 @@ impl Sessions {
     /// Lets no one into a session that is owned, until it is dropped.
     pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Result<Shut<'a>, HandOverError> {
         let shared = self.shared();
-        let mut registry = shared.registry();
-        let own = registry
-            .ownership
-            .owned
-            .get_mut(id)
-            .filter(|own| !own.is_new);
-        let own = own.ok_or(HandOverError::NotOwned)?;
-        match std::mem::replace(&mut own.is_shut, true) {
-            true => Err(HandOverError::Busy),
-            false => Ok(Shut {
-                shared,
-                id,
-                epoch: own.epoch,
-                is_lost: false,
-            }),
-        }
+        let shut = shared.registry.change_ownership(id.as_str(), |own| {
+            if own.is_new {
+                return Err(HandOverError::NotOwned);
+            }
+            if std::mem::replace(&mut own.is_shut, true) {
+                return Err(HandOverError::Busy);
+            }
+            Ok(own.epoch)
+        });
+        Ok(Shut {
+            shared,
+            id,
+            epoch: shut.unwrap_or(Err(HandOverError::NotOwned))?,
+            is_lost: false,
+        })
     }
 
     /// Whether this host owns a session, also one that waits to be opened.
     #[must_use]
     pub fn owns(&self, id: &SessionId) -> bool {
-        self.shared().registry().ownership.owned.contains_key(id)
+        self.shared()
+            .registry
+            .ownership(id.as_str(), |own| own.is_some())
     }
 
     /// The sessions that this host owns.
     #[must_use]
     pub fn owned(&self) -> Vec<Owned> {
-        let registry = self.shared().registry();
-        let owned = registry.ownership.owned.iter().map(|(id, own)| {
-            let handle = registry.live.get(id);
-            let is_busy = handle.is_some_and(|handle| handle.shown.get().open_turns > 0);
-            let listeners = handle.map_or(0, |handle| handle.tail.listeners());
-            Owned {
-                id: id.clone(),
-                epoch: own.epoch,
-                is_busy,
-                listeners,
-            }
-        });
-        owned.collect()
+        self.shared().registry.owned(|id, own, handle| Owned {
+            id: id.clone(),
+            epoch: own.epoch,
+            is_busy: handle.is_some_and(|handle| handle.shown.get().open_turns > 0),
+            listeners: handle.map_or(0, |handle| handle.tail.listeners()),
+        })
     }
 
     /// How many entries were dropped because they did not get into the record.
@@ -470,11 +403,15 @@ impl Shut<'_> {
 
 impl Drop for Shut<'_> {
     fn drop(&mut self) {
-        let ownership = &mut self.shared.registry().ownership;
-        match self.is_lost {
-            true => drop(ownership.lose(self.id, self.epoch)),
-            false => ownership.shut(self.id, self.epoch, false),
+        let registry = &self.shared.registry;
+        if self.is_lost {
+            return registry.disown(self.id.as_str(), self.epoch);
         }
+        registry.change_ownership(self.id.as_str(), |own| {
+            if own.epoch == self.epoch {
+                own.is_shut = false;
+            }
+        });
     }
 }
 
@@ -488,20 +425,22 @@ pub(crate) struct NewId<'a> {
 
 impl<'a> NewId<'a> {
     pub(crate) fn take(shared: &'a Shared, id: &'a SessionId) -> Result<Self, SessionRefused> {
-        let mut registry = shared.registry();
-        let Some(own) = registry.ownership.owned.get_mut(id) else {
-            return Err(ends::refused(
-                AttachRefusal::Unavailable,
-                "this host does not own the session",
-            ));
-        };
-        if !std::mem::replace(&mut own.is_new, false) {
-            return Err(ends::exists());
-        }
+        let taken = shared
+            .registry
+            .change_ownership(id.as_str(), |own| {
+                let was_new = std::mem::replace(&mut own.is_new, false);
+                was_new.then_some(own.epoch)
+            })
+            .ok_or_else(|| {
+                ends::refused(
+                    AttachRefusal::Unavailable,
+                    "this host does not own the session",
+                )
+            })?;
         Ok(Self {
             shared,
             id,
-            epoch: own.epoch,
+            epoch: taken.ok_or_else(ends::exists)?,
             is_kept: false,
         })
     }
@@ -516,35 +455,30 @@ impl Drop for NewId<'_> {
         if self.is_kept {
             return;
         }
-        let mut registry = self.shared.registry();
-        let own = registry.ownership.owned.get_mut(self.id);
-        if let Some(own) = own.filter(|own| own.epoch == self.epoch) {
-            own.is_new = true;
-        }
+        self.shared
+            .registry
+            .change_ownership(self.id.as_str(), |own| {
+                if own.epoch == self.epoch {
+                    own.is_new = true;
+                }
+            });
     }
 }
 
-/// The end of a session's task: it leaves the memory, and its listeners end.
-pub(crate) struct Leaves {
-    pub(crate) shared: Weak<Shared>,
-    pub(crate) id: SessionId,
-    pub(crate) tail: Arc<Tail>,
-    pub(crate) commands: mpsc::WeakSender<Command>,
-}
-
-impl Leaves {
-    /// The record takes nothing more of the session, which has ended.
-    pub(crate) async fn without_record(&self, epoch: u64, why: NotRecorded) {
-        let Some(shared) = self.shared.upgrade() else {
+impl SlotLease {
+    /// Ends a session whose record takes nothing more. A record that refused the last batch gets one that closes what was
+    /// open, before anyone enters the session again.
+    pub(crate) async fn end_without_record(&self, epoch: u64, why: NotRecorded) {
+        let Some(shared) = self.shared() else {
             return;
         };
+        self.leave();
         let NotRecorded::Refused(why) = why else {
-            tracing::warn!(session = %self.id, epoch, "{why}; it is not served any more");
-            shared.registry().ownership.lose(&self.id, epoch);
-            return;
+            self.set_end(StreamEnd::Moved);
+            tracing::warn!(session = %self.id(), epoch, "{why}; this host does not serve it from now on");
+            return shared.registry.disown(self.id().as_str(), epoch);
         };
-        shared.registry().ownership.shut(&self.id, epoch, true);
-        let dropped = shared.recording().take_dropped(&self.id);
+        let dropped = shared.recording().take_dropped(self.id());
         let message =
             format!("{dropped} entries did not get into the record, and are dropped: {why}");
         let fact = HostFact {
@@ -552,42 +486,10 @@ impl Leaves {
             message: Some(message),
             ..HostFact::default()
         };
-        let mended =
-            tokio::time::timeout(MEND, shared.take_over(&self.id, epoch, vec![fact], false)).await;
-        let mut registry = shared.registry();
-        match mended {
-            Ok(Ok(())) => registry.ownership.shut(&self.id, epoch, false),
-            Ok(Err(_)) | Err(_) => {
-                tracing::warn!(session = %self.id, "what is open in the session was not closed; it is not served any more");
-                registry.ownership.lose(&self.id, epoch);
-            }
+        let closed = shared.take_over(self.id(), epoch, vec![fact], false);
+        if !matches!(tokio::time::timeout(MEND, closed).await, Ok(Ok(()))) {
+            tracing::warn!(session = %self.id(), "what is open in the session was not closed; this host does not serve it from now on");
+            shared.registry.disown(self.id().as_str(), epoch);
         }
-    }
-}
-
-impl Drop for Leaves {
-    fn drop(&mut self) {
-        if let Some(shared) = self.shared.upgrade() {
-            let mut registry = shared.registry();
-            let ownership = &mut registry.ownership;
-            if ownership
-                .leaving
-                .get(&self.id)
-                .is_some_and(|tail| Arc::ptr_eq(tail, &self.tail))
-            {
-                ownership.leaving.remove(&self.id);
-            }
-            let is_own = |own: mpsc::Sender<Command>| {
-                registry
-                    .live
-                    .get(&self.id)
-                    .is_some_and(|handle| own.same_channel(&handle.commands))
-            };
-            // Without a sender nothing has it any more.
-            if self.commands.upgrade().is_some_and(is_own) {
-                registry.live.remove(&self.id);
-            }
-        }
-        self.tail.end();
     }
 }

@@ -254,6 +254,11 @@ impl<T> Recorder<T> {
             .detach();
     }
 
+    /// The epoch in which entries are written.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.entries.epoch()
+    }
+
     /// The number of the last entry that was written.
     pub(crate) fn last(&self) -> u64 {
         self.entries.last()

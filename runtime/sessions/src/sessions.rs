@@ -1,19 +1,16 @@
 //! The sessions of a journal: which are in memory, and how one gets there.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use serde_json::value::RawValue;
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::{AbortHandle, JoinSet},
-};
+use tokio::sync::{mpsc, oneshot};
 use trunkline_host::{EventDelivery, Host, SessionOptions};
 use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
 use trunkline_protocol::{
@@ -29,15 +26,13 @@ use crate::{
     list::{self, InMemory},
     listener::Listener,
     live::{Command, INBOX, Joined, Live, NewLive, Now, UNREAD},
-    ownership::{Leaves, NewId, Ownership},
+    ownership::NewId,
     record::{NotRecorded, Record, Recording},
     recovery,
+    registry::{PublishError, Registry, SessionHandle, SessionOrigin, SlotEntry, SlotReservation},
     tail::{ListenerNo, Tail},
     visitor::{Visitor, is_seen},
 };
-
-/// Why nothing is loaded any more.
-const ENDS: &str = "the host ends, or serves the session no more";
 
 /// How much a `session.history` answers at most, in bytes, unless one entry alone is larger.
 const HISTORY: usize = 1024 * 1024;
@@ -57,43 +52,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
     /// Where sessions are stored before the journal has them; then only those are served that this host owns.
     pub(crate) recording: Option<Recording>,
-    registry: Mutex<Registry>,
+    pub(crate) registry: Arc<Registry>,
     listeners: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Registry {
-    pub(crate) live: HashMap<SessionId, Handle>,
-    tasks: JoinSet<()>,
-    pub(crate) is_over: bool,
-    pub(crate) ownership: Ownership,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Handle {
-    key: SessionKey,
-    /// The epoch in which it writes.
-    epoch: u64,
-    task: AbortHandle,
-    /// Who opened it, and its agent: who may see it follows from these.
-    origin: Arc<Origin>,
-    pub(crate) tail: Arc<Tail>,
-    pub(crate) shown: Shown,
-    pub(crate) commands: mpsc::Sender<Command>,
-}
-
-impl Handle {
-    /// Ends its task at once: its agent's session is closed, and nothing more is written.
-    pub(crate) fn abort(&self) {
-        self.task.abort();
-    }
-}
-
-/// Who opened a session, and its agent.
-#[derive(Debug)]
-struct Origin {
-    owner: Option<String>,
-    agent: String,
 }
 
 /// Why a session was not opened.
@@ -106,10 +66,6 @@ pub enum StartError {
 }
 
 impl Shared {
-    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Why no new work should be begun.
     fn trouble(&self) -> Option<String> {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
@@ -117,25 +73,34 @@ impl Shared {
     }
 }
 
+#[cfg(test)]
+impl Shared {
+    /// Sessions of a journal on a host without agents.
+    pub(crate) fn for_tests(journal: Journal) -> Arc<Self> {
+        Arc::new(Self {
+            host: Host::builder().build().expect("a host without agents"),
+            journal,
+            recording: None,
+            registry: Arc::default(),
+            listeners: AtomicU64::new(0),
+        })
+    }
+}
+
 impl InMemory for Shared {
     fn activity(&self, id: &str) -> Option<Activity> {
-        self.registry()
-            .live
-            .get(id)
-            .map(|handle| handle.shown.get())
+        self.registry.live(id).map(|handle| handle.shown.get())
     }
 
     fn in_state(&self, state: SessionState) -> Vec<SessionKey> {
-        let registry = self.registry();
-        let those = registry
-            .live
-            .values()
-            .filter(|handle| handle.shown.state() == state);
-        those.map(|handle| handle.key).collect()
+        let live = self.registry.all_live().into_iter();
+        live.filter(|handle| handle.shown.state() == state)
+            .map(|handle| handle.key)
+            .collect()
     }
 
     fn is_served(&self, id: &str) -> bool {
-        self.recording.is_none() || self.registry().ownership.epoch(id).is_some()
+        self.recording.is_none() || self.registry.ownership(id, |own| own.is_some())
     }
 }
 
@@ -193,7 +158,7 @@ impl Sessions {
             host,
             journal,
             recording,
-            registry: Mutex::new(Registry::default()),
+            registry: Arc::default(),
             // A name is never given twice, in any epoch.
             listeners: AtomicU64::new(0),
         };
@@ -243,26 +208,25 @@ impl Sessions {
         meta: Option<Meta>,
         title: Option<&str>,
     ) -> Result<Listener, StartError> {
-        let read_only =
-            |why: String| StartError::Refused(ends::refused(AttachRefusal::ReadOnly, why));
-        let exists = || StartError::Refused(ends::exists());
         if let Some(visitor) = self.visitor().filter(|visitor| !visitor.may_open(agent)) {
-            let why = match visitor.may_speak {
-                true => format!("{} may not use the agent {agent}", visitor.name),
-                false => format!("{} may only listen", visitor.name),
+            let why = if visitor.may_speak {
+                format!("{} may not use the agent {agent}", visitor.name)
+            } else {
+                format!("{} may only listen", visitor.name)
             };
-            return Err(StartError::Refused(ends::refused(
-                AttachRefusal::Forbidden,
-                why,
-            )));
+            return Err(refuse_start(AttachRefusal::Forbidden, why));
         }
+        let exists = || StartError::Refused(ends::exists());
         let new = match &self.shared.recording {
             None if self.shared.journal.find(id.as_str()).is_some() => return Err(exists()),
             None => None,
             Some(_) => Some(NewId::take(&self.shared, id).map_err(StartError::Refused)?),
         };
+        let SlotEntry::Reserved(reservation) = self.shared.registry.enter(id) else {
+            return Err(exists());
+        };
         if let Some(trouble) = self.shared.trouble() {
-            return Err(read_only(trouble));
+            return Err(refuse_start(AttachRefusal::ReadOnly, trouble));
         }
         let mut facts = Facts::new(id, agent, &start, meta.as_ref());
         title.into_iter().for_each(|title| facts.entitle(title));
@@ -291,22 +255,21 @@ impl Sessions {
         let epoch = new
             .as_ref()
             .map_or_else(|| self.shared.journal.epoch(), |new| new.epoch);
-        let tail = Arc::new(Tail::new(0));
-        let handle = self.load(NewLive {
+        let actor = NewLive {
             host: self.shared.host.clone(),
             journal: self.shared.journal.clone(),
             key,
             id: id.clone(),
             facts,
-            tail,
+            tail: Arc::new(Tail::new(0)),
             session: Some(session),
             secrets,
             epoch,
             recording: self.shared.recording.clone(),
-        });
-        let Some(handle) = handle else {
-            return Err(read_only(ENDS.to_owned()));
         };
+        let handle = self
+            .publish(reservation, actor)
+            .map_err(StartError::Refused)?;
         new.into_iter().for_each(NewId::keep);
         let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default(), 0);
         // There is room in a new inbox.
@@ -314,53 +277,41 @@ impl Sessions {
         Ok(listener)
     }
 
-    /// Puts a session into memory. `None` where the host ends, or has it no more.
-    fn load(&self, new: NewLive) -> Option<Handle> {
-        let mut registry = self.shared.registry();
-        let is_had = new.recording.is_none() || registry.ownership.lets_in(&new.id, new.epoch);
-        if registry.is_over || !is_had {
-            return None;
-        }
+    /// Starts the task of a session whose slot is reserved.
+    fn publish(
+        &self,
+        reservation: SlotReservation,
+        new: NewLive,
+    ) -> Result<SessionHandle, SessionRefused> {
         let (commands, inbox) = mpsc::channel(INBOX);
-        let (key, id, tail, epoch) = (new.key, new.id.clone(), new.tail.clone(), new.epoch);
-        let origin = Arc::new(Origin {
+        let origin = SessionOrigin {
             owner: new.facts.owner.clone(),
             agent: new.facts.agent.clone(),
-        });
-        let live = Box::new(Live::new(new));
-        let shown = live.shown();
-        let leaves = Leaves {
-            shared: Arc::downgrade(&self.shared),
-            id: id.clone(),
-            tail: tail.clone(),
-            commands: commands.downgrade(),
         };
-        let task = registry.tasks.spawn(async move {
-            // Dropped last, even where the task is aborted.
-            let leaves = leaves;
-            if let Err(why) = live.run(inbox).await {
-                leaves.without_record(epoch, why).await;
-            }
-        });
-        let handle = Handle {
-            key,
-            epoch,
-            task,
-            origin,
-            tail,
-            shown,
+        let has_record = new.recording.is_some();
+        let handle = SessionHandle {
+            key: new.key,
+            epoch: new.epoch,
+            origin: Arc::new(origin),
+            tail: new.tail.clone(),
+            shown: Shown::new(),
             commands,
         };
-        registry.live.insert(id, handle.clone());
-        // Those that have ended are forgotten.
-        while registry.tasks.try_join_next().is_some() {}
-        Some(handle)
+        let actor = Box::new(Live::new(new, handle.shown.clone()));
+        let shared = Arc::downgrade(&self.shared);
+        let published = reservation.publish(handle, has_record, shared, |lease| async move {
+            actor.run(inbox, lease).await;
+        });
+        published.map_err(|error| match error {
+            PublishError::HostEnding => ends::refused(AttachRefusal::Unavailable, "the host ends"),
+            PublishError::NotOwned => ends::moved(),
+        })
     }
 
     fn listener(
         &self,
         id: &SessionId,
-        handle: &Handle,
+        handle: &SessionHandle,
         attach: &SessionAttach,
         after: u64,
     ) -> (Listener, Command, oneshot::Receiver<Now>) {
@@ -446,7 +397,7 @@ impl Sessions {
         from: From,
     ) -> Result<(SessionAttached, Listener), SessionRefused> {
         loop {
-            let handle = self.handle(id).await?;
+            let handle = self.session_handle(id).await?;
             let stored = handle.tail.stored();
             let after = match from {
                 From::Now => stored,
@@ -456,13 +407,11 @@ impl Sessions {
                 }
             };
             let (listener, joined, now) = self.listener(id, &handle, attach, after);
+            // A session that has just left the memory is opened again.
             if handle.commands.send(joined).await.is_err() {
-                // It has just left the memory.
-                self.forget(id, &handle);
                 continue;
             }
             let Ok(now) = now.await else {
-                self.forget(id, &handle);
                 continue;
             };
             let attached = SessionAttached {
@@ -486,7 +435,7 @@ impl Sessions {
     /// Whether the journal has the last entry that the hub has.
     async fn check_position(
         &self,
-        handle: &Handle,
+        handle: &SessionHandle,
         attach: &SessionAttach,
         stored: u64,
     ) -> Result<(), SessionRefused> {
@@ -516,53 +465,63 @@ impl Sessions {
         Ok(())
     }
 
-    /// The session in memory, loaded where it is not.
-    async fn handle(&self, id: &SessionId) -> Result<Handle, SessionRefused> {
-        let unknown = || {
-            ends::refused(
-                AttachRefusal::Unknown,
-                "the journal has no session of this id",
-            )
-        };
-        if let Some(handle) = self.in_memory(id) {
-            if !self.sees(&handle.origin) {
-                return Err(unknown());
+    /// Returns the session in memory, and opens it from the journal if it is not there.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves nothing behind.
+    async fn session_handle(&self, id: &SessionId) -> Result<SessionHandle, SessionRefused> {
+        loop {
+            if let Some(handle) = self.shared.registry.live(id.as_str()) {
+                if !self.sees(&handle.origin) {
+                    return Err(unknown_session());
+                }
+                self.shared.check_serves(id)?;
+                return Ok(handle);
             }
-            return self
-                .shared
-                .serves(id)
-                .map(|_| handle)
-                .map_err(|why| why.unwrap_or_else(ends::moved));
+            // Ids that the journal does not know take no slot.
+            if self.shared.journal.find(id.as_str()).is_none() {
+                return Err(unknown_session());
+            }
+            match self.shared.registry.enter(id) {
+                // Judged as above.
+                SlotEntry::Live => {}
+                SlotEntry::Busy(until) => until.cancelled().await,
+                SlotEntry::Reserved(reservation) => {
+                    return self.open_from_journal(id, reservation).await;
+                }
+            }
         }
+    }
+
+    /// Opens a session of the journal in the slot that this caller has reserved.
+    async fn open_from_journal(
+        &self,
+        id: &SessionId,
+        reservation: SlotReservation,
+    ) -> Result<SessionHandle, SessionRefused> {
         let journal = self.shared.journal.clone();
-        let key = journal.find(id.as_str()).ok_or_else(unknown)?;
-        let known = journal.known(key).ok_or_else(unknown)?;
+        let key = journal.find(id.as_str()).ok_or_else(unknown_session)?;
+        let known = journal.known(key).ok_or_else(unknown_session)?;
         if known.is_removed {
-            // Whose it was is not known any more.
+            // Its owner is not known any longer.
             return Err(match self.visitor {
-                Some(_) => unknown(),
+                Some(_) => unknown_session(),
                 None => ends::refused(AttachRefusal::Gone, "this session was removed"),
             });
         }
         let facts = tokio::task::spawn_blocking(move || Facts::read(&journal, key)).await;
         let facts = facts.ok().and_then(Result::ok).flatten();
         let facts = facts.ok_or_else(|| match self.visitor {
-            Some(_) => unknown(),
+            Some(_) => unknown_session(),
             None => ends::refused(AttachRefusal::Gone, "the facts of this session are damaged"),
         })?;
         if facts.id != id.as_str() || !is_seen(self.visitor(), facts.owner.as_deref(), &facts.agent)
         {
-            return Err(unknown());
+            return Err(unknown_session());
         }
-        let epoch = self
-            .shared
-            .serves(id)
-            .map_err(|why| why.unwrap_or_else(ends::moved))?;
-        if let Some(handle) = self.in_memory(id) {
-            return Ok(handle);
-        }
+        let epoch = self.shared.check_serves(id)?;
         let last = self.shared.journal.known(key).map_or(0, |known| known.last);
-        let new = NewLive {
+        let actor = NewLive {
             host: self.shared.host.clone(),
             journal: self.shared.journal.clone(),
             key,
@@ -574,39 +533,31 @@ impl Sessions {
             epoch,
             recording: self.shared.recording.clone(),
         };
-        self.load(new)
-            .ok_or_else(|| ends::refused(AttachRefusal::Unavailable, ENDS))
+        self.publish(reservation, actor)
     }
 
-    /// The agent of a session, which is loaded where it is not in memory. `None` where there is none for who asks.
+    /// Returns the agent of a session, which is opened from the journal if needed. `None` if there is none that this
+    /// visitor may see.
     ///
     /// # Cancel safety
     /// It changes nothing.
     pub async fn agent(&self, id: &SessionId) -> Option<String> {
-        Some(self.handle(id).await.ok()?.origin.agent.clone())
+        let handle = self.session_handle(id).await.ok()?;
+        Some(handle.origin.agent.clone())
     }
 
-    pub(crate) fn in_memory(&self, id: &SessionId) -> Option<Handle> {
-        let registry = self.shared.registry();
-        registry
-            .live
-            .get(id)
-            .filter(|handle| !handle.commands.is_closed())
-            .cloned()
-    }
-
-    fn sees(&self, origin: &Origin) -> bool {
+    fn sees(&self, origin: &SessionOrigin) -> bool {
         is_seen(self.visitor(), origin.owner.as_deref(), &origin.agent)
     }
 
     /// The key of a session that is there for who asks, in memory or not.
     pub(crate) async fn find(&self, id: &SessionId) -> Option<SessionKey> {
         let key = self.shared.journal.find(id.as_str())?;
-        self.shared.serves(id).ok()?;
+        self.shared.check_serves(id).ok()?;
         if self.visitor.is_none() {
             return Some(key);
         }
-        if let Some(handle) = self.in_memory(id) {
+        if let Some(handle) = self.shared.registry.live(id.as_str()) {
             return self.sees(&handle.origin).then_some(key);
         }
         let (journal, visitor) = (self.shared.journal.clone(), self.visitor.clone());
@@ -619,17 +570,6 @@ impl Sessions {
         });
         // Given up with the runtime.
         seen.await.ok().flatten()
-    }
-
-    fn forget(&self, id: &SessionId, gone: &Handle) {
-        let mut registry = self.shared.registry();
-        if registry
-            .live
-            .get(id)
-            .is_some_and(|handle| handle.commands.same_channel(&gone.commands))
-        {
-            registry.live.remove(id);
-        }
     }
 
     /// Reads entries of a session, which need not be in memory.
@@ -705,11 +645,11 @@ impl Sessions {
         if self.visitor().is_some_and(|visitor| !visitor.may_speak) {
             return Err(RemoveError::Denied);
         }
-        if self.in_memory(id).is_some() {
+        // Nobody opens it meanwhile.
+        let Some(_reservation) = self.shared.registry.reserve(id).await else {
             return Err(RemoveError::InUse);
-        }
+        };
         if let Some(recording) = &self.shared.recording {
-            // No one is let in meanwhile.
             let shut = self.shut(id).map_err(|_| RemoveError::InUse)?;
             recording
                 .record
@@ -726,24 +666,16 @@ impl Sessions {
     /// How many sessions have a turn that runs or waits, of those that are in memory.
     #[must_use]
     pub fn busy(&self) -> usize {
-        let registry = self.shared.registry();
-        registry
-            .live
-            .values()
-            .filter(|handle| handle.shown.get().open_turns > 0)
-            .count()
+        self.shared
+            .registry
+            .count_live(|handle| handle.shown.get().open_turns > 0)
     }
 
     /// Ends with the host: each session in memory writes what ends, and leaves. Those of the journal stay. The journal
     /// stays this process's until [`Sessions::close`].
     pub async fn finish(&self) {
         self.shared.journal.mark_ending();
-        let (handles, mut tasks) = {
-            let mut registry = self.shared.registry();
-            registry.is_over = true;
-            let handles: Vec<_> = registry.live.values().cloned().collect();
-            (handles, std::mem::take(&mut registry.tasks))
-        };
+        let (handles, mut tasks) = self.shared.registry.end();
         let mut ends = Vec::new();
         for handle in handles {
             let (done, ended) = oneshot::channel();
@@ -766,6 +698,17 @@ impl Sessions {
             tracing::warn!("{error}");
         }
     }
+}
+
+fn unknown_session() -> SessionRefused {
+    ends::refused(
+        AttachRefusal::Unknown,
+        "the journal has no session of this id",
+    )
+}
+
+fn refuse_start(reason: AttachRefusal, why: String) -> StartError {
+    StartError::Refused(ends::refused(reason, why))
 }
 
 /// From where one listens.

@@ -34,9 +34,22 @@ struct State {
     listeners: HashMap<ListenerNo, u64>,
     /// How many of them lack something of the first chunk: where there are many, none looks at all others.
     lacking: usize,
+    /// The reason that listeners get at the end of the stream, once it is known.
+    end: Option<StreamEnd>,
     is_over: bool,
-    /// Whether that is because another host is to have the session.
-    moves: bool,
+}
+
+/// Reasons for which the stream of a session ends for a listener, although the session may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// Another host has the session, or will have it.
+    Moved,
+    /// The host ends.
+    HostEnding,
+    /// The session left the memory of its host out of order: its record refused a batch, or its task failed.
+    Interrupted,
+    /// Too many replies waited for this listener. Nothing that it sends is taken from now on.
+    Overrun,
 }
 
 /// Entries that were stored together.
@@ -57,9 +70,7 @@ pub(crate) enum Taken {
     /// Nothing yet.
     Nothing,
     /// Nothing, and nothing will come.
-    Over,
-    /// The same: another host is to have the session.
-    Moved,
+    Over(StreamEnd),
 }
 
 impl Tail {
@@ -70,8 +81,8 @@ impl Tail {
             bytes: 0,
             listeners: HashMap::new(),
             lacking: 0,
+            end: None,
             is_over: false,
-            moves: false,
         };
         Self {
             state: Mutex::new(state),
@@ -102,32 +113,19 @@ impl Tail {
         self.changed.notify_waiters();
     }
 
-    /// Says that what comes next comes from another host, once this one has said that nothing more will come.
-    pub(crate) fn moves(&self) {
-        self.lock().moves = true;
+    /// Sets the reason that listeners get at the end of the stream, unless one is set.
+    pub(crate) fn set_end(&self, end: StreamEnd) {
+        self.lock().end.get_or_insert(end);
     }
 
-    /// Says that nothing more will come.
-    pub(crate) fn end(&self) {
+    /// Ends the stream: nothing more will come.
+    pub(crate) fn finish(&self) {
         self.lock().is_over = true;
         self.changed.notify_waiters();
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.lock().is_over
-    }
-
-    /// Waits until nothing more will come.
-    pub(crate) async fn over(&self) {
-        loop {
-            let changed = self.changed();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            if self.is_over() {
-                return;
-            }
-            changed.await;
-        }
     }
 
     pub(crate) fn stored(&self) -> u64 {
@@ -156,11 +154,10 @@ impl Tail {
     pub(crate) fn take(&self, listener: ListenerNo, after: u64, lines: &mut Vec<u8>) -> Taken {
         let mut state = self.lock();
         if state.stored <= after {
-            return match (state.is_over, state.moves) {
-                (false, _) => Taken::Nothing,
-                (true, false) => Taken::Over,
-                (true, true) => Taken::Moved,
-            };
+            if !state.is_over {
+                return Taken::Nothing;
+            }
+            return Taken::Over(state.end.unwrap_or(StreamEnd::Interrupted));
         }
         let first = state.chunks.front().map_or(u64::MAX, |chunk| chunk.first);
         if first > after + 1 {
@@ -278,8 +275,13 @@ mod tests {
         assert_eq!(tail.take(2, 5, &mut taken), Taken::Lines(7));
         assert_eq!(taken, lines(6..=7));
         assert_eq!(tail.lock().bytes, 0);
-        tail.end();
-        assert_eq!(tail.take(2, 7, &mut taken), Taken::Over);
+        tail.set_end(StreamEnd::HostEnding);
+        tail.set_end(StreamEnd::Moved);
+        tail.finish();
+        assert_eq!(
+            tail.take(2, 7, &mut taken),
+            Taken::Over(StreamEnd::HostEnding)
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use trunkline_protocol::{
     AttachRefusal, HostMessage, RequestId, Role, SessionAttach, SessionHistory, SessionId,
     SessionStart, SessionsList, UserInput,
 };
-use trunkline_sessions::{Heard, RemoveError, Sessions, StartError, Visitor};
+use trunkline_sessions::{RemoveError, Sessions, StartError, StreamItem, Visitor};
 
 /// A host of the agents `x` and `y`, which read and say nothing, on a folder.
 async fn opened(folder: &Path) -> (Sessions, tokio::sync::mpsc::Receiver<DuplexStream>) {
@@ -124,7 +124,10 @@ async fn a_session_of_another_is_not_there_for_a_visitor() {
             );
             for listener in &mut open {
                 let mut lines = Vec::new();
-                assert_eq!(listener.next(&mut lines).await.unwrap(), Heard::Lines);
+                assert_eq!(
+                    listener.next(&mut lines).await.unwrap(),
+                    StreamItem::Entries
+                );
             }
         }
         for (session, seen_by) in [
@@ -186,7 +189,8 @@ async fn one_who_may_only_listen_does_not_speak_and_who_speaks_is_named() {
     assert!(begun.speaker().say(input("from ann")).await);
     let mut lines = Vec::new();
     while !String::from_utf8_lossy(&lines).contains("\"turn.begin\"") {
-        assert_ne!(begun.next(&mut lines).await.unwrap(), Heard::Over);
+        let item = begun.next(&mut lines).await.unwrap();
+        assert!(!matches!(item, StreamItem::Ended(_)), "{item:?}");
     }
     let lines = String::from_utf8(lines).unwrap();
     let begin = lines

@@ -15,7 +15,7 @@ use trunkline_host::{
 };
 use trunkline_protocol::{AttachRefusal, SessionAttach};
 use trunkline_relay::{RelayOptions, serve_hub};
-use trunkline_sessions::Heard;
+use trunkline_sessions::{StreamEnd, StreamItem};
 
 use crate::{
     id,
@@ -102,11 +102,11 @@ async fn a_session_moves_once_however_it_is_looked_for_meanwhile_and_who_listens
     }
     for mut listener in listeners {
         let mut lines = Vec::new();
-        let mut heard = Heard::Lines;
-        while heard == Heard::Lines {
+        let mut heard = StreamItem::Entries;
+        while heard == StreamItem::Entries {
             heard = listener.next(&mut lines).await.unwrap();
         }
-        assert_eq!(heard, Heard::Moved);
+        assert_eq!(heard, StreamItem::Ended(StreamEnd::Moved));
     }
     for id in &ids {
         let entries = b.entries(id).await;

@@ -3,7 +3,7 @@
 use trunkline_cluster::{marks::Marks, memory::Memory, node::JoinError, store::Space};
 use trunkline_gateway::{Elsewhere, Place};
 use trunkline_protocol::SessionId;
-use trunkline_sessions::{Heard, Listener};
+use trunkline_sessions::{Listener, StreamItem};
 
 use super::{
     id,
@@ -27,7 +27,7 @@ async fn says(machine: &Machine, id: &SessionId, part: &str) {
 /// What a listener hears until it ends.
 async fn rest(mut listener: Listener) -> String {
     let mut lines = Vec::new();
-    while let Ok(Heard::Lines | Heard::Answer) = listener.next(&mut lines).await {}
+    while let Ok(StreamItem::Entries | StreamItem::Reply) = listener.next(&mut lines).await {}
     String::from_utf8(lines).unwrap()
 }
 

@@ -27,7 +27,7 @@ use trunkline_journal::Options as JournalOptions;
 use trunkline_protocol::{
     HostMessage, RequestId, SessionAttach, SessionHistory, SessionId, SessionStart,
 };
-use trunkline_sessions::{Heard, Listener, Sessions};
+use trunkline_sessions::{Listener, Sessions, StreamItem};
 
 /// How long a lease holds here.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
@@ -192,7 +192,7 @@ impl Machine {
         let heard = timeout(SOON, async {
             loop {
                 match listener.next(&mut lines).await.unwrap() {
-                    Heard::Lines | Heard::Answer => {}
+                    StreamItem::Entries | StreamItem::Reply => {}
                     over => panic!("{over:?}"),
                 }
                 for line in lines

@@ -19,7 +19,7 @@ use prometheus::IntGauge;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_protocol::{Role, SessionAttach, SessionState};
-use trunkline_sessions::{Heard, Listener};
+use trunkline_sessions::{Listener, StreamItem};
 
 use super::{Asks, Gate, Named, Query};
 use crate::{
@@ -170,11 +170,11 @@ impl Telling {
         let mut lines = Vec::new();
         tokio::select! {
             heard = self.listener.next(&mut lines) => match heard {
-                Ok(Heard::Lines | Heard::Answer) => {}
-                Ok(Heard::Over | Heard::Moved | Heard::LetGo) => return None,
+                Ok(StreamItem::Entries | StreamItem::Reply) => {}
+                Ok(StreamItem::Ended(end)) => lines.extend(self.listener.last_line(end)),
                 Err(error) => {
                     tracing::warn!(session = %self.listener.session(), "{error}");
-                    return None;
+                    lines.extend(self.listener.unreadable_line(&error));
                 }
             },
             () = sleep(HEARTBEAT) => return Some(Bytes::from_static(b":\n\n")),
@@ -205,7 +205,7 @@ fn frames(lines: &[u8]) -> (Vec<u8>, bool) {
         frames.extend_from_slice(b"\ndata: ");
         frames.extend_from_slice(without_path(line).as_bytes());
         frames.extend_from_slice(b"\n\n");
-        is_last |= kind == "session.closed";
+        is_last |= matches!(kind, "session.closed" | "session.refused");
     }
     (frames, is_last)
 }

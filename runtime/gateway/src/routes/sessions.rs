@@ -15,7 +15,7 @@ use trunkline_protocol::{
     AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId,
     SessionState, SessionsList,
 };
-use trunkline_sessions::{Heard, RemoveError};
+use trunkline_sessions::{RemoveError, StreamItem};
 
 use super::{Asks, Gate, Json, Named, Query, all_read, message};
 use crate::{
@@ -99,7 +99,7 @@ pub(super) async fn open(
             .sessions_for(&pass)
             .start(&id, &agent, *start, None, title.as_deref())?;
     let stored = tokio::time::timeout(STORED, listener.next(&mut Vec::new())).await;
-    if !matches!(stored, Ok(Ok(Heard::Lines))) {
+    if !matches!(stored, Ok(Ok(StreamItem::Entries))) {
         return Err(Problem::unavailable(
             "the journal does not store the session in time",
         ));

@@ -65,7 +65,7 @@ impl World {
             epoch,
             recording,
         };
-        let live = Live::new(new);
+        let live = Live::new(new, Shown::new());
         let (commands, inbox) = mpsc::channel(1);
         let (sender, answers) = mpsc::channel(UNREAD);
         let (says, told) = arrived.recv().await.unwrap();
