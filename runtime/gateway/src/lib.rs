@@ -34,10 +34,10 @@ mod handover;
 mod inbox;
 mod judge;
 mod metrics;
-mod one;
 mod pass;
 mod problem;
 mod routes;
+mod session_client;
 mod tls;
 mod token;
 

@@ -74,7 +74,7 @@ pub use health::{AgentHealth, LastEnd, ProcessHealth, Rates, Verdict};
 pub use host::{AgentStatus, Changes, Host, HostBuilder};
 pub use progress_text::ProgressText;
 pub use request::{Decision, Permission, Question};
-pub use session::{EventDelivery, Input, Session, SessionOptions, SessionStatus};
+pub use session::{EventDelivery, Input, PlacedFile, Session, SessionOptions, SessionStatus};
 pub use turn::Turn;
 
 pub use trunkline_core::{

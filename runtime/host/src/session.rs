@@ -67,6 +67,21 @@ pub struct Input {
     pub meta: Option<Meta>,
 }
 
+/// A file that was copied for the agent of a session and is not announced yet. Dropped, it never is.
+#[derive(Debug)]
+pub struct PlacedFile {
+    file: Box<FileInput>,
+    admitted: Admitted,
+}
+
+impl PlacedFile {
+    /// The name under which the agent gets the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.file.file_name.as_deref().unwrap_or_default()
+    }
+}
+
 impl<T: Into<String>> From<T> for Input {
     fn from(content: T) -> Self {
         Self {
@@ -250,11 +265,11 @@ impl Session {
         mime_type: Option<String>,
     ) -> Result<(), FileError> {
         let path = std::path::absolute(path)?;
-        self.deliver(path, name, mime_type, Announced::default())
-            .await
+        let placed = self.place(path, name, mime_type, Announced::default());
+        placed.await.map(|placed| self.announce(placed))
     }
 
-    /// Gives the agent a file as another peer announced it: [`Session::deliver_file`], which refuses it too when its size
+    /// Delivers a file as another peer announced it: as [`Session::deliver_file`], and the file is refused too if its size
     /// or its digest is not the announced one.
     ///
     /// # Errors
@@ -266,6 +281,23 @@ impl Session {
     /// # Cancel safety
     /// As [`Session::deliver_file`].
     pub async fn deliver_announced(&self, file: FileInput) -> Result<(), FileError> {
+        self.place_file(file)
+            .await
+            .map(|placed| self.announce(placed))
+    }
+
+    /// Copies a file for the agent as another peer announced it, and leaves it to [`Session::announce`] when the agent
+    /// learns of it.
+    ///
+    /// # Errors
+    /// As [`Session::deliver_file`].
+    ///
+    /// # Panics
+    /// As [`Session::deliver_file`].
+    ///
+    /// # Cancel safety
+    /// A copy that was dropped before it resolves stays until the session ends, and is never announced.
+    pub async fn place_file(&self, file: FileInput) -> Result<PlacedFile, FileError> {
         let FileInput {
             file_name,
             file_mime_type,
@@ -274,17 +306,27 @@ impl Session {
             sha256,
         } = file;
         let path = std::path::absolute(file_path)?;
-        self.deliver(path, file_name, file_mime_type, Announced { size, sha256 })
+        self.place(path, file_name, file_mime_type, Announced { size, sha256 })
             .await
     }
 
-    async fn deliver(
+    /// Announces a file that [`Session::place_file`] of this session copied, behind all inputs that were sent before.
+    pub fn announce(&self, placed: PlacedFile) {
+        let PlacedFile { file, admitted } = placed;
+        self.shared().command(Command::File {
+            session: self.shared().clone(),
+            file,
+            admitted,
+        });
+    }
+
+    async fn place(
         &self,
         path: PathBuf,
         name: Option<String>,
         mime_type: Option<String>,
         announced: Announced,
-    ) -> Result<(), FileError> {
+    ) -> Result<PlacedFile, FileError> {
         let shared = self.shared().clone();
         if shared.is_closed() {
             return Err(FileError::Closed);
@@ -296,13 +338,10 @@ impl Session {
         let placed = tokio::task::spawn_blocking(place)
             .await
             .map_err(|_| FileError::Closed)??;
-        let file = Box::new(placed);
-        self.shared().command(Command::File {
-            session: self.shared().clone(),
-            file,
+        Ok(PlacedFile {
+            file: Box::new(placed),
             admitted,
-        });
-        Ok(())
+        })
     }
 
     /// The next event outside turns; with merged delivery, of every turn too. `None`

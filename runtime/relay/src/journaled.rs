@@ -8,9 +8,9 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, HostBody, HostMessage,
-    HubBody, HubMessage, Meta, RelayBody, RelayMessage, SessionAttach, SessionHistory, SessionId,
-    SessionRefused, SessionStart, SessionsList, SessionsListResult,
+    AdapterBody, AdapterMessage, AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta,
+    RelayBody, RelayMessage, SessionAttach, SessionHistory, SessionId, SessionRefused,
+    SessionStart, SessionsList, SessionsListResult,
 };
 use trunkline_sessions::{Listener, Sessions, StartError, StreamItem, ends};
 
@@ -311,13 +311,13 @@ async fn listen(
     mut said: mpsc::Receiver<ToListener>,
     mut detached: watch::Receiver<bool>,
 ) {
-    let speaker = listener.speaker();
+    let sender = listener.sender();
     let mut lines = Vec::new();
     let mut is_speaking = true;
     loop {
         // Before it says more: too many that wait would have it let go.
-        while let Some(answer) = listener.answer() {
-            reply(outlet, answer);
+        while let Some(line) = listener.try_reply() {
+            reply(outlet, line);
         }
         tokio::select! {
             biased;
@@ -326,7 +326,7 @@ async fn listen(
                     HostBody::FlowPause(_) => outlet.flow(Flow::Pause),
                     HostBody::FlowResume(_) => outlet.flow(Flow::Resume),
                     // Where the session is gone its listener hears so.
-                    _ => drop(speaker.say(*message).await),
+                    _ => drop(sender.send(*message).await),
                 },
                 Some(ToListener::Leave(done)) => {
                     drop(listener);

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trunkline_protocol::SessionState;
 
-use crate::open::Open;
+use crate::open::OpenItems;
 
 /// What a session does. The rest of what a list says stands in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Activity {
+pub(crate) struct SessionActivity {
     pub(crate) state: SessionState,
     pub(crate) title: Option<String>,
     pub(crate) open_turns: usize,
@@ -17,11 +17,11 @@ pub(crate) struct Activity {
 
 /// Where the task of a session says so. Clones are the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Shown(Arc<Mutex<Activity>>);
+pub(crate) struct ActivityCell(Arc<Mutex<SessionActivity>>);
 
-impl Shown {
+impl ActivityCell {
     pub(crate) fn new() -> Self {
-        let none = Activity {
+        let none = SessionActivity {
             state: SessionState::Detached,
             title: None,
             open_turns: 0,
@@ -30,7 +30,7 @@ impl Shown {
         Self(Arc::new(Mutex::new(none)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Activity> {
+    fn lock(&self) -> MutexGuard<'_, SessionActivity> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -38,12 +38,12 @@ impl Shown {
         self.lock().state
     }
 
-    pub(crate) fn get(&self) -> Activity {
+    pub(crate) fn get(&self) -> SessionActivity {
         self.lock().clone()
     }
 
     /// Says what the session does now. Allocates only where the title has changed.
-    pub(crate) fn set(&self, state: SessionState, title: Option<&str>, open: &Open) {
+    pub(crate) fn set(&self, state: SessionState, title: Option<&str>, open: &OpenItems) {
         let mut shown = self.lock();
         shown.state = state;
         (shown.open_turns, shown.open_requests) = (open.turns.len(), open.requests.len());

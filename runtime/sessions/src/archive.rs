@@ -5,7 +5,7 @@ use std::path::Path;
 use trunkline_journal::{Journal, OpenError, ReadError, Reader, SessionKey};
 use trunkline_protocol::{ListedSession, SessionId, SessionsList, SessionsListResult};
 
-use crate::{facts::Facts, list};
+use crate::{facts::SessionFacts, list};
 
 /// A journal that is looked at, as it is at this moment.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Archive {
     #[must_use]
     pub fn name(&self, key: SessionKey) -> Option<String> {
         let facts = self.journal.facts(key).ok()??;
-        Facts::of_bytes(&facts).map(|facts| facts.id)
+        SessionFacts::of_bytes(&facts).map(|facts| facts.id)
     }
 
     /// Reads the entries of a session from a number on; `None` where there is none of this id.

@@ -10,11 +10,11 @@ use trunkline_protocol::{
     Resume, SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
 };
 
-use crate::open::{Open, Reached};
+use crate::open::{InputProgress, OpenItems};
 
 /// The facts of a session, of which the latest stand in the journal.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Facts {
+pub(crate) struct SessionFacts {
     /// Its id.
     pub(crate) id: String,
     /// Its agent.
@@ -46,7 +46,7 @@ pub(crate) struct Facts {
     pub(crate) was_served: bool,
     /// What was open when this was written.
     #[serde(default)]
-    pub(crate) open: Open,
+    pub(crate) open: OpenItems,
     /// The number of the last entry that this knows.
     #[serde(default)]
     pub(crate) last: u64,
@@ -58,7 +58,7 @@ const READ: usize = 1024 * 1024;
 /// The longest title, in bytes.
 const TITLE: usize = 200;
 
-impl Facts {
+impl SessionFacts {
     pub(crate) fn new(
         id: &SessionId,
         agent: &str,
@@ -90,7 +90,7 @@ impl Facts {
             has_begun_anew: false,
             is_closed: false,
             was_served: false,
-            open: Open::default(),
+            open: OpenItems::default(),
             last: 0,
         }
     }
@@ -130,9 +130,9 @@ impl Facts {
                 turn.and_then(|turn| facts.open.turns.iter_mut().find(|open| open.id.0 == turn));
             facts.was_served = true;
             if let Some(open) = open
-                && open.reached == Reached::Journal
+                && open.reached == InputProgress::Journal
             {
-                open.reached = Reached::Pipe;
+                open.reached = InputProgress::Pipe;
             }
         }
         Ok(Some(facts))
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn what_is_open_follows_from_the_entries() {
         let id = SessionId::new("s").unwrap();
-        let mut facts = Facts::new(&id, "coder", &SessionStart::default(), None);
+        let mut facts = SessionFacts::new(&id, "coder", &SessionStart::default(), None);
         for line in [
             r#"{"type":"host.fact","session_id":"s","fact":"opened"}"#,
             r#"{"type":"turn.begin","session_id":"s","turn_id":"a","content":"x"}"#,
@@ -287,7 +287,7 @@ mod tests {
             ),
             (1, 1, 1)
         );
-        let kept = Facts::of_bytes(&facts.to_bytes()).unwrap();
+        let kept = SessionFacts::of_bytes(&facts.to_bytes()).unwrap();
         assert_eq!((kept.open, kept.last), (facts.open.clone(), 6));
         assert_eq!(facts.title.as_deref(), Some("x"));
 
@@ -301,12 +301,12 @@ mod tests {
     }
 
     /// What a session is opened again with, after these entries.
-    fn resumed(facts: &mut Facts, lines: &[&str]) -> Option<Resume> {
+    fn resumed(facts: &mut SessionFacts, lines: &[&str]) -> Option<Resume> {
         for line in lines {
             facts.take(line);
         }
         // As the next host reads them.
-        *facts = Facts::of_bytes(&facts.to_bytes()).unwrap();
+        *facts = SessionFacts::of_bytes(&facts.to_bytes()).unwrap();
         facts.start().0.resume
     }
 
@@ -326,7 +326,7 @@ mod tests {
             resume: Some(resume),
             ..SessionStart::default()
         };
-        let mut facts = Facts::new(&id, "coder", &start, None);
+        let mut facts = SessionFacts::new(&id, "coder", &start, None);
         let before = resumed(&mut facts, &[]).unwrap();
         assert_eq!(
             (before.native_session_id.as_deref(), before.history),

@@ -9,14 +9,14 @@ use crate::{record::Recording, sessions::Sessions};
 
 /// Where a session's files are kept.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct FileKeeper {
     pub(crate) journal: Journal,
     pub(crate) key: SessionKey,
     pub(crate) recording: Option<Recording>,
     pub(crate) id: SessionId,
 }
 
-impl Keeper {
+impl FileKeeper {
     /// Keeps a file under its SHA-256 in hex, and says where it lies.
     pub(crate) async fn keep(self, file: PathBuf, sha256: String) -> io::Result<PathBuf> {
         let Self {
@@ -45,10 +45,10 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl Sessions {
-    async fn keeper(&self, id: &SessionId) -> Option<Keeper> {
+    async fn keeper(&self, id: &SessionId) -> Option<FileKeeper> {
         let key = self.find(id).await?;
         let (journal, recording) = (self.journal().clone(), self.shared().recording.clone());
-        Some(Keeper {
+        Some(FileKeeper {
             journal,
             key,
             recording,
@@ -65,7 +65,7 @@ impl Sessions {
     /// # Cancel safety
     /// Dropped, the file may or may not be kept here.
     pub async fn file(&self, id: &SessionId, sha256: &str) -> io::Result<Option<PathBuf>> {
-        let Some(Keeper {
+        let Some(FileKeeper {
             journal,
             key,
             recording,

@@ -16,15 +16,16 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod actor;
 mod archive;
 pub mod ends;
 mod entries;
+mod entry;
 mod facts;
 mod files;
-mod inputs;
+mod input_index;
 mod list;
 mod listener;
-mod live;
 mod open;
 mod ownership;
 mod record;
@@ -35,8 +36,10 @@ mod sessions;
 mod tail;
 mod visitor;
 
+pub use actor::Submission;
 pub use archive::Archive;
-pub use listener::{Listener, Speaker, StreamItem};
+pub use entry::{Entry, EntryBody, EntryContent, Reply};
+pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem};
 pub use ownership::{AdoptError, CopyError, HandOverError, Owned};
 pub use record::{Batch, NotRecorded, Record};
 pub use sessions::{RemoveError, Sessions, StartError};

@@ -11,8 +11,8 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    activity::Activity,
-    facts::Facts,
+    activity::SessionActivity,
+    facts::SessionFacts,
     visitor::{Visitor, is_seen},
 };
 
@@ -35,7 +35,7 @@ const DIRECTORY: usize = 4096;
 /// The sessions that are in memory.
 pub(crate) trait InMemory {
     /// What the session of this id does; `None` where it is not in memory.
-    fn activity(&self, id: &str) -> Option<Activity>;
+    fn activity(&self, id: &str) -> Option<SessionActivity>;
 
     /// Those that do this.
     fn in_state(&self, state: SessionState) -> Vec<SessionKey>;
@@ -48,7 +48,7 @@ pub(crate) trait InMemory {
 
 /// Of a journal that is looked at beside its host, or without one: no session is in memory.
 impl InMemory for () {
-    fn activity(&self, _: &str) -> Option<Activity> {
+    fn activity(&self, _: &str) -> Option<SessionActivity> {
         None
     }
 
@@ -78,7 +78,7 @@ pub(crate) fn answer(
 ) -> (SessionsListResult, Vec<String>) {
     let result = SessionsListResult::to(asked.request_id.clone());
     match page(journal, memory, visitor, asked) {
-        Ok(Page {
+        Ok(ListPage {
             sessions,
             places,
             next,
@@ -113,10 +113,10 @@ pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSess
         id: Some(id.to_string()),
         ..SessionsList::new(request)
     };
-    Wanted::of(&asked, None).read(journal, &(), &listed)
+    ListFilter::of(&asked, None).read(journal, &(), &listed)
 }
 
-struct Page {
+struct ListPage {
     sessions: Vec<ListedSession>,
     /// Of each.
     places: Vec<Position>,
@@ -128,7 +128,7 @@ fn page(
     memory: &impl InMemory,
     visitor: Option<&Visitor>,
     asked: &SessionsList,
-) -> Result<Page, ListError> {
+) -> Result<ListPage, ListError> {
     let behind = match &asked.cursor {
         Some(cursor) => Some(position_of(cursor).ok_or_else(|| ListError::Cursor(cursor.clone()))?),
         None => None,
@@ -136,16 +136,16 @@ fn page(
     let limit = asked.limit.map_or(PAGE, |limit| {
         usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST)
     });
-    let wanted = Wanted::of(asked, visitor);
-    let mut found = Page {
+    let wanted = ListFilter::of(asked, visitor);
+    let mut found = ListPage {
         sessions: Vec::new(),
         places: Vec::new(),
         next: None,
     };
     let (mut bytes, mut last) = (0, behind);
-    for (looked_at, listed) in Candidates::of(journal, memory, asked, behind).enumerate() {
+    for (looked_at, listed) in ListCandidates::of(journal, memory, asked, behind).enumerate() {
         if looked_at == LOOKED_AT {
-            return Ok(Page {
+            return Ok(ListPage {
                 next: last,
                 ..found
             });
@@ -153,7 +153,7 @@ fn page(
         if let Some(one) = wanted.read(journal, memory, &listed)? {
             bytes += serde_json::to_vec(&one).map_or(0, |line| line.len() + 1);
             if found.sessions.len() == limit || bytes > BYTES {
-                return Ok(Page {
+                return Ok(ListPage {
                     next: last,
                     ..found
                 });
@@ -167,7 +167,7 @@ fn page(
 }
 
 /// The sessions that may be wanted, the last active first.
-struct Candidates<'a> {
+struct ListCandidates<'a> {
     journal: &'a Journal,
     behind: Option<Position>,
     chunk: VecDeque<Listed>,
@@ -175,7 +175,7 @@ struct Candidates<'a> {
     is_last: bool,
 }
 
-impl<'a> Candidates<'a> {
+impl<'a> ListCandidates<'a> {
     fn of(
         journal: &'a Journal,
         memory: &impl InMemory,
@@ -207,7 +207,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-impl Iterator for Candidates<'_> {
+impl Iterator for ListCandidates<'_> {
     type Item = Listed;
 
     fn next(&mut self) -> Option<Listed> {
@@ -225,7 +225,7 @@ impl Iterator for Candidates<'_> {
 }
 
 /// Which sessions are wanted.
-struct Wanted<'a> {
+struct ListFilter<'a> {
     asked: &'a SessionsList,
     /// Who asks; `None` sees all.
     visitor: Option<&'a Visitor>,
@@ -233,7 +233,7 @@ struct Wanted<'a> {
     text: Option<String>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ListFilter<'a> {
     fn of(asked: &'a SessionsList, visitor: Option<&'a Visitor>) -> Self {
         Self {
             asked,
@@ -251,7 +251,7 @@ impl<'a> Wanted<'a> {
     ) -> Result<Option<ListedSession>, ReadError> {
         let Some(mut facts) = journal
             .facts(listed.key)?
-            .and_then(|bytes| Facts::of_bytes(&bytes))
+            .and_then(|bytes| SessionFacts::of_bytes(&bytes))
         else {
             return Ok(None);
         };
@@ -271,12 +271,12 @@ impl<'a> Wanted<'a> {
             None => {
                 // Where a host was killed its last entries stand behind the facts.
                 if facts.last < listed.known.last {
-                    match Facts::read(journal, listed.key)? {
+                    match SessionFacts::read(journal, listed.key)? {
                         Some(read) => facts = read,
                         None => return Ok(None),
                     }
                 }
-                Activity {
+                SessionActivity {
                     state: if facts.is_closed {
                         SessionState::Closed
                     } else {
@@ -353,7 +353,7 @@ mod tests {
     struct Counted(Cell<usize>);
 
     impl InMemory for Counted {
-        fn activity(&self, _: &str) -> Option<Activity> {
+        fn activity(&self, _: &str) -> Option<SessionActivity> {
             self.0.set(self.0.get() + 1);
             None
         }
@@ -374,7 +374,7 @@ mod tests {
                 cwd: Some(cwd.to_owned()),
                 ..SessionStart::default()
             };
-            let mut facts = Facts::new(&id, &format!("a-{}", number % 10), &start, None);
+            let mut facts = SessionFacts::new(&id, &format!("a-{}", number % 10), &start, None);
             facts.title = Some(format!("Title {number}."));
             let (key, _) = journal.create(id.as_str(), &facts.to_bytes()).unwrap();
             last = Some(journal.put_facts(key, 0, &facts.to_bytes(), Settled::Yes));

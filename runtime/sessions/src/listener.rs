@@ -1,7 +1,8 @@
-//! One who listens to a session: gets each entry once, in order, and what answers it alone.
+//! Listeners of a session: each gets every entry once, in order, and the replies that are for it only.
 
-use std::{future::Future, sync::Arc};
+use std::{collections::VecDeque, future::Future, sync::Arc};
 
+use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tracing::Span;
 use trunkline_journal::{Batch, Journal, ReadError, Reader, SessionKey};
@@ -11,18 +12,19 @@ use trunkline_protocol::{
 };
 
 use crate::{
+    actor::{SessionCommand, Submission},
     ends,
-    live::Command,
-    tail::{ListenerNo, StreamEnd, Tail, Taken},
+    entry::{Entry, Reply, split_lines},
+    tail::{EntryChunk, EntryTail, ListenerNo, ReadOutcome, StreamEnd},
 };
 
-/// How much of the journal is read at once, in bytes.
-const READ: usize = 256 * 1024;
+/// Bytes of the journal that are read at once.
+const READ_BYTES: usize = 256 * 1024;
 
 /// Text for a hub that reads the replies of a session too slowly.
 const OVERRUN: &str = "too many replies of this session wait for this hub, so it gets no more of the session; attach to the session again";
 
-/// An item of the stream of a listener.
+/// An item of the stream of lines of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamItem {
     /// Entries were appended, or `lag` in their place: whole lines.
@@ -33,7 +35,7 @@ pub enum StreamItem {
     Ended(StreamEnd),
 }
 
-/// Listens to a session, and speaks in it where its role allows. Dropping it leaves the session, which goes on.
+/// A listener of a session, which can also send messages if its role allows. Dropping it leaves the session as it is.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) id: SessionId,
@@ -43,13 +45,23 @@ pub struct Listener {
     pub(crate) on_slow: OnSlow,
     pub(crate) key: SessionKey,
     pub(crate) journal: Journal,
-    pub(crate) tail: Arc<Tail>,
+    pub(crate) tail: Arc<EntryTail>,
     /// The last entry that was taken.
     pub(crate) after: u64,
-    /// What comes from the journal, while this listener is behind.
+    /// Reads the journal while this listener is behind.
     pub(crate) reader: Option<Reader>,
-    pub(crate) answers: mpsc::Receiver<Vec<u8>>,
-    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) replies: mpsc::Receiver<Reply>,
+    pub(crate) commands: mpsc::Sender<SessionCommand>,
+}
+
+/// What comes next, before it is encoded or split.
+enum Next {
+    Chunks(Vec<EntryChunk>),
+    /// Lines of the journal, of which the first has this number.
+    Lines(u64, Vec<u8>),
+    Lag(Lag),
+    Reply(Reply),
+    Ended(StreamEnd),
 }
 
 impl Listener {
@@ -65,18 +77,28 @@ impl Listener {
         self.role
     }
 
-    /// How many listen to the session.
+    /// The number of listeners of the session.
     #[must_use]
     pub fn listeners(&self) -> usize {
         self.tail.listeners()
     }
 
-    /// The way to speak in the session.
+    /// Returns a sender of messages to the session, in the name of this listener.
     #[must_use]
-    pub fn speaker(&self) -> Speaker {
-        Speaker {
+    pub fn sender(&self) -> SessionSender {
+        SessionSender {
             no: self.no,
             commands: self.commands.clone(),
+        }
+    }
+
+    /// Turns this into a listener that gets entries with their contents.
+    #[must_use]
+    pub fn into_entries(self) -> EntryListener {
+        self.tail.want_contents();
+        EntryListener {
+            listener: self,
+            ready: VecDeque::new(),
         }
     }
 
@@ -117,16 +139,18 @@ impl Listener {
         RelayMessage::new(self.id.clone(), refused).to_line()
     }
 
-    /// The next answer to this listener alone, where there is one.
-    pub fn answer(&mut self) -> Option<Vec<u8>> {
-        self.answers.try_recv().ok()
+    /// Returns the line of the next reply to this listener, if there is one.
+    pub fn try_reply(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        self.replies.try_recv().ok()?.write(&self.id, &mut line);
+        Some(line)
     }
 
-    /// Waits for what comes next, and appends whole lines: entries, `lag` where some are skipped or lost, and answers to
-    /// this listener alone.
+    /// Waits for what comes next and appends whole lines: entries, `lag` for those that are skipped or lost, and replies
+    /// to this listener.
     ///
     /// # Errors
-    /// Why the journal cannot be read. A later call tries again.
+    /// [`ReadError`] if the journal cannot be read. A later call tries again.
     ///
     /// # Cancel safety
     /// Loses nothing.
@@ -134,7 +158,7 @@ impl Listener {
         self.next_with(std::future::ready(()), lines).await
     }
 
-    /// As [`Listener::next`], where entries wait for room. An answer does not: one who speaks must hear it.
+    /// As [`Listener::next`], while entries wait for `room`. Replies do not wait.
     ///
     /// # Errors
     /// As [`Listener::next`].
@@ -146,23 +170,37 @@ impl Listener {
         room: impl Future<Output = ()>,
         lines: &mut Vec<u8>,
     ) -> Result<StreamItem, ReadError> {
-        tokio::select! {
-            biased;
-            Some(answer) = self.answers.recv() => {
-                lines.extend_from_slice(&answer);
+        let after = self.after;
+        match self.receive(room).await? {
+            Next::Chunks(chunks) => {
+                for chunk in &chunks {
+                    lines.extend_from_slice(chunk.lines_from(after + 1));
+                }
+            }
+            Next::Lines(_, read) => lines.extend_from_slice(&read),
+            Next::Lag(lag) => RelayMessage::new(self.id.clone(), lag).write(lines),
+            Next::Reply(reply) => {
+                reply.write(&self.id, lines);
                 return Ok(StreamItem::Reply);
             }
+            Next::Ended(end) => return Ok(StreamItem::Ended(end)),
+        }
+        Ok(StreamItem::Entries)
+    }
+
+    /// Waits for what comes next.
+    async fn receive(&mut self, room: impl Future<Output = ()>) -> Result<Next, ReadError> {
+        tokio::select! {
+            biased;
+            Some(reply) = self.replies.recv() => return Ok(Next::Reply(reply)),
             () = room => {}
         }
         loop {
-            match self.answers.try_recv() {
-                Ok(answer) => {
-                    lines.extend_from_slice(&answer);
-                    return Ok(StreamItem::Reply);
-                }
-                // A session that ends says so first.
+            match self.replies.try_recv() {
+                Ok(reply) => return Ok(Next::Reply(reply)),
+                // A session that ends sends its entries first.
                 Err(TryRecvError::Disconnected) if !self.tail.is_over() => {
-                    return Ok(StreamItem::Ended(StreamEnd::Overrun));
+                    return Ok(Next::Ended(StreamEnd::Overrun));
                 }
                 Err(_) => {}
             }
@@ -170,30 +208,25 @@ impl Listener {
             let changed = tail.changed();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            match self.tail.take(self.no, self.after, lines) {
-                Taken::Lines(last) => {
+            match self.tail.take(self.no, self.after) {
+                ReadOutcome::Chunks(chunks, last) => {
                     self.after = last;
                     self.reader = None;
-                    return Ok(StreamItem::Entries);
+                    return Ok(Next::Chunks(chunks));
                 }
-                Taken::Behind(to)
+                ReadOutcome::Behind(to)
                     if self.on_slow == OnSlow::Skip && self.reader.is_none() && self.after > 0 =>
                 {
-                    self.lag(self.after + 1, to, lines);
-                    return Ok(StreamItem::Entries);
+                    return Ok(self.lag(self.after + 1, to));
                 }
-                Taken::Behind(_) => {
-                    self.read(lines).await?;
-                    return Ok(StreamItem::Entries);
-                }
-                Taken::Over(end) => return Ok(StreamItem::Ended(end)),
-                Taken::Nothing => {}
+                ReadOutcome::Behind(_) => return self.read().await,
+                ReadOutcome::Over(end) => return Ok(Next::Ended(end)),
+                ReadOutcome::Nothing => {}
             }
             tokio::select! {
                 biased;
-                answer = self.answers.recv() => if let Some(answer) = answer {
-                    lines.extend_from_slice(&answer);
-                    return Ok(StreamItem::Reply);
+                reply = self.replies.recv() => if let Some(reply) = reply {
+                    return Ok(Next::Reply(reply));
                 },
                 () = changed => {}
             }
@@ -201,70 +234,160 @@ impl Listener {
     }
 
     /// Reads the next entries from the journal.
-    async fn read(&mut self, lines: &mut Vec<u8>) -> Result<(), ReadError> {
+    async fn read(&mut self) -> Result<Next, ReadError> {
+        let first = self.after + 1;
         let reader = self
             .reader
             .take()
-            .filter(|reader| reader.position() == self.after + 1);
-        let mut reader = reader.unwrap_or_else(|| self.journal.read(self.key, self.after + 1));
+            .filter(|reader| reader.position() == first);
+        let mut reader = reader.unwrap_or_else(|| self.journal.read(self.key, first));
         let read = move || {
             let mut lines = Vec::new();
-            let read = reader.next(&mut lines, READ);
+            let read = reader.next(&mut lines, READ_BYTES);
             (reader, lines, read)
         };
-        let Ok((reader, read_lines, read)) = tokio::task::spawn_blocking(read).await else {
+        let Ok((reader, lines, read)) = tokio::task::spawn_blocking(read).await else {
             // The runtime ends.
             return std::future::pending().await;
         };
-        match read? {
+        let next = match read? {
             Batch::Lines(numbers) => {
-                lines.extend_from_slice(&read_lines);
                 self.after = *numbers.end();
+                self.tail.has_taken(self.no, self.after);
+                Next::Lines(*numbers.start(), lines)
             }
-            Batch::Missing(numbers) => self.lag(*numbers.start(), *numbers.end(), lines),
-            // It says that there is more, and the journal has none: passed over.
-            Batch::End => {
-                let stored = self.tail.stored();
-                self.lag(self.after + 1, stored, lines);
-            }
-        }
-        // One that waits for what comes next holds no file open: there may be many of them.
+            Batch::Missing(numbers) => self.lag(*numbers.start(), *numbers.end()),
+            // The session has more, and the journal has lost it.
+            Batch::End => self.lag(first, self.tail.stored()),
+        };
+        // A listener that waits holds no file open: there may be many of them.
         self.reader = (self.after < self.tail.stored()).then_some(reader);
-        self.tail.has_taken(self.no, self.after);
-        Ok(())
+        Ok(next)
     }
 
-    fn lag(&mut self, from: u64, to: u64, lines: &mut Vec<u8>) {
-        RelayMessage::new(self.id.clone(), Lag { from, to }).write(lines);
+    fn lag(&mut self, from: u64, to: u64) -> Next {
         self.after = to;
         self.tail.has_taken(self.no, to);
+        Next::Lag(Lag { from, to })
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.tail.leave(self.no);
-        // Where its inbox is full the session finds out when it answers.
-        let _ = self.commands.try_send(Command::Left(self.no));
+        // If its inbox is full, the session notices when it replies.
+        let _ = self.commands.try_send(SessionCommand::Left(self.no));
     }
 }
 
-/// Speaks in a session.
-#[derive(Debug, Clone)]
-pub struct Speaker {
-    no: ListenerNo,
-    commands: mpsc::Sender<Command>,
+/// An item of the stream of entries of an [`EntryListener`].
+#[derive(Debug)]
+pub enum EntryItem {
+    /// The next entry.
+    Entry(Entry),
+    /// Entries that this listener does not get.
+    Lag(Lag),
+    /// A reply to this listener.
+    Reply(Reply),
+    /// The stream has ended: nothing more comes.
+    Ended(StreamEnd),
 }
 
-impl Speaker {
-    /// Says a message of a hub to the session. Waits while many wait already. What it may not say is not taken. Whether
-    /// the session was there.
+/// A listener of a session that gets entries with their contents: those that are written while it listens are not encoded
+/// and parsed again.
+#[derive(Debug)]
+pub struct EntryListener {
+    listener: Listener,
+    ready: VecDeque<Entry>,
+}
+
+impl EntryListener {
+    /// The listener, for its lines and its sender.
+    #[must_use]
+    pub fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    /// Whether the next call of [`EntryListener::next`] returns an entry at once.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Waits for the next item.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the journal cannot be read. A later call tries again.
     ///
     /// # Cancel safety
-    /// Dropped, it may or may not have been said.
-    pub async fn say(&self, message: HostMessage) -> bool {
+    /// Loses nothing.
+    pub async fn next(&mut self) -> Result<EntryItem, ReadError> {
+        loop {
+            if let Some(entry) = self.ready.pop_front() {
+                return Ok(EntryItem::Entry(entry));
+            }
+            let after = self.listener.after;
+            match self.listener.receive(std::future::ready(())).await? {
+                Next::Chunks(chunks) => {
+                    for chunk in &chunks {
+                        self.ready.extend(chunk.entries_from(after + 1));
+                    }
+                }
+                Next::Lines(first, lines) => {
+                    self.ready.extend(split_lines(first, &Bytes::from(lines)));
+                }
+                Next::Lag(lag) => return Ok(EntryItem::Lag(lag)),
+                Next::Reply(reply) => return Ok(EntryItem::Reply(reply)),
+                Next::Ended(end) => return Ok(EntryItem::Ended(end)),
+            }
+        }
+    }
+}
+
+impl Drop for EntryListener {
+    fn drop(&mut self) {
+        self.listener.tail.want_no_contents();
+    }
+}
+
+/// Sends messages to a session in the name of a listener.
+#[derive(Debug, Clone)]
+pub struct SessionSender {
+    no: ListenerNo,
+    commands: mpsc::Sender<SessionCommand>,
+}
+
+impl SessionSender {
+    /// Sends a message of a hub to the session, and waits while too many wait already. A message that the listener's role
+    /// does not allow is ignored. Returns whether the session was there.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may or may not have sent the message.
+    pub async fn send(&self, message: HostMessage) -> bool {
         self.commands
-            .send(Command::Said(self.no, Box::new(message), Span::current()))
+            .send(SessionCommand::Message(
+                self.no,
+                Box::new(message),
+                Span::current(),
+            ))
+            .await
+            .is_ok()
+    }
+}
+
+impl SessionSender {
+    /// Submits an input with its files, as [`SessionSender::send`] sends a message. The outcome is a reply to the listener:
+    /// `input.result`, or the end of a refused one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may or may not have submitted the input.
+    pub async fn submit(&self, submission: Submission) -> bool {
+        self.commands
+            .send(SessionCommand::Submit(
+                self.no,
+                Box::new(submission),
+                Span::current(),
+            ))
             .await
             .is_ok()
     }
@@ -275,48 +398,71 @@ mod tests {
     use std::future::pending;
 
     use futures_util::FutureExt;
+    use tempfile::TempDir;
     use trunkline_journal::Options;
+    use trunkline_protocol::Output;
 
     use super::*;
+    use crate::entry::EntryContent;
 
-    #[tokio::test]
-    async fn answers_wait_for_no_room_and_one_that_is_let_go_learns_it() {
+    struct World {
+        _folder: TempDir,
+        _inbox: mpsc::Receiver<SessionCommand>,
+        replies: mpsc::Sender<Reply>,
+        tail: Arc<EntryTail>,
+    }
+
+    fn listen() -> (World, Listener) {
         let folder = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
         let (key, _) = journal.create("s", b"{}").unwrap();
-        let (tail, id) = (Arc::new(Tail::new(0)), SessionId::new("s").unwrap());
-        let (sender, answers) = mpsc::channel(2);
-        let (commands, _inbox) = mpsc::channel(1);
-        let (name, role, on_slow) = (String::new(), Role::Control, OnSlow::Wait);
-        let mut listener = Listener {
-            id,
+        let (sender, replies) = mpsc::channel(2);
+        let (commands, inbox) = mpsc::channel(1);
+        let listener = Listener {
+            id: SessionId::new("s").unwrap(),
             no: 1,
-            name,
-            role,
-            on_slow,
+            name: String::new(),
+            role: Role::Control,
+            on_slow: OnSlow::Wait,
             key,
             journal,
-            tail,
+            tail: Arc::new(EntryTail::new(0)),
             after: 0,
             reader: None,
-            answers,
+            replies,
             commands,
         };
-        let tail = listener.tail.clone();
-        tail.join(1, 0);
-        tail.publish(1, 1, "{}\n".into());
+        listener.tail.join(1, 0);
+        let world = World {
+            _folder: folder,
+            _inbox: inbox,
+            replies: sender,
+            tail: listener.tail.clone(),
+        };
+        (world, listener)
+    }
 
+    fn reply(text: &str) -> Reply {
+        Reply::new(None, AdapterBody::Output(Output::text(text)))
+    }
+
+    fn publish(tail: &EntryTail, seq: u64) {
+        tail.publish(seq, seq, "{}\n".into(), Vec::new());
+    }
+
+    #[tokio::test]
+    async fn replies_wait_for_no_room_and_a_listener_with_too_many_gets_an_end() {
+        let (world, mut listener) = listen();
+        publish(&world.tail, 1);
         let mut lines = Vec::new();
-        sender.try_send(b"one\n".to_vec()).unwrap();
-        sender.try_send(b"two\n".to_vec()).unwrap();
+        world.replies.try_send(reply("one")).unwrap();
+        world.replies.try_send(reply("two")).unwrap();
         assert_eq!(
             listener.next_with(pending(), &mut lines).await.unwrap(),
             StreamItem::Reply
         );
-        assert_eq!(
-            (&lines[..], listener.answer()),
-            (&b"one\n"[..], Some(b"two\n".to_vec()))
-        );
+        let second = String::from_utf8(listener.try_reply().unwrap()).unwrap();
+        assert!(second.contains("two"), "{second}");
         assert!(
             listener
                 .next_with(pending(), &mut lines)
@@ -328,14 +474,14 @@ mod tests {
             listener.next(&mut lines).await.unwrap(),
             StreamItem::Entries
         );
-        drop(sender);
+        drop(world.replies);
         assert_eq!(
             listener.next(&mut lines).await.unwrap(),
             StreamItem::Ended(StreamEnd::Overrun)
         );
-        // Where the session ends, too, all that it said is heard first.
-        tail.publish(2, 2, "{}\n".into());
-        tail.finish();
+        // A session that ends sends its entries first.
+        publish(&world.tail, 2);
+        world.tail.finish();
         assert_eq!(
             listener.next(&mut lines).await.unwrap(),
             StreamItem::Entries
@@ -344,5 +490,33 @@ mod tests {
             listener.next(&mut lines).await.unwrap(),
             StreamItem::Ended(StreamEnd::Interrupted)
         );
+    }
+
+    #[tokio::test]
+    async fn entries_carry_the_content_that_was_written_with_them() {
+        let (world, listener) = listen();
+        assert!(!world.tail.wants_contents());
+        let mut entries = listener.into_entries();
+        assert!(world.tail.wants_contents());
+        let content = Arc::new(EntryContent {
+            turn_id: None,
+            body: AdapterBody::Output(Output::text("x")).into(),
+        });
+        // The line is another one, so that a listener that parses it is found.
+        let line = "{\"type\":\"output\",\"session_id\":\"s\",\"content\":\"y\"}\n";
+        world.tail.publish(1, 1, line.into(), vec![content.clone()]);
+        world.tail.publish(2, 2, line.into(), Vec::new());
+        let mut contents = Vec::new();
+        for seq in 1..=2 {
+            let EntryItem::Entry(entry) = entries.next().await.unwrap() else {
+                panic!("no entry {seq}");
+            };
+            assert_eq!(entry.seq(), seq);
+            contents.push(entry.content().unwrap());
+        }
+        assert!(Arc::ptr_eq(&contents[0], &content));
+        assert_ne!(contents[1], content);
+        drop(entries);
+        assert!(!world.tail.wants_contents());
     }
 }

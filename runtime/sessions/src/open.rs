@@ -14,25 +14,25 @@ const TOOLS: usize = 1024;
 /// What is open, in the order in which it was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Open {
+pub(crate) struct OpenItems {
     pub(crate) turns: VecDeque<OpenTurn>,
     pub(crate) requests: Vec<OpenRequest>,
     pub(crate) tools: Vec<OpenTool>,
     /// Inputs that were accepted for a running turn, without a result yet.
-    pub(crate) steers: Vec<Option<Text<MessageId>>>,
+    pub(crate) steers: Vec<Option<IdText<MessageId>>>,
 }
 
 /// A turn that has no end yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenTurn {
-    pub(crate) id: Text<TurnId>,
+    pub(crate) id: IdText<TurnId>,
     /// How far its input got.
-    pub(crate) reached: Reached,
+    pub(crate) reached: InputProgress,
 }
 
 /// How far an input got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Reached {
+pub(crate) enum InputProgress {
     /// It is stored.
     Journal,
     /// It may have been written to the adapter.
@@ -41,7 +41,7 @@ pub(crate) enum Reached {
     Adapter,
 }
 
-impl Reached {
+impl InputProgress {
     /// What is known of the delivery.
     pub(crate) fn delivered(self) -> Delivered {
         match self {
@@ -55,30 +55,30 @@ impl Reached {
 /// A request without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenRequest {
-    pub(crate) id: Text<RequestId>,
-    pub(crate) turn: Option<Text<TurnId>>,
+    pub(crate) id: IdText<RequestId>,
+    pub(crate) turn: Option<IdText<TurnId>>,
 }
 
 /// A tool call without an end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenTool {
-    pub(crate) id: Text<ToolCallId>,
-    pub(crate) turn: Option<Text<TurnId>>,
+    pub(crate) id: IdText<ToolCallId>,
+    pub(crate) turn: Option<IdText<TurnId>>,
 }
 
 /// An id, kept as its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Text<T>(pub(crate) T);
+pub(crate) struct IdText<T>(pub(crate) T);
 
 macro_rules! text {
     ($($Id:ident),*) => {$(
-        impl Serialize for Text<$Id> {
+        impl Serialize for IdText<$Id> {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.0.as_str())
             }
         }
 
-        impl<'de> Deserialize<'de> for Text<$Id> {
+        impl<'de> Deserialize<'de> for IdText<$Id> {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(deserializer)?;
                 $Id::new(text).map(Self).map_err(serde::de::Error::custom)
@@ -89,7 +89,7 @@ macro_rules! text {
 
 text!(TurnId, RequestId, MessageId, ToolCallId);
 
-impl Open {
+impl OpenItems {
     /// Whether nothing is.
     pub(crate) fn is_empty(&self) -> bool {
         self == &Self::default()
@@ -97,7 +97,7 @@ impl Open {
 
     /// Takes an entry that the adapter said.
     pub(crate) fn take_adapter(&mut self, turn: Option<&TurnId>, body: &AdapterBody) {
-        let of_turn = || turn.cloned().map(Text);
+        let of_turn = || turn.cloned().map(IdText);
         match body {
             AdapterBody::TurnComplete(_) => {
                 let Some(turn) = turn else { return };
@@ -110,13 +110,13 @@ impl Open {
             }
             AdapterBody::PermissionRequest(request) => {
                 self.requests.push(OpenRequest {
-                    id: Text(request.request_id.clone()),
+                    id: IdText(request.request_id.clone()),
                     turn: of_turn(),
                 });
             }
             AdapterBody::InputRequest(request) => {
                 self.requests.push(OpenRequest {
-                    id: Text(request.request_id.clone()),
+                    id: IdText(request.request_id.clone()),
                     turn: of_turn(),
                 });
             }
@@ -124,13 +124,13 @@ impl Open {
             AdapterBody::ToolStart(_) if self.tools.len() == TOOLS => {}
             AdapterBody::ToolStart(start) => {
                 self.tools.push(OpenTool {
-                    id: Text(start.tool_call_id.clone()),
+                    id: IdText(start.tool_call_id.clone()),
                     turn: of_turn(),
                 });
             }
             AdapterBody::ToolEnd(end) => self.tools.retain(|open| open.id.0 != end.tool_call_id),
             AdapterBody::SteerResult(result) => {
-                let is_it = |open: &Option<Text<MessageId>>| {
+                let is_it = |open: &Option<IdText<MessageId>>| {
                     open.as_ref().map(|id| &id.0) == result.message_id.as_ref()
                 };
                 if let Some(at) = self.steers.iter().position(is_it) {
@@ -141,7 +141,7 @@ impl Open {
             _ => {}
         }
         if let Some(turn) = turn {
-            self.reached(turn, Reached::Adapter);
+            self.reached(turn, InputProgress::Adapter);
         }
     }
 
@@ -150,12 +150,12 @@ impl Open {
         match body {
             RelayBody::TurnBegin(_) => {
                 self.turns.extend(turn.cloned().map(|id| OpenTurn {
-                    id: Text(id),
-                    reached: Reached::Journal,
+                    id: IdText(id),
+                    reached: InputProgress::Journal,
                 }));
             }
             RelayBody::InputSteered(steered) => {
-                self.steers.push(steered.message_id.clone().map(Text))
+                self.steers.push(steered.message_id.clone().map(IdText))
             }
             RelayBody::RequestDecided(decided) => {
                 self.requests.retain(|open| open.id.0 != decided.request_id);
@@ -165,7 +165,7 @@ impl Open {
     }
 
     /// Notes how far the input of a turn got.
-    pub(crate) fn reached(&mut self, turn: &TurnId, reached: Reached) {
+    pub(crate) fn reached(&mut self, turn: &TurnId, reached: InputProgress) {
         if let Some(open) = self.turns.iter_mut().find(|open| open.id.0 == *turn) {
             open.reached = reached;
         }

@@ -7,8 +7,8 @@ use trunkline_journal::{NotStored, ReadError, SessionKey};
 use trunkline_protocol::{AttachRefusal, Fact, HostFact, SessionId, SessionRefused};
 
 use crate::{
+    actor::SessionCommand,
     ends,
-    live::Command,
     record::{Batch, NotRecorded, Recording},
     recovery,
     registry::{OwnedSession, SlotLease},
@@ -326,7 +326,11 @@ impl Sessions {
         let shut = self.shut(id)?;
         if let Some(handle) = shared.registry.live(id.as_str()) {
             let (done, has_left) = oneshot::channel();
-            let is_asked = handle.commands.send(Command::HandOver(done)).await.is_ok();
+            let is_asked = handle
+                .commands
+                .send(SessionCommand::HandOver(done))
+                .await
+                .is_ok();
             // If it has left the memory by itself, all was stored.
             if is_asked && has_left.await == Ok(false) {
                 return Err(HandOverError::Busy);
@@ -338,7 +342,7 @@ impl Sessions {
     }
 
     /// Lets no one into a session that is owned, until it is dropped.
-    pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Result<Shut<'a>, HandOverError> {
+    pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Result<EntryLock<'a>, HandOverError> {
         let shared = self.shared();
         let shut = shared.registry.change_ownership(id.as_str(), |own| {
             if own.is_new {
@@ -349,7 +353,7 @@ impl Sessions {
             }
             Ok(own.epoch)
         });
-        Ok(Shut {
+        Ok(EntryLock {
             shared,
             id,
             epoch: shut.unwrap_or(Err(HandOverError::NotOwned))?,
@@ -387,21 +391,21 @@ impl Sessions {
 }
 
 /// A session that lets no one in while it is handed over or removed.
-pub(crate) struct Shut<'a> {
+pub(crate) struct EntryLock<'a> {
     shared: &'a Shared,
     id: &'a SessionId,
     pub(crate) epoch: u64,
     is_lost: bool,
 }
 
-impl Shut<'_> {
+impl EntryLock<'_> {
     /// It is this host's no more.
     pub(crate) fn lose(mut self) {
         self.is_lost = true;
     }
 }
 
-impl Drop for Shut<'_> {
+impl Drop for EntryLock<'_> {
     fn drop(&mut self) {
         let registry = &self.shared.registry;
         if self.is_lost {

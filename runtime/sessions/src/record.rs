@@ -165,12 +165,12 @@ pub enum NotRecorded {
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
     pub(crate) record: Arc<dyn Record>,
-    dropped: Arc<Dropped>,
+    dropped: Arc<DroppedEntries>,
 }
 
 /// Entries that were written and are not in the record.
 #[derive(Debug, Default)]
-struct Dropped {
+struct DroppedEntries {
     total: AtomicU64,
     of: Mutex<HashMap<SessionId, u64>>,
 }

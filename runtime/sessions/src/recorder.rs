@@ -9,10 +9,11 @@ use trunkline_journal::{Journal, NotStored, SessionKey, Settled, Ticket};
 use trunkline_protocol::{Body, Meta, SessionId, TurnId};
 
 use crate::{
-    entries::Entries,
-    facts::Facts,
+    entries::{EntryBlock, EntryWriter},
+    entry::{EntryBody, EntryContent},
+    facts::SessionFacts,
     record::{Batch, NotRecorded, Recording},
-    tail::Tail,
+    tail::EntryTail,
 };
 
 /// How many bytes may wait to be stored before the session takes no further event.
@@ -20,36 +21,37 @@ const ROOM: usize = 256 * 1024;
 
 /// The entries of one session on their way. `T` is what follows from them.
 #[derive(Debug)]
-pub(crate) struct Recorder<T> {
+pub(crate) struct EntryRecorder<T> {
     journal: Journal,
     key: SessionKey,
-    tail: Arc<Tail>,
+    tail: Arc<EntryTail>,
     /// What was gathered since the last put: entries, what follows, marks.
-    entries: Entries,
+    entries: EntryWriter,
     then: Vec<T>,
     marks: Vec<Bytes>,
     /// What was put into the journal and is not known to be stored there.
-    unstored: VecDeque<Unstored<T>>,
+    unstored: VecDeque<PendingBlock<T>>,
     unstored_bytes: usize,
     /// What goes before the journal. `None`: the journal is all there is.
-    before: Option<Box<Before<T>>>,
+    before: Option<Box<RecordStage<T>>>,
 }
 
 /// What was put and is not known to be stored.
 #[derive(Debug)]
-struct Unstored<T> {
+struct PendingBlock<T> {
     ticket: Ticket,
     first: u64,
     last: u64,
     lines: Bytes,
+    contents: Vec<Arc<EntryContent>>,
     then: Vec<T>,
 }
 
 /// The way into the record, which one batch is on at a time: the rest gathers.
-struct Before<T> {
+struct RecordStage<T> {
     recording: Recording,
     facts: Option<GatheredFacts>,
-    on_way: Option<OnWay<T>>,
+    on_way: Option<BatchInFlight<T>>,
     /// Whether nothing is taken any more.
     is_over: bool,
 }
@@ -61,13 +63,14 @@ struct GatheredFacts {
     is_settled: bool,
 }
 
-struct OnWay<T> {
+struct BatchInFlight<T> {
     recorded: BoxFuture<'static, Result<(), NotRecorded>>,
     batch: Batch,
+    contents: Vec<Arc<EntryContent>>,
     then: Vec<T>,
 }
 
-impl<T> std::fmt::Debug for Before<T> {
+impl<T> std::fmt::Debug for RecordStage<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let on_way = self
             .on_way
@@ -81,21 +84,21 @@ impl<T> std::fmt::Debug for Before<T> {
 
 /// What was put together is stored, or is not.
 #[derive(Debug)]
-pub(crate) struct Stored<T> {
+pub(crate) struct StoredBlock<T> {
     pub(crate) result: Result<(), NotStored>,
     pub(crate) then: Vec<T>,
 }
 
-impl<T> Recorder<T> {
+impl<T> EntryRecorder<T> {
     /// Writes behind what the tail has, under an epoch.
     pub(crate) fn new(
         journal: Journal,
         key: SessionKey,
         id: SessionId,
         epoch: u64,
-        tail: Arc<Tail>,
+        tail: Arc<EntryTail>,
     ) -> Self {
-        let entries = Entries::new(id, epoch, tail.stored());
+        let entries = EntryWriter::new(id, epoch, tail.stored());
         Self {
             journal,
             key,
@@ -111,7 +114,7 @@ impl<T> Recorder<T> {
 
     /// All that is written goes into this record first.
     pub(crate) fn record_first(&mut self, recording: Recording) {
-        let before = Before {
+        let before = RecordStage {
             recording,
             facts: None,
             on_way: None,
@@ -120,18 +123,19 @@ impl<T> Recorder<T> {
         self.before = Some(Box::new(before));
     }
 
-    /// Writes an entry, and says its number.
-    pub(crate) fn entry<B: Body>(
+    /// Writes an entry and returns its number.
+    pub(crate) fn entry<B: Body + Into<EntryBody>>(
         &mut self,
         turn: Option<TurnId>,
         body: B,
         meta: Option<Meta>,
     ) -> u64 {
-        self.entries.entry(turn, body, meta)
+        let keeps_content = self.tail.wants_contents();
+        self.entries.entry(turn, body, meta, keeps_content)
     }
 
     /// Where entries are written.
-    pub(crate) fn entries(&mut self) -> &mut Entries {
+    pub(crate) fn entries(&mut self) -> &mut EntryWriter {
         &mut self.entries
     }
 
@@ -165,16 +169,22 @@ impl<T> Recorder<T> {
         if !has_more {
             let ticket = self.last_ticket();
             let (first, last) = (self.entries.last() + 1, self.entries.last());
-            return self.unstored.push_back(Unstored {
+            return self.unstored.push_back(PendingBlock {
                 ticket,
                 first,
                 last,
                 lines: Bytes::new(),
+                contents: Vec::new(),
                 then,
             });
         }
         let (session, epoch) = (self.entries.id().clone(), self.entries.epoch());
-        let (first, count, lines) = self.entries.take();
+        let EntryBlock {
+            first,
+            count,
+            lines,
+            contents,
+        } = self.entries.take_block();
         let marks = std::mem::take(&mut self.marks);
         let facts = before.facts.take();
         let is_last = |facts: &GatheredFacts| facts.is_settled && facts.last == self.entries.last();
@@ -192,15 +202,21 @@ impl<T> Recorder<T> {
             marks,
         };
         let recorded = before.recording.record.store(batch.clone());
-        before.on_way = Some(OnWay {
+        before.on_way = Some(BatchInFlight {
             recorded,
             batch,
+            contents,
             then,
         });
     }
 
     fn flush_to_journal(&mut self) {
-        let (first, count, lines) = self.entries.take();
+        let EntryBlock {
+            first,
+            count,
+            lines,
+            contents,
+        } = self.entries.take_block();
         let last = self.entries.last();
         let mut ticket = None;
         if count > 0 {
@@ -213,11 +229,12 @@ impl<T> Recorder<T> {
         let ticket = ticket.unwrap_or_else(|| self.last_ticket());
         self.unstored_bytes += lines.len();
         let then = std::mem::take(&mut self.then);
-        self.unstored.push_back(Unstored {
+        self.unstored.push_back(PendingBlock {
             ticket,
             first,
             last,
             lines,
+            contents,
             then,
         });
     }
@@ -230,7 +247,7 @@ impl<T> Recorder<T> {
     }
 
     /// Puts the facts, as of all that was written so far.
-    pub(crate) fn facts(&mut self, facts: &Facts) {
+    pub(crate) fn facts(&mut self, facts: &SessionFacts) {
         let bytes = facts.to_bytes();
         if let Some(before) = &mut self.before {
             // They have what the marks say.
@@ -289,7 +306,7 @@ impl<T> Recorder<T> {
     ///
     /// # Cancel safety
     /// Loses nothing.
-    pub(crate) async fn stored(&mut self) -> Result<Stored<T>, NotRecorded> {
+    pub(crate) async fn stored(&mut self) -> Result<StoredBlock<T>, NotRecorded> {
         while let Some(on_way) = self
             .before
             .as_mut()
@@ -332,7 +349,13 @@ impl<T> Recorder<T> {
                 .for_each(|on_way| on_way.recorded = Box::pin(std::future::pending()));
             return Err(why);
         }
-        let Some(OnWay { batch, then, .. }) = before.on_way.take() else {
+        let Some(BatchInFlight {
+            batch,
+            contents,
+            then,
+            ..
+        }) = before.on_way.take()
+        else {
             return Ok(());
         };
         let mut ticket = batch.put(&self.journal, self.key, batch.first - 1);
@@ -340,11 +363,12 @@ impl<T> Recorder<T> {
             ticket = self.last_ticket();
         }
         let (first, last) = (batch.first, batch.last());
-        self.unstored.push_back(Unstored {
+        self.unstored.push_back(PendingBlock {
             ticket,
             first,
             last,
             lines: batch.lines,
+            contents,
             then,
         });
         self.flush();
@@ -352,9 +376,9 @@ impl<T> Recorder<T> {
     }
 
     /// The oldest that was put is stored, or is not.
-    fn take_stored(&mut self, result: Result<(), NotStored>) -> Stored<T> {
+    fn take_stored(&mut self, result: Result<(), NotStored>) -> StoredBlock<T> {
         let Some(unstored) = self.unstored.pop_front() else {
-            return Stored {
+            return StoredBlock {
                 result,
                 then: Vec::new(),
             };
@@ -362,16 +386,18 @@ impl<T> Recorder<T> {
         self.unstored_bytes -= unstored.lines.len();
         if unstored.last >= unstored.first {
             match &result {
-                Ok(()) => self
-                    .tail
-                    .publish(unstored.first, unstored.last, unstored.lines),
+                Ok(()) => {
+                    let (first, last) = (unstored.first, unstored.last);
+                    let (lines, contents) = (unstored.lines, unstored.contents);
+                    self.tail.publish(first, last, lines, contents);
+                }
                 Err(why) => {
                     let (from, to) = (unstored.first, unstored.last);
                     tracing::warn!(session = %self.entries.id(), from, to, "entries are lost: {why}");
                 }
             }
         }
-        Stored {
+        StoredBlock {
             result,
             then: unstored.then,
         }
@@ -412,7 +438,7 @@ impl<T> Recorder<T> {
     }
 }
 
-impl<T> Drop for Before<T> {
+impl<T> Drop for RecordStage<T> {
     fn drop(&mut self) {
         // What was gathered behind it is counted by its recorder.
         if let Some(on_way) = &self.on_way
@@ -424,7 +450,7 @@ impl<T> Drop for Before<T> {
     }
 }
 
-impl<T> Drop for Recorder<T> {
+impl<T> Drop for EntryRecorder<T> {
     fn drop(&mut self) {
         if let Some(before) = &self.before
             && self.entries.count() > 0

@@ -6,7 +6,13 @@ use trunkline_protocol::{
     SessionId, SteerResult, StopReason, ToolEnd, TurnComplete,
 };
 
-use crate::{ends, entries::Entries, facts::Facts, open::Open, record::Batch};
+use crate::{
+    ends,
+    entries::{EntryBlock, EntryWriter},
+    facts::SessionFacts,
+    open::OpenItems,
+    record::Batch,
+};
 
 /// What the host says of turns that it finds without an end.
 const RESTARTED: &str = "the host ended while this turn ran, and has been started again";
@@ -19,7 +25,7 @@ const MOVED: &str = "the host of this turn lost the session, and another has tak
 /// Nothing else may be written of the session until the ticket says that this is stored.
 /// What an earlier recovery has closed already is not closed again.
 pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, ReadError> {
-    let Some(facts) = Facts::read(journal, key)? else {
+    let Some(facts) = SessionFacts::read(journal, key)? else {
         tracing::warn!(
             "a session of the journal has no facts that can be read; it is left as it is"
         );
@@ -29,14 +35,14 @@ pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, Read
         return Ok(Ticket::stored());
     };
     let known = journal.known(key).map_or(0, |known| known.last);
-    let mut entries = Entries::new(id, journal.epoch(), known);
+    let mut entries = EntryWriter::new(id, journal.epoch(), known);
     if !facts.open.is_empty() {
         let fact = HostFact {
             fact: Some(Fact::HostRestarted),
             message: Some("the host ended and has been started again".to_owned()),
             ..HostFact::default()
         };
-        entries.entry(None, RelayBody::from(fact), None);
+        entries.entry(None, RelayBody::from(fact), None, false);
     }
     Ok(settle(facts, entries, RESTARTED).put(journal, key, known))
 }
@@ -51,7 +57,7 @@ pub(crate) fn take_over(
     mut written: Vec<HostFact>,
     begins_anew: bool,
 ) -> Result<Option<Batch>, ReadError> {
-    let Some(mut facts) = Facts::read(journal, key)? else {
+    let Some(mut facts) = SessionFacts::read(journal, key)? else {
         return Ok(None);
     };
     if begins_anew
@@ -64,15 +70,15 @@ pub(crate) fn take_over(
         return Ok(None);
     };
     let known = journal.known(key).map_or(0, |known| known.last);
-    let mut entries = Entries::new(id, epoch, known);
+    let mut entries = EntryWriter::new(id, epoch, known);
     for fact in written {
-        entries.entry(None, RelayBody::from(fact), None);
+        entries.entry(None, RelayBody::from(fact), None, false);
     }
     Ok(Some(settle(facts, entries, MOVED)))
 }
 
 /// Closes what the facts say is open, behind these entries.
-fn settle(mut facts: Facts, mut entries: Entries, why: &str) -> Batch {
+fn settle(mut facts: SessionFacts, mut entries: EntryWriter, why: &str) -> Batch {
     let open = std::mem::take(&mut facts.open);
     close(open, &mut entries, why, |delivered| TurnComplete {
         error: Some(Failure::new(Category::HostRestart, why)),
@@ -80,7 +86,12 @@ fn settle(mut facts: Facts, mut entries: Entries, why: &str) -> Batch {
     });
     facts.last = entries.last();
     let (session, epoch) = (entries.id().clone(), entries.epoch());
-    let (first, count, lines) = entries.take();
+    let EntryBlock {
+        first,
+        count,
+        lines,
+        ..
+    } = entries.take_block();
     let facts = Some(facts.to_bytes().into());
     Batch {
         session,
@@ -96,8 +107,8 @@ fn settle(mut facts: Facts, mut entries: Entries, why: &str) -> Batch {
 
 /// Writes that what is open has ended: requests, tools, steers, turns, in this order.
 pub(crate) fn close(
-    open: Open,
-    entries: &mut Entries,
+    open: OpenItems,
+    entries: &mut EntryWriter,
     why: &str,
     end: impl Fn(Delivered) -> TurnComplete,
 ) {
@@ -115,6 +126,7 @@ pub(crate) fn close(
             request.turn.map(|turn| turn.0),
             RelayBody::from(decided),
             None,
+            false,
         );
     }
     for tool in open.tools {
@@ -130,7 +142,12 @@ pub(crate) fn close(
             parent_tool_call_id: None,
             history: None,
         };
-        entries.entry(tool.turn.map(|turn| turn.0), AdapterBody::from(end), None);
+        entries.entry(
+            tool.turn.map(|turn| turn.0),
+            AdapterBody::from(end),
+            None,
+            false,
+        );
     }
     for message_id in open.steers {
         let result = SteerResult {
@@ -138,10 +155,10 @@ pub(crate) fn close(
             delivered: false,
             reason: Some(why.to_owned()),
         };
-        entries.entry(None, AdapterBody::from(result), None);
+        entries.entry(None, AdapterBody::from(result), None, false);
     }
     for turn in open.turns {
         let end = end(turn.reached.delivered());
-        entries.entry(Some(turn.id.0), AdapterBody::from(end), None);
+        entries.entry(Some(turn.id.0), AdapterBody::from(end), None, false);
     }
 }

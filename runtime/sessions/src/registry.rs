@@ -24,10 +24,10 @@ use trunkline_journal::SessionKey;
 use trunkline_protocol::SessionId;
 
 use crate::{
-    activity::Shown,
-    live::Command,
+    activity::ActivityCell,
+    actor::SessionCommand,
     sessions::Shared,
-    tail::{StreamEnd, Tail},
+    tail::{EntryTail, StreamEnd},
 };
 
 /// Phases of a slot.
@@ -85,9 +85,9 @@ pub(crate) struct SessionHandle {
     pub(crate) epoch: u64,
     /// The owner and the agent, which decide who may see the session.
     pub(crate) origin: Arc<SessionOrigin>,
-    pub(crate) tail: Arc<Tail>,
-    pub(crate) shown: Shown,
-    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) tail: Arc<EntryTail>,
+    pub(crate) shown: ActivityCell,
+    pub(crate) commands: mpsc::Sender<SessionCommand>,
 }
 
 /// The visitor that opened a session, and its agent.
@@ -452,7 +452,7 @@ impl Drop for SlotReservation {
 pub(crate) struct SlotLease {
     shared: Weak<Shared>,
     id: SessionId,
-    tail: Arc<Tail>,
+    tail: Arc<EntryTail>,
     vacated: CancellationToken,
 }
 
@@ -598,8 +598,8 @@ mod tests {
             key,
             epoch: 1,
             origin: Arc::new(origin),
-            tail: Arc::new(Tail::new(0)),
-            shown: Shown::new(),
+            tail: Arc::new(EntryTail::new(0)),
+            shown: ActivityCell::new(),
             commands,
         };
         let choices = 2 * CALLERS;

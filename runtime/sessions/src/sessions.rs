@@ -20,17 +20,20 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    activity::{Activity, Shown},
+    activity::{ActivityCell, SessionActivity},
+    actor::{
+        INBOX, JoinRequest, MAX_UNREAD_REPLIES, SessionActor, SessionCommand, SessionSeed,
+        SessionSnapshot,
+    },
     ends,
-    facts::Facts,
+    facts::SessionFacts,
     list::{self, InMemory},
     listener::Listener,
-    live::{Command, INBOX, Joined, Live, NewLive, Now, UNREAD},
     ownership::NewId,
     record::{NotRecorded, Record, Recording},
     recovery,
     registry::{PublishError, Registry, SessionHandle, SessionOrigin, SlotEntry, SlotReservation},
-    tail::{ListenerNo, Tail},
+    tail::{EntryTail, ListenerNo},
     visitor::{Visitor, is_seen},
 };
 
@@ -88,7 +91,7 @@ impl Shared {
 }
 
 impl InMemory for Shared {
-    fn activity(&self, id: &str) -> Option<Activity> {
+    fn activity(&self, id: &str) -> Option<SessionActivity> {
         self.registry.live(id).map(|handle| handle.shown.get())
     }
 
@@ -228,7 +231,7 @@ impl Sessions {
         if let Some(trouble) = self.shared.trouble() {
             return Err(refuse_start(AttachRefusal::ReadOnly, trouble));
         }
-        let mut facts = Facts::new(id, agent, &start, meta.as_ref());
+        let mut facts = SessionFacts::new(id, agent, &start, meta.as_ref());
         title.into_iter().for_each(|title| facts.entitle(title));
         facts.owner = self.visitor().map(|visitor| visitor.name.clone());
         let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
@@ -255,13 +258,13 @@ impl Sessions {
         let epoch = new
             .as_ref()
             .map_or_else(|| self.shared.journal.epoch(), |new| new.epoch);
-        let actor = NewLive {
+        let actor = SessionSeed {
             host: self.shared.host.clone(),
             journal: self.shared.journal.clone(),
             key,
             id: id.clone(),
             facts,
-            tail: Arc::new(Tail::new(0)),
+            tail: Arc::new(EntryTail::new(0)),
             session: Some(session),
             secrets,
             epoch,
@@ -281,7 +284,7 @@ impl Sessions {
     fn publish(
         &self,
         reservation: SlotReservation,
-        new: NewLive,
+        new: SessionSeed,
     ) -> Result<SessionHandle, SessionRefused> {
         let (commands, inbox) = mpsc::channel(INBOX);
         let origin = SessionOrigin {
@@ -294,10 +297,10 @@ impl Sessions {
             epoch: new.epoch,
             origin: Arc::new(origin),
             tail: new.tail.clone(),
-            shown: Shown::new(),
+            shown: ActivityCell::new(),
             commands,
         };
-        let actor = Box::new(Live::new(new, handle.shown.clone()));
+        let actor = Box::new(SessionActor::new(new, handle.shown.clone()));
         let shared = Arc::downgrade(&self.shared);
         let published = reservation.publish(handle, has_record, shared, |lease| async move {
             actor.run(inbox, lease).await;
@@ -314,7 +317,7 @@ impl Sessions {
         handle: &SessionHandle,
         attach: &SessionAttach,
         after: u64,
-    ) -> (Listener, Command, oneshot::Receiver<Now>) {
+    ) -> (Listener, SessionCommand, oneshot::Receiver<SessionSnapshot>) {
         let role = match self.visitor() {
             Some(visitor) if !visitor.may_speak => Role::Observe,
             _ => attach.role.unwrap_or(Role::Control),
@@ -322,7 +325,7 @@ impl Sessions {
         let secrets = secrets(attach.env.as_ref(), attach.mcp_servers.as_ref());
         let count = self.shared.listeners.fetch_add(1, Ordering::Relaxed) + 1;
         let no: ListenerNo = (handle.epoch << 32) | count;
-        let (sender, answers) = mpsc::channel(UNREAD);
+        let (sender, replies) = mpsc::channel(MAX_UNREAD_REPLIES);
         let (joined, now) = oneshot::channel();
         let name = match self.visitor() {
             Some(visitor) => format!("{}/l-{no}", visitor.name),
@@ -340,18 +343,18 @@ impl Sessions {
             tail: handle.tail.clone(),
             after,
             reader: None,
-            answers,
+            replies,
             commands: handle.commands.clone(),
         };
         (
             listener,
-            Command::Joined(
+            SessionCommand::Joined(
                 no,
-                Box::new(Joined {
+                Box::new(JoinRequest {
                     role,
                     name,
                     secrets,
-                    answers: sender,
+                    replies: sender,
                     joined,
                 }),
             ),
@@ -509,7 +512,7 @@ impl Sessions {
                 None => ends::refused(AttachRefusal::Gone, "this session was removed"),
             });
         }
-        let facts = tokio::task::spawn_blocking(move || Facts::read(&journal, key)).await;
+        let facts = tokio::task::spawn_blocking(move || SessionFacts::read(&journal, key)).await;
         let facts = facts.ok().and_then(Result::ok).flatten();
         let facts = facts.ok_or_else(|| match self.visitor {
             Some(_) => unknown_session(),
@@ -521,13 +524,13 @@ impl Sessions {
         }
         let epoch = self.shared.check_serves(id)?;
         let last = self.shared.journal.known(key).map_or(0, |known| known.last);
-        let actor = NewLive {
+        let actor = SessionSeed {
             host: self.shared.host.clone(),
             journal: self.shared.journal.clone(),
             key,
             id: id.clone(),
             facts,
-            tail: Arc::new(Tail::new(last)),
+            tail: Arc::new(EntryTail::new(last)),
             session: None,
             secrets: None,
             epoch,
@@ -565,7 +568,7 @@ impl Sessions {
             let facts = journal
                 .facts(key)
                 .ok()?
-                .and_then(|bytes| Facts::of_bytes(&bytes))?;
+                .and_then(|bytes| SessionFacts::of_bytes(&bytes))?;
             is_seen(visitor.as_deref(), facts.owner.as_deref(), &facts.agent).then_some(key)
         });
         // Given up with the runtime.
@@ -679,7 +682,12 @@ impl Sessions {
         let mut ends = Vec::new();
         for handle in handles {
             let (done, ended) = oneshot::channel();
-            if handle.commands.send(Command::End(done)).await.is_ok() {
+            if handle
+                .commands
+                .send(SessionCommand::End(done))
+                .await
+                .is_ok()
+            {
                 ends.push(ended);
             }
         }

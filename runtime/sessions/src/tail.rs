@@ -2,11 +2,16 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+
+use crate::entry::{Entry, EntryContent, line_ranges};
 
 /// How many bytes are kept for listeners that are a little behind. Others read the journal.
 const KEPT: usize = 256 * 1024;
@@ -19,16 +24,18 @@ pub(crate) type ListenerNo = u64;
 
 /// What listeners hear.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct EntryTail {
     state: Mutex<State>,
     changed: Notify,
+    /// How many listeners want the contents of entries beside their lines.
+    content_listeners: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct State {
     /// The number of the last stored entry.
     stored: u64,
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<EntryChunk>,
     bytes: usize,
     /// The last entry that each listener has taken.
     listeners: HashMap<ListenerNo, u64>,
@@ -52,19 +59,37 @@ pub enum StreamEnd {
     Overrun,
 }
 
-/// Entries that were stored together.
-#[derive(Debug)]
-struct Chunk {
-    first: u64,
-    last: u64,
-    lines: Bytes,
+/// Entries that were stored together. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct EntryChunk {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) lines: Bytes,
+    /// The content of each entry, or none if no listener wanted them when they were written.
+    contents: Arc<[Arc<EntryContent>]>,
+}
+
+impl EntryChunk {
+    /// The lines from the number `from` on.
+    pub(crate) fn lines_from(&self, from: u64) -> &[u8] {
+        from_number(&self.lines, self.first, from.max(self.first))
+    }
+
+    /// The entries from the number `from` on.
+    pub(crate) fn entries_from(&self, from: u64) -> impl Iterator<Item = Entry> + '_ {
+        let mut contents = self.contents.iter().cloned();
+        line_ranges(&self.lines)
+            .zip(self.first..)
+            .map(move |(range, seq)| Entry::new(seq, self.lines.slice(range), contents.next()))
+            .skip_while(move |entry| entry.seq() < from)
+    }
 }
 
 /// What there is behind an entry.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// Lines were appended; the last of them has this number.
-    Lines(u64),
+#[derive(Debug)]
+pub(crate) enum ReadOutcome {
+    /// Chunks in order, and the number of the last entry. The first may begin before what was asked for.
+    Chunks(Vec<EntryChunk>, u64),
     /// There is more, and it is in the journal alone, up to this number.
     Behind(u64),
     /// Nothing yet.
@@ -73,7 +98,7 @@ pub(crate) enum Taken {
     Over(StreamEnd),
 }
 
-impl Tail {
+impl EntryTail {
     pub(crate) fn new(stored: u64) -> Self {
         let state = State {
             stored,
@@ -87,6 +112,7 @@ impl Tail {
         Self {
             state: Mutex::new(state),
             changed: Notify::new(),
+            content_listeners: AtomicUsize::new(0),
         }
     }
 
@@ -94,15 +120,42 @@ impl Tail {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that entries are stored.
-    pub(crate) fn publish(&self, first: u64, last: u64, lines: Bytes) {
+    /// Whether a listener wants the contents of entries.
+    pub(crate) fn wants_contents(&self) -> bool {
+        self.content_listeners.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a listener that wants the contents of entries. Those written before have lines only.
+    pub(crate) fn want_contents(&self) {
+        self.content_listeners.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back [`EntryTail::want_contents`].
+    pub(crate) fn want_no_contents(&self) {
+        self.content_listeners.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Makes stored entries available to the listeners. `contents` are those of all entries, or are dropped.
+    pub(crate) fn publish(
+        &self,
+        first: u64,
+        last: u64,
+        lines: Bytes,
+        contents: Vec<Arc<EntryContent>>,
+    ) {
         let mut state = self.lock();
         state.stored = last;
         if state.listeners.is_empty() {
             return;
         }
         state.bytes += lines.len();
-        state.chunks.push_back(Chunk { first, last, lines });
+        let is_whole = contents.len() as u64 == last + 1 - first;
+        state.chunks.push_back(EntryChunk {
+            first,
+            last,
+            lines,
+            contents: contents.into_iter().filter(|_| is_whole).collect(),
+        });
         if state.chunks.len() == 1 {
             state.count_lacking();
         }
@@ -150,33 +203,34 @@ impl Tail {
         state.drop_taken();
     }
 
-    /// Appends what comes behind `after`, at most a turn's worth.
-    pub(crate) fn take(&self, listener: ListenerNo, after: u64, lines: &mut Vec<u8>) -> Taken {
+    /// Takes what comes behind `after`, about [`TAKEN`] bytes at most, for a listener.
+    pub(crate) fn take(&self, listener: ListenerNo, after: u64) -> ReadOutcome {
         let mut state = self.lock();
         if state.stored <= after {
             if !state.is_over {
-                return Taken::Nothing;
+                return ReadOutcome::Nothing;
             }
-            return Taken::Over(state.end.unwrap_or(StreamEnd::Interrupted));
+            return ReadOutcome::Over(state.end.unwrap_or(StreamEnd::Interrupted));
         }
         let first = state.chunks.front().map_or(u64::MAX, |chunk| chunk.first);
         if first > after + 1 {
-            return Taken::Behind(first.saturating_sub(1).min(state.stored));
+            return ReadOutcome::Behind(first.saturating_sub(1).min(state.stored));
         }
-        let (mut last, begun) = (after, lines.len());
         let from = state.chunks.partition_point(|chunk| chunk.last <= after);
+        let (mut chunks, mut last, mut bytes) = (Vec::new(), after, 0);
         for chunk in state.chunks.range(from..) {
-            if chunk.first > last + 1 || lines.len() - begun >= TAKEN {
+            if chunk.first > last + 1 || bytes >= TAKEN {
                 break;
             }
-            lines.extend_from_slice(from_number(&chunk.lines, chunk.first, last + 1));
+            bytes += chunk.lines.len();
             last = chunk.last;
+            chunks.push(chunk.clone());
         }
-        if last == after {
-            return Taken::Behind(state.stored);
+        if chunks.is_empty() {
+            return ReadOutcome::Behind(state.stored);
         }
         state.has_taken(listener, last);
-        Taken::Lines(last)
+        ReadOutcome::Chunks(chunks, last)
     }
 
     /// Notes what a listener has read elsewhere.
@@ -224,7 +278,7 @@ impl State {
     }
 
     fn count_lacking(&mut self) {
-        let lacks = |first: &Chunk| {
+        let lacks = |first: &EntryChunk| {
             self.listeners
                 .values()
                 .filter(|taken| **taken < first.last)
@@ -252,53 +306,66 @@ pub(crate) fn from_number(lines: &[u8], first: u64, from: u64) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    fn lines(numbers: std::ops::RangeInclusive<u64>) -> Bytes {
         numbers
             .flat_map(|number| format!("{number}\n").into_bytes())
             .collect()
     }
 
+    fn publish(tail: &EntryTail, numbers: std::ops::RangeInclusive<u64>) {
+        tail.publish(*numbers.start(), *numbers.end(), lines(numbers), Vec::new());
+    }
+
+    /// The lines that a listener takes, or how far it must read the journal.
+    fn take_lines(tail: &EntryTail, listener: ListenerNo, after: u64) -> Result<Vec<u8>, u64> {
+        match tail.take(listener, after) {
+            ReadOutcome::Chunks(chunks, _) => Ok(chunks
+                .iter()
+                .flat_map(|chunk| chunk.lines_from(after + 1))
+                .copied()
+                .collect()),
+            ReadOutcome::Behind(to) => Err(to),
+            ReadOutcome::Nothing | ReadOutcome::Over(_) => Ok(Vec::new()),
+        }
+    }
+
     #[test]
     fn a_listener_reads_each_entry_once_and_the_room_is_given_back() {
-        let tail = Tail::new(3);
+        let tail = EntryTail::new(3);
         tail.join(1, 3);
         tail.join(2, 1);
-        let mut taken = Vec::new();
-        assert_eq!(tail.take(1, 3, &mut taken), Taken::Nothing);
-        assert_eq!(tail.take(2, 1, &mut taken), Taken::Behind(3));
-        tail.publish(4, 6, lines(4..=6).into());
-        tail.publish(7, 7, lines(7..=7).into());
-        assert_eq!(tail.take(2, 1, &mut taken), Taken::Behind(3));
-        assert_eq!(tail.take(1, 3, &mut taken), Taken::Lines(7));
-        assert_eq!(taken, lines(4..=7));
-        taken.clear();
-        assert_eq!(tail.take(2, 5, &mut taken), Taken::Lines(7));
-        assert_eq!(taken, lines(6..=7));
+        assert!(matches!(tail.take(1, 3), ReadOutcome::Nothing));
+        assert_eq!(take_lines(&tail, 2, 1), Err(3));
+        publish(&tail, 4..=6);
+        publish(&tail, 7..=7);
+        assert_eq!(take_lines(&tail, 2, 1), Err(3));
+        assert_eq!(take_lines(&tail, 1, 3).unwrap(), lines(4..=7));
+        assert_eq!(take_lines(&tail, 2, 5).unwrap(), lines(6..=7));
         assert_eq!(tail.lock().bytes, 0);
         tail.set_end(StreamEnd::HostEnding);
         tail.set_end(StreamEnd::Moved);
         tail.finish();
-        assert_eq!(
-            tail.take(2, 7, &mut taken),
-            Taken::Over(StreamEnd::HostEnding)
-        );
+        assert!(matches!(
+            tail.take(2, 7),
+            ReadOutcome::Over(StreamEnd::HostEnding)
+        ));
     }
 
     #[test]
     fn a_chunk_is_kept_until_the_last_of_many_has_it() {
-        let tail = Tail::new(0);
+        let tail = EntryTail::new(0);
         for listener in 0..100 {
             tail.join(listener, 0);
         }
-        tail.publish(1, 2, lines(1..=2).into());
-        tail.publish(3, 3, lines(3..=3).into());
+        publish(&tail, 1..=2);
+        publish(&tail, 3..=3);
         // One reads the journal, one leaves, one comes late and has a part.
         tail.has_taken(0, 1);
         tail.leave(1);
         tail.join(200, 1);
         for listener in 2..100 {
-            assert_eq!(tail.take(listener, 0, &mut Vec::new()), Taken::Lines(3));
-            assert_eq!(tail.take(listener, 3, &mut Vec::new()), Taken::Nothing);
+            assert!(matches!(tail.take(listener, 0), ReadOutcome::Chunks(_, 3)));
+            assert!(matches!(tail.take(listener, 3), ReadOutcome::Nothing));
         }
         assert_eq!(tail.lock().chunks.len(), 2);
         tail.has_taken(0, 2);
@@ -313,15 +380,12 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let tail = Tail::new(0);
+        let tail = EntryTail::new(0);
         tail.join(1, 0);
         for number in 1..=100 {
-            tail.publish(number, number, vec![b'x'; 10_000].into());
+            tail.publish(number, number, vec![b'x'; 10_000].into(), Vec::new());
         }
         assert!(tail.lock().bytes <= KEPT);
-        assert!(matches!(
-            tail.take(1, 0, &mut Vec::new()),
-            Taken::Behind(74..76)
-        ));
+        assert!(matches!(tail.take(1, 0), ReadOutcome::Behind(74..76)));
     }
 }

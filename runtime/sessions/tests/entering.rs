@@ -77,7 +77,7 @@ async fn send_input(listener: &mut Listener, message_id: &str) -> Option<u64> {
         "turn_id": format!("t-{message_id}"), "content": message_id,
     });
     let input = HostMessage::parse(&input.to_string()).unwrap();
-    assert!(listener.speaker().say(input).await);
+    assert!(listener.sender().send(input).await);
     loop {
         let mut lines = Vec::new();
         match timeout(SOON, listener.next(&mut lines))

@@ -185,8 +185,8 @@ async fn one_who_may_only_listen_does_not_speak_and_who_speaks_is_named() {
     ));
 
     let input = |text: &str| HostMessage::new(id("s"), UserInput::text(text));
-    assert!(watching.speaker().say(input("from the observer")).await);
-    assert!(begun.speaker().say(input("from ann")).await);
+    assert!(watching.sender().send(input("from the observer")).await);
+    assert!(begun.sender().send(input("from ann")).await);
     let mut lines = Vec::new();
     while !String::from_utf8_lossy(&lines).contains("\"turn.begin\"") {
         let item = begun.next(&mut lines).await.unwrap();

@@ -180,7 +180,7 @@ async fn stop(sessions: &Sessions, id: &SessionId) {
             ..message
         };
         // Gone, it needs none.
-        let _ = listener.speaker().say(message).await;
+        let _ = listener.sender().send(message).await;
     }
 }
 

@@ -130,8 +130,8 @@ async fn say(machine: &Machine, id: &SessionId, message: &str) {
     let input = json!({"type": "user.input", "session_id": id.as_str(), "turn_id": turn, "message_id": message, "content": "wait"});
     assert!(
         listener
-            .speaker()
-            .say(HostMessage::parse(&input.to_string()).unwrap())
+            .sender()
+            .send(HostMessage::parse(&input.to_string()).unwrap())
             .await
     );
 }

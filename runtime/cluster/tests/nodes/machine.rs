@@ -177,8 +177,8 @@ impl Machine {
         let turn = format!("t-{message}");
         let input = json!({"type": "user.input", "session_id": id.as_str(), "turn_id": turn, "message_id": message, "content": text});
         let said = listener
-            .speaker()
-            .say(HostMessage::parse(&input.to_string()).unwrap())
+            .sender()
+            .send(HostMessage::parse(&input.to_string()).unwrap())
             .await;
         assert!(said);
         listener
@@ -278,8 +278,8 @@ impl Machine {
         let close = json!({"type": "session.close", "session_id": id.as_str()});
         assert!(
             listener
-                .speaker()
-                .say(HostMessage::parse(&close.to_string()).unwrap())
+                .sender()
+                .send(HostMessage::parse(&close.to_string()).unwrap())
                 .await
         );
         drop(listener);

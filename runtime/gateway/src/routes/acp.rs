@@ -36,9 +36,9 @@ use super::{
 use crate::{
     gateway::Shared,
     guard::{must_pass, one},
-    one::One,
     pass::{Pass, Stream},
     problem::{Answer, Problem},
+    session_client::SessionClient,
 };
 
 pub(crate) use self::connection::Connections;
@@ -87,7 +87,7 @@ pub(super) async fn listen(
     let session = session_of(headers)?;
     if let Some(session) = &session {
         // It need not be open here: a client opens its stream first, and then the session.
-        One::join(&shared.sessions_for(&pass), session).await?;
+        SessionClient::join(&shared.sessions_for(&pass), session).await?;
     }
     let counted = pass
         .stream()

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use prometheus::IntGauge;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, sleep_until};
-use trunkline_protocol::{Role, SessionAttach, SessionState};
-use trunkline_sessions::{Listener, StreamItem};
+use trunkline_protocol::{Head, RelayMessage, Role, SessionAttach, SessionState};
+use trunkline_sessions::{Entry, EntryItem, EntryListener};
 
 use super::{Asks, Gate, Named, Query};
 use crate::{
@@ -86,7 +86,7 @@ pub(super) async fn stream(
         _open: Open::new(shared.metrics.streams.clone()),
         shared,
         pass,
-        listener,
+        entries: listener.into_entries(),
         has_begun: false,
         is_over: false,
         again: Instant::now(),
@@ -121,7 +121,7 @@ pub(super) fn sent(events: Body) -> Response {
 struct Telling {
     shared: Arc<Shared>,
     pass: Pass,
-    listener: Listener,
+    entries: EntryListener,
     has_begun: bool,
     is_over: bool,
     /// When it may be written to again, where it is one of many.
@@ -164,70 +164,74 @@ impl Telling {
     }
 
     async fn events(&mut self) -> Option<Bytes> {
-        if self.listener.listeners() > FEW {
+        if self.entries.listener().listeners() > FEW {
             sleep_until(self.again).await;
         }
-        let mut lines = Vec::new();
-        tokio::select! {
-            heard = self.listener.next(&mut lines) => match heard {
-                Ok(StreamItem::Entries | StreamItem::Reply) => {}
-                Ok(StreamItem::Ended(end)) => lines.extend(self.listener.last_line(end)),
-                Err(error) => {
-                    tracing::warn!(session = %self.listener.session(), "{error}");
-                    lines.extend(self.listener.unreadable_line(&error));
-                }
-            },
+        let mut frames = Vec::new();
+        let mut item = tokio::select! {
+            item = self.entries.next() => item,
             () = sleep(HEARTBEAT) => return Some(Bytes::from_static(b":\n\n")),
+        };
+        loop {
+            self.is_over |= match item {
+                Ok(EntryItem::Entry(entry)) => write_entry(&entry, &mut frames),
+                Ok(EntryItem::Lag(lag)) => {
+                    let id = self.entries.listener().session().clone();
+                    write_line(&RelayMessage::new(id, lag).to_line(), &mut frames)
+                }
+                Ok(EntryItem::Reply(reply)) => {
+                    let mut line = Vec::new();
+                    reply.write(self.entries.listener().session(), &mut line);
+                    write_line(&line, &mut frames)
+                }
+                Ok(EntryItem::Ended(end)) => {
+                    write_line(&self.entries.listener().last_line(end), &mut frames)
+                }
+                Err(error) => {
+                    let listener = self.entries.listener();
+                    tracing::warn!(session = %listener.session(), "{error}");
+                    write_line(&listener.unreadable_line(&error), &mut frames)
+                }
+            };
+            if self.is_over || !self.entries.has_ready() {
+                break;
+            }
+            item = self.entries.next().await;
         }
-        let (frames, is_last) = frames(&lines);
-        self.is_over = is_last;
         self.again = Instant::now() + GATHER;
         Some(frames.into())
     }
 }
 
-/// Lines as events, and whether the session's last is among them.
-fn frames(lines: &[u8]) -> (Vec<u8>, bool) {
-    let mut frames = Vec::with_capacity(lines.len() + lines.len() / 4);
-    let mut is_last = false;
-    for line in lines.split(|byte| *byte == b'\n') {
-        let Ok(line) = std::str::from_utf8(line) else {
-            continue;
-        };
-        let Some(kind) = kind_of(line) else { continue };
-        if let Some(seq) = seq_of(line) {
-            frames.extend_from_slice(b"id: ");
-            frames.extend_from_slice(seq.as_bytes());
-            frames.push(b'\n');
-        }
-        frames.extend_from_slice(b"event: ");
-        frames.extend_from_slice(kind.as_bytes());
-        frames.extend_from_slice(b"\ndata: ");
-        frames.extend_from_slice(without_path(line).as_bytes());
-        frames.extend_from_slice(b"\n\n");
-        is_last |= matches!(kind, "session.closed" | "session.refused");
-    }
-    (frames, is_last)
+/// Appends an entry as an event with its number. Returns whether it is the session's last.
+fn write_entry(entry: &Entry, frames: &mut Vec<u8>) -> bool {
+    let kind = entry.kind();
+    frames.extend_from_slice(format!("id: {}\n", entry.seq()).as_bytes());
+    write_event(&kind, &without_path(entry.line()), frames);
+    kind == "session.closed"
 }
 
-/// The type of a line that this program wrote, which begins with it.
-fn kind_of(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("{\"type\":\"")?;
-    rest.split_once('"').map(|(kind, _)| kind)
+/// Appends a line that is no entry as an event. Returns whether the stream ends with it.
+fn write_line(line: &[u8], frames: &mut Vec<u8>) -> bool {
+    let line = String::from_utf8_lossy(line);
+    let line = line.trim_end();
+    let kind = Head::read(line).map_or(Cow::Borrowed(""), |head| head.kind);
+    write_event(&kind, line, frames);
+    kind == "session.refused"
 }
 
-/// The number of an entry, which stands near its end.
-fn seq_of(line: &str) -> Option<&str> {
-    const MEMBER: &str = ",\"seq\":";
-    let tail = &line[line.floor_char_boundary(line.len().saturating_sub(128))..];
-    let at = tail.rfind(MEMBER)? + MEMBER.len();
-    let seq = &tail[at..];
-    Some(&seq[..seq.find(|c: char| !c.is_ascii_digit()).unwrap_or(seq.len())])
+fn write_event(kind: &str, data: &str, frames: &mut Vec<u8>) {
+    frames.extend_from_slice(b"event: ");
+    frames.extend_from_slice(kind.as_bytes());
+    frames.extend_from_slice(b"\ndata: ");
+    frames.extend_from_slice(data.as_bytes());
+    frames.extend_from_slice(b"\n\n");
 }
 
-/// A line without the path of a file, which is this machine's matter: a client reads the file by its SHA-256.
+/// Returns a line without the path of a file, which only this machine knows: a client reads the file by its SHA-256.
 pub(crate) fn without_path(line: &str) -> Cow<'_, str> {
-    if kind_of(line) != Some("file.output") {
+    // A relay writes the type first.
+    if !line.starts_with("{\"type\":\"file.output\"") {
         return Cow::Borrowed(line);
     }
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line) {
@@ -244,22 +248,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_an_event_with_its_number_and_its_type() {
-        let entry = r#"{"type":"output","session_id":"s","content":",\"seq\":9","seq":12,"epoch":3,"time":"2026-01-01T00:00:00.000Z"}"#;
-        let told = r#"{"type":"lag","session_id":"s","from":1,"to":2}"#;
-        let (text, is_last) = frames(format!("{entry}\n{told}\n").as_bytes());
-        let text = String::from_utf8(text).unwrap();
-        assert_eq!(
-            text,
-            format!("id: 12\nevent: output\ndata: {entry}\n\nevent: lag\ndata: {told}\n\n")
-        );
-        assert!(!is_last);
-        let closed = r#"{"type":"session.closed","session_id":"s","seq":13,"epoch":3,"time":"t"}"#;
-        assert!(frames(format!("{closed}\n").as_bytes()).1);
+    fn a_line_that_is_no_entry_has_no_number_and_a_refusal_is_the_last() {
+        let lag = r#"{"type":"lag","session_id":"s","from":1,"to":2}"#;
+        let refused = r#"{"type":"session.refused","session_id":"s","reason":"unavailable"}"#;
+        let mut frames = Vec::new();
+        assert!(!write_line(format!("{lag}\n").as_bytes(), &mut frames));
+        assert!(write_line(format!("{refused}\n").as_bytes(), &mut frames));
+        let text = String::from_utf8(frames).unwrap();
+        let expected =
+            format!("event: lag\ndata: {lag}\n\nevent: session.refused\ndata: {refused}\n\n");
+        assert_eq!(text, expected);
     }
 
     #[test]
-    fn a_path_of_this_machine_is_not_told() {
+    fn a_path_of_this_machine_is_left_out() {
         let line = r#"{"type":"file.output","session_id":"s","file_path":"/home/a/x","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
         let told =
             r#"{"type":"file.output","session_id":"s","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;

@@ -24,8 +24,8 @@ use super::{Asks, Gate, Named, Query, blocking, part};
 use crate::{
     inbox::FILE,
     judge::judge,
-    one::One,
     problem::{Answer, Problem},
+    session_client::SessionClient,
     token::hex,
 };
 
@@ -56,7 +56,7 @@ pub(super) async fn take(
         &HostMessage::new(id.clone(), HostBody::UserInput(UserInput::default())),
         None,
     )?;
-    drop(One::join(&shared.sessions_for(&pass), &id).await?);
+    drop(SessionClient::join(&shared.sessions_for(&pass), &id).await?);
     let name = label.name.map(|name| base_name(&name));
     let for_inbox = shared.clone();
     let begun = blocking(move || for_inbox.inbox.begin()).await?;

@@ -12,14 +12,14 @@ use trunkline_protocol::{
     AdapterBody, Channel, FileInput, HostBody, HostMessage, InputMode, MessageId, RelayBody,
     SessionId, Sha256, TurnId, UserInput,
 };
-use trunkline_sessions::Sessions;
+use trunkline_sessions::{EntryBody, Sessions, Submission};
 
 use super::{Asks, Gate, Json, Named, Query, turn_id};
 use crate::{
     gateway::Shared,
     judge::judge,
-    one::{Line, One},
     problem::{Answer, Problem},
+    session_client::{Received, SessionClient},
 };
 
 /// How much of a turn's text an answer holds, in bytes. The rest is in the events.
@@ -97,22 +97,29 @@ pub(super) async fn take(
     )?;
     shared.takes_work()?;
     let sessions = shared.sessions_for(&pass);
-    let mut one = One::join(&sessions, &id).await?;
-    if steer.is_some() && steer != one.attached.turn_id {
+    let mut client = SessionClient::join(&sessions, &id).await?;
+    if steer.is_some() && steer != client.attached.turn_id {
         return Err(Problem::conflict("the turn that steer names does not run"));
     }
-    for file in files(&shared, &id, &given.files)? {
+    let files = files(&shared, &id, &given.files)?;
+    for file in &files {
         // The inbox forgets it.
         if let Some(sha256) = &file.sha256 {
             sessions
                 .keep_file(&id, file.file_path.clone().into(), sha256.to_string())
                 .await?;
         }
-        one.say(None, HostBody::FileInput(file)).await?;
     }
-    one.say(None, HostBody::UserInput(input)).await?;
-    let taken = one.soon(|line, _| taken(line, &message_id)).await??;
-    let state = if one.attached.turn_id.is_some() {
+    let submission = Submission {
+        input,
+        files,
+        ..Submission::default()
+    };
+    client.submit(submission).await?;
+    let taken = client
+        .wait_for_reply(|received| taken(&received, &message_id))
+        .await??;
+    let state = if client.attached.turn_id.is_some() {
         "queued"
     } else {
         "running"
@@ -132,7 +139,7 @@ pub(super) async fn take(
         return Err(Problem::conflict("the input began no turn"));
     };
     let end = tokio::select! {
-        end = end_of(one, &sessions, &id, &turn, is_duplicate.then_some(seq)) => end?,
+        end = end_of(client, &sessions, &id, &turn, is_duplicate.then_some(seq)) => end?,
         () = shared.passes.ended(&pass) => return Err(Problem::unauthorized("the token was revoked, or has expired")),
         () = shared.ending() => return Err(Problem::unavailable("the daemon ends; the turn's end is in the events")),
     };
@@ -188,69 +195,67 @@ fn files(shared: &Shared, id: &SessionId, given: &[GivenFile]) -> Answer<Vec<Fil
     given.iter().map(file).collect()
 }
 
-/// What became of the input of this id.
-fn taken(line: &Line, message_id: &MessageId) -> Option<Answer<Taken>> {
-    match line {
-        Line::Relay(message) => match &message.body {
-            RelayBody::InputResult(result) if result.message_id.as_ref() == Some(message_id) => {
-                let is_duplicate = result.duplicate == Some(true);
-                Some(Ok(Taken {
-                    turn: message.turn_id.clone(),
-                    seq: result.seq,
-                    is_duplicate,
-                }))
-            }
-            _ => None,
-        },
-        Line::Adapter(message) => match &message.body {
-            // Said to this hub alone, it has no number.
-            AdapterBody::TurnComplete(end) if message.turn_id.is_none() => {
-                Some(Err(Problem::of_failure(end.error.as_ref())))
-            }
-            AdapterBody::SteerResult(result)
-                if result.message_id.as_ref() == Some(message_id) && !result.delivered =>
-            {
-                Some(Err(Problem::conflict(
-                    result.reason.clone().unwrap_or_default(),
-                )))
-            }
-            _ => None,
-        },
+/// Returns the outcome of the input of this id, if this reply has it.
+fn taken(received: &Received<'_>, message_id: &MessageId) -> Option<Answer<Taken>> {
+    match received.body {
+        EntryBody::Relay(RelayBody::InputResult(result))
+            if result.message_id.as_ref() == Some(message_id) =>
+        {
+            Some(Ok(Taken {
+                turn: received.turn_id.cloned(),
+                seq: result.seq,
+                is_duplicate: result.duplicate == Some(true),
+            }))
+        }
+        // A reply to this client, and no entry: the input was refused.
+        EntryBody::Adapter(AdapterBody::TurnComplete(end))
+            if received.turn_id.is_none() && received.entry.is_none() =>
+        {
+            Some(Err(Problem::of_failure(end.error.as_ref())))
+        }
+        EntryBody::Adapter(AdapterBody::SteerResult(result))
+            if result.message_id.as_ref() == Some(message_id) && !result.delivered =>
+        {
+            let reason = result.reason.clone().unwrap_or_default();
+            Some(Err(Problem::conflict(reason)))
+        }
+        _ => None,
     }
 }
 
-/// The end of a turn, as its entry, and what the agent said in it.
+/// Waits for the end of a turn, and returns its entry and what the agent wrote in it.
 async fn end_of(
-    mut one: One,
+    mut client: SessionClient,
     sessions: &Sessions,
     id: &SessionId,
     turn: &TurnId,
     from: Option<u64>,
 ) -> Answer<(Box<RawValue>, String)> {
     if let Some(seq) = from {
-        // The input was there before: so may be its end.
-        one = One::join_after(sessions, id, seq).await?;
+        // The input is a repeated one: its end may be there.
+        client = SessionClient::join_after(sessions, id, seq).await?;
     }
     let mut text = String::new();
-    one.until(|line, raw| {
-        let Line::Adapter(message) = line else {
-            return None;
-        };
-        if message.turn_id.as_ref() != Some(turn) {
-            return None;
-        }
-        match &message.body {
-            AdapterBody::Output(output)
-                if output.channel.clone().unwrap_or_default() == Channel::Stdout =>
-            {
-                let room = TEXT.saturating_sub(text.len());
-                text.push_str(&output.content[..output.content.floor_char_boundary(room)]);
-                None
+    client
+        .wait_for(|received| {
+            let entry = received.entry?;
+            if received.turn_id != Some(turn) {
+                return None;
             }
-            AdapterBody::TurnComplete(_) => RawValue::from_string(raw.to_owned()).ok(),
-            _ => None,
-        }
-    })
-    .await
-    .map(|end| (end, text))
+            match received.body {
+                EntryBody::Adapter(AdapterBody::Output(output))
+                    if output.channel.clone().unwrap_or_default() == Channel::Stdout =>
+                {
+                    let room = TEXT.saturating_sub(text.len());
+                    text.push_str(&output.content[..output.content.floor_char_boundary(room)]);
+                    None
+                }
+                EntryBody::Adapter(AdapterBody::TurnComplete(_)) => {
+                    RawValue::from_string(entry.line().to_owned()).ok()
+                }
+                _ => None,
+            }
+        })
+        .await
+        .map(|end| (end, text))
 }

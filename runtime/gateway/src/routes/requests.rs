@@ -11,12 +11,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use trunkline_protocol::{HostBody, HostMessage, RelayBody, Stop};
+use trunkline_sessions::EntryBody;
 
 use super::{Asks, Gate, Json, Named, all_read, message, part, turn_id};
 use crate::{
     judge::{judge, may_set},
-    one::{Line, One},
     problem::{Answer, Problem},
+    session_client::{Received, SessionClient},
 };
 
 /// How long a session may take to say who decided a request that is not open.
@@ -42,12 +43,12 @@ pub(super) async fn stop(
         &HostMessage::new(id.clone(), body.clone()),
         None,
     )?;
-    let one = One::join(&shared.sessions_for(&pass), &id).await?;
-    let open: Vec<_> = one
+    let client = SessionClient::join(&shared.sessions_for(&pass), &id).await?;
+    let open: Vec<_> = client
         .attached
         .turn_id
         .iter()
-        .chain(one.attached.queued.iter().flatten())
+        .chain(client.attached.queued.iter().flatten())
         .collect();
     match &turn {
         Some(turn) if !open.contains(&turn) => {
@@ -55,7 +56,7 @@ pub(super) async fn stop(
         }
         None if open.is_empty() => Err(Problem::conflict("no turn runs")),
         _ => {
-            one.say(turn, body).await?;
+            client.send(turn, body).await?;
             Ok(StatusCode::ACCEPTED)
         }
     }
@@ -87,28 +88,27 @@ pub(super) async fn answer(
     members.insert("request_id".to_owned(), json!(request));
     let message = message(&id, kind, members)?;
     judge(&shared, &pass, &message, None)?;
-    let mut one = One::join(&shared.sessions_for(&pass), &id).await?;
-    let (own, request) = (one.name().map(str::to_owned), request.as_str());
-    one.say(None, message.body).await?;
-    let decision = |line: &Line, _: &str| match line {
-        Line::Relay(message) => match &message.body {
-            RelayBody::RequestDecided(decided) if decided.request_id.as_str() == request => {
-                Some(decided.clone())
-            }
-            _ => None,
-        },
-        Line::Adapter(_) => None,
+    let mut client = SessionClient::join(&shared.sessions_for(&pass), &id).await?;
+    let (own, request) = (client.name().map(str::to_owned), request.as_str());
+    client.send(None, message.body).await?;
+    let decision = |received: Received<'_>| match received.body {
+        EntryBody::Relay(RelayBody::RequestDecided(decided))
+            if decided.request_id.as_str() == request =>
+        {
+            Some(decided.clone())
+        }
+        _ => None,
     };
-    let was_open = one
+    let was_open = client
         .attached
         .requests
         .iter()
         .flatten()
         .any(|open| open.as_str() == request);
     let decided = match was_open {
-        true => one.soon(decision).await?,
+        true => client.wait_for_reply(decision).await?,
         // Of one that never was, nothing is said.
-        false => timeout(REMEMBERS, one.until(decision))
+        false => timeout(REMEMBERS, client.wait_for(decision))
             .await
             .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?,
     };
@@ -135,8 +135,8 @@ pub(super) async fn update(
     Named(id): Named,
     Json(settings): Json<Settings>,
 ) -> Answer<StatusCode> {
-    let one = One::join(&shared.sessions_for(&pass), &id).await?;
-    let agent = &one.attached.agent_id;
+    let client = SessionClient::join(&shared.sessions_for(&pass), &id).await?;
+    let agent = &client.attached.agent_id;
     settings
         .options
         .keys()
@@ -144,6 +144,6 @@ pub(super) async fn update(
     let message = message(&id, "session.update", settings.options.clone())?;
     judge(&shared, &pass, &message, Some(agent))?;
     all_read(&settings.options, &message)?;
-    one.say(None, message.body).await?;
+    client.send(None, message.body).await?;
     Ok(StatusCode::ACCEPTED)
 }

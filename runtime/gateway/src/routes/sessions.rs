@@ -15,7 +15,7 @@ use trunkline_protocol::{
     AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId,
     SessionState, SessionsList,
 };
-use trunkline_sessions::{RemoveError, StreamItem};
+use trunkline_sessions::{EntryBody, RemoveError, StreamItem};
 
 use super::{Asks, Gate, Json, Named, Query, all_read, message};
 use crate::{
@@ -26,9 +26,9 @@ use crate::{
     },
     gateway::Shared,
     judge::{judge, may_set},
-    one::{Line, One},
     pass::Pass,
     problem::{Answer, Problem},
+    session_client::{Received, SessionClient},
 };
 
 /// How long the store of a new session's first entry is waited for.
@@ -183,8 +183,8 @@ pub(super) async fn show(
     Extension(pass): Asks,
     Named(id): Named,
 ) -> Answer<Body<Value>> {
-    let one = One::join(&shared.sessions_for(&pass), &id).await?;
-    let mut shown = serde_json::to_value(&one.attached).unwrap_or_default();
+    let client = SessionClient::join(&shared.sessions_for(&pass), &id).await?;
+    let mut shown = serde_json::to_value(&client.attached).unwrap_or_default();
     shown["id"] = json!(id);
     let hosts = shared
         .options
@@ -257,7 +257,7 @@ pub(super) async fn close(
 /// Closes a session, and removes it where that is asked for.
 pub(super) async fn end(shared: &Shared, pass: &Pass, id: &SessionId, removes: bool) -> Answer<()> {
     let sessions = shared.sessions_for(pass);
-    let mut one = One::join(&sessions, id).await?;
+    let mut client = SessionClient::join(&sessions, id).await?;
     let close: HostBody = SessionClose::default().into();
     judge(
         shared,
@@ -265,17 +265,18 @@ pub(super) async fn end(shared: &Shared, pass: &Pass, id: &SessionId, removes: b
         &HostMessage::new(id.clone(), close.clone()),
         None,
     )?;
-    if one.attached.state != Some(SessionState::Closed) {
-        one.say(None, close).await?;
-        let closed = |line: &Line, _: &str| match line {
-            Line::Adapter(message) => {
-                matches!(message.body, AdapterBody::SessionClosed(_)).then_some(())
-            }
-            Line::Relay(_) => None,
+    if client.attached.state != Some(SessionState::Closed) {
+        client.send(None, close).await?;
+        let closed = |received: Received<'_>| {
+            matches!(
+                received.body,
+                EntryBody::Adapter(AdapterBody::SessionClosed(_))
+            )
+            .then_some(())
         };
-        one.soon(closed).await?;
+        client.wait_for_reply(closed).await?;
     }
-    drop(one);
+    drop(client);
     if !removes {
         return Ok(());
     }

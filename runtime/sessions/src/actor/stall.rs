@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Envelope, Failure, Status, StopReason, TurnComplete, TurnId,
+    AdapterBody, Category, Delivered, Failure, Status, StopReason, TurnComplete, TurnId,
 };
 
-use super::{Live, Ordered};
-use crate::ends;
+use super::{QueuedItem, SessionActor};
+use crate::{ends, entry::Reply};
 
 /// How often a session with entries that wait looks whether the journal is stalled.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
@@ -20,12 +20,12 @@ const STOP: Duration = Duration::from_secs(10);
 
 /// What a session does about a journal that is stalled.
 #[derive(Debug, Default)]
-pub(super) struct Stall {
+pub(super) struct JournalStall {
     /// Why nothing is stored, and until when the running turn may end by itself.
     on: Option<(String, Instant)>,
 }
 
-impl Stall {
+impl JournalStall {
     pub(super) fn is_on(&self) -> bool {
         self.on.is_some()
     }
@@ -49,14 +49,14 @@ impl Stall {
     }
 }
 
-impl Live {
+impl SessionActor {
     pub(super) fn look(&mut self) {
         let Some(why) = self.journal.stalled() else {
             return;
         };
         match &self.stall.on {
             None => self.begin_stall(why.to_string()),
-            Some((_, until)) if self.running.is_some() && Instant::now() > *until => {
+            Some((_, until)) if !self.given.is_empty() && Instant::now() > *until => {
                 // Dropped, the agent's session is closed.
                 self.session = None;
                 self.settle_all(StopReason::Stopped);
@@ -74,30 +74,33 @@ impl Live {
         for (_, turn, end) in std::mem::take(&mut self.unstored_ends) {
             self.tell_early(&turn, &end);
         }
-        let (inputs, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ordered)
+        let (inputs, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.queue)
             .into_iter()
-            .partition(|ordered| matches!(ordered, Ordered::Input(..)));
-        self.ordered = rest.into();
+            .partition(|ordered| matches!(ordered, QueuedItem::Input(..)));
+        self.queue = rest.into();
         let message = self.stall.failure().message.unwrap_or_default();
         let end = self.stalled_end(Delivered::No);
         self.take_back(&end, &message);
         for input in inputs {
-            if let Ordered::Input(turn, _) = input {
+            if let QueuedItem::Input(turn, _) = input {
                 self.end_turn(turn, self.stalled_end(Delivered::No), None);
             }
         }
-        if let (Some(session), Some(no)) = (&self.session, self.no) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let given: Vec<_> = self.given.iter().map(|given| given.id.clone()).collect();
+        for no in self.given.iter().filter_map(|given| given.no) {
             session.stop_turn(no, StopReason::Policy);
-            if let Some(turn) = self.running.clone() {
-                self.revoke(Some(&turn), StopReason::Policy);
-            }
+        }
+        for turn in given {
+            self.revoke(Some(&turn), StopReason::Policy);
         }
     }
 
     fn end_running(&mut self, delivered: Delivered) {
-        self.no = None;
-        if let Some(turn) = self.running.take() {
-            self.end_turn(turn, self.stalled_end(delivered), None);
+        for given in std::mem::take(&mut self.given) {
+            self.end_turn(given.id, self.stalled_end(delivered), None);
         }
     }
 
@@ -124,22 +127,11 @@ impl Live {
 
     /// Tells every listener of an end before it is stored; it comes again as an entry.
     pub(super) fn tell_early(&mut self, turn: &TurnId, end: &TurnComplete) {
-        let (session_id, turn_id) = (self.id.clone(), Some(turn.clone()));
-        let body = AdapterBody::from(end.clone());
-        let message = Envelope {
-            session_id,
-            turn_id,
-            meta: None,
-            large: None,
-            body,
-        };
-        let mut line = message.to_line();
-        // In place of the brace and the line's end.
-        line.truncate(line.len() - 2);
-        line.extend_from_slice(b",\"provisional\":true}\n");
         let listeners: Vec<_> = self.listeners.keys().copied().collect();
         for listener in listeners {
-            self.tell_line(listener, line.clone());
+            let mut reply = Reply::new(Some(turn.clone()), AdapterBody::from(end.clone()));
+            reply.is_provisional = true;
+            self.send_reply(listener, reply);
         }
     }
 }

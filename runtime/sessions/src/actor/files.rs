@@ -5,18 +5,18 @@ use std::{io, path::PathBuf};
 use trunkline_host::File;
 use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta, TurnId};
 
-use super::{Later, Live};
-use crate::files::Keeper;
+use super::{BoxedReply, SessionActor};
+use crate::files::FileKeeper;
 
 /// A file on its way into the journal. Later events of the session wait for it.
-pub(super) struct Keeping {
+pub(super) struct FileInProgress {
     turn: Option<TurnId>,
     meta: Option<Meta>,
     output: FileOutput,
-    pub(super) kept: Later<io::Result<PathBuf>>,
+    pub(super) kept: BoxedReply<io::Result<PathBuf>>,
 }
 
-impl Live {
+impl SessionActor {
     pub(super) fn keep_file(&mut self, file: File, turn: Option<TurnId>, meta: Option<Meta>) {
         let path = file.path.clone();
         let output = FileOutput::from(file);
@@ -25,14 +25,14 @@ impl Live {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default();
-        let keeper = Keeper {
+        let keeper = FileKeeper {
             journal: self.journal.clone(),
             key: self.key,
             recording: self.recording.clone(),
             id: self.id.clone(),
         };
         let kept = Box::pin(keeper.keep(path, name));
-        self.keeping = Some(Keeping {
+        self.keeping = Some(FileInProgress {
             turn,
             meta,
             output,
@@ -42,7 +42,7 @@ impl Live {
 
     /// A file lies in the journal, or does not.
     pub(super) fn kept(&mut self, kept: io::Result<PathBuf>) {
-        let Some(Keeping {
+        let Some(FileInProgress {
             turn,
             meta,
             mut output,

@@ -9,14 +9,20 @@ use trunkline_journal::Options;
 
 use super::*;
 
+fn json_of(reply: Reply) -> Value {
+    let mut line = Vec::new();
+    reply.write(&SessionId::new("s").unwrap(), &mut line);
+    serde_json::from_slice(&line).unwrap()
+}
+
 const HUB: ListenerNo = 1;
 
 /// A session in memory whose turn asks something, and the agent behind it.
 struct World {
-    live: Live,
-    inbox: mpsc::Receiver<Command>,
-    _commands: mpsc::Sender<Command>,
-    answers: mpsc::Receiver<Vec<u8>>,
+    live: SessionActor,
+    inbox: mpsc::Receiver<SessionCommand>,
+    _commands: mpsc::Sender<SessionCommand>,
+    replies: mpsc::Receiver<Reply>,
     /// What the host writes, and where the agent does.
     told: BufReader<DuplexStream>,
     says: DuplexStream,
@@ -42,7 +48,7 @@ impl World {
             .unwrap();
         let id = SessionId::new("s").unwrap();
         let start = SessionStart::default();
-        let facts = Facts::new(&id, "scripted", &start, None);
+        let facts = SessionFacts::new(&id, "scripted", &start, None);
         let (key, _) = journal.create("s", &facts.to_bytes()).unwrap();
         let options = SessionOptions {
             id: Some(id.clone()),
@@ -51,9 +57,9 @@ impl World {
             delivery: EventDelivery::Merged,
         };
         let session = Some(host.open("scripted", options).unwrap());
-        let tail = Arc::new(Tail::new(0));
+        let tail = Arc::new(EntryTail::new(0));
         let (secrets, recording, epoch) = (None, None, journal.epoch());
-        let new = NewLive {
+        let new = SessionSeed {
             host,
             journal,
             key,
@@ -65,30 +71,30 @@ impl World {
             epoch,
             recording,
         };
-        let live = Live::new(new, Shown::new());
+        let live = SessionActor::new(new, ActivityCell::new());
         let (commands, inbox) = mpsc::channel(1);
-        let (sender, answers) = mpsc::channel(UNREAD);
+        let (sender, replies) = mpsc::channel(MAX_UNREAD_REPLIES);
         let (says, told) = arrived.recv().await.unwrap();
         let mut world = Self {
             live,
             inbox,
             _commands: commands,
-            answers,
+            replies,
             told: BufReader::new(told),
             says,
             turn: String::new(),
             _folder: folder,
         };
-        let joined = Joined {
+        let joined = JoinRequest {
             role: Role::Control,
             name: "l-1".to_owned(),
             secrets: None,
-            answers: sender,
+            replies: sender,
             joined: oneshot::channel().0,
         };
         world
             .live
-            .take(Command::Joined(HUB, Box::new(joined)))
+            .take(SessionCommand::Joined(HUB, Box::new(joined)))
             .await;
         world.agent_hears("session.start").await;
         let extensions = ["turns", "events", "questions", "control"];
@@ -98,7 +104,9 @@ impl World {
         world
             .say(json!({"type": "user.input", "turn_id": "t", "content": "go"}))
             .await;
-        world.until(|live| live.no.is_some()).await;
+        world
+            .until(|live| live.given.front().is_some_and(|given| given.no.is_some()))
+            .await;
         world.turn = world.agent_hears("user.input").await["turn_id"]
             .as_str()
             .unwrap()
@@ -122,7 +130,11 @@ impl World {
         message["session_id"] = json!("s");
         let message = HostMessage::parse(&message.to_string()).unwrap();
         self.live
-            .take(Command::Said(HUB, Box::new(message), tracing::Span::none()))
+            .take(SessionCommand::Message(
+                HUB,
+                Box::new(message),
+                tracing::Span::none(),
+            ))
             .await;
         self.live.recorder.flush();
     }
@@ -137,7 +149,7 @@ impl World {
     }
 
     /// Takes all that comes until something holds.
-    async fn until(&mut self, mut holds: impl FnMut(&Live) -> bool) {
+    async fn until(&mut self, mut holds: impl FnMut(&SessionActor) -> bool) {
         while !holds(&self.live) {
             self.live.recorder.flush();
             let step = soon(self.live.step(&mut self.inbox)).await;
@@ -189,7 +201,7 @@ impl World {
             json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"}),
         )
         .await;
-        self.until(|live| live.running.is_none()).await;
+        self.until(|live| live.given.is_empty()).await;
         self.stored_decisions().await
     }
 
@@ -245,10 +257,10 @@ async fn a_stop_before_an_approval_is_stored_takes_it_back() {
     );
     assert_eq!(world.decisions().await, [given(), taken_back("user")]);
 
-    while world.answers.try_recv().is_ok() {}
+    while world.replies.try_recv().is_ok() {}
     world.approve().await;
     world.until_stored().await;
-    let told: Value = serde_json::from_slice(&world.answers.recv().await.unwrap()).unwrap();
+    let told: Value = json_of(world.replies.recv().await.unwrap());
     assert_eq!(
         (&told["type"], &told["approved"]),
         (&json!("request.decided"), &json!(false)),
@@ -387,29 +399,29 @@ async fn a_host_that_ends_before_an_approval_is_stored_takes_it_back() {
 async fn answers_that_wait_to_be_stored_are_bounded_and_one_that_has_more_is_let_go() {
     let mut world = World::asking_permission().await;
     // The first decides. The others come too late, and are answered when that is stored.
-    for _ in 0..=UNSTORED {
+    for _ in 0..=MAX_UNSTORED_REPLIES {
         world.approve().await;
     }
-    assert!(!world.answers.is_closed());
+    assert!(!world.replies.is_closed());
     world.approve().await;
-    assert!(world.answers.is_closed() && world.live.listeners.is_empty());
+    assert!(world.replies.is_closed() && world.live.listeners.is_empty());
 }
 
 #[tokio::test]
 async fn answers_that_are_stored_at_once_all_reach_their_listener() {
     let mut world = World::asking_permission().await;
-    for _ in 0..=UNSTORED {
+    for _ in 0..=MAX_UNSTORED_REPLIES {
         world.approve().await;
     }
-    while world.answers.try_recv().is_ok() {}
+    while world.replies.try_recv().is_ok() {}
     world.until_stored().await;
-    for _ in 0..UNSTORED {
-        world.answers.try_recv().unwrap();
+    for _ in 0..MAX_UNSTORED_REPLIES {
+        world.replies.try_recv().unwrap();
     }
     world.approve().await;
     world.until_stored().await;
     assert!(
-        !world.answers.is_closed() && world.answers.try_recv().is_ok(),
+        !world.replies.is_closed() && world.replies.try_recv().is_ok(),
         "there is room again"
     );
 }
@@ -418,40 +430,40 @@ async fn answers_that_are_stored_at_once_all_reach_their_listener() {
 async fn additions_to_a_turn_that_wait_to_be_stored_are_bounded_and_more_are_answered() {
     let mut world = World::asking_permission().await;
     let before = world.live.recorder.last();
-    while world.answers.try_recv().is_ok() {}
-    for number in 0..=WAITING {
+    while world.replies.try_recv().is_ok() {}
+    for number in 0..=MAX_QUEUED_ITEMS {
         let message_id = format!("m-{number}");
         let steer = json!({"type": "user.input", "content": "more", "message_id": message_id, "mode": "steer"});
         world.say(steer).await;
     }
-    assert_eq!(world.live.recorder.last() - before, WAITING as u64);
-    let refused: Value = serde_json::from_slice(&world.answers.try_recv().unwrap()).unwrap();
+    assert_eq!(world.live.recorder.last() - before, MAX_QUEUED_ITEMS as u64);
+    let refused: Value = json_of(world.replies.try_recv().unwrap());
     assert_eq!(
         (&refused["message_id"], &refused["delivered"]),
-        (&json!(format!("m-{WAITING}")), &json!(false))
+        (&json!(format!("m-{MAX_QUEUED_ITEMS}")), &json!(false))
     );
 }
 
 #[tokio::test]
 async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
     let mut world = World::asking_permission().await;
-    while world.answers.try_recv().is_ok() {}
+    while world.replies.try_recv().is_ok() {}
     let turn = world.turn.clone();
     world
         .agent_says(json!({"type": "turn.complete", "turn_id": turn}))
         .await;
     // Nothing is taken as stored meanwhile.
-    while world.live.running.is_some() {
+    while !world.live.given.is_empty() {
         let event = soon(world.live.session.as_ref().unwrap().next_event())
             .await
             .unwrap();
         world.live.take_event(event);
     }
-    assert!(world.answers.try_recv().is_err());
+    assert!(world.replies.try_recv().is_err());
     world
         .live
         .begin_stall("the journal cannot be written".to_owned());
-    let told: Value = serde_json::from_slice(&world.answers.try_recv().unwrap()).unwrap();
+    let told: Value = json_of(world.replies.try_recv().unwrap());
     assert_eq!(
         (&told["turn_id"], &told["provisional"]),
         (&json!("t"), &json!(true)),
@@ -461,7 +473,7 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
     world.until_stored().await;
     world.live.begin_stall("again".to_owned());
     assert!(
-        world.answers.try_recv().is_err(),
+        world.replies.try_recv().is_err(),
         "what is stored is no news"
     );
 }

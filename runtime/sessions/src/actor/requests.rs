@@ -9,13 +9,16 @@ use trunkline_protocol::{
     StopReason, TurnId, rules::approves,
 };
 
-use super::{Live, Pending, Then};
+use super::{OnStored, PendingRequest, SessionActor};
 use crate::tail::ListenerNo;
 
-impl Live {
+/// Requests whose ids are remembered for what the agent does with them later.
+const MAX_REQUEST_IDS: usize = 1024;
+
+impl SessionActor {
     pub(super) fn permission(&mut self, by: ListenerNo, response: PermissionResponse) {
         match self.pending.remove(&response.request_id) {
-            Some(Pending::Permission(permission)) => {
+            Some(PendingRequest::Permission(permission)) => {
                 // As the host judges it: an option that contradicts the approval denies ([ext.5]).
                 let offered = permission.request().options.as_deref().unwrap_or_default();
                 let approved = approves(response.approved, response.option_id.as_deref(), offered);
@@ -28,12 +31,12 @@ impl Live {
                 self.decide(decided, permission, response);
             }
             // Not what was asked: no one has decided, and that denies.
-            Some(Pending::Question(question)) => {
+            Some(PendingRequest::Question(question)) => {
                 let decided = RequestDecided {
                     cancelled: Some(true),
                     ..decided(&response.request_id, self.name(by))
                 };
-                self.note(self.running.clone(), decided, None);
+                self.note(self.running().cloned(), decided, None);
                 question.cancel();
             }
             None => self.tell_decided(by, &response.request_id),
@@ -46,11 +49,13 @@ impl Live {
         permission: Permission,
         response: PermissionResponse,
     ) {
-        let turn = self.asked_in(&decided.request_id);
+        let id = decided.request_id.clone();
+        let turn = self.asked_in(&id);
         let is_approved = decided.approved == Some(true);
-        self.note(self.running.clone(), decided, None);
+        self.note(self.running().cloned(), decided, None);
         if is_approved {
-            self.recorder.then(Then::Decide(turn, permission, response));
+            self.recorder
+                .then(OnStored::Decide(turn, id, permission, response));
         } else {
             // A denial waits for no store.
             permission.respond(response);
@@ -59,7 +64,7 @@ impl Live {
 
     pub(super) fn question(&mut self, by: ListenerNo, response: InputResponse) {
         match self.pending.remove(&response.request_id) {
-            Some(Pending::Question(question)) => {
+            Some(PendingRequest::Question(question)) => {
                 let secrets = secret_fields(question.request());
                 let hidden = Json::of(&serde_json::json!({"redacted": true})).ok();
                 let values = response.values.clone().map(|values| {
@@ -76,16 +81,18 @@ impl Live {
                     cancelled: response.cancelled,
                     ..decided(&response.request_id, self.name(by))
                 };
-                let turn = self.asked_in(&decided.request_id);
-                self.note(self.running.clone(), decided, None);
-                self.recorder.then(Then::Reply(turn, question, response));
+                let id = decided.request_id.clone();
+                let turn = self.asked_in(&id);
+                self.note(self.running().cloned(), decided, None);
+                self.recorder
+                    .then(OnStored::Answer(turn, id, question, response));
             }
-            Some(Pending::Permission(permission)) => {
+            Some(PendingRequest::Permission(permission)) => {
                 let decided = RequestDecided {
                     approved: Some(false),
                     ..decided(&response.request_id, self.name(by))
                 };
-                self.note(self.running.clone(), decided, None);
+                self.note(self.running().cloned(), decided, None);
                 permission.deny();
             }
             None => self.tell_decided(by, &response.request_id),
@@ -95,9 +102,8 @@ impl Live {
     /// Tells one who answers too late what was decided before, and by whom.
     fn tell_decided(&mut self, by: ListenerNo, request_id: &RequestId) {
         if let Some(decided) = self.last_decision(request_id).cloned() {
-            let told = self.line(None, RelayBody::from(decided));
             // The decision may not be stored yet.
-            self.tell_stored(by, told);
+            self.reply_when_stored(by, None, RelayBody::from(decided));
         }
     }
 
@@ -119,19 +125,52 @@ impl Live {
         open.turn.as_ref().map(|turn| turn.0.clone())
     }
 
+    /// Returns an id that is unique in the session for a request of the agent: the agent's own if it is new there.
+    pub(super) fn new_request_id(&mut self, own: &RequestId) -> RequestId {
+        let is_used = |id: &RequestId| match &self.index {
+            Some(index) => index.has_request(id),
+            // Ids of earlier entries were not read.
+            None => true,
+        };
+        let id = if is_numbered(own) || is_used(own) {
+            numbered(own, self.recorder.last() + 1)
+        } else {
+            own.clone()
+        };
+        if let Some(index) = &mut self.index {
+            index.add_request(id.clone());
+        }
+        if self.request_ids.len() == MAX_REQUEST_IDS {
+            self.request_ids.pop_front();
+        }
+        self.request_ids.push_back((own.clone(), id.clone()));
+        id
+    }
+
+    /// The id that listeners know of the agent's latest request of this id.
+    fn request_id_of(&self, own: &RequestId) -> Option<RequestId> {
+        let latest = self.request_ids.iter().rev();
+        latest
+            .into_iter()
+            .find(|(of, _)| of == own)
+            .map(|(_, id)| id.clone())
+    }
+
     /// The host settled a request without an answer of ours, which comes too late if it is under way.
     pub(super) fn withdrawn(
         &mut self,
-        request_id: &RequestId,
+        own: &RequestId,
         reason: StopReason,
         turn: Option<TurnId>,
         meta: Option<Meta>,
     ) {
-        self.pending.remove(request_id);
-        let is_it = |then: &Then| match then {
-            Then::Decide(_, permission, _) => permission.request().request_id == *request_id,
-            Then::Reply(_, question, _) => question.request().request_id == *request_id,
-            Then::Send(..) | Then::Steer(_) | Then::Tell(..) => false,
+        let Some(request_id) = self.request_id_of(own) else {
+            return tracing::debug!(session = %self.id, request = %own, "a request that is not known was withdrawn");
+        };
+        self.pending.remove(&request_id);
+        let is_it = |then: &OnStored| match then {
+            OnStored::Decide(_, id, ..) | OnStored::Answer(_, id, ..) => *id == request_id,
+            OnStored::Send(..) | OnStored::Steer(..) | OnStored::Reply(..) => false,
         };
         // Dropped, it answers a request that is settled, which is ignored.
         self.recorder.take_back(is_it);
@@ -140,8 +179,8 @@ impl Live {
             .open
             .requests
             .iter()
-            .any(|open| open.id.0 == *request_id);
-        let approved = match self.last_decision(request_id).filter(|_| !is_open) {
+            .any(|open| open.id.0 == request_id);
+        let approved = match self.last_decision(&request_id).filter(|_| !is_open) {
             None => None,
             Some(decided) if decided.approved == Some(true) => Some(false),
             Some(decided) if decided.values.is_some() => None,
@@ -152,7 +191,7 @@ impl Live {
             approved,
             cancelled: Some(true),
             reason: Some(reason),
-            ..bare(request_id)
+            ..bare(&request_id)
         };
         self.note(turn, decided, meta);
     }
@@ -162,17 +201,13 @@ impl Live {
     pub(super) fn revoke(&mut self, turn: Option<&TurnId>, reason: StopReason) {
         let is_meant = |of: &Option<TurnId>| turn.is_none() || of.as_ref() == turn;
         let revoked = self.recorder.take_back(
-            |then| matches!(then, Then::Decide(of, ..) | Then::Reply(of, ..) if is_meant(of)),
+            |then| matches!(then, OnStored::Decide(of, ..) | OnStored::Answer(of, ..) if is_meant(of)),
         );
         for then in revoked {
             let (turn, request_id, approved) = match then {
-                Then::Decide(turn, permission, _) => {
-                    (turn, permission.request().request_id.clone(), Some(false))
-                }
-                Then::Reply(turn, question, _) => {
-                    (turn, question.request().request_id.clone(), None)
-                }
-                Then::Send(..) | Then::Steer(_) | Then::Tell(..) => continue,
+                OnStored::Decide(turn, id, ..) => (turn, id, Some(false)),
+                OnStored::Answer(turn, id, ..) => (turn, id, None),
+                OnStored::Send(..) | OnStored::Steer(..) | OnStored::Reply(..) => continue,
             };
             let decided = RequestDecided {
                 approved,
@@ -197,6 +232,22 @@ impl Live {
             self.note(request.turn.map(|turn| turn.0), decided, None);
         }
     }
+}
+
+/// Whether an id ends as numbered ones do: in `~` and digits.
+fn is_numbered(id: &RequestId) -> bool {
+    let number = id.as_str().rsplit_once('~').map(|(_, number)| number);
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// The id with a number that no other request of the session has: that of its entry.
+fn numbered(id: &RequestId, seq: u64) -> RequestId {
+    let text = id.as_str();
+    // An id has 256 bytes at most; the number needs 21 of them.
+    let kept = &text[..text.floor_char_boundary(text.len().min(230))];
+    RequestId::new(format!("{kept}~{seq}")).unwrap_or_else(|_| id.clone())
 }
 
 fn bare(request: &RequestId) -> RequestDecided {

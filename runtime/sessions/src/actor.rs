@@ -36,48 +36,50 @@ use tokio::{
 };
 use tracing::Span;
 use trunkline_host::{
-    Event, EventDelivery, FileError, Host, Input, Permission, Question, Session, SessionOptions,
-    SteerError, TurnNo, UpdateError,
+    Event, EventDelivery, FileError, Host, Input, Permission, PlacedFile, Question, Session,
+    SessionOptions, SteerError, TurnNo, UpdateError,
 };
 use trunkline_journal::{Hold, Journal, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Body, Category, ClosedReason, Delivered, Envelope, Fact, Failure, FileDelivered,
-    FileInput, HostFact, HostMessage, InputResponse, MessageId, Meta, PermissionResponse,
-    RelayBody, RequestDecided, RequestId, Role, SessionClosed, SessionId, SessionInfo,
-    SessionStart, SessionState, SessionUpdate, StopReason, TurnComplete, TurnId,
+    AdapterBody, Category, ClosedReason, Delivered, Fact, Failure, HostFact, HostMessage,
+    InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId, Role,
+    SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, StopReason, TurnComplete,
+    TurnId,
 };
 
+pub use self::inputs::Submission;
 use self::{
-    files::Keeping,
-    stall::{LOOK, Stall},
+    files::FileInProgress,
+    inputs::{FilePlacing, GivenTurn, QueuedInput, QueuedItem, UnannouncedFile},
+    stall::{JournalStall, LOOK},
 };
 use crate::{
-    activity::Shown,
+    activity::ActivityCell,
     ends,
-    facts::Facts,
-    inputs::Inputs,
-    open::Reached,
+    entry::{EntryBody, Reply},
+    facts::SessionFacts,
+    input_index::InputIndex,
     record::{NotRecorded, Recording},
-    recorder::{Recorder, Stored},
+    recorder::{EntryRecorder, StoredBlock},
     registry::SlotLease,
-    tail::{ListenerNo, StreamEnd, Tail},
+    tail::{EntryTail, ListenerNo, StreamEnd},
 };
 
 /// How many commands wait for a session.
 pub(crate) const INBOX: usize = 64;
 
-/// How many answers to one listener wait until what they tell of is stored. One that has more is let go.
-const UNSTORED: usize = 256;
+/// Replies to one listener that wait until the entries they report are stored. The stream of a listener with more ends.
+const MAX_UNSTORED_REPLIES: usize = 256;
 
-/// How many answers wait to be read by one listener, which is let go as well: those that are stored at once, and what is
-/// answered meanwhile.
-pub(crate) const UNREAD: usize = 2 * UNSTORED;
+/// Replies that wait to be read by one listener: those whose entries are stored at once, and as many that come meanwhile.
+/// The stream of a listener with more ends.
+pub(crate) const MAX_UNREAD_REPLIES: usize = 2 * MAX_UNSTORED_REPLIES;
 
 /// How many ended turns, and how many decisions, are remembered for what comes late.
 const REMEMBERED: usize = 64;
 
-/// How many inputs, files and updates of a session wait.
-const WAITING: usize = 64;
+/// Inputs, files and updates of a session that wait, and turns that the agent has.
+const MAX_QUEUED_ITEMS: usize = 64;
 
 /// How long facts that changed wait for more.
 const FACTS: Duration = Duration::from_secs(1);
@@ -96,13 +98,15 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A message to a session.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum SessionCommand {
     /// One listens, from now on.
-    Joined(ListenerNo, Box<Joined>),
+    Joined(ListenerNo, Box<JoinRequest>),
     /// One has left.
     Left(ListenerNo),
-    /// A listener says something, in a span.
-    Said(ListenerNo, Box<HostMessage>, Span),
+    /// A listener sends a message, in a span.
+    Message(ListenerNo, Box<HostMessage>, Span),
+    /// A listener sends an input with its files, in a span.
+    Submit(ListenerNo, Box<Submission>, Span),
     /// It is to end with the host, and says when it has.
     End(oneshot::Sender<()>),
     /// It is to leave for another host, and says whether it has: not where anything is open.
@@ -111,20 +115,20 @@ pub(crate) enum Command {
 
 /// A listener as its session knows it.
 #[derive(Debug)]
-pub(crate) struct Joined {
+pub(crate) struct JoinRequest {
     pub(crate) role: Role,
     /// Its name, as it stands in `by`.
     pub(crate) name: String,
     /// What it hands over that is not stored.
     pub(crate) secrets: Option<Box<SessionStart>>,
-    pub(crate) answers: mpsc::Sender<Vec<u8>>,
+    pub(crate) replies: mpsc::Sender<Reply>,
     /// Told what the session does when it has joined.
-    pub(crate) joined: oneshot::Sender<Now>,
+    pub(crate) joined: oneshot::Sender<SessionSnapshot>,
 }
 
 /// What a session does.
 #[derive(Debug, Clone)]
-pub(crate) struct Now {
+pub(crate) struct SessionSnapshot {
     pub(crate) state: SessionState,
     pub(crate) running: Option<TurnId>,
     pub(crate) queued: Vec<TurnId>,
@@ -137,103 +141,87 @@ pub(crate) struct Now {
 
 /// What follows when an entry is stored.
 #[derive(Debug)]
-enum Then {
+enum OnStored {
     /// The input goes to the agent.
-    Send(TurnId, Given),
+    Send(TurnId, Box<QueuedInput>),
     /// An addition to the running turn goes to the agent.
-    Steer(Input),
-    /// A permission of this turn is answered.
-    Decide(Option<TurnId>, Permission, PermissionResponse),
-    /// A question of this turn is answered.
-    Reply(Option<TurnId>, Question, InputResponse),
-    /// A listener gets an answer of its own.
-    Tell(ListenerNo, Vec<u8>),
+    Steer(ListenerNo, Input),
+    /// A permission of this turn, which listeners know by this id, is answered.
+    Decide(Option<TurnId>, RequestId, Permission, PermissionResponse),
+    /// A question of this turn, which listeners know by this id, is answered.
+    Answer(Option<TurnId>, RequestId, Question, InputResponse),
+    /// A listener gets a reply.
+    Reply(ListenerNo, Reply),
 }
 
 /// A listener that has joined.
 #[derive(Debug)]
-struct Hears {
+struct Subscriber {
     role: Role,
     name: String,
-    answers: mpsc::Sender<Vec<u8>>,
-    /// How many answers wait for what they tell of to be stored.
+    replies: mpsc::Sender<Reply>,
+    /// Replies that wait until the entries they report are stored.
     unstored: usize,
-}
-
-/// An input that begins a turn.
-#[derive(Debug)]
-struct Given {
-    input: Input,
-    /// The span in which it was said, which the turn's follows from.
-    from: Span,
-}
-
-/// What waits for its turn to go to the agent.
-#[derive(Debug)]
-enum Ordered {
-    Input(TurnId, Given),
-    File(ListenerNo, FileInput),
-    Update(ListenerNo, Box<SessionUpdate>),
 }
 
 /// A request that waits for an answer.
 #[derive(Debug)]
-enum Pending {
+enum PendingRequest {
     Permission(Permission),
     Question(Question),
 }
 
 /// What the host answers later.
 #[derive(Debug)]
-enum Answer {
+enum HostReply {
     Steered(Option<MessageId>, Result<(), SteerError>),
     Updated(ListenerNo, Result<Box<SessionInfo>, UpdateError>),
 }
 
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxedReply<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A session as its task holds it.
-pub(crate) struct Live {
+pub(crate) struct SessionActor {
     host: Host,
     journal: Journal,
     key: SessionKey,
     _held: Hold,
     id: SessionId,
-    facts: Facts,
+    facts: SessionFacts,
     /// What the hub gave that is not stored: environment and MCP servers.
     secrets: Option<Box<SessionStart>>,
-    tail: Arc<Tail>,
+    tail: Arc<EntryTail>,
     /// What it does, for those who list it.
-    shown: Shown,
-    recorder: Recorder<Then>,
+    shown: ActivityCell,
+    recorder: EntryRecorder<OnStored>,
     /// Where it writes first. `None`: the journal is all there is.
     recording: Option<Recording>,
     /// The host's session, while the agent has one.
     session: Option<Session>,
-    listeners: HashMap<ListenerNo, Hears>,
-    /// The turn that the agent has, or is about to get.
-    running: Option<TurnId>,
-    /// The host's number of it, once it has it.
-    no: Option<TurnNo>,
+    listeners: HashMap<ListenerNo, Subscriber>,
+    /// The turns that the agent has, or is about to get; the first runs.
+    given: VecDeque<GivenTurn>,
+    /// Whether the agent takes inputs while a turn runs.
+    queues_inputs: bool,
     /// Turns of the host that ended lately, for what comes late.
     ended: VecDeque<(TurnNo, TurnId)>,
-    /// Why the turn that is about to go to the agent is to stop instead.
-    stopped: Option<StopReason>,
-    ordered: VecDeque<Ordered>,
-    placing: Option<(ListenerNo, Later<Result<(), FileError>>)>,
-    /// What is written down when the file that is being copied has been.
-    delivering: Option<FileDelivered>,
-    keeping: Option<Keeping>,
-    answers: FuturesUnordered<Later<Answer>>,
-    pending: HashMap<RequestId, Pending>,
+    queue: VecDeque<QueuedItem>,
+    placing: Option<FilePlacing>,
+    unannounced: Vec<UnannouncedFile>,
+    keeping: Option<FileInProgress>,
+    replies: FuturesUnordered<BoxedReply<HostReply>>,
+    /// Requests that wait for an answer, by the ids that listeners know.
+    pending: HashMap<RequestId, PendingRequest>,
     /// What was decided lately, for those who answer too late.
     decided: VecDeque<RequestDecided>,
-    /// The inputs that the journal has by their ids, once that was asked.
-    inputs: Option<Inputs>,
+    /// The latest requests: the agent's id and the one that listeners know.
+    request_ids: VecDeque<(RequestId, RequestId)>,
+    /// The ids that the session has used, once they were read from the journal.
+    index: Option<InputIndex>,
     /// Whether the agent was asked to remember, and has not said whether it does.
     is_context_open: bool,
     /// What is done about a journal that cannot be written.
-    stall: Stall,
+    stall: JournalStall,
     /// Ends that are written, and not known to be stored.
     unstored_ends: VecDeque<(u64, TurnId, TurnComplete)>,
     /// When facts that changed are written.
@@ -244,13 +232,13 @@ pub(crate) struct Live {
 }
 
 /// How a session gets into memory.
-pub(crate) struct NewLive {
+pub(crate) struct SessionSeed {
     pub(crate) host: Host,
     pub(crate) journal: Journal,
     pub(crate) key: SessionKey,
     pub(crate) id: SessionId,
-    pub(crate) facts: Facts,
-    pub(crate) tail: Arc<Tail>,
+    pub(crate) facts: SessionFacts,
+    pub(crate) tail: Arc<EntryTail>,
     pub(crate) session: Option<Session>,
     pub(crate) secrets: Option<Box<SessionStart>>,
     /// The epoch in which it writes.
@@ -259,22 +247,22 @@ pub(crate) struct NewLive {
     pub(crate) recording: Option<Recording>,
 }
 
-enum Step {
-    Command(Option<Command>),
-    Stored(Stored<Then>),
+enum ActorStep {
+    Command(Option<SessionCommand>),
+    Stored(StoredBlock<OnStored>),
     Lost(NotRecorded),
-    Placed(Result<(), FileError>),
+    Placed(Result<PlacedFile, FileError>),
     Kept(io::Result<PathBuf>),
-    Answer(Answer),
+    HostReply(HostReply),
     Event(Option<Event>),
     FactsDue,
     Look,
     Idle,
 }
 
-impl Live {
-    pub(crate) fn new(new: NewLive, shown: Shown) -> Self {
-        let NewLive {
+impl SessionActor {
+    pub(crate) fn new(new: SessionSeed, shown: ActivityCell) -> Self {
+        let SessionSeed {
             host,
             journal,
             key,
@@ -286,7 +274,9 @@ impl Live {
             epoch,
             recording,
         } = new;
-        let mut recorder = Recorder::new(journal.clone(), key, id.clone(), epoch, tail.clone());
+        let is_new = tail.stored() == 0;
+        let mut recorder =
+            EntryRecorder::new(journal.clone(), key, id.clone(), epoch, tail.clone());
         if let Some(recording) = recording.clone() {
             recorder.record_first(recording);
         }
@@ -304,20 +294,21 @@ impl Live {
             recording,
             session,
             listeners: HashMap::new(),
-            running: None,
-            no: None,
+            given: VecDeque::new(),
+            queues_inputs: false,
             ended: VecDeque::new(),
-            stopped: None,
-            ordered: VecDeque::new(),
+            queue: VecDeque::new(),
             placing: None,
-            delivering: None,
+            unannounced: Vec::new(),
             keeping: None,
-            answers: FuturesUnordered::new(),
+            replies: FuturesUnordered::new(),
             pending: HashMap::new(),
             decided: VecDeque::new(),
-            inputs: None,
+            request_ids: VecDeque::new(),
+            // A new session has used none.
+            index: is_new.then(InputIndex::default),
             is_context_open: false,
-            stall: Stall::default(),
+            stall: JournalStall::default(),
             unstored_ends: VecDeque::new(),
             facts_due: None,
             idle_since: Some(Instant::now()),
@@ -334,7 +325,11 @@ impl Live {
 
     /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room for all that it awaits,
     /// several times over.
-    pub(crate) async fn run(mut self: Box<Self>, inbox: mpsc::Receiver<Command>, lease: SlotLease) {
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        inbox: mpsc::Receiver<SessionCommand>,
+        lease: SlotLease,
+    ) {
         let epoch = self.recorder.epoch();
         let served = self.serve(inbox, &lease).await;
         // Its agent's session is closed before callers enter the slot again.
@@ -348,7 +343,7 @@ impl Live {
     /// Why the record takes nothing more.
     async fn serve(
         &mut self,
-        mut inbox: mpsc::Receiver<Command>,
+        mut inbox: mpsc::Receiver<SessionCommand>,
         lease: &SlotLease,
     ) -> Result<(), NotRecorded> {
         if self.recorder.last() == 0 {
@@ -367,12 +362,12 @@ impl Live {
             self.show();
             self.recorder.flush();
             match self.step(&mut inbox).await {
-                Step::Command(Some(Command::End(done))) => {
+                ActorStep::Command(Some(SessionCommand::End(done))) => {
                     self.ending.push(done);
                     lease.set_end(StreamEnd::HostEnding);
                     break;
                 }
-                Step::Command(Some(Command::HandOver(done))) => {
+                ActorStep::Command(Some(SessionCommand::HandOver(done))) => {
                     if self.may_leave() {
                         lease.leave();
                         lease.set_end(StreamEnd::Moved);
@@ -383,8 +378,8 @@ impl Live {
                     }
                     let _ = done.send(false);
                 }
-                Step::Command(None) => break,
-                Step::Lost(why) => {
+                ActorStep::Command(None) => break,
+                ActorStep::Lost(why) => {
                     if matches!(why, NotRecorded::Refused(_)) {
                         // It goes on with what is stored.
                         self.session = None;
@@ -393,8 +388,8 @@ impl Live {
                     return Err(why);
                 }
                 // Dropped, it is closed.
-                Step::Idle if self.session.is_some() => self.session = None,
-                Step::Idle => break,
+                ActorStep::Idle if self.session.is_some() => self.session = None,
+                ActorStep::Idle => break,
                 step => self.take_step(step).await,
             }
             self.idle_since = match self.is_idle() {
@@ -410,12 +405,12 @@ impl Live {
     }
 
     /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of events.
-    async fn step(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Step {
+    async fn step(&mut self, inbox: &mut mpsc::Receiver<SessionCommand>) -> ActorStep {
         let Self {
             recorder,
             placing,
             keeping,
-            answers,
+            replies,
             session,
             facts_due,
             idle_since,
@@ -431,29 +426,29 @@ impl Live {
         let look = stall.look(!recorder.is_idle());
         tokio::select! {
             biased;
-            command = inbox.recv() => Step::Command(command),
-            stored = recorder.stored() => stored.map_or_else(Step::Lost, Step::Stored),
-            placed = async { (&mut placing.as_mut().expect("it is there by the branch's condition").1).await }, if placing.is_some() => Step::Placed(placed),
-            kept = async { (&mut keeping.as_mut().expect("it is there by the branch's condition").kept).await }, if keeping.is_some() => Step::Kept(kept),
-            Some(answer) = answers.next(), if !answers.is_empty() => Step::Answer(answer),
-            event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && takes_events => Step::Event(event),
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Step::FactsDue,
-            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => Step::Look,
-            () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() => Step::Idle,
+            command = inbox.recv() => ActorStep::Command(command),
+            stored = recorder.stored() => stored.map_or_else(ActorStep::Lost, ActorStep::Stored),
+            placed = async { (&mut placing.as_mut().expect("it is there by the branch's condition").placed).await }, if placing.is_some() => ActorStep::Placed(placed),
+            kept = async { (&mut keeping.as_mut().expect("it is there by the branch's condition").kept).await }, if keeping.is_some() => ActorStep::Kept(kept),
+            Some(reply) = replies.next(), if !replies.is_empty() => ActorStep::HostReply(reply),
+            event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && takes_events => ActorStep::Event(event),
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => ActorStep::FactsDue,
+            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => ActorStep::Look,
+            () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() => ActorStep::Idle,
         }
     }
 
-    async fn take_step(&mut self, step: Step) {
+    async fn take_step(&mut self, step: ActorStep) {
         match step {
-            Step::Command(Some(command)) => self.take(command).await,
-            Step::Stored(stored) => self.stored(stored),
-            Step::Placed(placed) => self.placed(placed),
-            Step::Kept(kept) => self.kept(kept),
-            Step::Answer(answer) => self.answer(answer),
-            Step::Event(event) => self.take_events(event),
-            Step::FactsDue => self.write_facts(),
-            Step::Look => self.look(),
-            Step::Command(None) | Step::Idle | Step::Lost(_) => {}
+            ActorStep::Command(Some(command)) => self.take(command).await,
+            ActorStep::Stored(stored) => self.stored(stored),
+            ActorStep::Placed(placed) => self.file_placed(placed),
+            ActorStep::Kept(kept) => self.kept(kept),
+            ActorStep::HostReply(reply) => self.host_replied(reply),
+            ActorStep::Event(event) => self.take_events(event),
+            ActorStep::FactsDue => self.write_facts(),
+            ActorStep::Look => self.look(),
+            ActorStep::Command(None) | ActorStep::Idle | ActorStep::Lost(_) => {}
         }
     }
 
@@ -479,22 +474,24 @@ impl Live {
     }
 
     /// Does what follows from entries that are stored.
-    fn stored(&mut self, stored: Stored<Then>) {
+    fn stored(&mut self, stored: StoredBlock<OnStored>) {
         self.stall.end();
         let last = self.tail.stored();
         self.unstored_ends.retain(|(seq, ..)| *seq > last);
         for then in stored.then {
             match (&stored.result, then) {
-                (Ok(()), Then::Tell(listener, line)) => {
-                    if let Some(hears) = self.listeners.get_mut(&listener) {
-                        hears.unstored -= 1;
+                (Ok(()), OnStored::Reply(listener, reply)) => {
+                    if let Some(subscriber) = self.listeners.get_mut(&listener) {
+                        subscriber.unstored -= 1;
                     }
-                    self.tell_line(listener, line);
+                    self.send_reply(listener, reply);
                 }
-                (Ok(()), Then::Send(turn, given)) => self.send(turn, given),
-                (Ok(()), Then::Steer(input)) => self.steer_now(input),
-                (Ok(()), Then::Decide(_, permission, response)) => permission.respond(response),
-                (Ok(()), Then::Reply(_, question, response)) => match response.values {
+                (Ok(()), OnStored::Send(turn, queued)) => self.send_input(turn, *queued),
+                (Ok(()), OnStored::Steer(by, input)) => self.send_steer(by, input),
+                (Ok(()), OnStored::Decide(_, _, permission, response)) => {
+                    permission.respond(response);
+                }
+                (Ok(()), OnStored::Answer(_, _, question, response)) => match response.values {
                     Some(values) if response.cancelled != Some(true) => question.answer(values),
                     _ => question.cancel(),
                 },
@@ -547,44 +544,43 @@ impl Live {
         let open = &self.facts.open.requests;
         self.pending
             .retain(|id, _| open.iter().any(|request| request.id.0 == *id));
-        self.hand_on();
+        self.drain_queue();
     }
 
-    /// Tells one listener something that is no entry.
-    fn tell<B: Body>(&mut self, listener: ListenerNo, turn: Option<TurnId>, body: B) {
-        let message = Envelope {
-            session_id: self.id.clone(),
-            turn_id: turn,
-            meta: None,
-            large: None,
-            body,
-        };
-        self.tell_line(listener, message.to_line());
+    /// Sends one listener a message that is no entry.
+    fn reply(&mut self, listener: ListenerNo, turn: Option<TurnId>, body: impl Into<EntryBody>) {
+        self.send_reply(listener, Reply::new(turn, body));
     }
 
-    fn tell_line(&mut self, listener: ListenerNo, line: Vec<u8>) {
-        if let Some(hears) = self.listeners.get(&listener)
-            && hears.answers.try_send(line).is_err()
+    fn send_reply(&mut self, listener: ListenerNo, reply: Reply) {
+        if let Some(subscriber) = self.listeners.get(&listener)
+            && subscriber.replies.try_send(reply).is_err()
         {
-            self.let_go(listener);
+            self.drop_listener(listener);
         }
     }
 
-    /// Tells one listener when all that was written so far is stored.
-    fn tell_stored(&mut self, listener: ListenerNo, line: Vec<u8>) {
+    /// Sends one listener a message when all entries that were written so far are stored.
+    fn reply_when_stored(
+        &mut self,
+        listener: ListenerNo,
+        turn: Option<TurnId>,
+        body: impl Into<EntryBody>,
+    ) {
         match self.listeners.get_mut(&listener) {
-            Some(hears) if hears.unstored < UNSTORED => {
-                hears.unstored += 1;
-                self.recorder.then(Then::Tell(listener, line));
+            Some(subscriber) if subscriber.unstored < MAX_UNSTORED_REPLIES => {
+                subscriber.unstored += 1;
+                self.recorder
+                    .then(OnStored::Reply(listener, Reply::new(turn, body)));
             }
-            Some(_) => self.let_go(listener),
+            Some(_) => self.drop_listener(listener),
             None => {}
         }
     }
 
-    /// Forgets a listener, which finds that no answers come any more.
-    fn let_go(&mut self, listener: ListenerNo) {
-        tracing::warn!(session = %self.id, "a listener with too many answers is let go");
+    /// Ends the stream of a listener that does not read its replies.
+    fn drop_listener(&mut self, listener: ListenerNo) {
+        tracing::warn!(session = %self.id, "a listener has too many unread replies; its stream ends");
         self.listeners.remove(&listener);
     }
 
@@ -592,7 +588,7 @@ impl Live {
     fn name(&self, listener: ListenerNo) -> String {
         self.listeners
             .get(&listener)
-            .map(|hears| hears.name.clone())
+            .map(|subscriber| subscriber.name.clone())
             .unwrap_or_default()
     }
 
@@ -612,25 +608,26 @@ impl Live {
         // One whose leaving found the inbox full has left all the same.
         self.listeners
             .values()
-            .all(|hears| hears.answers.is_closed())
+            .all(|subscriber| subscriber.replies.is_closed())
             && self.facts.open.is_empty()
             && self.recorder.is_idle()
             && self.keeping.is_none()
-            && self.ordered.is_empty()
+            && self.queue.is_empty()
     }
 
     /// Whether another host may have it: nothing is open, and nothing is under way to the agent.
     fn may_leave(&self) -> bool {
         self.facts.open.is_empty()
-            && self.running.is_none()
-            && self.ordered.is_empty()
+            && self.given.is_empty()
+            && self.queue.is_empty()
+            && self.unannounced.is_empty()
             && self.placing.is_none()
             && self.keeping.is_none()
-            && self.answers.is_empty()
+            && self.replies.is_empty()
     }
 
     fn state(&self) -> SessionState {
-        match (&self.session, &self.running) {
+        match (&self.session, self.running()) {
             _ if self.facts.is_closed => SessionState::Closed,
             (_, Some(_)) => SessionState::Running,
             (Some(_), None) => SessionState::Idle,
@@ -639,17 +636,17 @@ impl Live {
     }
 
     /// What the session does now.
-    fn now(&self) -> Now {
+    fn now(&self) -> SessionSnapshot {
         let open = &self.facts.open;
-        let is_running = |turn: &TurnId| self.running.as_ref() == Some(turn);
-        Now {
+        let running = self.running();
+        SessionSnapshot {
             state: self.state(),
-            running: self.running.clone(),
+            running: running.cloned(),
             queued: open
                 .turns
                 .iter()
                 .map(|turn| turn.id.0.clone())
-                .filter(|turn| !is_running(turn))
+                .filter(|turn| running != Some(turn))
                 .collect(),
             requests: open
                 .requests
@@ -715,16 +712,19 @@ impl Live {
     ///
     /// # Errors
     /// Why the record takes nothing more.
-    async fn finish(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Result<(), NotRecorded> {
-        self.ordered.clear();
+    async fn finish(
+        &mut self,
+        inbox: &mut mpsc::Receiver<SessionCommand>,
+    ) -> Result<(), NotRecorded> {
+        self.drop_queued("the host ends");
         let deadline = Instant::now() + LAST_WORDS;
-        while !self.ending.is_empty() && self.running.is_some() && self.session.is_some() {
+        while !self.ending.is_empty() && !self.given.is_empty() && self.session.is_some() {
             self.recorder.flush();
             tokio::select! {
                 step = self.step(inbox) => match step {
-                    Step::Command(Some(Command::End(done))) => self.ending.push(done),
-                    Step::Command(Some(_) | None) => {}
-                    Step::Lost(why) => return Err(why),
+                    ActorStep::Command(Some(SessionCommand::End(done))) => self.ending.push(done),
+                    ActorStep::Command(Some(_) | None) => {}
+                    ActorStep::Lost(why) => return Err(why),
                     step => self.take_step(step).await,
                 },
                 () = sleep_until(deadline) => break,
@@ -734,8 +734,12 @@ impl Live {
             &ends::stopped(StopReason::Shutdown, Delivered::No),
             "the host ends",
         );
+        let had_open = !self.facts.open.is_empty();
         self.stop_for_good();
-        self.write_facts();
+        // The journal has the facts of a session in which nothing has happened since they were written.
+        if had_open || self.facts_due.is_some() {
+            self.write_facts();
+        }
         let until = Instant::now() + RECORD;
         while !self.recorder.is_idle() && self.journal.stalled().is_none() {
             // What is stored may be followed by more.
@@ -756,8 +760,8 @@ impl Live {
         Ok(())
     }
 
-    /// Notes how far the running turn's input got.
-    fn reached(&mut self, turn: &TurnId, reached: Reached) {
-        self.facts.open.reached(turn, reached);
+    /// The turn that runs.
+    fn running(&self) -> Option<&TurnId> {
+        self.given.front().map(|given| &given.id)
     }
 }

@@ -6,10 +6,10 @@ use trunkline_protocol::{
     StopReason, TurnComplete, TurnId,
 };
 
-use super::{Live, Pending, REMEMBERED};
+use super::{GivenTurn, PendingRequest, REMEMBERED, SessionActor};
 use crate::ends;
 
-impl Live {
+impl SessionActor {
     pub(super) fn take_event(&mut self, event: Event) {
         let Event { scope, kind, meta } = event;
         let meta = meta.map(|meta| *meta);
@@ -29,15 +29,18 @@ impl Live {
             EventKind::Info(info) => self.learn(*info, turn, meta),
             EventKind::File(file) => self.keep_file(*file, turn, meta),
             EventKind::Permission(permission) => {
-                let request = permission.request().clone();
+                let mut request = permission.request().clone();
+                request.request_id = self.new_request_id(&request.request_id);
+                let id = request.request_id.clone();
                 self.pending
-                    .insert(request.request_id.clone(), Pending::Permission(permission));
+                    .insert(id, PendingRequest::Permission(permission));
                 self.say(turn, Box::new(request), meta);
             }
             EventKind::Question(question) => {
-                let request = question.request().clone();
-                self.pending
-                    .insert(request.request_id.clone(), Pending::Question(question));
+                let mut request = question.request().clone();
+                request.request_id = self.new_request_id(&request.request_id);
+                let id = request.request_id.clone();
+                self.pending.insert(id, PendingRequest::Question(question));
                 self.say(turn, Box::new(request), meta);
             }
             EventKind::Withdrawn { request_id, reason } => {
@@ -63,8 +66,8 @@ impl Live {
     }
 
     fn turn_of(&self, no: TurnNo) -> Option<TurnId> {
-        if self.no == Some(no) {
-            return self.running.clone();
+        if let Some(given) = self.given.iter().find(|given| given.no == Some(no)) {
+            return Some(given.id.clone());
         }
         self.ended
             .iter()
@@ -75,6 +78,9 @@ impl Live {
     fn learn(&mut self, info: SessionInfo, turn: Option<TurnId>, meta: Option<Meta>) {
         self.facts.learn(&info);
         self.facts.was_served = true;
+        if let Some(modes) = &info.input_modes {
+            self.queues_inputs = modes.iter().any(|mode| mode == "queue");
+        }
         if self.is_context_open
             && let Some(context) = info.context
         {
@@ -90,18 +96,15 @@ impl Live {
             message: Some(error.message),
             ..HostFact::default()
         };
-        self.note(self.running.clone(), fact, meta);
+        self.note(self.running().cloned(), fact, meta);
     }
 
     fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
-        if self.no != Some(end.turn) {
+        let is_it = |given: &GivenTurn| given.no == Some(end.turn);
+        let at = self.given.iter().position(is_it);
+        let Some(GivenTurn { id: turn, .. }) = at.and_then(|at| self.given.remove(at)) else {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that is not open");
-        }
-        let Some(turn) = self.running.take() else {
-            return;
         };
-        self.no = None;
-        self.stopped = None;
         self.facts.was_served |= end.delivered != trunkline_protocol::Delivered::No;
         if self.ended.len() == REMEMBERED {
             self.ended.pop_front();
@@ -123,12 +126,13 @@ impl Live {
 
     pub(super) fn session_ended(&mut self, closed: SessionClosed) {
         self.session = None;
-        self.no = None;
+        self.queues_inputs = false;
         self.revoke(None, StopReason::Shutdown);
         let reason = closed.reason;
-        if let Some(turn) = self.running.take() {
-            self.end_turn(turn, ends::never_sent(&closed), None);
+        for GivenTurn { id, .. } in std::mem::take(&mut self.given) {
+            self.end_turn(id, ends::never_sent(&closed), None);
         }
+        self.drop_unannounced("the agent's session ended");
         if reason == Some(ClosedReason::Shutdown) {
             return;
         }

@@ -1,0 +1,196 @@
+//! What hubs say in a session.
+
+use tracing::Span;
+use trunkline_protocol::{
+    Delivered, HostBody, HostMessage, Role, Stop, StopReason, StopRequested, TurnId,
+};
+
+use super::{
+    GivenTurn, JoinRequest, QueuedItem, SessionActor, SessionCommand, Submission, Subscriber,
+};
+use crate::{ends, recovery, tail::ListenerNo};
+
+impl SessionActor {
+    pub(super) async fn take(&mut self, command: SessionCommand) {
+        match command {
+            SessionCommand::Joined(listener, joined) => {
+                if joined.role == Role::Control && joined.secrets.is_some() {
+                    self.secrets = joined.secrets;
+                }
+                let JoinRequest {
+                    role,
+                    name,
+                    replies,
+                    joined,
+                    ..
+                } = *joined;
+                self.listeners.insert(
+                    listener,
+                    Subscriber {
+                        role,
+                        name,
+                        replies,
+                        unstored: 0,
+                    },
+                );
+                // Gone again, if no one waits for it.
+                let _ = joined.send(self.now());
+            }
+            SessionCommand::Left(listener) => {
+                self.listeners.remove(&listener);
+                for file in &mut self.unannounced {
+                    if file.by == Some(listener) {
+                        file.by = None;
+                    }
+                }
+            }
+            SessionCommand::Message(listener, message, from) => {
+                if self.may_control(listener) {
+                    self.take_message(listener, *message, from).await;
+                }
+            }
+            SessionCommand::Submit(listener, submission, from) => {
+                if self.may_control(listener) {
+                    self.submit(listener, *submission, from).await;
+                }
+            }
+            SessionCommand::End(done) => self.ending.push(done),
+            SessionCommand::HandOver(done) => {
+                let _ = done.send(false);
+            }
+        }
+    }
+
+    async fn take_message(&mut self, by: ListenerNo, message: HostMessage, from: Span) {
+        let HostMessage {
+            turn_id,
+            meta,
+            body,
+            ..
+        } = message;
+        match body {
+            HostBody::UserInput(input) => {
+                let submission = Submission {
+                    turn_id,
+                    input,
+                    meta,
+                    files: Vec::new(),
+                };
+                self.submit(by, submission, from).await;
+            }
+            HostBody::FileInput(file) => self.enqueue(QueuedItem::File(by, file)),
+            HostBody::SessionUpdate(update) => self.enqueue(QueuedItem::Update(by, update)),
+            HostBody::Stop(Stop { reason }) => {
+                self.stop(by, turn_id, reason.unwrap_or(StopReason::User))
+            }
+            HostBody::PermissionResponse(response) => self.permission(by, response),
+            HostBody::InputResponse(response) => self.question(by, response),
+            HostBody::SessionClose(_) => self.close(),
+            // A pause concerns the listener alone, which its pipe holds back.
+            HostBody::FlowPause(_)
+            | HostBody::FlowResume(_)
+            | HostBody::SessionStart(_)
+            | HostBody::Ping(_)
+            | HostBody::SessionsList(_)
+            | HostBody::AgentsList(_) => {}
+        }
+    }
+
+    /// Whether a listener's messages are taken.
+    fn may_control(&self, listener: ListenerNo) -> bool {
+        let may = self
+            .listeners
+            .get(&listener)
+            .is_some_and(|subscriber| subscriber.role == Role::Control);
+        if !may {
+            tracing::debug!(session = %self.id, "a message of a listener that may only observe is ignored");
+        }
+        may
+    }
+
+    fn stop(&mut self, by: ListenerNo, named: Option<TurnId>, reason: StopReason) {
+        let queued = |item: &QueuedItem| match item {
+            QueuedItem::Input(turn, _) => Some(turn.clone()),
+            QueuedItem::File(..) | QueuedItem::Update(..) => None,
+        };
+        let first_queued = || self.queue.iter().find_map(queued);
+        let Some(turn) = named
+            .or_else(|| self.running().cloned())
+            .or_else(first_queued)
+        else {
+            return;
+        };
+        let in_queue = self
+            .queue
+            .iter()
+            .position(|item| queued(item).as_ref() == Some(&turn));
+        let given = self.given.iter().position(|given| given.id == turn);
+        if in_queue.is_none() && given.is_none() {
+            return;
+        }
+        // A stop waits for no entry, so nothing else bounds how many there are.
+        if self.recorder.has_room() {
+            let stop = StopRequested {
+                reason: Some(reason),
+                by: Some(self.name(by)),
+            };
+            self.note(Some(turn.clone()), stop, None);
+        }
+        if let Some(at) = in_queue {
+            self.queue.remove(at);
+            return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
+        }
+        let Some(at) = given else { return };
+        match (&self.session, self.given[at].no) {
+            (Some(session), Some(no)) => {
+                session.stop_turn(no, reason);
+                self.revoke(Some(&turn), reason);
+            }
+            // It waits for the store; a stop does not.
+            _ => self.given[at].stop = Some(reason),
+        }
+    }
+
+    /// Closes the session for all: it can be read, and takes nothing more.
+    fn close(&mut self) {
+        self.facts.is_closed = true;
+        self.revoke(None, StopReason::Stopped);
+        self.keeping = None;
+        for item in std::mem::take(&mut self.queue) {
+            match item {
+                QueuedItem::Input(turn, _) => {
+                    let end = ends::stopped(StopReason::User, Delivered::No);
+                    self.say(Some(turn), end, None);
+                }
+                other => self.queue.push_back(other),
+            }
+        }
+        self.drop_queued("the session was closed");
+        for GivenTurn { id, no, .. } in std::mem::take(&mut self.given) {
+            let delivered = match no {
+                Some(_) => Delivered::Unknown,
+                None => Delivered::No,
+            };
+            self.say(Some(id), ends::stopped(StopReason::User, delivered), None);
+        }
+        self.settle_all(StopReason::Stopped);
+        // Dropped, it is closed.
+        self.session = None;
+        let closed = trunkline_protocol::SessionClosed::default();
+        self.say(None, closed, None);
+        self.write_facts();
+    }
+
+    pub(super) fn stop_for_good(&mut self) {
+        self.keeping = None;
+        self.pending.clear();
+        self.revoke(None, StopReason::Shutdown);
+        let open = std::mem::take(&mut self.facts.open);
+        recovery::close(
+            open,
+            self.recorder.entries(),
+            "the host ends",
+            |delivered| ends::stopped(StopReason::Shutdown, delivered),
+        );
+    }
+}

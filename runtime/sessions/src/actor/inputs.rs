@@ -1,0 +1,613 @@
+//! Inputs, files and updates on their way to the agent. Each input is stored first, and they keep their order.
+
+use std::{
+    collections::VecDeque,
+    path::Path,
+    task::{Context, Poll, Waker},
+};
+
+use tracing::Span;
+use trunkline_host::{FileError, Input, PlacedFile, SendError, SteerError, TurnNo, UpdateError};
+use trunkline_protocol::{
+    AdapterBody, Category, Delivered, ErrorEvent, Failure, FileDelivered, FileInput, InputMode,
+    InputResult, InputSteered, MessageId, Meta, RelayBody, SessionClosed, SessionInfo,
+    SessionUpdate, SteerResult, StopReason, TurnBegin, TurnComplete, TurnId, UserInput,
+};
+
+use super::{BoxedReply, HostReply, MAX_QUEUED_ITEMS, OnStored, SessionActor};
+use crate::{
+    ends,
+    input_index::{InputIndex, KnownInput, content_hash, digests},
+    open::InputProgress,
+    tail::ListenerNo,
+};
+
+/// Text for an input whose id another input has.
+const OTHER_INPUT: &str = "another input of this session has this message_id";
+
+/// An input and its files, which one command submits: it is judged as a whole, by its id, its text and the digests of its
+/// files, before any file is delivered.
+#[derive(Debug, Default)]
+pub struct Submission {
+    /// The caller's id of the turn; it is kept if it is new in the session ([journal.7]).
+    pub turn_id: Option<TurnId>,
+    /// The text, the id and the mode.
+    pub input: UserInput,
+    /// Data that passes through untouched.
+    pub meta: Option<Meta>,
+    /// Files for the agent. Each has a SHA-256, and none is delivered if the input is refused or a repeated one.
+    pub files: Vec<FileInput>,
+}
+
+/// An input that begins a turn, until the agent has it.
+#[derive(Debug)]
+pub(super) struct QueuedInput {
+    by: ListenerNo,
+    input: Input,
+    /// Its files that are not copied yet, and those that are.
+    files: VecDeque<FileInput>,
+    placed: Vec<PlacedFile>,
+    /// The span in which it was sent, which the turn's follows from.
+    from: Span,
+}
+
+/// What keeps its order on the way to the agent.
+#[derive(Debug)]
+pub(super) enum QueuedItem {
+    Input(TurnId, Box<QueuedInput>),
+    File(ListenerNo, FileInput),
+    Update(ListenerNo, Box<SessionUpdate>),
+}
+
+/// A turn that the agent has, or is about to get.
+#[derive(Debug)]
+pub(super) struct GivenTurn {
+    pub(super) id: TurnId,
+    /// The host's number of it, once the host has it.
+    pub(super) no: Option<TurnNo>,
+    /// The reason to stop it instead of giving it to the host.
+    pub(super) stop: Option<StopReason>,
+}
+
+/// A file that is being copied for the agent.
+pub(super) struct FilePlacing {
+    by: ListenerNo,
+    /// The turn whose input brings it. `None` for a file that a hub sent by itself.
+    turn: Option<TurnId>,
+    delivered: FileDelivered,
+    pub(super) placed: BoxedReply<Result<PlacedFile, FileError>>,
+}
+
+/// A file that was copied and entered, and is announced right before the next turn of the listener that sent it.
+#[derive(Debug)]
+pub(super) struct UnannouncedFile {
+    /// `None` once the listener has left: then the next turn of any listener.
+    pub(super) by: Option<ListenerNo>,
+    pub(super) file: PlacedFile,
+}
+
+impl SessionActor {
+    /// Takes an input with its files.
+    pub(super) async fn submit(&mut self, by: ListenerNo, submission: Submission, from: Span) {
+        let Submission {
+            turn_id,
+            input,
+            meta,
+            files,
+        } = submission;
+        let is_steer = input.mode == Some(InputMode::Steer);
+        let input = Input {
+            message: input,
+            meta,
+        };
+        if is_steer {
+            return self.steer(by, input, files).await;
+        }
+        let queued = QueuedInput {
+            by,
+            input,
+            files: files.into(),
+            placed: Vec::new(),
+            from,
+        };
+        self.begin_turn(turn_id, queued).await;
+    }
+
+    async fn begin_turn(&mut self, turn: Option<TurnId>, queued: QueuedInput) {
+        let (by, input) = (queued.by, &queued.input);
+        if input.message.message_id.is_some() || turn.is_some() {
+            self.load_index().await;
+        }
+        let message_id = input.message.message_id.clone();
+        let content = content_hash(&input.message.content, &digests(&queued.files));
+        let obstacle = self.obstacle();
+        match self.find_input(input, content).await {
+            Some(KnownInput::Same { turn, seq }) if obstacle.is_none() || self.has_stored(seq) => {
+                return self.reply_duplicate(by, message_id, turn, seq);
+            }
+            Some(KnownInput::Other) => {
+                return self.refuse(by, turn, Category::Protocol, OTHER_INPUT);
+            }
+            Some(KnownInput::Same { .. } | KnownInput::Perhaps) | None => {}
+        }
+        if self.facts.is_closed {
+            return self.refuse(by, turn, Category::Other, "the session is closed");
+        }
+        if self.queue.len() >= MAX_QUEUED_ITEMS || self.facts.open.turns.len() >= MAX_QUEUED_ITEMS {
+            return self.refuse(by, turn, Category::Busy, &SendError::Busy.to_string());
+        }
+        if let Some((category, why)) = obstacle {
+            return self.refuse(by, turn, category, &why);
+        }
+        let is_new = |turn: &TurnId| {
+            self.index
+                .as_ref()
+                .is_none_or(|index| !index.has_turn(turn))
+        };
+        let turn = turn.filter(is_new).unwrap_or_else(fresh_turn_id);
+        self.facts.entitle(&input.message.content);
+        let begin = TurnBegin {
+            message_id: message_id.clone(),
+            content: input.message.content.clone(),
+            queued: Some(!self.given.is_empty() || !self.queue.is_empty()),
+            by: Some(self.name(by)),
+        };
+        let seq = self.note(Some(turn.clone()), begin, input.meta.clone());
+        if let Some(index) = &mut self.index {
+            index.add_turn(message_id.clone(), turn.clone(), seq, content);
+        }
+        let result = InputResult {
+            message_id,
+            seq,
+            duplicate: None,
+        };
+        self.reply_when_stored(by, Some(turn.clone()), RelayBody::from(result));
+        self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
+    }
+
+    /// Returns why nothing is taken now that becomes an entry: what waits to be stored must not grow.
+    fn obstacle(&self) -> Option<(Category, String)> {
+        let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
+        let trouble = trouble.or_else(|| self.recording.as_ref()?.trouble());
+        let trouble = trouble.map(|why| (Category::Other, why));
+        trouble.or_else(|| {
+            self.journal
+                .is_full()
+                .then(|| (Category::Busy, SendError::Busy.to_string()))
+        })
+    }
+
+    fn has_stored(&self, seq: u64) -> bool {
+        seq <= self.tail.stored()
+    }
+
+    async fn load_index(&mut self) {
+        if self.index.is_none() {
+            self.index = Some(InputIndex::read(&self.journal, self.key).await);
+        }
+    }
+
+    async fn find_input(&mut self, input: &Input, content: u64) -> Option<KnownInput> {
+        let id = input.message.message_id.as_ref()?;
+        match self.index.as_ref()?.find(id, content) {
+            Some(KnownInput::Perhaps) => {
+                InputIndex::search(&self.journal, self.key, id, content).await
+            }
+            known => known,
+        }
+    }
+
+    /// Answers an input that the session has, when it is stored.
+    fn reply_duplicate(
+        &mut self,
+        by: ListenerNo,
+        message_id: Option<MessageId>,
+        turn: Option<TurnId>,
+        seq: u64,
+    ) {
+        let result = InputResult {
+            message_id,
+            seq,
+            duplicate: Some(true),
+        };
+        if self.has_stored(seq) {
+            self.reply(by, turn, RelayBody::from(result));
+        } else {
+            self.reply_when_stored(by, turn, RelayBody::from(result));
+        }
+    }
+
+    /// Ends an input that was not accepted: only its sender gets the end.
+    fn refuse(&mut self, by: ListenerNo, turn: Option<TurnId>, category: Category, why: &str) {
+        let end = TurnComplete {
+            error: Some(Failure::new(category, why)),
+            ..ends::failed(Delivered::No)
+        };
+        self.reply(by, turn, AdapterBody::from(end));
+    }
+
+    /// Adds an item that keeps its order, and gives on what need not wait.
+    pub(super) fn enqueue(&mut self, item: QueuedItem) {
+        match (&item, self.obstacle()) {
+            (QueuedItem::File(by, _), Some((_, why))) => return self.refuse_file(*by, &why),
+            (QueuedItem::Update(by, _), Some((category, why))) => {
+                return self.refuse_update(*by, category, &why);
+            }
+            (QueuedItem::Input(..), _) | (_, None) => {}
+        }
+        let is_full = self.queue.len() >= MAX_QUEUED_ITEMS;
+        match item {
+            QueuedItem::File(by, _) if is_full || self.unannounced.len() >= MAX_QUEUED_ITEMS => {
+                self.refuse_file(by, "too many files wait already");
+            }
+            QueuedItem::Update(by, _) if is_full => {
+                self.refuse_update(by, Category::Busy, "too many updates wait already");
+            }
+            QueuedItem::Input(turn, _) if is_full => {
+                self.end_turn(turn, ends::busy(&SendError::Busy.to_string()), None);
+            }
+            item => {
+                self.queue.push_back(item);
+                self.drain_queue();
+            }
+        }
+    }
+
+    /// Whether the agent may get a further turn: it has none, or takes several.
+    fn may_give_turn(&self) -> bool {
+        self.given.is_empty() || (self.queues_inputs && self.given.len() < MAX_QUEUED_ITEMS)
+    }
+
+    /// Gives on what waits, in its order; nothing passes a file that is being copied.
+    pub(super) fn drain_queue(&mut self) {
+        while self.placing.is_none() {
+            if matches!(self.queue.front(), None | Some(QueuedItem::Input(..)))
+                && !self.may_give_turn()
+            {
+                return;
+            }
+            match self.queue.pop_front() {
+                None => return,
+                Some(QueuedItem::Input(turn, mut queued)) => {
+                    if let Some(file) = queued.files.pop_front() {
+                        let by = queued.by;
+                        self.queue
+                            .push_front(QueuedItem::Input(turn.clone(), queued));
+                        self.place_file(by, Some(turn), file);
+                        continue;
+                    }
+                    self.given.push_back(GivenTurn {
+                        id: turn.clone(),
+                        no: None,
+                        stop: None,
+                    });
+                    self.facts.open.reached(&turn, InputProgress::Pipe);
+                    self.recorder.mark(turn.as_str().as_bytes().to_vec());
+                    self.recorder.then(OnStored::Send(turn, queued));
+                }
+                Some(QueuedItem::File(by, file)) => self.place_file(by, None, file),
+                Some(QueuedItem::Update(by, update)) => match self.agent() {
+                    Err(closed) => self.refuse_update(by, Category::Other, &reason_of(&closed)),
+                    Ok(session) => self.await_host(Box::pin(async move {
+                        HostReply::Updated(by, session.update(*update).await.map(Box::new))
+                    })),
+                },
+            }
+        }
+    }
+
+    /// Sends an input, which is stored, to the agent, with the files of its listener before it.
+    pub(super) fn send_input(&mut self, turn: TurnId, queued: QueuedInput) {
+        let Some(at) = self.given.iter().position(|given| given.id == turn) else {
+            // It has ended since: the session was closed, say.
+            return;
+        };
+        if let Some(reason) = self.given[at].stop.take() {
+            self.given.remove(at);
+            return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
+        }
+        let QueuedInput {
+            by,
+            input,
+            placed,
+            from,
+            ..
+        } = queued;
+        let opened = self.agent();
+        self.facts.was_served = true;
+        let end = match opened {
+            Err(closed) => ends::never_sent(&closed),
+            Ok(session) => {
+                self.announce_files(&session, by);
+                placed.into_iter().for_each(|file| session.announce(file));
+                match from.in_scope(|| session.send(input)) {
+                    Ok(given) => {
+                        self.given[at].no = Some(given.no());
+                        given.detach();
+                        return;
+                    }
+                    Err(error) => ends::busy(&error.to_string()),
+                }
+            }
+        };
+        self.given.remove(at);
+        self.end_turn(turn, end, None);
+    }
+
+    /// Announces the files that a listener sent, and those of listeners that have left.
+    fn announce_files(&mut self, session: &trunkline_host::Session, by: ListenerNo) {
+        let is_due = |file: &mut UnannouncedFile| file.by.is_none_or(|of| of == by);
+        for due in self.unannounced.extract_if(.., is_due) {
+            session.announce(due.file);
+        }
+    }
+
+    fn place_file(&mut self, by: ListenerNo, turn: Option<TurnId>, file: FileInput) {
+        if Path::new(&file.file_path).is_relative() {
+            let why = "`file_path` is relative; name the file by an absolute path";
+            return self.file_failed(by, turn, why);
+        }
+        let session = match self.agent() {
+            Ok(session) => session,
+            Err(closed) => {
+                if let Some(turn) = turn {
+                    return self.end_queued(&turn, ends::never_sent(&closed));
+                }
+                return self.refuse_file(by, &reason_of(&closed));
+            }
+        };
+        let delivered = FileDelivered {
+            file_name: file.file_name.clone(),
+            file_mime_type: file.file_mime_type.clone(),
+            size: file.size,
+            sha256: file.sha256.as_ref().map(ToString::to_string),
+            by: Some(self.name(by)),
+        };
+        self.placing = Some(FilePlacing {
+            by,
+            turn,
+            delivered,
+            placed: Box::pin(async move { session.place_file(file).await }),
+        });
+    }
+
+    /// A file has been copied, or has not.
+    pub(super) fn file_placed(&mut self, placed: Result<PlacedFile, FileError>) {
+        let Some(FilePlacing {
+            by,
+            turn,
+            delivered,
+            ..
+        }) = self.placing.take()
+        else {
+            return;
+        };
+        match (placed, turn) {
+            (Err(error), turn) => self.file_failed(by, turn, &error.to_string()),
+            (Ok(file), None) => {
+                self.note(None, delivered, None);
+                let by = self.listeners.contains_key(&by).then_some(by);
+                self.unannounced.push(UnannouncedFile { by, file });
+            }
+            // An input that was stopped meanwhile takes its files along.
+            (Ok(file), Some(turn)) => {
+                let queued = self.queue.iter_mut().find_map(|item| match item {
+                    QueuedItem::Input(id, queued) if *id == turn => Some(queued),
+                    _ => None,
+                });
+                if let Some(queued) = queued {
+                    queued.placed.push(file);
+                    self.note(Some(turn), delivered, None);
+                }
+            }
+        }
+        self.drain_queue();
+    }
+
+    /// A file cannot be given to the agent: neither can the input that brings it.
+    fn file_failed(&mut self, by: ListenerNo, turn: Option<TurnId>, why: &str) {
+        let Some(turn) = turn else {
+            return self.refuse_file(by, why);
+        };
+        let end = TurnComplete {
+            error: Some(Failure::new(Category::FileRefused, why)),
+            ..ends::failed(Delivered::No)
+        };
+        self.end_queued(&turn, end);
+    }
+
+    /// Ends a turn whose input waits in the queue, if it does.
+    fn end_queued(&mut self, turn: &TurnId, end: TurnComplete) {
+        let is_it = |item: &QueuedItem| matches!(item, QueuedItem::Input(id, _) if id == turn);
+        if let Some(at) = self.queue.iter().position(is_it) {
+            self.queue.remove(at);
+            self.end_turn(turn.clone(), end, None);
+        }
+    }
+
+    /// Drops what waits and is no input, since the agent will not get it, and reports each to its sender.
+    pub(super) fn drop_queued(&mut self, why: &str) {
+        for item in std::mem::take(&mut self.queue) {
+            match item {
+                QueuedItem::File(by, _) => self.refuse_file(by, why),
+                QueuedItem::Update(by, _) => self.refuse_update(by, Category::Other, why),
+                QueuedItem::Input(..) => {}
+            }
+        }
+        if let Some(FilePlacing { by, turn: None, .. }) = self.placing.take() {
+            self.refuse_file(by, why);
+        }
+        self.drop_unannounced(why);
+    }
+
+    /// Enters that files which were delivered did not reach the agent.
+    pub(super) fn drop_unannounced(&mut self, why: &str) {
+        for UnannouncedFile { file, .. } in std::mem::take(&mut self.unannounced) {
+            let message = format!("the agent did not get the file {}: {why}", file.name());
+            self.say(None, file_error(&message), None);
+        }
+    }
+
+    fn refuse_file(&mut self, by: ListenerNo, why: &str) {
+        self.reply(by, None, AdapterBody::from(file_error(why)));
+    }
+
+    /// Refuses an update: the reason, and that the values stay as they are.
+    fn refuse_update(&mut self, by: ListenerNo, category: Category, why: &str) {
+        self.reply(by, None, AdapterBody::from(error_event(category, why)));
+        self.reply(by, None, AdapterBody::from(SessionInfo::default()));
+    }
+
+    async fn steer(&mut self, by: ListenerNo, input: Input, files: Vec<FileInput>) {
+        let message_id = input.message.message_id.clone();
+        if message_id.is_some() {
+            self.load_index().await;
+        }
+        let content = content_hash(&input.message.content, &digests(&files));
+        let obstacle = self.obstacle();
+        let waiting = self.replies.len()
+            + self
+                .recorder
+                .count(|then| matches!(then, OnStored::Steer(..)));
+        let has_running = self.given.front().is_some_and(|given| given.no.is_some());
+        let refusal = match (self.find_input(&input, content).await, obstacle) {
+            (Some(KnownInput::Same { turn, seq }), obstacle)
+                if obstacle.is_none() || self.has_stored(seq) =>
+            {
+                return self.reply_duplicate(by, message_id, turn, seq);
+            }
+            (Some(KnownInput::Other), _) => Some(OTHER_INPUT.to_owned()),
+            (_, Some((_, why))) => Some(why),
+            _ if !has_running => Some("no turn is running".to_owned()),
+            _ if waiting >= MAX_QUEUED_ITEMS => Some("too many wait already".to_owned()),
+            _ => None,
+        };
+        if refusal.is_some() {
+            let result = SteerResult {
+                message_id,
+                delivered: false,
+                reason: refusal,
+            };
+            return self.reply(by, None, AdapterBody::from(result));
+        }
+        for file in files {
+            self.enqueue(QueuedItem::File(by, file));
+        }
+        let steered = InputSteered {
+            message_id: message_id.clone(),
+            content: input.message.content.clone(),
+            by: Some(self.name(by)),
+        };
+        let turn = self.running().cloned();
+        let seq = self.note(turn.clone(), steered, input.meta.clone());
+        if let Some((index, id)) = self.index.as_mut().zip(message_id.clone()) {
+            index.add_steer(id, turn.clone(), seq, content);
+        }
+        let result = InputResult {
+            message_id,
+            seq,
+            duplicate: None,
+        };
+        self.reply_when_stored(by, turn, RelayBody::from(result));
+        self.recorder.then(OnStored::Steer(by, input));
+    }
+
+    /// Takes back what was to go to the agent once it is stored: the agent does not get it.
+    pub(super) fn take_back(&mut self, end: &TurnComplete, why: &str) {
+        let taken = self
+            .recorder
+            .take_back(|then| matches!(then, OnStored::Send(..) | OnStored::Steer(..)));
+        for then in taken {
+            match then {
+                OnStored::Send(turn, _) => {
+                    if let Some(at) = self.given.iter().position(|given| given.id == turn) {
+                        self.given.remove(at);
+                        self.end_turn(turn, end.clone(), None);
+                    }
+                }
+                OnStored::Steer(_, input) => {
+                    let result = SteerResult {
+                        message_id: input.message.message_id,
+                        delivered: false,
+                        reason: Some(why.to_owned()),
+                    };
+                    self.say(self.running().cloned(), result, None);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends an addition to the running turn, which is stored, to the agent.
+    pub(super) fn send_steer(&mut self, by: ListenerNo, input: Input) {
+        let message_id = input.message.message_id.clone();
+        match self.session.clone() {
+            Some(session) => {
+                self.announce_files(&session, by);
+                self.await_host(Box::pin(async move {
+                    HostReply::Steered(message_id, session.steer(input).await)
+                }));
+            }
+            None => self.host_replied(HostReply::Steered(message_id, Err(SteerError::Closed))),
+        }
+    }
+
+    /// Polls a call of the host once, so that it takes its place among the others at once.
+    fn await_host(&mut self, mut reply: BoxedReply<HostReply>) {
+        match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => self.host_replied(reply),
+            Poll::Pending => self.replies.push(reply),
+        }
+    }
+
+    pub(super) fn host_replied(&mut self, reply: HostReply) {
+        match reply {
+            HostReply::Steered(message_id, result) => {
+                let turn = self.running().filter(|_| result.is_ok()).cloned();
+                let result = SteerResult {
+                    message_id,
+                    delivered: result.is_ok(),
+                    reason: result.err().map(|error| error.to_string()),
+                };
+                self.say(turn, result, None);
+            }
+            HostReply::Updated(_, Ok(info)) if *info != SessionInfo::default() => {}
+            HostReply::Updated(by, Err(why @ (UpdateError::WouldWiden(_) | UpdateError::Busy))) => {
+                let category = match why {
+                    UpdateError::Busy => Category::Busy,
+                    _ => Category::PermissionDenied,
+                };
+                self.refuse_update(by, category, &why.to_string());
+            }
+            HostReply::Updated(by, _) => {
+                self.reply(by, None, AdapterBody::from(SessionInfo::default()));
+            }
+        }
+    }
+}
+
+fn error_event(category: Category, why: &str) -> ErrorEvent {
+    ErrorEvent {
+        category: Some(category),
+        message: why.to_owned(),
+        fatal: Some(false),
+        ..ErrorEvent::default()
+    }
+}
+
+fn file_error(why: &str) -> ErrorEvent {
+    error_event(Category::FileRefused, why)
+}
+
+fn fresh_turn_id() -> TurnId {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    TurnId::new(id).unwrap_or_else(|_| unreachable!("an id of 32 bytes is one"))
+}
+
+fn reason_of(closed: &SessionClosed) -> String {
+    let message = closed
+        .error
+        .as_ref()
+        .and_then(|error| error.message.clone());
+    message.unwrap_or_else(|| "the session has ended".to_owned())
+}

@@ -1,0 +1,206 @@
+//! Entries as listeners get them: a number, the body, and the line that the journal has.
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, Head, RelayBody, RelayMessage, SessionId, TurnId,
+};
+
+/// The content of an entry or of a reply, without its ids.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EntryBody {
+    /// A message that an adapter may send.
+    Adapter(AdapterBody),
+    /// A message that only a relay with a journal sends.
+    Relay(RelayBody),
+}
+
+impl EntryBody {
+    /// The type as it is written on the wire.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Adapter(body) => body.kind().as_str(),
+            Self::Relay(body) => body.kind().as_str(),
+        }
+    }
+}
+
+impl From<AdapterBody> for EntryBody {
+    fn from(body: AdapterBody) -> Self {
+        Self::Adapter(body)
+    }
+}
+
+impl From<RelayBody> for EntryBody {
+    fn from(body: RelayBody) -> Self {
+        Self::Relay(body)
+    }
+}
+
+/// The turn and the body of an entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntryContent {
+    /// The turn that the entry belongs to.
+    pub turn_id: Option<TurnId>,
+    /// The body.
+    pub body: EntryBody,
+}
+
+impl EntryContent {
+    /// Parses a line of the journal. `None` for a type that this version does not know.
+    fn parse(line: &str) -> Option<Self> {
+        let adapter = |message: AdapterMessage| Self {
+            turn_id: message.turn_id,
+            body: message.body.into(),
+        };
+        let relay = |message: RelayMessage| Self {
+            turn_id: message.turn_id,
+            body: message.body.into(),
+        };
+        let message = AdapterMessage::parse(line).map(adapter);
+        message
+            .or_else(|_| RelayMessage::parse(line).map(relay))
+            .ok()
+    }
+}
+
+/// An entry of a session ([journal.3]). Clones share the bytes and the content.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    seq: u64,
+    line: Bytes,
+    /// `None` for an entry that was read from the journal.
+    content: Option<Arc<EntryContent>>,
+}
+
+impl Entry {
+    /// An entry with a line that ends before its LF.
+    pub(crate) fn new(seq: u64, line: Bytes, content: Option<Arc<EntryContent>>) -> Self {
+        Self { seq, line, content }
+    }
+
+    /// The sequence number, from 1 within its session.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The line as the journal has it, without its LF.
+    #[must_use]
+    pub fn line(&self) -> &str {
+        // The journal holds lines that this program wrote; a damaged one is no entry.
+        std::str::from_utf8(&self.line).unwrap_or_default()
+    }
+
+    /// The type as it is written on the wire, also one that this version does not know.
+    #[must_use]
+    pub fn kind(&self) -> Cow<'_, str> {
+        match &self.content {
+            Some(content) => Cow::Borrowed(content.body.kind()),
+            None => Head::read(self.line()).map_or(Cow::Borrowed(""), |head| head.kind),
+        }
+    }
+
+    /// The content. One that was read from the journal is parsed; `None` for a type that this version does not know.
+    #[must_use]
+    pub fn content(&self) -> Option<Arc<EntryContent>> {
+        match &self.content {
+            Some(content) => Some(content.clone()),
+            None => EntryContent::parse(self.line()).map(Arc::new),
+        }
+    }
+}
+
+/// A message to one listener that is no entry ([journal.4]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// The turn that it belongs to.
+    pub turn_id: Option<TurnId>,
+    /// The body.
+    pub body: EntryBody,
+    /// Whether it is an end that comes again as an entry once the journal can store it ([journal.11]).
+    pub is_provisional: bool,
+}
+
+impl Reply {
+    pub(crate) fn new(turn_id: Option<TurnId>, body: impl Into<EntryBody>) -> Self {
+        Self {
+            turn_id,
+            body: body.into(),
+            is_provisional: false,
+        }
+    }
+
+    /// Appends the reply as a line with its LF.
+    pub fn write(self, session: &SessionId, lines: &mut Vec<u8>) {
+        let session = session.clone();
+        match self.body {
+            EntryBody::Adapter(body) => AdapterMessage::new(session, body)
+                .of_turn(self.turn_id)
+                .write(lines),
+            EntryBody::Relay(body) => RelayMessage::new(session, body)
+                .of_turn(self.turn_id)
+                .write(lines),
+        }
+        if self.is_provisional {
+            // In place of the brace and the LF.
+            lines.truncate(lines.len() - 2);
+            lines.extend_from_slice(b",\"provisional\":true}\n");
+        }
+    }
+}
+
+/// Splits lines whose first has the number `first` into entries.
+pub(crate) fn split_lines(first: u64, lines: &Bytes) -> impl Iterator<Item = Entry> + '_ {
+    line_ranges(lines)
+        .zip(first..)
+        .map(|(range, seq)| Entry::new(seq, lines.slice(range), None))
+}
+
+/// The ranges of lines that each end with an LF, without it.
+pub(crate) fn line_ranges(lines: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', lines).map(move |end| std::mem::replace(&mut start, end + 1)..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_protocol::Output;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_of_the_journal_has_the_content_of_the_one_in_memory() {
+        let line = r#"{"type":"output","session_id":"s","turn_id":"t","content":",\"seq\":9","seq":12,"epoch":3,"time":"2026-01-01T00:00:00.000Z"}"#;
+        let unknown = r#"{"type":"later","session_id":"s","seq":13,"epoch":3,"time":"t"}"#;
+        let lines = Bytes::from(format!("{line}\n{unknown}\n"));
+        let read: Vec<_> = split_lines(12, &lines).collect();
+        assert_eq!((read[0].seq(), read[0].line()), (12, line));
+        assert_eq!(
+            (&*read[0].kind(), &*read[1].kind(), read[1].seq()),
+            ("output", "later", 13)
+        );
+        assert!(read[1].content().is_none());
+        let content = EntryContent {
+            turn_id: TurnId::new("t").ok(),
+            body: AdapterBody::Output(Output::text(",\"seq\":9")).into(),
+        };
+        assert_eq!(*read[0].content().unwrap(), content);
+    }
+
+    #[test]
+    fn a_reply_has_no_number() {
+        let session = SessionId::new("s").unwrap();
+        let mut lines = Vec::new();
+        let mut reply = Reply::new(None, AdapterBody::Output(Output::text("x")));
+        reply.clone().write(&session, &mut lines);
+        reply.is_provisional = true;
+        reply.write(&session, &mut lines);
+        let written = r#"{"type":"output","session_id":"s","content":"x"}
+{"type":"output","session_id":"s","content":"x","provisional":true}
+"#;
+        assert_eq!(String::from_utf8(lines).unwrap(), written);
+    }
+}
