@@ -199,10 +199,8 @@ pub(crate) struct SessionActor {
     /// The host's session, while the agent has one.
     session: Option<Session>,
     listeners: HashMap<ListenerNo, Subscriber>,
-    /// The turns that the agent has, or is about to get; the first runs.
-    given: VecDeque<GivenTurn>,
-    /// Whether the agent takes inputs while a turn runs.
-    queues_inputs: bool,
+    /// The turn that the agent has, or is about to get.
+    given: Option<GivenTurn>,
     /// Turns of the host that ended lately, for what comes late.
     ended: VecDeque<(TurnNo, TurnId)>,
     queue: VecDeque<QueuedItem>,
@@ -294,8 +292,7 @@ impl SessionActor {
             recording,
             session,
             listeners: HashMap::new(),
-            given: VecDeque::new(),
-            queues_inputs: false,
+            given: None,
             ended: VecDeque::new(),
             queue: VecDeque::new(),
             placing: None,
@@ -618,7 +615,7 @@ impl SessionActor {
     /// Whether another host may have it: nothing is open, and nothing is under way to the agent.
     fn may_leave(&self) -> bool {
         self.facts.open.is_empty()
-            && self.given.is_empty()
+            && self.given.is_none()
             && self.queue.is_empty()
             && self.unannounced.is_empty()
             && self.placing.is_none()
@@ -718,7 +715,7 @@ impl SessionActor {
     ) -> Result<(), NotRecorded> {
         self.drop_queued("the host ends");
         let deadline = Instant::now() + LAST_WORDS;
-        while !self.ending.is_empty() && !self.given.is_empty() && self.session.is_some() {
+        while !self.ending.is_empty() && self.given.is_some() && self.session.is_some() {
             self.recorder.flush();
             tokio::select! {
                 step = self.step(inbox) => match step {
@@ -762,6 +759,6 @@ impl SessionActor {
 
     /// The turn that runs.
     fn running(&self) -> Option<&TurnId> {
-        self.given.front().map(|given| &given.id)
+        self.given.as_ref().map(|given| &given.id)
     }
 }

@@ -124,8 +124,7 @@ impl SessionActor {
             .queue
             .iter()
             .position(|item| queued(item).as_ref() == Some(&turn));
-        let given = self.given.iter().position(|given| given.id == turn);
-        if in_queue.is_none() && given.is_none() {
+        if in_queue.is_none() && self.running() != Some(&turn) {
             return;
         }
         // A stop waits for no entry, so nothing else bounds how many there are.
@@ -140,14 +139,14 @@ impl SessionActor {
             self.queue.remove(at);
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
         }
-        let Some(at) = given else { return };
-        match (&self.session, self.given[at].no) {
-            (Some(session), Some(no)) => {
-                session.stop_turn(no, reason);
+        match (&self.session, &mut self.given) {
+            (Some(session), Some(GivenTurn { no: Some(no), .. })) => {
+                session.stop_turn(*no, reason);
                 self.revoke(Some(&turn), reason);
             }
             // It waits for the store; a stop does not.
-            _ => self.given[at].stop = Some(reason),
+            (_, Some(given)) => given.stop = Some(reason),
+            (_, None) => {}
         }
     }
 
@@ -166,7 +165,7 @@ impl SessionActor {
             }
         }
         self.drop_queued("the session was closed");
-        for GivenTurn { id, no, .. } in std::mem::take(&mut self.given) {
+        if let Some(GivenTurn { id, no, .. }) = self.given.take() {
             let delivered = match no {
                 Some(_) => Delivered::Unknown,
                 None => Delivered::No,

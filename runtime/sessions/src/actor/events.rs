@@ -66,7 +66,7 @@ impl SessionActor {
     }
 
     fn turn_of(&self, no: TurnNo) -> Option<TurnId> {
-        if let Some(given) = self.given.iter().find(|given| given.no == Some(no)) {
+        if let Some(given) = self.given.as_ref().filter(|given| given.no == Some(no)) {
             return Some(given.id.clone());
         }
         self.ended
@@ -78,9 +78,6 @@ impl SessionActor {
     fn learn(&mut self, info: SessionInfo, turn: Option<TurnId>, meta: Option<Meta>) {
         self.facts.learn(&info);
         self.facts.was_served = true;
-        if let Some(modes) = &info.input_modes {
-            self.queues_inputs = modes.iter().any(|mode| mode == "queue");
-        }
         if self.is_context_open
             && let Some(context) = info.context
         {
@@ -100,9 +97,8 @@ impl SessionActor {
     }
 
     fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
-        let is_it = |given: &GivenTurn| given.no == Some(end.turn);
-        let at = self.given.iter().position(is_it);
-        let Some(GivenTurn { id: turn, .. }) = at.and_then(|at| self.given.remove(at)) else {
+        let ended = self.given.take_if(|given| given.no == Some(end.turn));
+        let Some(GivenTurn { id: turn, .. }) = ended else {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that is not open");
         };
         self.facts.was_served |= end.delivered != trunkline_protocol::Delivered::No;
@@ -126,10 +122,9 @@ impl SessionActor {
 
     pub(super) fn session_ended(&mut self, closed: SessionClosed) {
         self.session = None;
-        self.queues_inputs = false;
         self.revoke(None, StopReason::Shutdown);
         let reason = closed.reason;
-        for GivenTurn { id, .. } in std::mem::take(&mut self.given) {
+        if let Some(GivenTurn { id, .. }) = self.given.take() {
             self.end_turn(id, ends::never_sent(&closed), None);
         }
         self.drop_unannounced("the agent's session ended");

@@ -149,7 +149,7 @@ impl SessionActor {
         let begin = TurnBegin {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
-            queued: Some(!self.given.is_empty() || !self.queue.is_empty()),
+            queued: Some(self.given.is_some() || !self.queue.is_empty()),
             by: Some(self.name(by)),
         };
         let seq = self.note(Some(turn.clone()), begin, input.meta.clone());
@@ -253,16 +253,11 @@ impl SessionActor {
         }
     }
 
-    /// Whether the agent may get a further turn: it has none, or takes several.
-    fn may_give_turn(&self) -> bool {
-        self.given.is_empty() || (self.queues_inputs && self.given.len() < MAX_QUEUED_ITEMS)
-    }
-
-    /// Gives on what waits, in its order; nothing passes a file that is being copied.
+    /// Gives on what waits, in its order: one turn at a time, and nothing passes a file that is being copied.
     pub(super) fn drain_queue(&mut self) {
         while self.placing.is_none() {
             if matches!(self.queue.front(), None | Some(QueuedItem::Input(..)))
-                && !self.may_give_turn()
+                && self.given.is_some()
             {
                 return;
             }
@@ -276,7 +271,7 @@ impl SessionActor {
                         self.place_file(by, Some(turn), file);
                         continue;
                     }
-                    self.given.push_back(GivenTurn {
+                    self.given = Some(GivenTurn {
                         id: turn.clone(),
                         no: None,
                         stop: None,
@@ -298,12 +293,12 @@ impl SessionActor {
 
     /// Sends an input, which is stored, to the agent, with the files of its listener before it.
     pub(super) fn send_input(&mut self, turn: TurnId, queued: QueuedInput) {
-        let Some(at) = self.given.iter().position(|given| given.id == turn) else {
+        let Some(given) = self.given.as_mut().filter(|given| given.id == turn) else {
             // It has ended since: the session was closed, say.
             return;
         };
-        if let Some(reason) = self.given[at].stop.take() {
-            self.given.remove(at);
+        if let Some(reason) = given.stop.take() {
+            self.given = None;
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
         }
         let QueuedInput {
@@ -321,16 +316,18 @@ impl SessionActor {
                 self.announce_files(&session, by);
                 placed.into_iter().for_each(|file| session.announce(file));
                 match from.in_scope(|| session.send(input)) {
-                    Ok(given) => {
-                        self.given[at].no = Some(given.no());
-                        given.detach();
+                    Ok(sent) => {
+                        if let Some(given) = &mut self.given {
+                            given.no = Some(sent.no());
+                        }
+                        sent.detach();
                         return;
                     }
                     Err(error) => ends::busy(&error.to_string()),
                 }
             }
         };
-        self.given.remove(at);
+        self.given = None;
         self.end_turn(turn, end, None);
     }
 
@@ -469,7 +466,7 @@ impl SessionActor {
             + self
                 .recorder
                 .count(|then| matches!(then, OnStored::Steer(..)));
-        let has_running = self.given.front().is_some_and(|given| given.no.is_some());
+        let has_running = self.given.as_ref().is_some_and(|given| given.no.is_some());
         let refusal = match (self.find_input(&input, content).await, obstacle) {
             (Some(KnownInput::Same { turn, seq }), obstacle)
                 if obstacle.is_none() || self.has_stored(seq) =>
@@ -520,8 +517,7 @@ impl SessionActor {
         for then in taken {
             match then {
                 OnStored::Send(turn, _) => {
-                    if let Some(at) = self.given.iter().position(|given| given.id == turn) {
-                        self.given.remove(at);
+                    if self.given.take_if(|given| given.id == turn).is_some() {
                         self.end_turn(turn, end.clone(), None);
                     }
                 }

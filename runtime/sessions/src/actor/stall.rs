@@ -9,7 +9,7 @@ use trunkline_protocol::{
     AdapterBody, Category, Delivered, Failure, Status, StopReason, TurnComplete, TurnId,
 };
 
-use super::{QueuedItem, SessionActor};
+use super::{GivenTurn, QueuedItem, SessionActor};
 use crate::{ends, entry::Reply};
 
 /// How often a session with entries that wait looks whether the journal is stalled.
@@ -56,7 +56,7 @@ impl SessionActor {
         };
         match &self.stall.on {
             None => self.begin_stall(why.to_string()),
-            Some((_, until)) if !self.given.is_empty() && Instant::now() > *until => {
+            Some((_, until)) if self.given.is_some() && Instant::now() > *until => {
                 // Dropped, the agent's session is closed.
                 self.session = None;
                 self.settle_all(StopReason::Stopped);
@@ -89,17 +89,18 @@ impl SessionActor {
         let Some(session) = &self.session else {
             return;
         };
-        let given: Vec<_> = self.given.iter().map(|given| given.id.clone()).collect();
-        for no in self.given.iter().filter_map(|given| given.no) {
-            session.stop_turn(no, StopReason::Policy);
-        }
-        for turn in given {
+        if let Some(GivenTurn {
+            id, no: Some(no), ..
+        }) = &self.given
+        {
+            session.stop_turn(*no, StopReason::Policy);
+            let turn = id.clone();
             self.revoke(Some(&turn), StopReason::Policy);
         }
     }
 
     fn end_running(&mut self, delivered: Delivered) {
-        for given in std::mem::take(&mut self.given) {
+        if let Some(given) = self.given.take() {
             self.end_turn(given.id, self.stalled_end(delivered), None);
         }
     }

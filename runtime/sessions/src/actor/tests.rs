@@ -105,7 +105,7 @@ impl World {
             .say(json!({"type": "user.input", "turn_id": "t", "content": "go"}))
             .await;
         world
-            .until(|live| live.given.front().is_some_and(|given| given.no.is_some()))
+            .until(|live| live.given.as_ref().is_some_and(|given| given.no.is_some()))
             .await;
         world.turn = world.agent_hears("user.input").await["turn_id"]
             .as_str()
@@ -201,7 +201,7 @@ impl World {
             json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"}),
         )
         .await;
-        self.until(|live| live.given.is_empty()).await;
+        self.until(|live| live.given.is_none()).await;
         self.stored_decisions().await
     }
 
@@ -453,7 +453,7 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
         .agent_says(json!({"type": "turn.complete", "turn_id": turn}))
         .await;
     // Nothing is taken as stored meanwhile.
-    while !world.live.given.is_empty() {
+    while world.live.given.is_some() {
         let event = soon(world.live.session.as_ref().unwrap().next_event())
             .await
             .unwrap();
