@@ -1,21 +1,24 @@
 //! The command lines that a glob of an allow list is tried on: plain words, which every shell reads alike.
 //!
-//! What is not listed here is not a plain word, so what a shell adds to its syntax is asked about and not allowed.
+//! Everything that is not listed here makes the policy ask, so new shell syntax is never allowed by mistake.
 //!
-//! | where | what may stand there |
+//! | place | accepted |
 //! |---|---|
 //! | between words | spaces |
 //! | in a word | ASCII letters and digits, `_ - . / : , + @` |
-//! | in a word, not at its start | `%`; `=`, unless `=` or `:` stands before it |
-//! | in `'…'` or `"…"` | everything but control characters, `\`, `!` and that quote; in `"…"` neither `$` nor a backtick |
-//! | right after a closing quote | everything of the above but the same quote again |
-//! | as the first word | no keyword of a shell, no `=`, no `%` at its start |
+//! | in a word, not as its first character | `%`; `=`, unless the character before it is `=` or `:` |
+//! | in `'…'` or `"…"` | all but control characters, `\`, `!` and that quote; in `"…"` no `$` and no backtick |
+//! | right after a closing quote | all of the above except the same quote again |
+//! | as the first word | no keyword of a shell, no `=`, no `%` as its first character |
 //!
-//! The reasons for the odder rows: zsh replaces `=ls` by a path, and after `=` and `:` where an option says so; `%1`
-//! at the start of a line is a job; fish escapes by `\` within single quotes; `!` recalls an earlier line in a shell that
-//! a person could use; `''` within quotes is a quote where zsh's `RC_QUOTES` is set.
+//! The characters of a word are counted without its quotes, since shells expand after they remove them: `''=ls` begins
+//! with `=`, and `a':'=ls` has `:` before it.
+//!
+//! The reasons for the odder rows: zsh replaces `=ls` by a path, with `MAGIC_EQUAL_SUBST` also after `=` and `:`; `%1`
+//! at the start of a line is a job; fish escapes by `\` within single quotes; `!` recalls an earlier line in an
+//! interactive shell; `''` within quotes is a quote if zsh's `RC_QUOTES` is set.
 
-/// What shells read as syntax though it looks like a program: of POSIX, bash, ksh, zsh and fish.
+/// Names of programs that are syntax in POSIX shells, bash, ksh, zsh or fish.
 const KEYWORDS: [&str; 27] = [
     "-",
     "and",
@@ -46,8 +49,8 @@ const KEYWORDS: [&str; 27] = [
     "while",
 ];
 
-/// The words of a command line: the program and its arguments, without their quotes. `None` where a shell might make
-/// anything else of the line than one program with exactly these arguments.
+/// Splits a command line into the program and its arguments, without their quotes. Returns `None` if a shell could
+/// run anything but one program with exactly these arguments.
 pub(super) fn read(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -62,7 +65,7 @@ pub(super) fn read(line: &str) -> Option<Vec<String>> {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
-            (None, _) if is_plain(c, previous) => word.get_or_insert_default().push(c),
+            (None, _) if is_plain(c, word.as_deref()) => word.get_or_insert_default().push(c),
             _ => return None,
         }
         previous = c;
@@ -76,17 +79,18 @@ pub(super) fn read(line: &str) -> Option<Vec<String>> {
     (quote.is_none() && is_program).then_some(words)
 }
 
-/// Whether `c` stands for itself outside quotes, after `previous`.
-fn is_plain(c: char, previous: char) -> bool {
+/// Returns whether shells take `c` literally outside quotes, after the unquoted text `before` of its word.
+fn is_plain(c: char, before: Option<&str>) -> bool {
+    let last = before.and_then(|text| text.chars().next_back());
     match c {
         '_' | '-' | '.' | '/' | ':' | ',' | '+' | '@' => true,
-        '%' => previous != ' ',
-        '=' => !matches!(previous, ' ' | '=' | ':'),
+        '%' => last.is_some(),
+        '=' => !matches!(last, None | Some('=' | ':')),
         other => other.is_ascii_alphanumeric(),
     }
 }
 
-/// Whether `c` stands for itself between two of `quote`.
+/// Returns whether shells take `c` literally within `quote`.
 fn is_quotable(c: char, quote: char) -> bool {
     match c {
         '\\' | '!' => false,
@@ -113,6 +117,10 @@ mod tests {
                 &["git", "commit", "-m", "a; b $c `d`", "it's > é"],
             ),
             ("git '' a''b --x='y z'\"w\"", &["git", "", "ab", "--x=y zw"]),
+            (
+                "git a''=ls '=ls' a='=ls' 'a b'=c '~'%h '~'=x",
+                &["git", "a=ls", "=ls", "a==ls", "a b=c", "~%h", "~=x"],
+            ),
             ("'/opt/my tool/run' x", &["/opt/my tool/run", "x"]),
         ] {
             let words: Vec<String> = words.iter().copied().map(str::to_owned).collect();
@@ -161,6 +169,23 @@ mod tests {
             "git =ls",
             "git a==ls",
             "git PATH=a:=ls",
+            "git ''=ls",
+            "git \"\"=ls",
+            "git ''\"\"=ls",
+            "git ''=",
+            "git a=''=ls",
+            "git a='='=ls",
+            "git a=\"b:\"=ls",
+            "git a=b:''=ls",
+            "git a=b':'\"\"=ls",
+            "git '='=ls",
+            "git ''~",
+            "git a=''~",
+            "git a=b:\"\"~",
+            "git ''%1",
+            "''%1",
+            "'%'1 a",
+            "''=ls",
             "git %1",
             "%1 a",
             "'%1' a",
