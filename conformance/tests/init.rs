@@ -39,7 +39,7 @@ fn check(side: &str, language: &str, tool: &str) {
     );
     let again = suite(folder.path(), &["init", side, "--lang", language]);
     assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
-    let mut arguments = vec!["smoke", "--config", "conform.toml"];
+    let mut arguments = vec!["smoke", "--config", "conform.toml", "--seed", "1"];
     if side == "host" {
         arguments.push("--host");
     }
@@ -235,7 +235,10 @@ fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
         built.replace(r#"[".venv/bin/python", "adapter.py"]"#, &here),
     )
     .expect("written");
-    let ran = suite(folder.path(), &["smoke", "--config", "conform.toml"]);
+    let ran = suite(
+        folder.path(),
+        &["smoke", "--config", "conform.toml", "--seed", "1"],
+    );
     let text = String::from_utf8_lossy(&ran.stdout);
     assert_eq!(
         ran.status.code(),

@@ -45,6 +45,8 @@ fn matrix(folder: &Path, configs: &[&str], more: &[&str]) -> Output {
             "matrix",
             "--cases",
             "A-TRN-01",
+            "--seed",
+            "1",
             "--html",
             "out/matrix.html",
             "--json",

@@ -51,7 +51,15 @@ fn judged_with(case: &str, recipe: &str, changed: &str, more: &[&str]) -> Value 
     .expect("it is written");
     let ran = suite(
         &[
-            &["adapter", case, "--config", "conform.toml", "--json"],
+            &[
+                "adapter",
+                case,
+                "--config",
+                "conform.toml",
+                "--json",
+                "--seed",
+                "1",
+            ],
             more,
         ]
         .concat(),

@@ -22,7 +22,7 @@ fn smoke(adapter: &str, config: &str) -> Output {
     fs::write(folder.path().join("adapter.py"), adapter).expect("it is written");
     fs::write(folder.path().join("conform.toml"), config).expect("it is written");
     Command::new(env!("CARGO_BIN_EXE_trunkline-conformance"))
-        .args(["smoke", "--config", "conform.toml"])
+        .args(["smoke", "--config", "conform.toml", "--seed", "1"])
         .current_dir(folder.path())
         .env("PYTHONUNBUFFERED", "1")
         .output()

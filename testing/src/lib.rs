@@ -1,7 +1,11 @@
-//! A test that cannot run here says so: the reason goes to a file that outlives the capture of the test's output.
+//! Shared by tests: the report of what they skip, and the seed of what they draw.
 //!
-//! The file is what `TRUNKLINE_TEST_SKIPS` names, or `test-skips` in the target folder. It gets one line for each test and
-//! reason, `binary::test: reason`. `.ci/run` prints them all, and fails for a reason that `.ci/skips` does not expect.
+//! Skips go to a file, since the output of a test that passes is not shown. The file is what `TRUNKLINE_TEST_SKIPS` names,
+//! or `test-skips` in the target folder. It gets one line for each test and reason, `binary::test: reason`. `.ci/run`
+//! prints them all, and fails for a reason that `.ci/skips` does not expect.
+//!
+//! Tests that draw numbers do the same in each run of `cargo test`. [`seed`] is the seed of walks; proptest reads that
+//! of properties from `PROPTEST_RNG_SEED`, which `.cargo/config.toml` sets. `.ci/long` and `.ci/flake` draw both anew.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +21,29 @@ use std::{
 
 /// The variable that names the file.
 const FILE: &str = "TRUNKLINE_TEST_SKIPS";
+
+/// The variable that holds the seed.
+const SEED: &str = "TRUNKLINE_SEED";
+
+/// Returns the seed of a test that draws numbers: `TRUNKLINE_SEED`, or 1 if it is not set. Prints it, so that the output
+/// of a failure names the variable that repeats it.
+///
+/// # Panics
+/// When the variable is not a whole number: another walk than the wanted one would look like a repetition.
+#[must_use]
+#[expect(clippy::print_stdout, reason = "shown with a test's failure")]
+pub fn seed() -> u64 {
+    let seed = parse_seed(env::var_os(SEED));
+    println!("{SEED}={seed}");
+    seed
+}
+
+fn parse_seed(text: Option<OsString>) -> u64 {
+    text.map_or(1, |text| {
+        let number = text.to_str().and_then(|text| text.parse().ok());
+        number.unwrap_or_else(|| panic!("{SEED} is {text:?}; set it to a whole number"))
+    })
+}
 
 /// Notes that the calling test leaves out something, or all, and why.
 ///
@@ -111,6 +138,27 @@ mod tests {
             line("b::t", "no bubblewrap: Error\n  in two lines\n"),
             "b::t: no bubblewrap: Error in two lines\n"
         );
+    }
+
+    #[test]
+    fn cargo_fixes_the_seed_of_properties() {
+        if env::var_os("CARGO").is_some() {
+            let seed = env::var_os("PROPTEST_RNG_SEED");
+            assert!(
+                seed.is_some(),
+                "run cargo in the folder with .cargo/config.toml"
+            );
+        }
+    }
+
+    #[test]
+    fn the_seed_is_one_unless_the_variable_has_another() {
+        assert_eq!(parse_seed(None), 1);
+        assert_eq!(parse_seed(Some("18446744073709551615".into())), u64::MAX);
+        for wrong in ["", "1f", "-1"] {
+            let parsed = std::panic::catch_unwind(|| parse_seed(Some(wrong.into())));
+            assert!(parsed.is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A host and an adapter that keep every rule, with pipes between them that take their time.
 //!
-//! Whatever crosses, and wherever the recorder sits, the model must find nothing to say. `MODEL_CROSSING_SEED`
-//! chooses another play.
+//! The model must report nothing, for every order of messages and every place of the recorder. `TRUNKLINE_SEED` chooses
+//! another play.
 
 mod adapter;
 mod host;
@@ -171,12 +171,7 @@ impl Play {
 }
 
 fn check(seat: Seat) {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let seed = std::env::var("MODEL_CROSSING_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or(now.map_or(1, |now| now.as_secs()));
-    eprintln!("MODEL_CROSSING_SEED={seed}");
+    let seed = trunkline_testing::seed();
     for round in 0..40 {
         let mut play = Play::new(seed.wrapping_mul(1000).wrapping_add(round), seat);
         for _ in 0..4000 {

@@ -2,7 +2,7 @@
 //!
 //! Both were written from SPEC.md, apart from each other. Nothing is in flight here: each side has read all
 //! before the next step, so that where both speak of a step they must say the same.
-//! `MODEL_WALK_SEED` and `MODEL_WALK_STEPS` choose another walk.
+//! `TRUNKLINE_SEED` chooses another walk, `MODEL_WALK_STEPS` its length.
 
 mod adapter;
 mod host;
@@ -176,20 +176,12 @@ fn both_speak_of(breach: &Breach) -> bool {
     }
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 #[test]
 fn the_model_and_the_rules_of_the_protocol_crate_agree() {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
-    let seed = setting("MODEL_WALK_SEED").unwrap_or(now.as_secs());
-    let steps = setting("MODEL_WALK_STEPS").unwrap_or(1_000_000);
-    println!("MODEL_WALK_SEED={seed} MODEL_WALK_STEPS={steps}");
-    let mut walk = Walk::new(RULES, seed);
+    let steps = std::env::var("MODEL_WALK_STEPS")
+        .map_or(1_000_000, |steps| steps.parse().expect("a number"));
+    let mut walk = Walk::new(RULES, trunkline_testing::seed());
     if let Err(wrong) = walk.run(steps) {
-        panic!("MODEL_WALK_SEED={seed}: {wrong}");
+        panic!("{wrong}");
     }
 }

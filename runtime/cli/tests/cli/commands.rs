@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 46] = [
+const ELSEWHERE: [(&str, &str); 48] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -39,6 +39,11 @@ const ELSEWHERE: [(&str, &str); 46] = [
         "the same, which runs it",
     ),
     ("TRUNKLINE_SOAK", "the soak: minutes"),
+    ("TRUNKLINE_SEED", "one walk again; `cargo test` runs it"),
+    (
+        "PROPTEST_RNG_SEED",
+        "properties again; `cargo test` runs them",
+    ),
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),
     (

@@ -2,8 +2,8 @@
 //! never answered, pauses, refused inputs. Each input has exactly one end, and the process keeps its descriptors, and
 //! all that it allocated for a relay is freed ([turn.1], [turn.7]).
 //!
-//! No harness: this program is hub, relay and, started by the host below with an argument, adapter. Some seconds with
-//! fixed seeds by default. `TRUNKLINE_SOAK=600` runs for so many seconds; `TRUNKLINE_SOAK_SEED` repeats one seed.
+//! No harness: this program is hub, relay and, started by the host below with an argument, adapter. By default it runs
+//! three seeds, for some seconds. `TRUNKLINE_SOAK=600` runs for so many seconds; `TRUNKLINE_SEED` is the first seed.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,8 +33,8 @@ use crate::{
     rng::Rng,
 };
 
-/// The seeds of the short form.
-const SEEDS: [u64; 3] = [1, 2, 3];
+/// Number of seeds of the short form.
+const SHORT_SEEDS: u64 = 3;
 
 /// How many relays live at a time.
 const AT_A_TIME: u64 = 4;
@@ -66,24 +66,20 @@ async fn soak() -> ExitCode {
     let seconds = std::env::var("TRUNKLINE_SOAK")
         .ok()
         .map(|seconds| seconds.parse().unwrap());
-    let seed = std::env::var("TRUNKLINE_SOAK_SEED")
-        .ok()
-        .map(|seed| seed.parse().unwrap());
+    let mut seed = trunkline_testing::seed();
     let begun = Instant::now();
     let mut tally = Tally::default();
     // The first round makes what stays: threads, the allocator's pools, the registry of signals.
     round(0, if seconds.is_some() { 1500 } else { 40 }, &mut tally).await;
     let base = Footprint::now();
     let mut told = Instant::now();
-    match (seconds, seed) {
-        (None, None) => {
-            for seed in SEEDS {
+    match seconds {
+        None => {
+            for seed in seed..seed.saturating_add(SHORT_SEEDS) {
                 round(seed, 150, &mut tally).await;
             }
         }
-        (None, Some(seed)) => round(seed, 150, &mut tally).await,
-        (Some(seconds), _) => {
-            let mut seed = seed.unwrap_or(1);
+        Some(seconds) => {
             while begun.elapsed() < Duration::from_secs(seconds) && tally.failures.is_empty() {
                 round(seed, 1500, &mut tally).await;
                 seed += 1;
@@ -134,7 +130,7 @@ async fn soak() -> ExitCode {
 async fn round(seed: u64, steps: u32, tally: &mut Tally) {
     let mut lives = tokio::task::JoinSet::new();
     for which in 0..AT_A_TIME {
-        lives.spawn(live(Rng::new(seed * AT_A_TIME + which), steps));
+        lives.spawn(live(Rng::new(seed.wrapping_mul(AT_A_TIME) + which), steps));
     }
     while let Some(life) = lives.join_next().await {
         let mut life = life.unwrap();

@@ -69,12 +69,7 @@ struct Model {
 
 #[test]
 fn a_million_steps_hold_every_promise() {
-    let seed = std::env::var("TRUNKLINE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
-    println!("TRUNKLINE_SEED={seed}");
-    let mut chance = Chance(seed | 1);
+    let mut chance = Chance(trunkline_testing::seed() | 1);
     for walk in 0..STEPS / STEPS_A_WALK {
         let offered = if walk % 2 == 0 {
             Extensions::all()
