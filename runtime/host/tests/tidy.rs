@@ -172,67 +172,6 @@ fn each_place_that_the_glossary_names_exists() {
     assert!(named > 20, "{named} are named");
 }
 
-/// Where a retired word may stand: the list, an old name of an option, and the Unix account `nobody`.
-const ALLOWED: [&str; 5] = [
-    "conformance/src/cli/recording.rs:",
-    "docs/glossary.md:",
-    "runtime/host/tests/tidy.rs:",
-    "runtime/process/src/remove/tests.rs:",
-    "runtime/sandbox/src/accounts.rs:",
-];
-
-/// Whether a text has a word or words of it, as they stand between other letters and digits.
-fn has_word(text: &str, word: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '-';
-    text.match_indices(word)
-        .any(|(at, _)| !text[..at].ends_with(part) && !text[at + word.len()..].starts_with(part))
-}
-
-#[test]
-fn no_retired_word_is_used() {
-    let root = root();
-    let glossary = fs::read_to_string(root.join("docs/glossary.md")).expect("the page");
-    let (_, table) = glossary
-        .split_once("## Retired words\n")
-        .expect("the table");
-    let words: Vec<_> = rows(table)
-        .flat_map(|row| {
-            row[0]
-                .split(", ")
-                .map(str::to_lowercase)
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    let words: Vec<_> = words
-        .iter()
-        .map(String::as_str)
-        .filter(|word| *word != "not")
-        .collect();
-    assert!(words.len() > 10, "{words:?}");
-    let mut files = Vec::new();
-    texts(&root, &mut files);
-    assert!(files.len() > 500, "{} files", files.len());
-    let mut found = Vec::new();
-    for file in files {
-        let name = file
-            .strip_prefix(&root)
-            .unwrap_or(&file)
-            .display()
-            .to_string();
-        let text = fs::read_to_string(&file).expect("a text").to_lowercase();
-        for (number, line) in text.lines().enumerate() {
-            let used = words.iter().filter(|word| has_word(line, word));
-            found.extend(used.map(|word| format!("{name}:{}: {word}", number + 1)));
-        }
-    }
-    found.retain(|place| !ALLOWED.iter().any(|file| place.starts_with(file)));
-    assert!(
-        found.is_empty(),
-        "docs/glossary.md says what to write instead:\n{}",
-        found.join("\n")
-    );
-}
-
 /// The texts of a type of errors, and the doc of the type.
 struct ErrorTexts<'a> {
     doc: String,
@@ -270,12 +209,10 @@ const NOT_VERBS: [&str; 6] = ["failed", "cannot", "could", "the", "no", "it"];
 fn each_text_of_an_error_keeps_to_the_rule() {
     let root = root();
     let mut files = Vec::new();
-    texts(&root, &mut files);
+    find_sources(&root, &mut files);
     let sources: Vec<_> = files
         .iter()
-        .filter(|file| {
-            file.extension().is_some_and(|end| end == "rs") && !file.ends_with("tidy.rs")
-        })
+        .filter(|file| !file.ends_with("tidy.rs"))
         .map(|file| (file, fs::read_to_string(file).expect("a source")))
         .collect();
     let all: Vec<_> = sources
@@ -317,23 +254,16 @@ fn each_text_of_an_error_keeps_to_the_rule() {
     );
 }
 
-/// Pages and sources of ours below a folder. Recordings of agents are theirs.
-fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds the Rust sources below a folder.
+fn find_sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if !name.starts_with('.')
-                && name != "target"
-                && name != "node_modules"
-                && !path.ends_with("profiles/tests/clis")
-            {
-                texts(&path, found);
+            if !name.starts_with('.') && name != "target" && name != "node_modules" {
+                find_sources(&path, found);
             }
-        } else if ["rs", "md", "toml", "py", "js", "go", "sh"]
-            .iter()
-            .any(|end| path.extension().is_some_and(|e| e == *end))
-        {
+        } else if path.extension().is_some_and(|end| end == "rs") {
             found.push(path);
         }
     }
