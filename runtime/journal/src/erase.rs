@@ -1,4 +1,5 @@
-//! Erasing a removed session: its bytes become zeros, and what only zeros are left of is given back to the disk.
+//! Erases a removed session: its bytes become zeros, and whole pages of zeros are given back to the
+//! disk.
 
 use std::{fs, io, os::unix::fs::FileExt, sync::Arc};
 
@@ -6,74 +7,67 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::{
     NotStored, SessionKey,
-    block::{Kind, Record},
-    index::Life,
-    journal::Shared,
-    segment::{self, Place},
+    block::{ChunkKind, NewChunk},
+    index::SessionLife,
+    journal::JournalState,
+    retention::RemovalReason,
+    segment::{self, ChunkLocation},
 };
 
-/// What the disk gives back: whole pages of it.
+/// Unit in which the disk takes bytes back.
 const PAGE: u64 = 4096;
 
-impl Shared {
-    /// Writes zeros over all that the log has of a session, on the disk.
-    fn erase(&self, session: SessionKey) -> Result<(), NotStored> {
-        let (segments, newest) = {
-            let index = self.index();
-            let newest = index
-                .segments
-                .last_key_value()
-                .map_or(0, |(number, _)| *number);
-            (index.slot(session).map(|slot| slot.segments), newest)
-        };
+impl JournalState {
+    /// Overwrites all chunks of a session with zeros, on the disk.
+    fn erase_session(&self, session: SessionKey) -> Result<(), NotStored> {
+        let index = self.lock_index();
+        let newest = index.newest_segment();
+        let segments = index.slot(session).map(|slot| slot.segments);
+        drop(index);
         let Some((first, last)) = segments else {
             return Ok(());
         };
         for number in first..=last {
-            self.erase_in(number, newest, session)
-                .map_err(|error| stays(&error))?;
+            self.erase_in_segment(number, newest, session)
+                .map_err(|error| not_removed(&error))?;
         }
-        self.index().forget_places(session);
+        self.lock_index().forget_chunks(session);
         Ok(())
     }
 
-    fn erase_in(&self, number: u32, newest: u32, session: SessionKey) -> io::Result<()> {
-        let places = self.places(number, newest, session)?;
-        if places.is_empty() {
+    fn erase_in_segment(&self, number: u32, newest: u32, session: SessionKey) -> io::Result<()> {
+        let chunks = self.find_chunks(number, newest, session)?;
+        if chunks.is_empty() {
             return Ok(());
         }
-        let path = self.segment(number);
+        let path = self.segment_path(number);
         let file = match fs::OpenOptions::new().write(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
         };
-        for place in &places {
-            zero(&file, place)?;
+        for chunk in &chunks {
+            write_zeros(&file, chunk)?;
         }
         file.sync_data()?;
-        let bytes = places.iter().map(|place| u64::from(place.bytes)).sum();
-        let mut index = self.index();
-        let is_empty = index.erase(number, bytes);
-        let is_newest = index
-            .segments
-            .last_key_value()
-            .is_some_and(|(last, _)| *last == number);
-        if is_empty && !is_newest {
+        let bytes = chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+        let mut index = self.lock_index();
+        let is_empty = index.count_erased(number, bytes);
+        if is_empty && index.newest_segment() != number {
             index.segments.remove(&number);
             drop(index);
-            let _ = fs::remove_file(segment::sorted_path(&self.folder, number));
+            let _ = fs::remove_file(segment::directory_path(&self.folder, number));
             fs::remove_file(path)?;
         }
         Ok(())
     }
 
-    /// Removes a session: says so, erases its bytes, says that this is done.
-    pub(crate) fn remove(&self, session: SessionKey) -> Result<(), NotStored> {
-        let last = match self.index().slot(session) {
-            Some(slot) if slot.life != Life::Erased => slot.last,
+    /// Removes a session: records that, erases its bytes, and records that this is done.
+    pub(crate) fn remove_session(&self, session: SessionKey) -> Result<(), NotStored> {
+        let last = match self.lock_index().slot(session) {
+            Some(slot) if slot.life != SessionLife::Erased => slot.last,
             _ => return Ok(()),
         };
-        let record = |kind| Record {
+        let record = |kind| NewChunk {
             session,
             kind,
             first: last,
@@ -81,24 +75,32 @@ impl Shared {
             id: 0,
             bytes: b"",
         };
-        self.wait(&self.put(record(Kind::Removed)))?;
-        self.erase(session)?;
-        self.remove_files(session).map_err(|error| stays(&error))?;
-        self.wait(&self.put(record(Kind::Erased)))
+        self.wait_stored(&self.put_chunk(record(ChunkKind::Removed)))?;
+        self.erase_session(session)?;
+        self.remove_files(session)
+            .map_err(|error| not_removed(&error))?;
+        self.wait_stored(&self.put_chunk(record(ChunkKind::Erased)))
     }
 
-    /// Removes sessions on a thread of its own.
-    pub(crate) fn remove_beside(self: Arc<Self>, sessions: Vec<SessionKey>) {
+    /// Removes sessions on a thread of its own, and logs those with a reason. Without one a removal
+    /// is continued.
+    pub(crate) fn remove_in_background(
+        self: Arc<Self>,
+        sessions: Vec<(SessionKey, Option<RemovalReason>)>,
+    ) {
         if sessions.is_empty() {
             return;
         }
         let remove = move || {
-            for session in sessions {
-                // In use since it was chosen.
-                if self.held().contains_key(&session) {
+            for (session, reason) in sessions {
+                // Taken into use since it was chosen.
+                if self.lock_holds().contains_key(&session) {
                     continue;
                 }
-                if let Err(error) = self.remove(session) {
+                if let Some(reason) = reason {
+                    self.log_removal(session, reason);
+                }
+                if let Err(error) = self.remove_session(session) {
                     return tracing::warn!("{error}");
                 }
             }
@@ -112,15 +114,14 @@ impl Shared {
     }
 }
 
-fn stays(error: &io::Error) -> NotStored {
-    NotStored {
-        why: format!("a removed session stays for now: {error}").into(),
-    }
+fn not_removed(error: &io::Error) -> NotStored {
+    NotStored::unwritable(format!("a removed session stays for now: {error}"))
 }
 
-fn zero(file: &fs::File, place: &Place) -> io::Result<()> {
+fn write_zeros(file: &fs::File, chunk: &ChunkLocation) -> io::Result<()> {
     let zeros = [0; 16 * 1024];
-    let (mut at, end) = (place.at, place.at + u64::from(place.bytes));
+    let mut at = chunk.at;
+    let end = at + u64::from(chunk.bytes);
     let pages = at.next_multiple_of(PAGE)..end / PAGE * PAGE;
     while at < end {
         let bytes = usize::try_from(end - at)
@@ -131,7 +132,7 @@ fn zero(file: &fs::File, place: &Place) -> io::Result<()> {
     }
     if pages.start < pages.end {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // Where the file system makes no holes, the zeros stay.
+        // A file system without holes keeps the zeros.
         let _ = fallocate(file, hole, pages.start, pages.end - pages.start);
     }
     Ok(())

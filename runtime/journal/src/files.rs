@@ -1,4 +1,4 @@
-//! Files of sessions, which entries name: they lie beside the log until their session is removed.
+//! Files of sessions, named by entries: kept beside the log until their session is removed.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -9,52 +9,54 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::{Journal, SessionKey, Sync, journal::Shared};
+use crate::{Journal, SessionKey, Sync, journal::JournalState};
 
 const FOLDER: &str = "files";
 
 impl Journal {
-    /// Keeps a file of a session under a name, which stands for its content, until the session is removed; says where it
-    /// lies, absolute. It is whole when this returns. Where both are on one file system it is the same file, else a copy. Blocks for
-    /// the disk.
+    /// Keeps a file of a session, until the session is removed, and returns its absolute path.
+    /// `name` identifies the content.
+    ///
+    /// The file is whole when this returns. It is a link if both are on one file system, otherwise
+    /// a copy. Blocks for the disk.
     ///
     /// # Errors
     /// The file system's own. Nothing is left behind then.
     pub fn keep_file(&self, session: SessionKey, file: &Path, name: &str) -> io::Result<PathBuf> {
-        let folder = self.shared.make_files(session)?;
+        let folder = self.state.make_session_folder(session)?;
         let kept = folder.join(name);
         match fs::hard_link(file, &kept) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(kept),
-            Err(_) => copy(file, &folder, &kept)?,
+            Err(_) => copy_whole(file, &folder, &kept)?,
             Ok(()) => {}
         }
-        if self.shared.options.sync == Sync::Full {
+        if self.state.options.sync == Sync::Full {
             File::open(&kept)?.sync_all()?;
             File::open(&folder)?.sync_all()?;
         }
         Ok(kept)
     }
 
-    /// A new file beside those of a session, to be written and then kept. Blocks for the disk.
+    /// Makes a new file beside a session's, for the caller to write and keep. Blocks for the disk.
     ///
     /// # Errors
     /// The file system's own.
     pub fn new_file(&self, session: SessionKey) -> io::Result<NewFile> {
-        NewFile::new_in(&self.shared.make_files(session)?)
+        NewFile::new_in(&self.state.make_session_folder(session)?)
     }
 
-    /// Where a kept file of a session lies; `None` where there is none of this name.
+    /// Returns the path of a kept file of a session, if one has this name.
     #[must_use]
     pub fn kept_file(&self, session: SessionKey, name: &str) -> Option<PathBuf> {
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let path = std::path::absolute(self.shared.files(session))
+        let path = std::path::absolute(self.state.session_folder(session))
             .ok()?
             .join(name);
         (is_name && path.is_file()).then_some(path)
     }
 }
 
-/// A file that is not whole yet, for this user alone. Its name is removed when it is dropped.
+/// A file that is not whole yet, readable by this user only. Dropping it removes its name.
 #[derive(Debug)]
 pub struct NewFile(PathBuf);
 
@@ -69,7 +71,7 @@ impl NewFile {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// The file's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -78,21 +80,21 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // It may have another name by now, and no longer this one.
+        // A kept file has another name by now, and may have lost this one.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Copies a file, so that it has its name when it is whole.
-fn copy(file: &Path, folder: &Path, kept: &Path) -> io::Result<()> {
+/// Copies a file, so that the copy has its name only when it is whole.
+fn copy_whole(file: &Path, folder: &Path, kept: &Path) -> io::Result<()> {
     let new = NewFile::new_in(folder)?;
     fs::copy(file, new.path())?;
     fs::rename(new.path(), kept)
 }
 
-impl Shared {
-    fn make_files(&self, session: SessionKey) -> io::Result<PathBuf> {
-        let folder = std::path::absolute(self.files(session))?;
+impl JournalState {
+    fn make_session_folder(&self, session: SessionKey) -> io::Result<PathBuf> {
+        let folder = std::path::absolute(self.session_folder(session))?;
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -100,12 +102,12 @@ impl Shared {
         Ok(folder)
     }
 
-    fn files(&self, session: SessionKey) -> PathBuf {
+    fn session_folder(&self, session: SessionKey) -> PathBuf {
         self.folder.join(FOLDER).join(session.0.to_string())
     }
 
     pub(crate) fn remove_files(&self, session: SessionKey) -> io::Result<()> {
-        match fs::remove_dir_all(self.files(session)) {
+        match fs::remove_dir_all(self.session_folder(session)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }

@@ -1,37 +1,45 @@
-//! What others hold of a journal.
+//! The handle of an open journal, and the state that it shares with the thread that writes.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
+use hashbrown::{HashMap, hash_map::Entry};
+
 use crate::{
     CreateError, NotStored, OpenError, Opened, ReadError, Reader, Retention, SessionKey, Ticket,
-    block::{Builder, Kind, Record},
-    index::{Index, Life, Slot},
+    block::{BlockBuilder, ChunkKind, NewChunk},
+    index::{SessionIndex, SessionLife, SessionSlot},
     lock, opening, segment,
-    ticket::Batch,
+    ticket::WriteOutcome,
 };
 
-/// How often one who waits looks whether the journal is stalled.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which a waiting thread checks whether the journal is stalled.
+const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How a journal is kept.
+/// Reads the name of a session in the bytes of its facts.
+pub type ReadSessionName = fn(&[u8]) -> Option<String>;
+
+/// Options of a journal.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What is stored when a ticket says so.
+    /// The guarantee of a ticket that is resolved.
     pub sync: Sync,
-    /// How long a write may take, tries after failures included, before the journal counts as stalled.
+    /// Longest time of a write, with the tries after failures, before the journal counts as
+    /// stalled.
     pub timeout: Duration,
-    /// How much may wait to be written, in bytes: beyond it [`Journal::is_full`].
+    /// Bytes that may wait to be written. With more the journal [is full](Journal::is_full).
     pub waiting: usize,
-    /// The size from which on a segment gets no more, in bytes.
+    /// Size at which a segment gets no more blocks, in bytes.
     pub segment: u64,
-    /// What is removed in time.
+    /// Limits beyond which sessions are removed.
     pub retention: Retention,
+    /// Reads the name of a session in its facts. The log of the program names the sessions that
+    /// retention removes, and a file `format` without a checksum is compared with the sessions.
+    pub session_name: Option<ReadSessionName>,
 }
 
 impl Default for Options {
@@ -42,45 +50,47 @@ impl Default for Options {
             waiting: 64 << 20,
             segment: 64 << 20,
             retention: Retention::default(),
+            session_name: None,
         }
     }
 }
 
-/// What stored means.
+/// The guarantee of a ticket that is resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sync {
-    /// It survives the end of the process, however that comes, but not a power cut: the kernel writes it to the disk
-    /// within its own time, half a minute say.
+    /// Survives any end of the process, but not a power cut: the kernel writes to the disk in its
+    /// own time, usually within half a minute.
     #[default]
     Normal,
-    /// It is on the disk.
+    /// Survives a power cut.
     Full,
 }
 
-/// Whether the facts of a session say that something is open.
+/// Note in the facts of a session: nothing or something is open in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Settled {
-    /// Nothing is: a later opening need not look at it.
+    /// Nothing is open: a later opening need not read the session.
     Yes,
-    /// Something is, a turn for instance: a later opening finds it in [`Opened::unsettled`].
+    /// Something is open, a turn for instance: a later opening lists the session in
+    /// [`Opened::unsettled`].
     No,
 }
 
-/// What a journal knows of a session.
+/// The stored state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Known {
     /// The number of its last stored entry; 0 before the first.
     pub last: u64,
-    /// When something was last stored of it.
+    /// The time at which its last entry was stored; before the first one, the time of its creation.
     pub active: SystemTime,
-    /// What was stored of it, in bytes.
+    /// The length of all that was stored of it, in bytes.
     pub bytes: u64,
-    /// Whether it was removed: then nothing of it is left to read.
+    /// Whether it was removed: nothing of it can be read then.
     pub is_removed: bool,
 }
 
-/// A place in the list of sessions. The list is in descending order.
+/// A position in the list of sessions. The list is in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     time: u64,
@@ -88,13 +98,13 @@ pub struct Position {
 }
 
 impl Position {
-    /// As two numbers, to be handed out.
+    /// Converts to two numbers, for use outside of the program.
     #[must_use]
     pub fn to_numbers(self) -> (u64, u64) {
         (self.time, self.key.0)
     }
 
-    /// From the numbers that were handed out. Any others are a position too.
+    /// Converts from two numbers. Any two numbers are a position.
     #[must_use]
     pub fn of_numbers(numbers: (u64, u64)) -> Self {
         Self {
@@ -108,54 +118,79 @@ impl Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// Which.
+    /// The session.
     pub key: SessionKey,
-    /// Its place: the list goes on behind it.
+    /// Its position, behind which the next page of the list begins.
     pub position: Position,
-    /// What is known of it.
+    /// Its stored state.
     pub known: Known,
 }
 
-/// A journal that is open. Clones are the same journal.
+/// An open journal. Clones are the same journal.
 ///
-/// What is put is stored in the order in which it was put, and nothing of it is dropped while the journal is open: a write
-/// that fails is tried again until it succeeds. Dropping the last clone lets what waits be written;
-/// [`Journal::close`] waits for it.
+/// Everything is stored in the order in which it was put, and nothing is dropped while the journal
+/// is open: a write that fails is repeated until it succeeds. After the last clone is dropped,
+/// everything that waits is still written; [`Journal::close`] waits for that.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    pub(crate) shared: Arc<Shared>,
-    /// Ends the thread with the last of them.
-    closer: Arc<Closer>,
+    pub(crate) state: Arc<JournalState>,
+    /// Ends the thread with the last clone.
+    writer: Arc<WriterHandle>,
 }
 
-/// What handles and thread share.
+/// The state that the handles share with the thread.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct JournalState {
     pub(crate) folder: PathBuf,
     pub(crate) options: Options,
     pub(crate) epoch: u64,
-    /// Keeps the hashes of ids from being guessed.
-    pub(crate) salt: [u8; 32],
-    pub(crate) gathered: Mutex<Gathered>,
-    /// There is something to write, or it is to end.
-    pub(crate) more: Condvar,
-    pub(crate) index: Mutex<Index>,
-    /// How often each session is held.
-    pub(crate) held: Mutex<HashMap<SessionKey, usize>>,
+    /// The key under which ids are hashed.
+    pub(crate) hash_key: [u8; 32],
+    /// Locked before [`JournalState::index`] when both are needed.
+    pub(crate) pending: Mutex<PendingWrites>,
+    /// Notified when there is something to write, or the journal is closed.
+    pub(crate) wakes_writer: Condvar,
+    pub(crate) index: Mutex<SessionIndex>,
+    /// The number of holds of each session.
+    pub(crate) holds: Mutex<HashMap<SessionKey, usize>>,
 }
 
-/// What waits for the next write.
+/// The end of a session as of all that was put, stored or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LastPut {
+    /// The number of its last entry.
+    pub(crate) number: u64,
+    pub(crate) epoch: u64,
+    pub(crate) is_removed: bool,
+}
+
+impl LastPut {
+    fn from_slot(slot: &SessionSlot) -> Self {
+        Self {
+            number: slot.last,
+            epoch: slot.epoch,
+            is_removed: slot.life != SessionLife::Kept,
+        }
+    }
+}
+
+/// Everything that waits for a write.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
-    pub(crate) block: Builder,
-    pub(crate) batch: Arc<Batch>,
+pub(crate) struct PendingWrites {
+    pub(crate) block: BlockBuilder,
+    pub(crate) outcome: Arc<WriteOutcome>,
+    /// The ends of the sessions in `block`.
+    pub(crate) last_put: HashMap<SessionKey, LastPut>,
+    /// The ends of the sessions in the block that is being written. Those of all others are in the
+    /// index.
+    pub(crate) last_in_write: HashMap<SessionKey, LastPut>,
     /// The bytes that are being written.
     pub(crate) writing: usize,
-    /// Since when that is done, and why it failed until now.
+    /// The begin of the current write, and its last failure.
     pub(crate) since: Option<Instant>,
     pub(crate) failed: Option<NotStored>,
-    /// Whether the log says that it takes too long.
-    pub(crate) is_told: bool,
+    /// Whether the stall was logged.
+    pub(crate) is_stall_logged: bool,
     /// Whether the disk is full, and the reserve is in use.
     pub(crate) is_disk_full: bool,
     pub(crate) is_closing: bool,
@@ -163,88 +198,161 @@ pub(crate) struct Gathered {
     pub(crate) is_over: bool,
 }
 
-impl Gathered {
-    fn stalled(&mut self, timeout: Duration) -> Option<NotStored> {
+impl PendingWrites {
+    fn check_stalled(&mut self, timeout: Duration) -> Option<NotStored> {
         self.since.filter(|since| since.elapsed() > timeout)?;
-        let slow = || NotStored {
-            why: format!("a write has taken longer than {timeout:?}").into(),
-        };
-        let why = self.failed.clone().unwrap_or_else(slow);
-        if !std::mem::replace(&mut self.is_told, true) {
-            tracing::warn!("{why}; nothing new is begun, and what is open ends, until it can");
+        let why = self.failed.clone().unwrap_or_else(|| {
+            NotStored::unwritable(format!("a write has taken longer than {timeout:?}"))
+        });
+        if !std::mem::replace(&mut self.is_stall_logged, true) {
+            tracing::warn!(
+                "{why}; new work is refused and open work ends until the journal can be written"
+            );
         }
         Some(why)
     }
 }
 
-impl Shared {
-    pub(crate) fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+impl JournalState {
+    pub(crate) fn lock_pending(&self) -> MutexGuard<'_, PendingWrites> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
+    pub(crate) fn lock_index(&self) -> MutexGuard<'_, SessionIndex> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn held(&self) -> MutexGuard<'_, HashMap<SessionKey, usize>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock_holds(&self) -> MutexGuard<'_, HashMap<SessionKey, usize>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn put(&self, record: Record<'_>) -> Ticket {
-        let mut gathered = self.gathered();
-        if gathered.is_over {
-            let batch = Batch::default();
-            batch.end(Err(NotStored {
-                why: "it is closed".into(),
-            }));
-            return Ticket(Arc::new(batch));
+    /// Puts a chunk that needs no order: the first of a session, or the record of its removal.
+    pub(crate) fn put_chunk(&self, chunk: NewChunk<'_>) -> Ticket {
+        let mut pending = self.lock_pending();
+        if pending.is_over {
+            return Ticket::resolved(Err(NotStored::unwritable("it is closed")));
         }
-        let is_first = gathered.block.is_empty();
-        gathered.block.push(record);
-        let ticket = Ticket(gathered.batch.clone());
-        drop(gathered);
+        if chunk.kind == ChunkKind::Removed {
+            let mut last = self.last_put(&pending, chunk.session);
+            last.is_removed = true;
+            pending.last_put.insert(chunk.session, last);
+        }
+        self.push_chunks(pending, None, chunk)
+    }
+
+    /// Puts a chunk of a writer, if it continues its session.
+    ///
+    /// `next` is the number that the writer takes for the next one.
+    fn put_next(&self, epoch: u64, next: u64, chunk: NewChunk<'_>) -> Ticket {
+        let mut pending = self.lock_pending();
+        if pending.is_over {
+            return Ticket::resolved(Err(NotStored::unwritable("it is closed")));
+        }
+        let last = self.last_put(&pending, chunk.session);
+        let expected = last.number.saturating_add(1);
+        if last.is_removed || next != expected || epoch < last.epoch {
+            drop(pending);
+            let why = if last.is_removed {
+                NotStored::Removed(chunk.session)
+            } else {
+                NotStored::OutOfOrder {
+                    session: chunk.session,
+                    expected,
+                    found: next,
+                    last_epoch: last.epoch,
+                    epoch,
+                }
+            };
+            tracing::warn!(kind = ?chunk.kind, "a block is refused: {why}");
+            return Ticket::resolved(Err(why));
+        }
+        let is_new_epoch = epoch != last.epoch;
+        let note = is_new_epoch.then(|| NewChunk::epoch_note(chunk.session, epoch));
+        let added = match chunk.kind {
+            ChunkKind::Entries => u64::from(chunk.count),
+            _ => 0,
+        };
+        let last = LastPut {
+            number: last.number.saturating_add(added),
+            epoch,
+            is_removed: false,
+        };
+        pending.last_put.insert(chunk.session, last);
+        self.push_chunks(pending, note, chunk)
+    }
+
+    fn push_chunks(
+        &self,
+        mut pending: MutexGuard<'_, PendingWrites>,
+        note: Option<NewChunk<'_>>,
+        chunk: NewChunk<'_>,
+    ) -> Ticket {
+        let is_first = pending.block.is_empty();
+        for chunk in note.into_iter().chain([chunk]) {
+            pending.block.push_chunk(chunk);
+        }
+        let ticket = Ticket(pending.outcome.clone());
+        drop(pending);
         if is_first {
-            self.more.notify_one();
+            self.wakes_writer.notify_one();
         }
         ticket
     }
 
-    fn stalled(&self) -> Option<NotStored> {
-        self.gathered().stalled(self.options.timeout)
+    /// Returns the end of a session as of all that was put.
+    fn last_put(&self, pending: &PendingWrites, session: SessionKey) -> LastPut {
+        let in_flight = pending
+            .last_put
+            .get(&session)
+            .or_else(|| pending.last_in_write.get(&session));
+        in_flight.copied().unwrap_or_else(|| {
+            let index = self.lock_index();
+            index
+                .slot(session)
+                .map_or_else(LastPut::default, LastPut::from_slot)
+        })
     }
 
-    pub(crate) fn wait(&self, ticket: &Ticket) -> Result<(), NotStored> {
+    fn check_stalled(&self) -> Option<NotStored> {
+        self.lock_pending().check_stalled(self.options.timeout)
+    }
+
+    pub(crate) fn wait_stored(&self, ticket: &Ticket) -> Result<(), NotStored> {
         loop {
-            if let Some(ended) = ticket.wait_for(LOOK) {
-                return ended;
+            if let Some(result) = ticket.wait_timeout(STALL_CHECK_INTERVAL) {
+                return result;
             }
-            if let Some(why) = self.stalled() {
+            if let Some(why) = self.check_stalled() {
                 return Err(why);
             }
         }
     }
 
-    /// The hash under which an id is known.
-    fn hash(&self, id: &str) -> u64 {
-        let mac = hmac_sha256::HMAC::mac(id.as_bytes(), self.salt);
-        let mut hash = [0; 8];
-        hash.copy_from_slice(&mac[..8]);
-        // 0 says that there is none.
-        u64::from_le_bytes(hash).max(1)
+    fn hash_id(&self, id: &str) -> u64 {
+        hash_id(&self.hash_key, id)
     }
 }
 
-/// Keeps retention from a session.
+/// Hashes an id as the log has it.
+pub(crate) fn hash_id(key: &[u8; 32], id: &str) -> u64 {
+    let mac = hmac_sha256::HMAC::mac(id.as_bytes(), key);
+    let mut hash = [0; 8];
+    hash.copy_from_slice(&mac[..8]);
+    // 0 means no id.
+    u64::from_le_bytes(hash).max(1)
+}
+
+/// Keeps retention from removing a session that is in use.
 #[derive(Debug)]
 pub struct Hold {
-    shared: Arc<Shared>,
+    state: Arc<JournalState>,
     session: SessionKey,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = self.shared.held();
-        if let Entry::Occupied(mut count) = held.entry(self.session) {
+        let mut holds = self.state.lock_holds();
+        if let Entry::Occupied(mut count) = holds.entry(self.session) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -253,319 +361,341 @@ impl Drop for Hold {
     }
 }
 
+/// Ends the thread when it is dropped.
 #[derive(Debug)]
-struct Closer {
-    shared: Arc<Shared>,
+struct WriterHandle {
+    state: Arc<JournalState>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-impl Closer {
+impl WriterHandle {
     fn close(&self) {
-        self.shared.gathered().is_closing = true;
-        self.shared.more.notify_all();
+        self.state.lock_pending().is_closing = true;
+        self.state.wakes_writer.notify_all();
     }
 }
 
-impl Drop for Closer {
+impl Drop for WriterHandle {
     fn drop(&mut self) {
         self.close();
     }
 }
 
 impl Journal {
-    /// Opens the journal of a folder, which is made where it is missing, and begins a new epoch. Takes about a second
-    /// for each gigabyte that the checkpoint does not have, so it blocks.
+    /// Opens the journal of a folder, or makes one, and begins a new epoch. Blocks for about a
+    /// second for each gigabyte that the checkpoint does not have.
     ///
     /// # Errors
-    /// See [`OpenError`]. What is damaged is no error: [`Opened::damaged`] names it, and the rest can be read.
+    /// See [`OpenError`]. Damage is no error: [`Opened::damaged`] names it, and the rest can be
+    /// read.
     pub fn open(folder: &Path, options: Options) -> Result<(Self, Opened), OpenError> {
-        let (shared, thread, opened) = opening::open(folder, options)?;
-        let closer = Closer {
-            shared: shared.clone(),
-            thread: Mutex::new(Some(thread)),
-        };
-        Ok((
-            Self {
-                shared,
-                closer: Arc::new(closer),
-            },
-            opened,
-        ))
+        let (state, thread, opened) = opening::open(folder, options)?;
+        Ok((Self::new(state, Some(thread)), opened))
     }
 
-    /// Opens the journal of a folder to be read alone, as it is at this moment. Takes no lock, so that it may be in use,
-    /// and begins no epoch. What is put is not stored.
+    /// Opens the journal of a folder for reading, as it is at this moment. Takes no lock, so
+    /// another process may have it open, and begins no epoch. Puts are refused.
     ///
     /// # Errors
     /// See [`OpenError`].
     pub fn look(folder: &Path) -> Result<Self, OpenError> {
-        let shared = opening::look(folder)?;
-        let closer = Closer {
-            shared: shared.clone(),
-            thread: Mutex::new(None),
-        };
-        Ok(Self {
-            shared,
-            closer: Arc::new(closer),
-        })
+        Ok(Self::new(opening::open_to_read(folder)?, None))
     }
 
-    /// The folder.
+    pub(crate) fn new(
+        state: Arc<JournalState>,
+        thread: Option<std::thread::JoinHandle<()>>,
+    ) -> Self {
+        let writer = WriterHandle {
+            state: state.clone(),
+            thread: Mutex::new(thread),
+        };
+        Self {
+            state,
+            writer: Arc::new(writer),
+        }
+    }
+
+    /// The journal's folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.shared.folder
+        &self.state.folder
     }
 
-    /// Which opening of the journal this is, from 1.
+    /// The number of this opening of the journal, from 1. Greater than each epoch under which a
+    /// session was written before.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.shared.epoch
+        self.state.epoch
     }
 
     /// Takes an id and puts the first facts of its session.
     ///
     /// # Errors
-    /// [`CreateError::Exists`] where the journal knows the id; what it knows is left as it is.
+    /// [`CreateError::Exists`] if the journal has the id. Its session stays as it is.
     pub fn create(&self, id: &str, facts: &[u8]) -> Result<(SessionKey, Ticket), CreateError> {
-        self.take(id, facts, |_| false)
+        self.create_unless(id, facts, |_| true)
     }
 
-    /// As [`Journal::create`], where the id of a session that was removed may be taken again.
+    /// As [`Journal::create`], but the id of a removed session can be taken again.
     ///
     /// # Errors
-    /// [`CreateError::Exists`] where the journal keeps a session of this id.
+    /// [`CreateError::Exists`] if the journal keeps a session of this id.
     pub fn create_again(
         &self,
         id: &str,
         facts: &[u8],
     ) -> Result<(SessionKey, Ticket), CreateError> {
-        self.take(id, facts, |slot| slot.life != Life::Kept)
+        self.create_unless(id, facts, |slot| slot.life == SessionLife::Kept)
     }
 
-    fn take(
+    fn create_unless(
         &self,
         id: &str,
         facts: &[u8],
-        may_go: impl Fn(&Slot) -> bool,
+        is_taken: impl Fn(&SessionSlot) -> bool,
     ) -> Result<(SessionKey, Ticket), CreateError> {
-        let hash = self.shared.hash(id);
-        let mut index = self.shared.index();
-        if let Some(known) = index.find(hash)
-            && !index.slot(known).is_some_and(may_go)
+        let hash = self.state.hash_id(id);
+        let mut index = self.state.lock_index();
+        if let Some(known) = index.find_id(hash)
+            && index.slot(known).is_none_or(is_taken)
         {
             return Err(CreateError::Exists(known));
         }
         let session = index.next_key();
-        index.reserve(session, hash);
+        index.reserve_id(session, hash);
         drop(index);
-        let record = Record {
+        let chunk = NewChunk {
             session,
-            kind: Kind::Facts,
+            kind: ChunkKind::Facts,
             first: 0,
             count: 0,
             id: hash,
             bytes: facts,
         };
-        Ok((session, self.shared.put(record)))
+        Ok((session, self.state.put_chunk(chunk)))
     }
 
-    /// The session of an id, if the journal knows it, removed ones too.
+    /// Returns the session of an id, if the journal has it, removed ones too.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<SessionKey> {
-        self.shared.index().find(self.shared.hash(id))
+        self.state.lock_index().find_id(self.state.hash_id(id))
     }
 
-    /// Puts entries: `count` lines, each with its end, of which the first has the number `first`.
+    /// Puts entries: `count` lines, each with its line feed, numbered from `first`. `epoch` is the
+    /// writer's.
     ///
-    /// The numbers of a session follow each other, from 1, over all that are stored: who puts them counts, and counts
-    /// those again that were not stored.
-    pub fn put_entries(&self, session: SessionKey, first: u64, count: u32, lines: &[u8]) -> Ticket {
-        self.shared.put(Record {
+    /// The numbers of a session follow each other, from 1. Entries that do not follow the last that
+    /// was *put*, stored or not, are refused, as are entries of an epoch older than the last: their
+    /// ticket is [`NotStored::OutOfOrder`]. After a write that was given up, the next number is the
+    /// one behind the last stored entry.
+    pub fn put_entries(
+        &self,
+        session: SessionKey,
+        epoch: u64,
+        first: u64,
+        count: u32,
+        lines: &[u8],
+    ) -> Ticket {
+        let chunk = NewChunk {
             session,
-            kind: Kind::Entries,
+            kind: ChunkKind::Entries,
             first,
             count,
             id: 0,
             bytes: lines,
-        })
+        };
+        self.state.put_next(epoch, first, chunk)
     }
 
-    /// Puts the facts of a session, as of all entries that were put before.
+    /// Puts the facts of a session, as of all entries up to `last`, which must be the last that was
+    /// put. Refused as [entries](Self::put_entries) are.
     pub fn put_facts(
         &self,
         session: SessionKey,
+        epoch: u64,
         last: u64,
         facts: &[u8],
         settled: Settled,
     ) -> Ticket {
-        let count = u32::from(settled == Settled::No);
-        self.shared.put(Record {
+        let chunk = NewChunk {
             session,
-            kind: Kind::Facts,
+            kind: ChunkKind::Facts,
             first: last,
-            count,
+            count: u32::from(settled == Settled::No),
             id: 0,
             bytes: facts,
-        })
+        };
+        self.state.put_next(epoch, last.saturating_add(1), chunk)
     }
 
-    /// Puts a mark: bytes that [`Journal::marks`] gives back until the next facts are put.
-    pub fn put_mark(&self, session: SessionKey, last: u64, mark: &[u8]) -> Ticket {
-        self.shared.put(Record {
+    /// Puts a mark behind the entry `last`: bytes that [`Journal::marks`] returns until the next
+    /// facts are put. Refused as [entries](Self::put_entries) are.
+    pub fn put_mark(&self, session: SessionKey, epoch: u64, last: u64, mark: &[u8]) -> Ticket {
+        let chunk = NewChunk {
             session,
-            kind: Kind::Mark,
+            kind: ChunkKind::Mark,
             first: last,
             count: 0,
             id: 0,
             bytes: mark,
-        })
+        };
+        self.state.put_next(epoch, last.saturating_add(1), chunk)
     }
 
-    /// Whether so much waits to be written that one should put no more.
+    /// Returns whether more waits to be written than [`Options::waiting`] allows. Callers should
+    /// put no more then.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        let gathered = self.shared.gathered();
-        gathered.block.bytes() + gathered.writing > self.shared.options.waiting
+        let pending = self.state.lock_pending();
+        pending.block.payload_bytes() + pending.writing > self.state.options.waiting
     }
 
-    /// Why no new work should be begun: the journal is stalled, or the disk is full and what is under way is written
-    /// to the reserve. `None` while all is well.
+    /// Returns why no new work should begin: the journal is stalled, or the disk is full and open
+    /// work is written to the reserve.
     #[must_use]
     pub fn trouble(&self) -> Option<NotStored> {
-        let mut gathered = self.shared.gathered();
-        let full = || NotStored {
-            why: "the disk is full".into(),
-        };
-        gathered
-            .stalled(self.shared.options.timeout)
-            .or_else(|| gathered.is_disk_full.then(full))
+        let mut pending = self.state.lock_pending();
+        pending
+            .check_stalled(self.state.options.timeout)
+            .or_else(|| {
+                pending
+                    .is_disk_full
+                    .then(|| NotStored::unwritable("the disk is full"))
+            })
     }
 
-    /// Why nothing has been stored for longer than [`Options::timeout`], although something waits. Nothing of it is
-    /// dropped: it is stored when the disk does its work again.
+    /// Returns why nothing was stored for longer than [`Options::timeout`], although something
+    /// waits. Nothing of it is dropped: it is stored when the disk works again.
     #[must_use]
     pub fn stalled(&self) -> Option<NotStored> {
-        self.shared.stalled()
+        self.state.check_stalled()
     }
 
-    /// How long a write may take before the journal counts as stalled.
+    /// [`Options::timeout`] of this journal.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        self.shared.options.timeout
+        self.state.options.timeout
     }
 
-    /// Waits until all that was put is stored, or the journal is stalled. Blocks the thread.
+    /// Waits until the ticket is resolved, or the journal is stalled. Blocks the thread.
     ///
     /// # Errors
     /// Why it is not stored.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), NotStored> {
-        self.shared.wait(ticket)
+        self.state.wait_stored(ticket)
     }
 
-    /// What is known of a session, as far as it is stored.
+    /// Returns the stored state of a session.
     #[must_use]
     pub fn known(&self, session: SessionKey) -> Option<Known> {
-        self.shared.index().slot(session).map(known)
+        self.state.lock_index().slot(session).map(to_known)
     }
 
-    /// How many sessions are kept.
+    /// Returns the number of kept sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.shared.index().kept()
+        self.state.lock_index().count_kept()
     }
 
-    /// The kept sessions, the last active first, from behind a position; `most` of them at most. The order is that of
-    /// whole seconds.
+    /// Lists the kept sessions behind a position, `most` at most, in descending order of the time
+    /// of their last entry in whole seconds.
+    ///
+    /// Facts and marks move no session: one that gets no entry meanwhile is on exactly one page.
     #[must_use]
     pub fn list(&self, behind: Option<Position>, most: usize) -> Vec<Listed> {
-        let index = self.shared.index();
+        let index = self.state.lock_index();
         let behind = behind.map(|position| (position.time, position.key));
-        let listed = |(time, key)| {
-            let known = known(index.slot(key)?);
+        let to_listed = |(time, key)| {
+            let known = to_known(index.slot(key)?);
             Some(Listed {
                 key,
                 position: Position { time, key },
                 known,
             })
         };
-        index.recent(behind).filter_map(listed).take(most).collect()
+        index
+            .newest_first(behind)
+            .filter_map(to_listed)
+            .take(most)
+            .collect()
     }
 
-    /// One session as it stands in the list; `None` where it is not kept.
+    /// Returns one session as [`Journal::list`] has it, if it is kept.
     #[must_use]
     pub fn listed(&self, session: SessionKey) -> Option<Listed> {
-        let index = self.shared.index();
+        let index = self.state.lock_index();
         let slot = index.slot(session)?;
         let position = Position {
-            time: slot.listed()?,
+            time: slot.listed_at()?,
             key: session,
         };
         Some(Listed {
             key: session,
             position,
-            known: known(slot),
+            known: to_known(slot),
         })
     }
 
-    /// The stored facts of a session. Blocks for a read of the disk.
+    /// Reads the stored facts of a session; `None` if they are missing or damaged. Blocks for a
+    /// read of the disk.
     ///
     /// # Errors
-    /// The file system's own. Facts that are missing or damaged are `None`.
+    /// The file system's own.
     pub fn facts(&self, session: SessionKey) -> Result<Option<Vec<u8>>, ReadError> {
-        let at = self
-            .shared
-            .index()
-            .slot(session)
-            .and_then(|slot| slot.facts);
-        at.map_or(Ok(None), |at| self.shared.read_facts(at))
+        let index = self.state.lock_index();
+        let location = index.slot(session).and_then(|slot| slot.facts);
+        drop(index);
+        location.map_or(Ok(None), |location| self.state.read_facts(location))
     }
 
-    /// The marks of a session since its last facts. Blocks for reads of the disk.
+    /// Reads the marks of a session since its last facts. Blocks for reads of the disk.
     ///
     /// # Errors
     /// The file system's own.
     pub fn marks(&self, session: SessionKey) -> Result<Vec<Vec<u8>>, ReadError> {
-        self.shared.read_marks(session)
+        self.state.read_marks(session)
     }
 
-    /// Reads the stored entries of a session from the number `from` on.
+    /// Returns a reader of the stored entries of a session, from the number `from` on.
     #[must_use]
     pub fn read(&self, session: SessionKey, from: u64) -> Reader {
-        Reader::new(self.shared.clone(), session, from)
+        Reader::new(self.state.clone(), session, from)
     }
 
-    /// Removes a session and leaves no byte of it in the log; a hash of its id stays. Blocks for reads and writes of the
-    /// disk.
+    /// Removes a session and overwrites each byte of it in the log; a hash of its id stays. Blocks
+    /// for reads and writes of the disk.
     ///
     /// # Errors
-    /// Why that is not done; a later opening of the journal goes on with it.
+    /// Why it is not finished; a later opening of the journal finishes it.
     pub fn remove(&self, session: SessionKey) -> Result<(), NotStored> {
-        self.shared.remove(session)
+        self.state.remove_session(session)
     }
 
-    /// Keeps retention from a session until this is dropped: it is in use.
+    /// Keeps retention from removing a session until the returned hold is dropped.
     #[must_use]
     pub fn hold(&self, session: SessionKey) -> Hold {
-        *self.shared.held().entry(session).or_default() += 1;
+        *self.state.lock_holds().entry(session).or_default() += 1;
         Hold {
-            shared: self.shared.clone(),
+            state: self.state.clone(),
             session,
         }
     }
 
-    /// Notes in the folder that this process begins to end, so that the next one waits for it for some seconds.
+    /// Notes in the folder that this process begins to end, so that the next one waits for it for
+    /// some seconds.
     pub fn mark_ending(&self) {
-        lock::mark_ending(&self.shared.folder);
+        lock::mark_ending(&self.state.folder);
     }
 
-    /// Lets all that waits be written, and closes the journal for all clones. Blocks for it.
+    /// Closes the journal for all clones, after everything that waits is written. Blocks for it.
     ///
     /// # Errors
     /// Why the last of it is not stored.
     pub fn close(self) -> Result<(), NotStored> {
-        self.closer.close();
+        self.writer.close();
         let thread = self
-            .closer
+            .writer
             .thread
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -573,35 +703,32 @@ impl Journal {
         if let Some(thread) = thread {
             // It does not panic; if it did, what waited was not stored.
             if thread.join().is_err() {
-                return Err(NotStored {
-                    why: "its thread has ended".into(),
-                });
+                return Err(NotStored::unwritable("its thread has ended"));
             }
         }
-        self.shared.gathered().failed.clone().map_or(Ok(()), Err)
+        self.state.lock_pending().failed.clone().map_or(Ok(()), Err)
     }
 }
 
-fn known(slot: &Slot) -> Known {
+fn to_known(slot: &SessionSlot) -> Known {
     Known {
         last: slot.last,
         active: SystemTime::UNIX_EPOCH + Duration::from_millis(slot.active),
         bytes: slot.bytes,
-        is_removed: slot.life != Life::Kept,
+        is_removed: slot.life != SessionLife::Kept,
     }
 }
 
-/// Milliseconds since 1970.
-pub(crate) fn now() -> u64 {
+/// Reads the wall clock: milliseconds since 1970.
+pub(crate) fn wall_clock() -> u64 {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Shared {
-    /// The file of a segment.
-    pub(crate) fn segment(&self, number: u32) -> PathBuf {
+impl JournalState {
+    pub(crate) fn segment_path(&self, number: u32) -> PathBuf {
         segment::path(&self.folder, number)
     }
 }

@@ -1,11 +1,14 @@
 //! Keeps what happened in sessions, in files that survive the process.
 //!
-//! A [`Journal`] is a folder. Of each session it keeps *entries*, lines numbered from 1 without a gap, and *facts*, of
-//! which the latest replaces those before. What is put is gathered in memory and written by one thread, everything that
-//! waits at once; a [`Ticket`] says when it is stored. Stored is what survives the end of the process, also by
-//! SIGKILL; what survives the end of the machine is said by [`Sync`].
+//! A [`Journal`] is a folder. Each session in it has *entries*, lines numbered from 1 without a
+//! gap, and *facts*, the latest of which replace those before. Puts are gathered in memory, and one
+//! thread writes everything that waits at once; a [`Ticket`] resolves when it is stored. What is
+//! stored survives the end of the process, also by SIGKILL; [`Sync`] decides about the end of the
+//! machine.
 //!
-//! The journal does not look into lines and facts. What they mean is the affair of those who put them.
+//! A session has one writer at a time, named by its epoch. The journal refuses what does not
+//! continue a session: see [`Journal::put_entries`]. It does not parse lines and facts; their
+//! meaning is the caller's.
 //!
 //! ```
 //! use trunkline_journal::{Journal, Options, Settled};
@@ -14,13 +17,19 @@
 //! # let folder = tempfile::tempdir()?;
 //! let (journal, _) = Journal::open(folder.path(), Options::default())?;
 //! let (session, _) = journal.create("s-1", br#"{"title":"first"}"#)?;
-//! let stored = journal.put_entries(session, 1, 2, b"{\"seq\":1}\n{\"seq\":2}\n");
-//! journal.put_facts(session, 2, br#"{"title":"first","turns":1}"#, Settled::Yes).detach();
+//! let epoch = journal.epoch();
+//! let stored = journal.put_entries(session, epoch, 1, 2, b"{\"seq\":1}\n{\"seq\":2}\n");
+//! let facts = br#"{"title":"first","turns":1}"#;
+//! journal.put_facts(session, epoch, 2, facts, Settled::Yes).detach();
 //! stored.wait()?;
 //!
 //! let mut lines = Vec::new();
 //! journal.read(session, 2).next(&mut lines, 64 * 1024)?;
 //! assert_eq!(lines, b"{\"seq\":2}\n");
+//!
+//! // Another writer that takes 2 for the next number.
+//! let refused = journal.put_entries(session, epoch, 2, 1, b"{\"seq\":2}\n");
+//! assert!(refused.wait().unwrap_err().is_out_of_order());
 //! # Ok(())
 //! # }
 //! ```
@@ -33,13 +42,16 @@
 //!                                         └──▶ NNNNNNNN.log, full at 64 MiB ──▶ NNNNNNNN.dir, checkpoint
 //! ```
 //!
-//! The log is the only truth: blocks of lines and facts of all sessions, in the order in which they were put
-//! (`block`, `segment`). The index says in memory what is known of each session, about 200 bytes of each (`index`). It is
-//! read again from a checkpoint and the blocks behind it. A database would write each entry into a tree of its own:
-//! measured with 64 lines a commit, a block costs 22 µs in a file, 86 µs in SQLite, and rows there 3 ms.
+//! The log is the only truth: blocks of lines and facts of all sessions, in the order in which they
+//! were put (`block`, `segment`). The index has the state of each session in memory, about 200
+//! bytes of each (`index`). At an opening it is read from a checkpoint and the blocks behind it. A
+//! database would write each entry into a tree of its own: measured with 64 lines a commit, a block
+//! costs 22 µs in a file, 86 µs in SQLite, and rows there 3 ms.
 //!
-//! The head says how far the log was written, so that an end that is missing is noticed (`head`). One process has a
-//! journal at a time (`lock`).
+//! Each file beside the log is checked, and can be made again from it. The head records how far the
+//! log was written, so that a missing end is noticed (`head`). The file `format` has the salt of
+//! the ids; each epoch and segment begins with a copy of it (`format`). One process has a journal
+//! open at a time (`lock`).
 
 #![forbid(unsafe_code)]
 
@@ -48,6 +60,7 @@ mod check;
 mod erase;
 mod error;
 mod files;
+mod format;
 mod head;
 mod index;
 mod journal;
@@ -62,12 +75,14 @@ mod writer;
 pub use check::{Damage, Damaged, Report, check};
 pub use error::{CreateError, NotStored, OpenError, ReadError};
 pub use files::NewFile;
-pub use journal::{Hold, Journal, Known, Listed, Options, Position, Settled, Sync};
+pub use journal::{
+    Hold, Journal, Known, Listed, Options, Position, ReadSessionName, Settled, Sync,
+};
 pub use opening::Opened;
 pub use reader::{Batch, Reader};
 pub use retention::Retention;
 pub use ticket::Ticket;
 
-/// Names a session within its journal. Never used twice.
+/// Identifies a session within its journal. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey(pub(crate) u64);

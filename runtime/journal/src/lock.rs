@@ -1,4 +1,4 @@
-//! One process has a journal at a time.
+//! The lock of a folder: one process has a journal open at a time.
 
 use std::{
     fs::{self, File},
@@ -16,111 +16,118 @@ use crate::segment;
 /// The file's name in the journal's folder.
 const NAME: &str = "lock";
 
-/// How long the lock of a process is waited for that has ended, or has said that it ends: the kernel may still be
-/// closing its files, or its adapters may still be ending.
-const ENDING: Duration = Duration::from_secs(6);
-/// How long that of any other is waited for: it may have lost its hub in this moment.
-const RUNS: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(20);
+/// Timeout for the lock of a process that has ended or begun to end: the kernel may still close its
+/// files, or its adapters may still end.
+const ENDING_TIMEOUT: Duration = Duration::from_secs(6);
+/// Timeout for the lock of any other process, which may have lost its hub at this moment.
+const RUNNING_TIMEOUT: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the holder adds to its name when it begins to end.
-const MARK: &str = "ending";
+/// The word that the holder adds when it begins to end.
+const ENDING_MARK: &str = "ending";
 
-/// Held as long as it is kept.
+/// The lock, held until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct FolderLock {
     _file: File,
 }
 
-/// Why the lock was not got.
+/// Error of [`FolderLock::acquire`].
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum LockError {
     /// Another process has it.
     Held(Option<u32>),
     Io(io::Error),
 }
 
-impl Lock {
-    /// Takes the lock and writes down who has it.
-    pub(crate) fn take(folder: &Path) -> Result<Self, Refused> {
+impl FolderLock {
+    /// Acquires the lock and writes this process into it.
+    pub(crate) fn acquire(folder: &Path) -> Result<Self, LockError> {
         let path = folder.join(NAME);
-        let file = segment::open(&path).map_err(Refused::Io)?;
+        let file = segment::open(&path).map_err(LockError::Io)?;
         let begun = Instant::now();
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    let holder = Holder::read(&path);
+                    let holder = LockHolder::read_lock(&path);
                     let stays = holder
                         .as_ref()
-                        .is_some_and(|holder| !holder.is_ending && holder.runs());
-                    if begun.elapsed() > if stays { RUNS } else { ENDING } {
-                        return Err(Refused::Held(holder.map(|holder| holder.pid)));
+                        .is_some_and(|holder| !holder.is_ending && holder.is_running());
+                    let timeout = if stays {
+                        RUNNING_TIMEOUT
+                    } else {
+                        ENDING_TIMEOUT
+                    };
+                    if begun.elapsed() > timeout {
+                        return Err(LockError::Held(holder.map(|holder| holder.pid)));
                     }
-                    sleep(LOOK);
+                    sleep(RETRY_INTERVAL);
                 }
-                Err(error) => return Err(Refused::Io(error.into())),
+                Err(error) => return Err(LockError::Io(error.into())),
             }
         }
-        let text = Holder::own()
+        let text = LockHolder::this_process()
             .map(|own| format!("{} {}\n", own.pid, own.started))
             .unwrap_or_default();
         file.set_len(0)
             .and_then(|()| file.write_all_at(text.as_bytes(), 0))
-            .map_err(Refused::Io)?;
-        (&file).flush().map_err(Refused::Io)?;
+            .map_err(LockError::Io)?;
+        (&file).flush().map_err(LockError::Io)?;
         Ok(Self { _file: file })
     }
 }
 
-/// Notes that the holder, which is this process, begins to end: the next one waits for it.
+/// Notes that the holder, which is this process, begins to end. The next process waits for it.
 pub(crate) fn mark_ending(folder: &Path) {
-    let noted = Holder::own().map(|own| format!("{} {} {MARK}\n", own.pid, own.started));
+    let Some(own) = LockHolder::this_process() else {
+        return;
+    };
+    let text = format!("{} {} {ENDING_MARK}\n", own.pid, own.started);
     let written =
-        noted.map(|text| segment::open(&folder.join(NAME))?.write_all_at(text.as_bytes(), 0));
-    if let Some(Err(error)) = written {
-        tracing::debug!("the lock of the journal does not say that its holder ends: {error}");
+        segment::open(&folder.join(NAME)).and_then(|file| file.write_all_at(text.as_bytes(), 0));
+    if let Err(error) = written {
+        tracing::debug!("the lock of the journal does not note that its holder ends: {error}");
     }
 }
 
-/// A process, and when it started: a number that is used again has another start.
+/// A process and its start time. A later process of the same number has another one.
 #[derive(Debug, PartialEq, Eq)]
-struct Holder {
+struct LockHolder {
     pid: u32,
     started: u64,
     is_ending: bool,
 }
 
-impl Holder {
-    fn own() -> Option<Self> {
+impl LockHolder {
+    fn this_process() -> Option<Self> {
         let pid = std::process::id();
         Some(Self {
             pid,
-            started: started(pid)?,
+            started: process_start(pid)?,
             is_ending: false,
         })
     }
 
-    fn read(path: &Path) -> Option<Self> {
+    fn read_lock(path: &Path) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
         let mut words = text.split_ascii_whitespace();
-        let (pid, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some(Self {
-            pid,
-            started,
-            is_ending: words.next() == Some(MARK),
+            pid: words.next()?.parse().ok()?,
+            started: words.next()?.parse().ok()?,
+            is_ending: words.next() == Some(ENDING_MARK),
         })
     }
 
-    fn runs(&self) -> bool {
-        started(self.pid) == Some(self.started)
+    fn is_running(&self) -> bool {
+        process_start(self.pid) == Some(self.started)
     }
 }
 
-/// When a process started, in ticks since the boot; `None` where it has ended.
-fn started(pid: u32) -> Option<u64> {
+/// Returns the start time of a process, in ticks since the boot; `None` if it has ended.
+fn process_start(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets and may have spaces.
+    // The name is in brackets and may have spaces.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");
     (!is_dead).then(|| fields.nth(18)?.parse().ok()).flatten()
@@ -133,10 +140,12 @@ mod tests {
     #[test]
     fn a_held_lock_names_its_holder() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Lock::take(folder.path()).unwrap();
+        let first = FolderLock::acquire(folder.path()).unwrap();
         let own = std::process::id();
-        assert!(matches!(Lock::take(folder.path()), Err(Refused::Held(Some(pid))) if pid == own));
+        assert!(
+            matches!(FolderLock::acquire(folder.path()), Err(LockError::Held(Some(pid))) if pid == own)
+        );
         drop(first);
-        Lock::take(folder.path()).unwrap();
+        FolderLock::acquire(folder.path()).unwrap();
     }
 }

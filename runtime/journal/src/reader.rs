@@ -1,49 +1,53 @@
 //! Reads the entries of one session, in order.
 
 use std::{
-    collections::VecDeque, fs::File, io, ops::RangeInclusive, os::unix::fs::FileExt, sync::Arc,
+    collections::VecDeque, fs::File, io, ops::RangeInclusive, os::unix::fs::FileExt, path::Path,
+    sync::Arc,
 };
 
 use crate::{
     ReadError, SessionKey,
-    block::Kind,
-    index::FactsAt,
-    journal::Shared,
+    block::ChunkKind,
+    index::FactsLocation,
+    journal::JournalState,
     opening,
-    segment::{self, Place},
+    segment::{self, ChunkLocation},
 };
 
-/// What was read.
+/// The result of one read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Batch {
-    /// Entries with these numbers; their lines were appended.
+    /// The lines of these entries were appended.
     Lines(RangeInclusive<u64>),
-    /// Entries with these numbers are not there: damaged, or lost. Reading goes on behind them.
+    /// These entries are damaged or lost. The next read begins behind them.
     Missing(RangeInclusive<u64>),
-    /// There are no more, for now.
+    /// All entries that are stored so far were read.
     End,
 }
 
-/// Reads the stored entries of one session from a number on. What is stored later is read too.
-///
+/// Reads the stored entries of one session from a number on, with those that are stored later.
 /// Holds one file open at a time.
+///
+/// Journals of older programs can have two lines of one number, if two writers continued a session
+/// at once. A reader returns the line that was stored first. Entries that were stored behind a
+/// later number are [missing](Batch::Missing).
 #[derive(Debug)]
 pub struct Reader {
-    shared: Arc<Shared>,
+    state: Arc<JournalState>,
     session: SessionKey,
     next: u64,
-    /// Where the entries from `next` on are, as far as it was looked up.
-    places: VecDeque<(u32, Place)>,
+    /// The chunks with the entries from `next` on, as far as they were looked up.
+    chunks: VecDeque<(u32, ChunkLocation)>,
     file: Option<(u32, File)>,
 }
 
 impl Reader {
-    pub(crate) fn new(shared: Arc<Shared>, session: SessionKey, from: u64) -> Self {
+    pub(crate) fn new(state: Arc<JournalState>, session: SessionKey, from: u64) -> Self {
         Self {
-            shared,
+            state,
             session,
             next: from.max(1),
-            places: VecDeque::new(),
+            chunks: VecDeque::new(),
             file: None,
         }
     }
@@ -54,52 +58,51 @@ impl Reader {
         self.next
     }
 
-    /// Appends the lines of the next entries to `lines`: about `most` bytes, and one entry at least. Blocks for reads of
-    /// the disk.
+    /// Appends the lines of the next entries to `lines`: about `most` bytes, and one entry at
+    /// least. Blocks for reads of the disk.
     ///
     /// # Errors
     /// The file system's own. Nothing is skipped: a later call reads the same again.
     pub fn next(&mut self, lines: &mut Vec<u8>, most: usize) -> Result<Batch, ReadError> {
-        let (first, begun) = (self.next, lines.len());
+        let first = self.next;
+        let begin = lines.len();
         loop {
-            if self.places.is_empty() {
-                self.look_up()?;
+            if self.chunks.is_empty() {
+                self.find_next_chunks()?;
             }
-            let Some((segment, place)) = self.places.front().copied() else {
+            let Some((segment, chunk)) = self.chunks.front().copied() else {
                 break;
             };
-            if place.end() <= self.next {
-                self.places.pop_front();
+            // The entries before were stored first.
+            if chunk.end() <= self.next {
+                self.chunks.pop_front();
                 continue;
             }
-            let read = lines.len() - begun;
-            if read > 0 && (place.first > self.next || read + place.bytes as usize > most) {
+            let read = lines.len() - begin;
+            if read > 0 && (chunk.first > self.next || read + chunk.bytes as usize > most) {
                 break;
             }
-            if place.first > self.next {
-                let missing = self.next..=place.first - 1;
-                self.next = place.first;
+            if chunk.first > self.next {
+                let missing = self.next..=chunk.first - 1;
+                self.next = chunk.first;
                 return Ok(Batch::Missing(missing));
             }
-            match self.take(segment, &place, lines)? {
-                true => self.next = place.end(),
-                false if self.next > first => break,
-                false => {
-                    let missing = self.next..=place.end() - 1;
-                    self.next = place.end();
-                    return Ok(Batch::Missing(missing));
-                }
+            if self.append_chunk(segment, &chunk, lines)? {
+                self.next = chunk.end();
+            } else if self.next > first {
+                break;
+            } else {
+                let missing = self.next..=chunk.end() - 1;
+                self.next = chunk.end();
+                return Ok(Batch::Missing(missing));
             }
         }
         if self.next > first {
             return Ok(Batch::Lines(first..=self.next - 1));
         }
-        // What was counted and is nowhere.
-        let last = self
-            .shared
-            .index()
-            .slot(self.session)
-            .map_or(0, |slot| slot.last);
+        // Entries that were counted and are in no segment.
+        let index = self.state.lock_index();
+        let last = index.slot(self.session).map_or(0, |slot| slot.last);
         if last >= self.next {
             let missing = self.next..=last;
             self.next = last + 1;
@@ -108,46 +111,46 @@ impl Reader {
         Ok(Batch::End)
     }
 
-    /// Finds the places of the entries from the next on, of one segment.
-    fn look_up(&mut self) -> io::Result<()> {
-        let index = self.shared.index();
+    /// Looks up the chunks of the next entries, in one segment.
+    fn find_next_chunks(&mut self) -> io::Result<()> {
+        let index = self.state.lock_index();
         let Some((first, last)) = index.slot(self.session).map(|slot| slot.segments) else {
             return Ok(());
         };
-        let newest = index
-            .segments
-            .last_key_value()
-            .map_or(0, |(number, _)| *number);
+        let newest = index.newest_segment();
         drop(index);
-        let from = self
-            .file
-            .as_ref()
-            .map_or(first, |(number, _)| *number)
-            .max(first);
-        for number in from..=last {
-            let places = self.shared.places(number, newest, self.session)?;
-            let wanted = |place: &Place| place.kind == Kind::Entries && place.end() > self.next;
-            self.places.extend(
-                places
+        let from = self.file.as_ref().map_or(first, |(number, _)| *number);
+        for number in from.max(first)..=last {
+            let chunks = self.state.find_chunks(number, newest, self.session)?;
+            let is_wanted =
+                |chunk: &ChunkLocation| chunk.kind == ChunkKind::Entries && chunk.end() > self.next;
+            self.chunks.extend(
+                chunks
                     .into_iter()
-                    .filter(wanted)
-                    .map(|place| (number, place)),
+                    .filter(is_wanted)
+                    .map(|chunk| (number, chunk)),
             );
-            if !self.places.is_empty() {
+            if !self.chunks.is_empty() {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Appends the lines of a place, from the next entry on. Whether they are what was written.
-    fn take(&mut self, segment: u32, place: &Place, lines: &mut Vec<u8>) -> io::Result<bool> {
-        if self
+    /// Appends the lines of a chunk, from the next entry on. Returns whether they are what was
+    /// written.
+    fn append_chunk(
+        &mut self,
+        segment: u32,
+        chunk: &ChunkLocation,
+        lines: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        let is_open = self
             .file
             .as_ref()
-            .is_none_or(|(number, _)| *number != segment)
-        {
-            match segment::open_to_read(&self.shared.segment(segment)) {
+            .is_some_and(|(number, _)| *number == segment);
+        if !is_open {
+            match segment::open_to_read(&self.state.segment_path(segment)) {
                 Ok(file) => self.file = Some((segment, file)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
                 Err(error) => return Err(error),
@@ -157,17 +160,17 @@ impl Reader {
             return Ok(false);
         };
         let begin = lines.len();
-        lines.resize(begin + place.bytes as usize, 0);
-        let read = match file.read_exact_at(&mut lines[begin..], place.at) {
+        lines.resize(begin + chunk.bytes as usize, 0);
+        let is_whole = match file.read_exact_at(&mut lines[begin..], chunk.at) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
             read => {
                 read?;
-                place.is_whole(&lines[begin..])
+                chunk.is_whole(&lines[begin..])
             }
         };
-        let skipped = usize::try_from(self.next - place.first).unwrap_or(usize::MAX);
+        let skipped = usize::try_from(self.next - chunk.first).unwrap_or(usize::MAX);
         let from = match skipped {
-            _ if !read => None,
+            _ if !is_whole => None,
             0 => Some(0),
             _ => memchr::memchr_iter(b'\n', &lines[begin..])
                 .nth(skipped - 1)
@@ -181,67 +184,66 @@ impl Reader {
     }
 }
 
-impl Shared {
-    /// The places of a session in a segment, in the order in which they were written.
-    pub(crate) fn places(
+/// Reads facts; `None` if they are missing or damaged.
+pub(crate) fn read_facts(folder: &Path, location: FactsLocation) -> io::Result<Option<Vec<u8>>> {
+    let file = match segment::open_to_read(&segment::path(folder, location.segment)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut facts = vec![0; location.bytes as usize];
+    match file.read_exact_at(&mut facts, location.at) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    Ok((crc32fast::hash(&facts) == location.sum).then_some(facts))
+}
+
+impl JournalState {
+    /// Finds the chunks of a session in a segment, in the order in which they were written.
+    pub(crate) fn find_chunks(
         &self,
         number: u32,
         newest: u32,
         session: SessionKey,
-    ) -> io::Result<Vec<Place>> {
+    ) -> io::Result<Vec<ChunkLocation>> {
         if number == newest {
-            let index = self.index();
-            let is_still = index
-                .segments
-                .last_key_value()
-                .is_some_and(|(last, _)| *last == number);
-            if is_still {
-                return Ok(index.newest(session).to_vec());
+            let index = self.lock_index();
+            if index.newest_segment() == number {
+                return Ok(index.chunks_in_newest(session).to_vec());
             }
         }
-        opening::places(&self.folder, number, session)
+        opening::find_chunks(&self.folder, number, session)
     }
 
-    pub(crate) fn read_facts(&self, at: FactsAt) -> Result<Option<Vec<u8>>, ReadError> {
-        let file = match segment::open_to_read(&self.segment(at.segment)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut facts = vec![0; at.bytes as usize];
-        match file.read_exact_at(&mut facts, at.at) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            read => read?,
-        }
-        Ok((crc32fast::hash(&facts) == at.sum).then_some(facts))
+    pub(crate) fn read_facts(&self, location: FactsLocation) -> Result<Option<Vec<u8>>, ReadError> {
+        Ok(read_facts(&self.folder, location)?)
     }
 
     pub(crate) fn read_marks(&self, session: SessionKey) -> Result<Vec<Vec<u8>>, ReadError> {
-        let index = self.index();
+        let index = self.lock_index();
         let Some(slot) = index.slot(session) else {
             return Ok(Vec::new());
         };
-        let newest = index
-            .segments
-            .last_key_value()
-            .map_or(0, |(number, _)| *number);
-        let from = slot.facts.map_or(slot.segments.0, |facts| facts.segment);
-        let (facts, last) = (slot.facts, slot.segments.1);
+        let newest = index.newest_segment();
+        let facts = slot.facts;
+        let last = slot.segments.1;
+        let from = facts.map_or(slot.segments.0, |facts| facts.segment);
         drop(index);
         let mut marks = Vec::new();
         for number in from..=last {
             let behind = facts
                 .filter(|facts| facts.segment == number)
                 .map_or(0, |facts| facts.at);
-            let mut places = self.places(number, newest, session)?;
-            places.retain(|place| place.kind == Kind::Mark && place.at >= behind);
-            if places.is_empty() {
+            let mut chunks = self.find_chunks(number, newest, session)?;
+            chunks.retain(|chunk| chunk.kind == ChunkKind::Mark && chunk.at >= behind);
+            if chunks.is_empty() {
                 continue;
             }
-            let file = segment::open_to_read(&self.segment(number))?;
-            for place in places {
-                let mut mark = vec![0; place.bytes as usize];
-                file.read_exact_at(&mut mark, place.at)?;
-                if place.is_whole(&mark) {
+            let file = segment::open_to_read(&self.segment_path(number))?;
+            for chunk in chunks {
+                let mut mark = vec![0; chunk.bytes as usize];
+                file.read_exact_at(&mut mark, chunk.at)?;
+                if chunk.is_whole(&mark) {
                     marks.push(mark);
                 }
             }

@@ -1,7 +1,8 @@
-//! A segment: a file of blocks, one behind the other. Only the newest is appended to.
+//! Segments: files of blocks, one behind the other. Only the newest is appended to.
 //!
-//! A segment that is full gets a directory of its own beside it, sorted by session, so that a session's places are
-//! found by a few reads. It repeats what the blocks say: where it is missing it is made again.
+//! A full segment has a directory file beside it, sorted by session, so that a few reads find the
+//! chunks of a session. It repeats what the blocks have: when it is missing or damaged, the blocks
+//! are read instead.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,77 +13,80 @@ use std::{
 
 use crate::{
     SessionKey,
-    block::{ALIGN, Chunk, HEAD, Head, Kind, MAGIC, u32_at, u64_at},
+    block::{ALIGN, BlockHeader, ChunkHeader, ChunkKind, HEADER, MAGIC, u32_at, u64_at},
 };
 
-/// The first bytes of a sorted directory.
-const SORTED: [u8; 8] = *b"TLJD\x01\0\0\0";
-/// What stands before its entries: the first bytes, how many there are, their checksum.
-const SORTED_HEAD: usize = 16;
-const SORTED_ENTRY: usize = 40;
+/// The first bytes of a directory file. Each entry has a checksum of its own.
+const DIRECTORY: [u8; 8] = *b"TLJD\x02\0\0\0";
+/// The first bytes of an older directory file, which has one checksum for all entries.
+const DIRECTORY_V1: [u8; 8] = *b"TLJD\x01\0\0\0";
+/// The length before the entries: the first bytes, the number of entries, the checksum of all of
+/// them.
+const DIRECTORY_HEADER: usize = 16;
+const DIRECTORY_ENTRY: usize = 40;
 
-/// How much of a file is read at once.
+/// Length of a read of a segment, in bytes.
 const WINDOW: usize = 256 * 1024;
 
-/// Where a chunk lies in a segment.
+/// The location of a chunk in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ChunkLocation {
     pub(crate) session: SessionKey,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChunkKind,
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// From the begin of the file, in bytes.
+    /// Offset in the file, in bytes.
     pub(crate) at: u64,
     pub(crate) bytes: u32,
     pub(crate) sum: u32,
 }
 
-impl Place {
-    /// The place of a chunk of the block that begins at `block`.
-    pub(crate) fn of(chunk: &Chunk, block: u64) -> Self {
+impl ChunkLocation {
+    /// Locates a chunk of the block that begins at `block_at`.
+    pub(crate) fn new(chunk: &ChunkHeader, block_at: u64) -> Self {
         Self {
             session: chunk.session,
             kind: chunk.kind,
             first: chunk.first,
             count: chunk.count,
-            at: block + HEAD as u64 + u64::from(chunk.at),
+            at: block_at + HEADER as u64 + u64::from(chunk.at),
             bytes: chunk.bytes,
             sum: chunk.sum,
         }
     }
 
-    /// The entry behind the last of it.
+    /// Returns the number behind the last entry.
     pub(crate) fn end(&self) -> u64 {
         self.first + u64::from(self.count)
     }
 
-    /// Whether it holds what was written.
+    /// Returns whether these bytes are what was written.
     pub(crate) fn is_whole(&self, bytes: &[u8]) -> bool {
         bytes.len() == self.bytes as usize && crc32fast::hash(bytes) == self.sum
     }
 }
 
-/// The path of a segment.
+/// Returns the path of a segment.
 pub(crate) fn path(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("{number:08}.log"))
 }
 
-/// The path of its sorted directory.
-pub(crate) fn sorted_path(folder: &Path, number: u32) -> PathBuf {
+/// Returns the path of a segment's directory file.
+pub(crate) fn directory_path(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("{number:08}.dir"))
 }
 
-/// The number in a segment's name.
-pub(crate) fn number_of(path: &Path) -> Option<u32> {
+/// Returns the number in a segment's name.
+pub(crate) fn number_from_path(path: &Path) -> Option<u32> {
     let is_log = path.extension().is_some_and(|extension| extension == "log");
     is_log
         .then(|| path.file_stem()?.to_str()?.parse().ok())
         .flatten()
 }
 
-/// Opens a file of the journal for reading and writing; makes it where it is missing.
+/// Opens a file of the journal for reading and writing; makes a missing one.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    options()
+    open_options()
         .write(true)
         .create(true)
         .truncate(false)
@@ -91,10 +95,10 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// Opens a file of the journal for reading.
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
-    options().open(path)
+    open_options().open(path)
 }
 
-fn options() -> OpenOptions {
+fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     options
@@ -104,17 +108,17 @@ fn options() -> OpenOptions {
     options
 }
 
-/// A block as it was found.
+/// A block in a segment.
 #[derive(Debug)]
 pub(crate) struct FoundBlock {
     pub(crate) at: u64,
-    pub(crate) head: Head,
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) header: BlockHeader,
+    pub(crate) chunks: Vec<ChunkHeader>,
 }
 
-/// What stands next in a segment.
+/// A step of a scan.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ScanItem {
     Block(FoundBlock),
     /// Bytes that are no block, up to the next one or to the end.
     Damaged {
@@ -124,9 +128,9 @@ pub(crate) enum Found {
     End,
 }
 
-/// Reads the heads and directories of a segment, one block after the other; not what they hold.
+/// Reads the headers and directories of a segment, one block after the other, without the payload.
 #[derive(Debug)]
-pub(crate) struct Scan<'a> {
+pub(crate) struct SegmentScan<'a> {
     file: &'a File,
     at: u64,
     size: u64,
@@ -135,7 +139,7 @@ pub(crate) struct Scan<'a> {
     window_at: u64,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> SegmentScan<'a> {
     pub(crate) fn new(file: &'a File, from: u64) -> io::Result<Self> {
         let size = file.metadata()?.len();
         Ok(Self {
@@ -147,21 +151,21 @@ impl<'a> Scan<'a> {
         })
     }
 
-    pub(crate) fn next(&mut self) -> io::Result<Found> {
+    pub(crate) fn next_item(&mut self) -> io::Result<ScanItem> {
         if self.at >= self.size {
-            return Ok(Found::End);
+            return Ok(ScanItem::End);
         }
         if let Some(block) = self.block_at(self.at)? {
-            self.at += block.head.bytes();
-            return Ok(Found::Block(block));
+            self.at += block.header.bytes();
+            return Ok(ScanItem::Block(block));
         }
         let from = self.at;
-        self.at = self.next_block(from + ALIGN as u64)?;
-        Ok(Found::Damaged { from, to: self.at })
+        self.at = self.find_block(from + ALIGN as u64)?;
+        Ok(ScanItem::Damaged { from, to: self.at })
     }
 
-    /// Bytes of the file, which has them.
-    fn bytes(&mut self, at: u64, bytes: usize) -> io::Result<&[u8]> {
+    /// Reads bytes within the file's size.
+    fn read_bytes(&mut self, at: u64, bytes: usize) -> io::Result<&[u8]> {
         let end = self.window_at + self.window.len() as u64;
         if at < self.window_at || at + bytes as u64 > end {
             let left = usize::try_from(self.size - at).unwrap_or(usize::MAX);
@@ -174,25 +178,27 @@ impl<'a> Scan<'a> {
     }
 
     fn block_at(&mut self, at: u64) -> io::Result<Option<FoundBlock>> {
-        if at + HEAD as u64 > self.size {
+        if at + HEADER as u64 > self.size {
             return Ok(None);
         }
-        let head = self.bytes(at, HEAD)?.first_chunk().and_then(Head::read);
-        let Some(head) = head.filter(|head| at.saturating_add(head.bytes()) <= self.size) else {
+        let header = self.read_bytes(at, HEADER)?.first_chunk();
+        let header = header.and_then(BlockHeader::parse);
+        let Some(header) = header.filter(|header| at.saturating_add(header.bytes()) <= self.size)
+        else {
             return Ok(None);
         };
-        let bytes = usize::try_from(head.directory_bytes()).unwrap_or(usize::MAX);
-        let directory = self.bytes(at + head.directory_at(), bytes)?;
-        Ok(head
-            .directory(directory)
-            .map(|chunks| FoundBlock { at, head, chunks }))
+        let bytes = usize::try_from(header.directory_bytes()).unwrap_or(usize::MAX);
+        let directory = self.read_bytes(at + header.directory_at(), bytes)?;
+        Ok(header
+            .parse_directory(directory)
+            .map(|chunks| FoundBlock { at, header, chunks }))
     }
 
-    /// Where the next whole block begins, at or behind `from`; the file's end where there is none.
-    fn next_block(&mut self, from: u64) -> io::Result<u64> {
+    /// Finds the next whole block at or behind `from`. Returns the file's size if there is none.
+    fn find_block(&mut self, from: u64) -> io::Result<u64> {
         let mut at = from.next_multiple_of(ALIGN as u64);
-        while at + HEAD as u64 <= self.size {
-            if self.bytes(at, HEAD)?.starts_with(&MAGIC) && self.block_at(at)?.is_some() {
+        while at + HEADER as u64 <= self.size {
+            if self.read_bytes(at, HEADER)?.starts_with(&MAGIC) && self.block_at(at)?.is_some() {
                 return Ok(at);
             }
             at += ALIGN as u64;
@@ -201,94 +207,137 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The bytes of a sorted directory.
-pub(crate) fn sorted(mut places: Vec<Place>) -> Vec<u8> {
-    places.sort_by_key(|place| (place.session.0, place.at));
-    let mut bytes = Vec::with_capacity(SORTED_HEAD + places.len() * SORTED_ENTRY);
-    bytes.extend_from_slice(&SORTED);
-    bytes.extend_from_slice(&[0; SORTED_HEAD - SORTED.len()]);
-    for place in &places {
-        bytes.extend_from_slice(&place.session.0.to_le_bytes());
-        bytes.extend_from_slice(&place.first.to_le_bytes());
-        bytes.extend_from_slice(&(place.count << 8 | u32::from(place.kind.code())).to_le_bytes());
-        bytes.extend_from_slice(&place.bytes.to_le_bytes());
-        bytes.extend_from_slice(&place.at.to_le_bytes());
-        bytes.extend_from_slice(&place.sum.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+/// Makes the bytes of a directory file.
+pub(crate) fn directory_bytes(mut chunks: Vec<ChunkLocation>) -> Vec<u8> {
+    chunks.sort_by_key(|chunk| (chunk.session.0, chunk.at));
+    let mut bytes = Vec::with_capacity(DIRECTORY_HEADER + chunks.len() * DIRECTORY_ENTRY);
+    bytes.extend_from_slice(&DIRECTORY);
+    bytes.extend_from_slice(&[0; DIRECTORY_HEADER - DIRECTORY.len()]);
+    for chunk in &chunks {
+        let begin = bytes.len();
+        bytes.extend_from_slice(&chunk.session.0.to_le_bytes());
+        bytes.extend_from_slice(&chunk.first.to_le_bytes());
+        bytes.extend_from_slice(&(chunk.count << 8 | u32::from(chunk.kind.code())).to_le_bytes());
+        bytes.extend_from_slice(&chunk.bytes.to_le_bytes());
+        bytes.extend_from_slice(&chunk.at.to_le_bytes());
+        bytes.extend_from_slice(&chunk.sum.to_le_bytes());
+        let sum = crc32fast::hash(&bytes[begin..]);
+        bytes.extend_from_slice(&sum.to_le_bytes());
     }
-    let count = u32::try_from(places.len()).unwrap_or(u32::MAX);
+    let count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
     bytes[8..12].copy_from_slice(&count.to_le_bytes());
-    let sum = crc32fast::hash(&bytes[SORTED_HEAD..]);
+    let sum = crc32fast::hash(&bytes[DIRECTORY_HEADER..]);
     bytes[12..16].copy_from_slice(&sum.to_le_bytes());
     bytes
 }
 
-fn place_in(entry: &[u8]) -> Option<Place> {
-    Some(Place {
+/// Returns whether a directory file is what was written, each byte of it.
+pub(crate) fn is_whole_directory(bytes: &[u8]) -> bool {
+    let Some((header, entries)) = bytes.split_at_checked(DIRECTORY_HEADER) else {
+        return false;
+    };
+    (header[..8] == DIRECTORY || header[..8] == DIRECTORY_V1)
+        && u64::from(u32_at(header, 8)) * DIRECTORY_ENTRY as u64 == entries.len() as u64
+        && u32_at(header, 12) == crc32fast::hash(entries)
+}
+
+fn parse_directory_entry(entry: &[u8]) -> Option<ChunkLocation> {
+    Some(ChunkLocation {
         session: SessionKey(u64_at(entry, 0)),
         first: u64_at(entry, 8),
         count: u32_at(entry, 16) >> 8,
-        kind: Kind::of(entry[16])?,
+        kind: ChunkKind::from_code(entry[16])?,
         bytes: u32_at(entry, 20),
         at: u64_at(entry, 24),
         sum: u32_at(entry, 32),
     })
 }
 
-/// A sorted directory on disk.
+/// An open directory file.
 #[derive(Debug)]
-pub(crate) struct Sorted {
+pub(crate) struct SegmentDirectory {
     file: File,
     count: u64,
+    /// Whether each entry has a checksum. The older version was checked as a whole when it was
+    /// opened.
+    has_sums: bool,
 }
 
-impl Sorted {
-    /// Opens one; `None` where it is not what was written. Its entries are not compared with their checksum: what they
-    /// lead to is.
+impl SegmentDirectory {
+    /// Opens a directory file; `None` if it is not what was written.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
         let file = open_to_read(path)?;
-        let mut head = [0; SORTED_HEAD];
-        if file.read_exact_at(&mut head, 0).is_err() || head[..8] != SORTED {
+        let mut header = [0; DIRECTORY_HEADER];
+        if file.read_exact_at(&mut header, 0).is_err() {
             return Ok(None);
         }
-        let count = u64::from(u32_at(&head, 8));
-        let is_long_enough =
-            file.metadata()?.len() == SORTED_HEAD as u64 + count * SORTED_ENTRY as u64;
-        Ok(is_long_enough.then_some(Self { file, count }))
+        let count = u64::from(u32_at(&header, 8));
+        let size = DIRECTORY_HEADER as u64 + count * DIRECTORY_ENTRY as u64;
+        if file.metadata()?.len() != size {
+            return Ok(None);
+        }
+        let has_sums = header[..8] == DIRECTORY;
+        if !has_sums && !is_whole_directory(&std::fs::read(path)?) {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            file,
+            count,
+            has_sums,
+        }))
     }
 
-    /// The places of one session, in the order in which they were written.
-    pub(crate) fn of(&self, session: SessionKey) -> io::Result<Vec<Place>> {
+    /// Finds the chunks of one session, in the order in which they were written; `None` if an entry
+    /// on the way is damaged.
+    pub(crate) fn find_session(
+        &self,
+        session: SessionKey,
+    ) -> io::Result<Option<Vec<ChunkLocation>>> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            let mut key = [0; 8];
-            self.file.read_exact_at(&mut key, Self::at(middle))?;
-            if u64::from_le_bytes(key) < session.0 {
+            let Some(chunk) = self.read_entry(middle)? else {
+                return Ok(None);
+            };
+            if chunk.session < session {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        let mut places = Vec::new();
-        let mut buffer = [0; SORTED_ENTRY * 64];
+        let mut chunks = Vec::new();
+        let mut buffer = [0; DIRECTORY_ENTRY * 64];
         while low < self.count {
             let entries = usize::try_from(self.count - low).unwrap_or(64).min(64);
-            let bytes = &mut buffer[..entries * SORTED_ENTRY];
-            self.file.read_exact_at(bytes, Self::at(low))?;
-            for entry in bytes.chunks_exact(SORTED_ENTRY) {
-                match place_in(entry) {
-                    Some(place) if place.session == session => places.push(place),
-                    _ => return Ok(places),
+            let bytes = &mut buffer[..entries * DIRECTORY_ENTRY];
+            self.file.read_exact_at(bytes, Self::entry_at(low))?;
+            for entry in bytes.chunks_exact(DIRECTORY_ENTRY) {
+                match self.check_entry(entry) {
+                    Some(chunk) if chunk.session == session => chunks.push(chunk),
+                    Some(_) => return Ok(Some(chunks)),
+                    None => return Ok(None),
                 }
             }
             low += entries as u64;
         }
-        Ok(places)
+        Ok(Some(chunks))
     }
 
-    fn at(entry: u64) -> u64 {
-        SORTED_HEAD as u64 + entry * SORTED_ENTRY as u64
+    fn read_entry(&self, number: u64) -> io::Result<Option<ChunkLocation>> {
+        let mut entry = [0; DIRECTORY_ENTRY];
+        self.file
+            .read_exact_at(&mut entry, Self::entry_at(number))?;
+        Ok(self.check_entry(&entry))
+    }
+
+    /// Parses an entry; `None` if it is not what was written.
+    fn check_entry(&self, entry: &[u8]) -> Option<ChunkLocation> {
+        let is_whole = !self.has_sums || u32_at(entry, 36) == crc32fast::hash(&entry[..36]);
+        is_whole.then(|| parse_directory_entry(entry)).flatten()
+    }
+
+    fn entry_at(number: u64) -> u64 {
+        DIRECTORY_HEADER as u64 + number * DIRECTORY_ENTRY as u64
     }
 }
 
@@ -297,14 +346,14 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::block::{Builder, Record};
+    use crate::block::{BlockBuilder, NewChunk};
 
     fn block(number: u64, session: u64, lines: &[u8]) -> Vec<u8> {
-        let mut builder = Builder::default();
+        let mut builder = BlockBuilder::default();
         let session = SessionKey(session);
-        builder.push(Record {
+        builder.push_chunk(NewChunk {
             session,
-            kind: Kind::Entries,
+            kind: ChunkKind::Entries,
             first: number,
             count: 1,
             id: 0,
@@ -316,13 +365,13 @@ mod tests {
     fn scanned(bytes: &[u8]) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        let mut scan = Scan::new(&file, 0).unwrap();
+        let mut scan = SegmentScan::new(&file, 0).unwrap();
         let mut found = Vec::new();
         loop {
-            match scan.next().unwrap() {
-                Found::Block(block) => found.push(format!("block {}", block.head.number)),
-                Found::Damaged { from, to } => found.push(format!("damaged {}", to - from)),
-                Found::End => return found,
+            match scan.next_item().unwrap() {
+                ScanItem::Block(block) => found.push(format!("block {}", block.header.number)),
+                ScanItem::Damaged { from, to } => found.push(format!("damaged {}", to - from)),
+                ScanItem::End => return found,
             }
         }
     }
@@ -340,7 +389,7 @@ mod tests {
         let lost = format!("damaged {}", two.len());
         assert_eq!(scanned(&flipped), ["block 1", &lost, "block 3"]);
 
-        // What lies in the payload is not looked at here; a cut end is.
+        // A scan does not read the payload. It notices a cut end.
         let mut inside = whole.clone();
         inside[one.len() + 1000] ^= 1;
         assert_eq!(scanned(&inside), ["block 1", "block 2", "block 3"]);
@@ -363,32 +412,75 @@ mod tests {
         assert_eq!(scanned(&outer), ["block 1"]);
     }
 
-    #[test]
-    fn a_sorted_directory_finds_each_session() {
-        let places: Vec<_> = (0..1000)
-            .map(|n| Place {
+    fn chunks() -> Vec<ChunkLocation> {
+        (0..1000)
+            .map(|n| ChunkLocation {
                 session: SessionKey(n * 7 % 130),
-                kind: Kind::Entries,
+                kind: ChunkKind::Entries,
                 first: n,
                 count: 3,
                 at: n * 10,
                 bytes: 10,
                 sum: 5,
             })
-            .collect();
+            .collect()
+    }
+
+    fn chunks_of(session: u64) -> Vec<ChunkLocation> {
+        let mut chunks = chunks();
+        chunks.retain(|chunk| chunk.session.0 == session);
+        chunks
+    }
+
+    /// The bytes of a directory as an older program wrote them.
+    fn older_directory() -> Vec<u8> {
+        let mut bytes = directory_bytes(chunks());
+        bytes[..8].copy_from_slice(&DIRECTORY_V1);
+        for entry in bytes[DIRECTORY_HEADER..].chunks_exact_mut(DIRECTORY_ENTRY) {
+            entry[36..].fill(0);
+        }
+        let sum = crc32fast::hash(&bytes[DIRECTORY_HEADER..]);
+        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_directory_finds_each_session() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1.dir");
-        std::fs::write(&path, sorted(places.clone())).unwrap();
-        let sorted = Sorted::open(&path).unwrap().unwrap();
-        for session in 0..140 {
-            let expected: Vec<_> = places
-                .iter()
-                .copied()
-                .filter(|place| place.session.0 == session)
-                .collect();
-            assert_eq!(sorted.of(SessionKey(session)).unwrap(), expected);
+        for bytes in [directory_bytes(chunks()), older_directory()] {
+            assert!(is_whole_directory(&bytes));
+            std::fs::write(&path, bytes).unwrap();
+            let directory = SegmentDirectory::open(&path).unwrap().unwrap();
+            for session in 0..140 {
+                let found = directory.find_session(SessionKey(session)).unwrap();
+                assert_eq!(found, Some(chunks_of(session)));
+            }
         }
-        std::fs::write(&path, b"TLJD\x01\0\0\0\x09\0\0\0").unwrap();
-        assert!(Sorted::open(&path).unwrap().is_none());
+        std::fs::write(&path, b"TLJD\x02\0\0\0\x09\0\0\0").unwrap();
+        assert!(SegmentDirectory::open(&path).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_flipped_bit_of_a_directory_misleads_no_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1.dir");
+        for bytes in [directory_bytes(chunks()), older_directory()] {
+            let entries = 8 * DIRECTORY_HEADER..8 * bytes.len();
+            for bit in (0..8 * DIRECTORY_HEADER).chain(entries.step_by(3989)) {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_whole_directory(&flipped), "bit {bit}");
+                std::fs::write(&path, flipped).unwrap();
+                let Some(directory) = SegmentDirectory::open(&path).unwrap() else {
+                    continue;
+                };
+                for session in 0..140 {
+                    if let Some(found) = directory.find_session(SessionKey(session)).unwrap() {
+                        assert_eq!(found, chunks_of(session), "bit {bit}");
+                    }
+                }
+            }
+        }
     }
 }

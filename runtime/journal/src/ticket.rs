@@ -1,4 +1,4 @@
-//! When something is stored.
+//! Tickets: futures that resolve when something that was put is stored.
 
 use std::{
     future::Future,
@@ -10,88 +10,91 @@ use std::{
 
 use crate::NotStored;
 
-/// What waits for one write.
+/// The outcome of one write, and the tasks and threads that wait for it.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
-    ended: OnceLock<Result<(), NotStored>>,
+pub(crate) struct WriteOutcome {
+    result: OnceLock<Result<(), NotStored>>,
     wakers: Mutex<Vec<Waker>>,
-    end: Condvar,
+    is_set: Condvar,
 }
 
-impl Batch {
-    fn wakers(&self) -> MutexGuard<'_, Vec<Waker>> {
+impl WriteOutcome {
+    fn lock_wakers(&self) -> MutexGuard<'_, Vec<Waker>> {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it, once.
-    pub(crate) fn end(&self, result: Result<(), NotStored>) {
-        let mut wakers = self.wakers();
-        if self.ended.set(result).is_ok() {
+    /// Sets the result and wakes all that wait. Only the first call has an effect.
+    pub(crate) fn resolve(&self, result: Result<(), NotStored>) {
+        let mut wakers = self.lock_wakers();
+        if self.result.set(result).is_ok() {
             let woken = std::mem::take(&mut *wakers);
             drop(wakers);
-            self.end.notify_all();
+            self.is_set.notify_all();
             woken.into_iter().for_each(Waker::wake);
         }
     }
 }
 
-/// Says when what was put is stored. Dropping it changes nothing: what was put is stored all the same.
-///
-/// As a future it resolves when that is decided.
+/// Resolves when something that was put is stored, or will not be. Dropping a ticket changes
+/// nothing: the write is not cancelled.
 ///
 /// # Cancel safety
 /// Takes nothing.
 #[derive(Debug, Clone)]
 #[must_use = "what was put may fail to be stored"]
-pub struct Ticket(pub(crate) Arc<Batch>);
+pub struct Ticket(pub(crate) Arc<WriteOutcome>);
 
 impl Ticket {
-    /// That of nothing, which is stored.
+    /// Returns a ticket of nothing, which is stored.
     pub fn stored() -> Self {
-        let batch = Batch::default();
-        batch.end(Ok(()));
-        Self(Arc::new(batch))
+        Self::resolved(Ok(()))
     }
 
-    /// Whether it is stored, as far as that is decided.
+    pub(crate) fn resolved(result: Result<(), NotStored>) -> Self {
+        let outcome = WriteOutcome::default();
+        outcome.resolve(result);
+        Self(Arc::new(outcome))
+    }
+
+    /// Returns the outcome, if it is decided.
     #[must_use]
     pub fn ended(&self) -> Option<Result<(), NotStored>> {
-        self.0.ended.get().cloned()
+        self.0.result.get().cloned()
     }
 
-    /// Blocks the thread until that is decided.
+    /// Blocks the thread until the outcome is decided.
     ///
     /// # Errors
     /// Why it is not stored.
     pub fn wait(&self) -> Result<(), NotStored> {
-        let mut wakers = self.0.wakers();
+        let mut wakers = self.0.lock_wakers();
         loop {
-            if let Some(ended) = self.ended() {
-                return ended;
+            if let Some(result) = self.ended() {
+                return result;
             }
             wakers = self
                 .0
-                .end
+                .is_set
                 .wait(wakers)
                 .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Blocks the thread until that is decided, or the time is up.
-    pub(crate) fn wait_for(&self, time: Duration) -> Option<Result<(), NotStored>> {
-        let wakers = self.0.wakers();
+    /// Blocks the thread until the outcome is decided or the timeout has passed.
+    pub(crate) fn wait_timeout(&self, timeout: Duration) -> Option<Result<(), NotStored>> {
+        let wakers = self.0.lock_wakers();
         if self.ended().is_none() {
             drop(
                 self.0
-                    .end
-                    .wait_timeout(wakers, time)
+                    .is_set
+                    .wait_timeout(wakers, timeout)
                     .unwrap_or_else(PoisonError::into_inner),
             );
         }
         self.ended()
     }
 
-    /// Lets what was put go its way.
+    /// Drops the ticket on purpose: the outcome is of no interest.
     pub fn detach(self) {}
 }
 
@@ -99,12 +102,12 @@ impl Future for Ticket {
     type Output = Result<(), NotStored>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(ended) = self.ended() {
-            return Poll::Ready(ended);
+        if let Some(result) = self.ended() {
+            return Poll::Ready(result);
         }
-        let mut wakers = self.0.wakers();
-        if let Some(ended) = self.ended() {
-            return Poll::Ready(ended);
+        let mut wakers = self.0.lock_wakers();
+        if let Some(result) = self.ended() {
+            return Poll::Ready(result);
         }
         if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             wakers.push(context.waker().clone());

@@ -13,7 +13,8 @@ use std::{
 
 use tempfile::TempDir;
 use trunkline_journal::{
-    Batch, CreateError, Damage, Journal, OpenError, Opened, Options, SessionKey, Settled, check,
+    Batch, CreateError, Damage, Journal, OpenError, Opened, Options, ReadSessionName, SessionKey,
+    Settled, Ticket, check,
 };
 
 fn folder() -> TempDir {
@@ -38,7 +39,7 @@ fn put(journal: &Journal, session: SessionKey, numbers: std::ops::RangeInclusive
     let lines: Vec<u8> = numbers.clone().flat_map(line).collect();
     let count = u32::try_from(numbers.clone().count()).unwrap();
     journal
-        .put_entries(session, *numbers.start(), count, &lines)
+        .put_entries(session, journal.epoch(), *numbers.start(), count, &lines)
         .wait()
         .unwrap();
 }
@@ -75,7 +76,7 @@ fn what_was_stored_is_there_after_the_next_opening() {
     put(&journal, two, 1..=3);
     put(&journal, one, 11..=20);
     journal
-        .put_facts(two, 3, b"{\"n\":3}", Settled::Yes)
+        .put_facts(two, 1, 3, b"{\"n\":3}", Settled::Yes)
         .wait()
         .unwrap();
     assert_eq!(read(&journal, one, 5), (lines(5..=20), vec![]));
@@ -234,6 +235,321 @@ fn a_newer_format_and_another_folder_are_refused_with_a_sentence() {
         Journal::open(folder.path(), Options::default()),
         Err(OpenError::NoJournal { .. })
     ));
+}
+
+/// Each way to damage the file `format`: a flipped bit, a cut, and none at all.
+fn damage_format(whole: &[u8]) -> impl Iterator<Item = (String, Option<Vec<u8>>)> {
+    let flips = (0..8 * whole.len()).map(|bit| {
+        let mut bytes = whole.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        (format!("bit {bit}"), Some(bytes))
+    });
+    let cuts = (0..whole.len()).map(|end| (format!("cut at {end}"), Some(whole[..end].to_vec())));
+    flips.chain(cuts).chain([("missing".to_owned(), None)])
+}
+
+#[test]
+fn a_damaged_format_file_is_named_and_made_again_from_the_log() {
+    let folder = folder();
+    let (_, one, two) = with_two(folder.path());
+    let path = folder.path().join("format");
+    let whole = fs::read(&path).unwrap();
+    let ends_of = || {
+        fs::metadata(folder.path().join("00000001.log"))
+            .unwrap()
+            .len()
+    };
+    let end = ends_of();
+    for (damage, bytes) in damage_format(&whole) {
+        match bytes {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        let report = check(folder.path()).unwrap();
+        assert!(
+            matches!(report.damaged[..], [found] if matches!(found.damage, Damage::FormatFile { has_copy: true, .. })),
+            "{damage}: {report:?}"
+        );
+        let journal = Journal::look(folder.path()).unwrap();
+        assert_eq!(journal.find("two"), Some(two), "{damage}");
+        // Opened for writing less often, as that writes.
+        if damage.ends_with('7') || damage == "missing" {
+            let (journal, opened) = open(folder.path());
+            assert_eq!(opened.damaged, [], "{damage}");
+            assert_eq!(journal.find("one"), Some(one), "{damage}");
+            journal.close().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), whole, "{damage}");
+            assert_eq!(check(folder.path()).unwrap().damaged, [], "{damage}");
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    assert!(ends_of() > end);
+    // The file of another journal, whole in itself.
+    let other = self::folder();
+    drop(with_two(other.path()));
+    fs::copy(other.path().join("format"), &path).unwrap();
+    assert_eq!(check(folder.path()).unwrap().damaged.len(), 1);
+    let (journal, _) = open(folder.path());
+    assert_eq!(journal.find("one"), Some(one));
+    journal.close().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), whole);
+}
+
+#[test]
+fn each_segment_can_make_the_format_file_again() {
+    let folder = folder();
+    let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
+    let (one, _) = journal.create("one", b"{}").unwrap();
+    for number in 1..=100 {
+        put(&journal, one, number..=number);
+    }
+    journal.close().unwrap();
+    let whole = fs::read(folder.path().join("format")).unwrap();
+    let mut logs: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .collect();
+    logs.sort();
+    // The newest may have no block yet.
+    logs.pop();
+    assert!(logs.len() > 3);
+    for log in logs {
+        let alone = self::folder();
+        fs::copy(&log, alone.path().join(log.file_name().unwrap())).unwrap();
+        let (journal, _) = open(alone.path());
+        assert_eq!(journal.known(one).is_some(), journal.sessions() == 1);
+        drop(journal);
+        assert_eq!(fs::read(alone.path().join("format")).unwrap(), whole);
+    }
+}
+
+#[test]
+fn damage_beside_the_log_is_named_and_costs_nothing() {
+    let folder = folder();
+    let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
+    let (one, _) = journal.create("one", b"{}").unwrap();
+    for number in 1..=100 {
+        put(&journal, one, number..=number);
+    }
+    journal.close().unwrap();
+    assert_eq!(check(folder.path()).unwrap().damaged, []);
+    let flip = |path: &Path| {
+        let mut bytes = fs::read(path).unwrap();
+        let at = bytes.len() * 2 / 3;
+        bytes[at] ^= 8;
+        fs::write(path, bytes).unwrap();
+    };
+    flip(&folder.path().join("checkpoint"));
+    flip(&folder.path().join("head"));
+    flip(&folder.path().join("00000002.dir"));
+    let report = check(folder.path()).unwrap();
+    let named: Vec<_> = report
+        .damaged
+        .iter()
+        .map(|found| found.damage.to_string())
+        .collect();
+    assert_eq!(named.len(), 3, "{named:?}");
+    for (file, damage) in ["head", "checkpoint", "00000002.dir"].iter().zip(&named) {
+        assert!(damage.contains(&format!("`{file}`")), "{damage}");
+    }
+    let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
+    assert_eq!(read(&journal, one, 1), (lines(1..=100), vec![]));
+    journal.close().unwrap();
+    assert_eq!(check(folder.path()).unwrap().damaged, []);
+}
+
+fn refused(ticket: &Ticket) -> String {
+    let why = ticket.ended().unwrap().unwrap_err();
+    assert!(why.is_out_of_order(), "{why}");
+    why.to_string()
+}
+
+#[test]
+fn what_does_not_continue_its_session_is_refused_at_once() {
+    let folder = folder();
+    let (journal, _) = open(folder.path());
+    let (one, _) = journal.create("one", b"{}").unwrap();
+    let entries = |epoch, numbers: std::ops::RangeInclusive<u64>| {
+        let count = u32::try_from(numbers.clone().count()).unwrap();
+        let first = *numbers.start();
+        journal.put_entries(one, epoch, first, count, &lines(numbers))
+    };
+    let facts =
+        |epoch, last| journal.put_facts(one, epoch, last, b"{\"refused\":true}", Settled::Yes);
+    let first = entries(4, 1..=3);
+    // The first block may not be stored yet: what was put counts.
+    for wrong in [
+        entries(4, 1..=3),
+        entries(4, 3..=4),
+        entries(4, 5..=5),
+        entries(4, 0..=0),
+    ] {
+        refused(&wrong);
+    }
+    refused(&entries(3, 4..=4));
+    refused(&facts(4, 2));
+    refused(&facts(4, 4));
+    refused(&facts(3, 3));
+    refused(&journal.put_mark(one, 3, 3, b"mark"));
+    refused(&journal.put_mark(one, 4, 2, b"mark"));
+    // The right writer is not affected, nor is another session.
+    let second = entries(4, 4..=5);
+    let (two, _) = journal.create("two", b"{}").unwrap();
+    put(&journal, two, 1..=1);
+    first.wait().unwrap();
+    second.wait().unwrap();
+    // All is stored: what the index has counts.
+    let why = refused(&entries(3, 4..=4));
+    assert_eq!(
+        why,
+        "entry 4 of epoch 3 does not continue session 1 of the journal, where entry 6 is next and the last epoch is 4; \
+         another writer has continued the session, so load it again"
+    );
+    // A writer of a later epoch takes over, and the one before is refused from then on.
+    entries(9, 6..=6).wait().unwrap();
+    refused(&entries(4, 7..=7));
+    journal.put_mark(one, 9, 6, b"mark").wait().unwrap();
+    assert_eq!(journal.marks(one).unwrap(), [b"mark"]);
+    assert_eq!(journal.facts(one).unwrap().unwrap(), b"{}");
+    assert_eq!(read(&journal, one, 1), (lines(1..=6), vec![]));
+    journal.close().unwrap();
+    assert_eq!(check(folder.path()).unwrap().damaged, []);
+
+    // The next opening knows the epochs, from the log and from a checkpoint, and has a greater one.
+    for _ in 0..2 {
+        let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
+        assert!(journal.epoch() > 9);
+        refused(&journal.put_entries(one, 8, 7, 1, &line(7)));
+        let last = journal.known(two).unwrap().last;
+        for number in last + 1..=last + 50 {
+            put(&journal, two, number..=number);
+        }
+        journal.close().unwrap();
+    }
+    assert!(folder.path().join("checkpoint").exists());
+    let (journal, _) = open(folder.path());
+    put(&journal, one, 7..=7);
+    assert_eq!(read(&journal, one, 1), (lines(1..=7), vec![]));
+
+    // Nothing is stored of a session that was removed.
+    journal.remove(one).unwrap();
+    let why = journal.put_entries(one, journal.epoch(), 8, 1, &line(8));
+    assert_eq!(
+        why.ended().unwrap().unwrap_err().to_string(),
+        "session 1 of the journal was removed; start a new session"
+    );
+}
+
+/// A copy of a journal of an earlier build.
+fn earlier(name: &str) -> TempDir {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let folder = folder();
+    for entry in fs::read_dir(fixtures.join(name)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn two_writers_of_an_earlier_build_are_named_and_can_be_read() {
+    let folder = earlier("two-writers");
+    let key = |id: &str| Journal::look(folder.path()).unwrap().find(id).unwrap();
+    let (one, two) = (key("s-1"), key("s-2"));
+    let expect = |entries| {
+        let report = check(folder.path()).unwrap();
+        assert_eq!((report.sessions, report.entries), (2, entries));
+        assert!(
+            report
+                .damaged
+                .iter()
+                .all(|found| found.session == Some(one))
+        );
+        let named: Vec<_> = report
+            .damaged
+            .iter()
+            .map(|found| found.damage.to_string())
+            .collect();
+        let repeated =
+            "stored more than once, as two writers continued the session; the first stored is read";
+        assert_eq!(
+            named,
+            [
+                format!("entries 4 to 5 are {repeated}"),
+                format!("entry 6 is {repeated}"),
+                "entries 8 to 9 are lost".to_owned()
+            ]
+        );
+    };
+    // Eight entries of the first session, two of the second.
+    expect(10);
+    let writers = |journal: &Journal| {
+        let (lines, missing) = read(journal, one, 1);
+        let writers = String::from_utf8(lines).unwrap();
+        let writers = writers.lines().map(|line| {
+            let (_, rest) = line.split_once("\"message\":\"").unwrap();
+            rest.split_once('"').unwrap().0.to_owned()
+        });
+        (writers.collect::<Vec<_>>(), missing)
+    };
+    let expected: Vec<_> = [
+        (1, 'a'),
+        (2, 'a'),
+        (3, 'a'),
+        (4, 'a'),
+        (5, 'a'),
+        (6, 'b'),
+        (7, 'a'),
+        (10, 'b'),
+    ]
+    .iter()
+    .map(|(number, writer)| format!("entry {number} of writer {writer}"))
+    .collect();
+    assert_eq!(
+        writers(&Journal::look(folder.path()).unwrap()),
+        (expected.clone(), vec![(8, 9)])
+    );
+
+    let (journal, opened) = open(folder.path());
+    assert_eq!((opened.damaged, opened.was_closed), (vec![], true));
+    assert_eq!(writers(&journal), (expected, vec![(8, 9)]));
+    assert_eq!(read(&journal, two, 1).1, []);
+    put(&journal, one, 11..=11);
+    journal.close().unwrap();
+    expect(11);
+    // The opening has put the salt into the log.
+    fs::remove_file(folder.path().join("format")).unwrap();
+    let (journal, _) = open(folder.path());
+    assert_eq!(journal.find("s-2"), Some(two));
+}
+
+#[test]
+fn a_damaged_format_file_of_an_earlier_build_is_never_believed() {
+    let name: ReadSessionName = |facts| {
+        let (_, rest) = std::str::from_utf8(facts).ok()?.split_once("\"id\":\"")?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    let mut options = Options::default();
+    options.session_name = Some(name);
+    let folder = earlier("two-writers");
+    let whole = fs::read(folder.path().join("format")).unwrap();
+    drop(folder);
+    for (damage, bytes) in damage_format(&whole).step_by(3) {
+        let folder = earlier("two-writers");
+        let path = folder.path().join("format");
+        match &bytes {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        match Journal::open(folder.path(), options.clone()) {
+            Ok((journal, _)) => assert!(journal.find("s-1").is_some(), "{damage}"),
+            Err(OpenError::NoJournal { .. } | OpenError::Newer { .. }) => {
+                assert_eq!(fs::read(&path).ok(), bytes, "{damage}: left as it is");
+            }
+            Err(error) => panic!("{damage}: {error}"),
+        }
+    }
 }
 
 /// A journal with two sessions, and the path of its log.
@@ -400,7 +716,7 @@ fn a_child_that_stores() {
             .zip(&mut last)
             .map(|(key, last)| {
                 *last += 1;
-                journal.put_entries(*key, *last, 1, &line(*last))
+                journal.put_entries(*key, journal.epoch(), *last, 1, &line(*last))
             })
             .collect();
         for (session, ticket) in tickets.iter().enumerate() {

@@ -242,6 +242,11 @@ impl SessionFacts {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
+    /// Reads the id of the session in the bytes of its facts.
+    pub(crate) fn session_name(bytes: &[u8]) -> Option<String> {
+        Self::of_bytes(bytes).map(|facts| facts.id)
+    }
+
     pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }

@@ -396,7 +396,7 @@ mod tests {
             lines.extend_from_slice(line.as_bytes());
         }
         let count = u32::try_from(COUNT).unwrap();
-        let stored = journal.put_entries(key, 1, count, &lines);
+        let stored = journal.put_entries(key, 1, 1, count, &lines);
         journal.wait(&stored).unwrap();
 
         let index = InputIndex::read(&journal, key).await;

@@ -377,7 +377,7 @@ mod tests {
             let mut facts = SessionFacts::new(&id, &format!("a-{}", number % 10), &start, None);
             facts.title = Some(format!("Title {number}."));
             let (key, _) = journal.create(id.as_str(), &facts.to_bytes()).unwrap();
-            last = Some(journal.put_facts(key, 0, &facts.to_bytes(), Settled::Yes));
+            last = Some(journal.put_facts(key, 1, 0, &facts.to_bytes(), Settled::Yes));
         }
         journal.wait(&last.unwrap()).unwrap();
         (folder, journal)

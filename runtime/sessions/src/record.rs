@@ -129,7 +129,7 @@ impl Batch {
         if self.last() >= from {
             let lines = from_number(&self.lines, self.first, from);
             let count = u32::try_from(self.last() + 1 - from).unwrap_or(self.count);
-            ticket = journal.put_entries(key, from, count, lines);
+            ticket = journal.put_entries(key, self.epoch, from, count, lines);
         }
         if let Some(facts) = &self.facts {
             let settled = if self.is_settled {
@@ -137,10 +137,10 @@ impl Batch {
             } else {
                 Settled::No
             };
-            ticket = journal.put_facts(key, self.last().max(known), facts, settled);
+            ticket = journal.put_facts(key, self.epoch, self.last().max(known), facts, settled);
         }
         for mark in &self.marks {
-            ticket = journal.put_mark(key, self.last().max(known), mark);
+            ticket = journal.put_mark(key, self.epoch, self.last().max(known), mark);
         }
         ticket
     }

@@ -211,6 +211,7 @@ impl<T> EntryRecorder<T> {
     }
 
     fn flush_to_journal(&mut self) {
+        let epoch = self.entries.epoch();
         let EntryBlock {
             first,
             count,
@@ -220,10 +221,13 @@ impl<T> EntryRecorder<T> {
         let last = self.entries.last();
         let mut ticket = None;
         if count > 0 {
-            ticket = Some(self.journal.put_entries(self.key, first, count, &lines));
+            ticket = Some(
+                self.journal
+                    .put_entries(self.key, epoch, first, count, &lines),
+            );
         }
         for mark in self.marks.drain(..) {
-            ticket = Some(self.journal.put_mark(self.key, last, &mark));
+            ticket = Some(self.journal.put_mark(self.key, epoch, last, &mark));
         }
         // What follows from entries that were put before follows when those are stored.
         let ticket = ticket.unwrap_or_else(|| self.last_ticket());
@@ -267,7 +271,13 @@ impl<T> EntryRecorder<T> {
             Settled::No
         };
         self.journal
-            .put_facts(self.key, self.entries.last(), &bytes, settled)
+            .put_facts(
+                self.key,
+                self.entries.epoch(),
+                self.entries.last(),
+                &bytes,
+                settled,
+            )
             .detach();
     }
 

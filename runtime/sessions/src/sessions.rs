@@ -116,8 +116,9 @@ impl Sessions {
     pub fn open(
         host: Host,
         folder: &Path,
-        options: Options,
+        mut options: Options,
     ) -> Result<(Self, Vec<Damaged>), OpenError> {
+        options.session_name = Some(SessionFacts::session_name);
         let (journal, opened) = Journal::open(folder, options)?;
         host.hide(folder);
         let mut closed = Vec::new();
@@ -145,9 +146,10 @@ impl Sessions {
     pub fn open_recorded(
         host: Host,
         folder: &Path,
-        options: Options,
+        mut options: Options,
         record: Arc<dyn Record>,
     ) -> Result<(Self, Vec<Damaged>), OpenError> {
+        options.session_name = Some(SessionFacts::session_name);
         let (journal, opened) = Journal::open(folder, options)?;
         host.hide(folder);
         Ok((
