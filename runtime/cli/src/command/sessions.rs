@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use trunkline_journal::{Batch, Journal, Options};
-use trunkline_protocol::{ListedSession, SessionId};
+use trunkline_protocol::{ListedSession, RequestId, SessionId, SessionsList};
 use trunkline_sessions::Archive;
 
 pub(super) use self::conversation::Conversation;
@@ -297,16 +297,21 @@ impl Reading {
                 self.folder.display()
             )))
         })?;
-        let damaged: Vec<_> = report
+        let mut damaged: Vec<_> = report
             .damaged
             .iter()
             .map(|found| {
-                (
-                    found.session.and_then(|key| archive.name(key)),
-                    found.damage.to_string(),
-                )
+                let id = found.session.and_then(|key| archive.name(key));
+                (id, found.damage.to_string())
             })
             .collect();
+        if let Some(id) = self.find_unreachable(&archive)? {
+            let damage = format!(
+                "the id {id} does not find its session: the file `format` is damaged, or of another journal; \
+                 restore it from a backup"
+            );
+            damaged.insert(0, (None, damage));
+        }
         let is_whole = damaged.is_empty();
         let mut out = anstream::stdout().lock();
         if self.is_json {
@@ -343,6 +348,22 @@ impl Reading {
             )?;
         }
         Ok(if is_whole { exit::OK } else { exit::FAILED })
+    }
+
+    /// Returns a session that the list has and that its id does not find: the salt of the ids is wrong.
+    fn find_unreachable(&self, archive: &Archive) -> Result<Option<String>, Fault> {
+        let request = RequestId::new("check").expect("an id has 1 to 256 bytes");
+        let page = archive.list(&SessionsList {
+            limit: Some(1),
+            ..SessionsList::new(request)
+        });
+        let Some(first) = page.sessions.into_iter().flatten().next() else {
+            return Ok(None);
+        };
+        let found = archive
+            .show(&id_of(&first.session_id)?)
+            .map_err(anyhow::Error::from)?;
+        Ok(found.is_none().then_some(first.session_id))
     }
 
     fn remove(&self, ids: &[String]) -> Done {

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Lines, Read, Write},
     os::unix::{fs::PermissionsExt, net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Duration,
 };
@@ -559,11 +559,7 @@ fn a_file_of_the_agent_outlives_its_host_and_goes_with_its_session() {
 fn a_journal_of_the_first_format_is_read_and_goes_on() {
     let home = Home::new();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/journal-1");
-    let folder = home.path().join("journal");
-    std::fs::create_dir(&folder).unwrap();
-    for name in ["format", "head", "00000001.log"] {
-        std::fs::copy(kept.join(name), folder.join(name)).unwrap();
-    }
+    copy_journal(&home, &kept);
     home.run(["sessions", "--journal", "journal", "check"])
         .must_end_with(0);
     let before = home
@@ -601,6 +597,63 @@ fn a_journal_of_the_first_format_is_read_and_goes_on() {
     host.say(&attach("second", 1));
     assert_eq!(host.until("session.attached")["state"], "detached");
     host.end();
+}
+
+/// Copies a journal into the home of a test.
+fn copy_journal(home: &Home, from: &Path) -> PathBuf {
+    let folder = home.path().join("journal");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["format", "head", "00000001.log"] {
+        std::fs::copy(from.join(name), folder.join(name)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_check_names_sessions_that_two_writers_continued() {
+    let home = Home::new();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    copy_journal(&home, &crates.join("journal/tests/fixtures/two-writers"));
+    let checked = home.run(["sessions", "--journal", "journal", "check"]);
+    let reason = "as two writers continued the session; the first stored is read";
+    assert_eq!(
+        checked.must_end_with(1).stdout,
+        format!(
+            "2 sessions, 10 entries, 3200 bytes\n\
+             session s-1: entries 4 to 5 are stored more than once, {reason}\n\
+             session s-1: entry 6 is stored more than once, {reason}\n\
+             session s-1: entries 8 to 9 are lost\n\
+             the journal is DAMAGED; what is not named can be read\n"
+        )
+    );
+    let history = home.run([
+        "sessions",
+        "--journal",
+        "journal",
+        "history",
+        "s-1",
+        "--json",
+    ]);
+    assert_eq!(history.must_end_with(1).json_lines().len(), 8);
+}
+
+#[test]
+fn a_check_names_a_format_file_that_finds_no_session() {
+    let home = Home::new();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/journal-1");
+    let format = copy_journal(&home, &kept).join("format");
+    let text = std::fs::read_to_string(&format).unwrap();
+    let (head, salt) = text.split_at(text.find("salt").unwrap() + 7);
+    let other = if salt.starts_with('0') { "1" } else { "0" };
+    std::fs::write(&format, format!("{head}{other}{}", &salt[1..])).unwrap();
+    let checked = home.run(["sessions", "--journal", "journal", "check"]);
+    checked
+        .must_end_with(1)
+        .must_say("does not find its session: the file `format` is damaged");
+    // A host does not begin new sessions in it.
+    home.run(["serve", "--journal", "journal", "--adapter", "true"])
+        .must_end_with(2)
+        .must_say("its file `format` is missing or damaged");
 }
 
 /// An agent's program: it notes how it is started, and plays recordings of the real one.
