@@ -179,6 +179,8 @@ impl LastPut {
 pub(crate) struct PendingWrites {
     pub(crate) block: BlockBuilder,
     pub(crate) outcome: Arc<WriteOutcome>,
+    /// The outcome of the block that is being written.
+    pub(crate) outcome_in_write: Option<Arc<WriteOutcome>>,
     /// The ends of the sessions in `block`.
     pub(crate) last_put: HashMap<SessionKey, LastPut>,
     /// The ends of the sessions in the block that is being written. Those of all others are in the
@@ -584,6 +586,21 @@ impl Journal {
     /// Why it is not stored.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), NotStored> {
         self.state.wait_stored(ticket)
+    }
+
+    /// Returns a ticket for all that was put of a session so far: once it resolves, [`Journal::known`]
+    /// and reads have it.
+    pub fn pending_ticket(&self, session: SessionKey) -> Ticket {
+        let pending = self.state.lock_pending();
+        if pending.last_put.contains_key(&session) {
+            return Ticket(pending.outcome.clone());
+        }
+        match &pending.outcome_in_write {
+            Some(outcome) if pending.last_in_write.contains_key(&session) => {
+                Ticket(outcome.clone())
+            }
+            _ => Ticket::stored(),
+        }
     }
 
     /// Returns the stored state of a session.

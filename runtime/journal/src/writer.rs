@@ -111,7 +111,9 @@ impl BlockWriter {
         std::mem::swap(&mut pending.last_put, &mut pending.last_in_write);
         pending.writing = spare.payload_bytes();
         pending.since = Some(Instant::now());
-        Some(std::mem::take(&mut pending.outcome))
+        let outcome = std::mem::take(&mut pending.outcome);
+        pending.outcome_in_write = Some(outcome.clone());
+        Some(outcome)
     }
 
     /// Writes a block and resolves its tickets.
@@ -133,6 +135,7 @@ impl BlockWriter {
             pending.block = behind;
         }
         // The index has the ends of these sessions from here on.
+        pending.outcome_in_write = None;
         pending.last_in_write.clear();
         pending.last_in_write.shrink_to(KEPT_SESSIONS);
         pending.writing = 0;

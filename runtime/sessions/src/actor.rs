@@ -39,12 +39,12 @@ use trunkline_host::{
     Event, EventDelivery, FileError, Host, Input, Permission, PlacedFile, Question, Session,
     SessionOptions, SteerError, TurnNo, UpdateError,
 };
-use trunkline_journal::{Hold, Journal, SessionKey};
+use trunkline_journal::{Hold, Journal, NotStored, SessionKey};
 use trunkline_protocol::{
     AdapterBody, Category, ClosedReason, Delivered, Fact, Failure, HostFact, HostMessage,
     InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId, Role,
-    SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, StopReason, TurnComplete,
-    TurnId,
+    SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SteerResult, StopReason,
+    TurnComplete, TurnId,
 };
 
 pub use self::inputs::Submission;
@@ -384,6 +384,14 @@ impl SessionActor {
                     }
                     return Err(why);
                 }
+                ActorStep::Stored(StoredBlock {
+                    result: Err(why),
+                    then,
+                }) if is_refused(&why) => {
+                    lease.leave();
+                    self.lose_session(&why, then);
+                    return Ok(());
+                }
                 // Dropped, it is closed.
                 ActorStep::Idle if self.session.is_some() => self.session = None,
                 ActorStep::Idle => break,
@@ -494,6 +502,43 @@ impl SessionActor {
                 },
                 // The host ends. Dropped, a request is denied and a question cancelled.
                 (Err(_), _) => {}
+            }
+        }
+    }
+
+    /// Ends the session in this task, since another writer has continued it: nothing more is written, and inputs that were
+    /// not stored, or not given to the agent, are refused.
+    fn lose_session(&mut self, why: &NotStored, then: Vec<OnStored>) {
+        tracing::error!(session = %self.id, "the session was written elsewhere: {why}");
+        self.session = None;
+        let failure = Failure::new(Category::Other, why.to_string());
+        let mut lost = then;
+        lost.extend(self.recorder.take_back(|_| true));
+        let queued = std::mem::take(&mut self.queue).into_iter();
+        lost.extend(queued.filter_map(|item| match item {
+            QueuedItem::Input(turn, queued) => Some(OnStored::Send(turn, queued)),
+            QueuedItem::File(..) | QueuedItem::Update(..) => None,
+        }));
+        for then in lost {
+            match then {
+                OnStored::Send(turn, queued) => {
+                    let end = TurnComplete {
+                        error: Some(failure.clone()),
+                        ..ends::failed(Delivered::No)
+                    };
+                    self.reply(queued.by, Some(turn), AdapterBody::from(end));
+                }
+                OnStored::Steer(by, input) => {
+                    let result = SteerResult {
+                        message_id: input.message.message_id,
+                        delivered: false,
+                        reason: failure.message.clone(),
+                    };
+                    self.reply(by, None, AdapterBody::from(result));
+                }
+                // Dropped, a request is denied and a question cancelled. The result of an input that is not stored is not
+                // sent.
+                OnStored::Decide(..) | OnStored::Answer(..) | OnStored::Reply(..) => {}
             }
         }
     }
@@ -761,4 +806,9 @@ impl SessionActor {
     fn running(&self) -> Option<&TurnId> {
         self.given.as_ref().map(|given| &given.id)
     }
+}
+
+/// Whether the journal refused a block for good, since the session has another writer or was removed.
+fn is_refused(why: &NotStored) -> bool {
+    why.is_out_of_order() || matches!(why, NotStored::Removed(_))
 }

@@ -131,6 +131,10 @@ impl Batch {
             let count = u32::try_from(self.last() + 1 - from).unwrap_or(self.count);
             ticket = journal.put_entries(key, self.epoch, from, count, lines);
         }
+        if matches!(ticket.ended(), Some(Err(_))) {
+            // Refused: neither do its facts and marks follow.
+            return ticket;
+        }
         if let Some(facts) = &self.facts {
             let settled = if self.is_settled {
                 Settled::Yes

@@ -32,6 +32,8 @@ pub(crate) struct EntryRecorder<T> {
     /// What was put into the journal and is not known to be stored there.
     unstored: VecDeque<PendingBlock<T>>,
     unstored_bytes: usize,
+    /// Whether the journal has refused a block: the session has another writer.
+    is_refused: bool,
     /// What goes before the journal. `None`: the journal is all there is.
     before: Option<Box<RecordStage<T>>>,
 }
@@ -108,6 +110,7 @@ impl<T> EntryRecorder<T> {
             marks: Vec::new(),
             unstored: VecDeque::new(),
             unstored_bytes: 0,
+            is_refused: false,
             before: None,
         }
     }
@@ -219,18 +222,19 @@ impl<T> EntryRecorder<T> {
             contents,
         } = self.entries.take_block();
         let last = self.entries.last();
-        let mut ticket = None;
-        if count > 0 {
-            ticket = Some(
-                self.journal
-                    .put_entries(self.key, epoch, first, count, &lines),
-            );
-        }
-        for mark in self.marks.drain(..) {
-            ticket = Some(self.journal.put_mark(self.key, epoch, last, &mark));
-        }
         // What follows from entries that were put before follows when those are stored.
-        let ticket = ticket.unwrap_or_else(|| self.last_ticket());
+        let mut ticket = self.last_ticket();
+        if count > 0 && !is_refused(&ticket) {
+            ticket = self
+                .journal
+                .put_entries(self.key, epoch, first, count, &lines);
+        }
+        for mark in std::mem::take(&mut self.marks) {
+            if !is_refused(&ticket) {
+                ticket = self.journal.put_mark(self.key, epoch, last, &mark);
+            }
+        }
+        self.is_refused |= is_refused(&ticket);
         self.unstored_bytes += lines.len();
         let then = std::mem::take(&mut self.then);
         self.unstored.push_back(PendingBlock {
@@ -243,7 +247,7 @@ impl<T> EntryRecorder<T> {
         });
     }
 
-    /// That of the last that was put.
+    /// The ticket of the last block. Behind a block that was refused nothing is put, whatever its number is.
     fn last_ticket(&self) -> Ticket {
         self.unstored
             .back()
@@ -270,6 +274,9 @@ impl<T> EntryRecorder<T> {
         } else {
             Settled::No
         };
+        if self.is_refused {
+            return;
+        }
         self.journal
             .put_facts(
                 self.key,
@@ -368,10 +375,11 @@ impl<T> EntryRecorder<T> {
         else {
             return Ok(());
         };
-        let mut ticket = batch.put(&self.journal, self.key, batch.first - 1);
-        if batch.is_empty() {
-            ticket = self.last_ticket();
+        let mut ticket = self.last_ticket();
+        if !batch.is_empty() && !is_refused(&ticket) {
+            ticket = batch.put(&self.journal, self.key, batch.first - 1);
         }
+        self.is_refused |= is_refused(&ticket);
         let (first, last) = (batch.first, batch.last());
         self.unstored.push_back(PendingBlock {
             ticket,
@@ -446,6 +454,11 @@ impl<T> EntryRecorder<T> {
             })
             .collect()
     }
+}
+
+/// Whether the journal has refused what was put.
+fn is_refused(ticket: &Ticket) -> bool {
+    matches!(ticket.ended(), Some(Err(_)))
 }
 
 impl<T> Drop for RecordStage<T> {

@@ -266,3 +266,50 @@ async fn listeners_learn_that_the_host_ends() {
     );
     close_sessions(host, sessions).await;
 }
+
+/// The second wall: a task whose session was written elsewhere stops, and loses nothing in silence.
+#[tokio::test]
+async fn a_writer_that_the_journal_refuses_ends_and_its_inputs_are_not_delivered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, sessions) = open_sessions(folder.path()).await;
+    create_session(&sessions, &session(0)).await;
+    let (attached, mut listener) = sessions.join(&session(0)).await.unwrap();
+
+    let journal = sessions.journal();
+    let key = journal.find(session(0).as_str()).unwrap();
+    let (next, epoch) = (attached.last_seq + 1, attached.epoch);
+    let line = format!(
+        "{{\"type\":\"host.fact\",\"session_id\":\"s-0\",\"seq\":{next},\"epoch\":{epoch},\"time\":\"2026-01-01T00:00:00.000Z\"}}\n"
+    );
+    let stored = journal.put_entries(key, epoch, next, 1, line.as_bytes());
+    journal.wait(&stored).unwrap();
+
+    let input =
+        json!({"type": "user.input", "session_id": "s-0", "message_id": "m", "content": "x"});
+    let input = HostMessage::parse(&input.to_string()).unwrap();
+    assert!(listener.sender().send(input).await);
+    let mut replies = Vec::new();
+    let end = loop {
+        match timeout(SOON, listener.next(&mut replies))
+            .await
+            .unwrap()
+            .unwrap()
+        {
+            StreamItem::Reply => {}
+            StreamItem::Entries => panic!("{}", String::from_utf8_lossy(&replies)),
+            StreamItem::Ended(end) => break end,
+        }
+    };
+    assert_eq!(end, StreamEnd::Interrupted);
+    let reply: Value = serde_json::from_slice(&replies).unwrap();
+    assert_eq!(
+        (&reply["type"], &reply["delivered"]),
+        (&json!("turn.complete"), &json!("no")),
+        "{reply}"
+    );
+
+    // The session is opened again behind the other writer's entry.
+    let (_, mut listener) = sessions.join(&session(0)).await.unwrap();
+    assert_eq!(send_input(&mut listener, "m").await, Some(next + 1));
+    close_sessions(host, sessions).await;
+}

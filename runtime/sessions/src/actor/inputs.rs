@@ -42,7 +42,7 @@ pub struct Submission {
 /// An input that begins a turn, until the agent has it.
 #[derive(Debug)]
 pub(super) struct QueuedInput {
-    by: ListenerNo,
+    pub(super) by: ListenerNo,
     input: Input,
     /// Its files that are not copied yet, and those that are.
     files: VecDeque<FileInput>,
