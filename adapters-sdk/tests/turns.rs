@@ -378,6 +378,7 @@ async fn each_steer_has_one_result_and_no_end() {
             content: content.into(),
             message_id: MessageId::new(id).ok(),
             mode: Some(InputMode::Steer),
+            ..UserInput::default()
         });
     };
     let result = async || {

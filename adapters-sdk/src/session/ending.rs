@@ -71,6 +71,7 @@ impl Core {
         let closed = SessionClosed {
             reason: Some(reason),
             error,
+            cause: None,
         };
         self.send(None, closed.clone().into());
         inner.phase = if self.agreed.contains(Extensions::CONTROL) {

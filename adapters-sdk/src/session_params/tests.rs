@@ -8,7 +8,7 @@ fn read(native: Option<&str>, params: &Value) -> Result<Option<SessionParams>, U
     SessionParams::read(&Resume {
         native_session_id,
         params: Json::of(params).ok(),
-        history: None,
+        ..Resume::default()
     })
 }
 

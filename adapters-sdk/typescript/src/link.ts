@@ -39,7 +39,7 @@ const OPTIONS = new Map<string, Check>([
   ...checks(isList, "add_dirs allowed_tools denied_tools allowed_domains extra_args"),
   ...checks(isMap, "variables env"),
   ...checks(isNumber, "temperature max_cost_usd"),
-  ...checks(isUint, "iteration max_turns"),
+  ...checks(isUint, "iteration max_turns max_tokens turn_timeout_ms inactivity_timeout_ms"),
   ...checks(isKnown, "mcp_servers skills"),
 ]);
 

@@ -27,6 +27,8 @@ export interface TurnCompleteMessage {
   _meta?: { [name: string]: unknown };
   /** The results, as the agent names them (`turns`). */
   artifacts?: Json;
+  /** The cause of an end that the host made, such as `turn_timeout`; absent: the adapter ended the turn (`turns`). Later versions add names. */
+  cause?: string;
   /** True if the state to resume from is no longer valid (`resume`). */
   clear_session?: boolean;
   /** The delivery of the input to the agent (`turns`). */
@@ -570,6 +572,8 @@ export interface SessionClosedMessage {
   session_id: string;
   type: "session.closed";
   _meta?: { [name: string]: unknown };
+  /** The cause of an end that the host made, as in `turn.complete`. */
+  cause?: string;
   /** The failure. */
   error?: Failure;
   /** Why. */
@@ -628,12 +632,16 @@ export interface SessionStartMessage {
   extensions?: string[];
   /** Further arguments for the agent's command. */
   extra_args?: string[];
+  /** Timeout for the silence of a running turn, in milliseconds. */
+  inactivity_timeout_ms?: number;
   /** Which try of the task this is, as the hub counts. */
   iteration?: number;
   /** The most that the session may cost, in USD. */
   max_cost_usd?: number;
   /** The longest line that the host reads, in bytes without its LF ([frame.11]). */
   max_line?: number;
+  /** The most tokens that the session may use. */
+  max_tokens?: number;
   /** The most turns of the model within one turn. */
   max_turns?: number;
   /** MCP servers, as the agent takes them. */
@@ -665,6 +673,8 @@ export interface SessionStartMessage {
   /** The sampling temperature. */
   temperature?: number;
   turn_id?: string;
+  /** Timeout for each turn, in milliseconds. */
+  turn_timeout_ms?: number;
   /** The hub's name for its user. */
   user_id?: string;
   /** Context for prompts and for the environment of what the adapter starts. */
@@ -679,6 +689,8 @@ export interface UserInputMessage {
   /** The text. Absent and null mean the empty string ([msg.3]). */
   content?: string;
   large?: { [name: string]: LargeMember };
+  /** The limits of its turn; a steer has none (`options`). */
+  limits?: InputLimits;
   /** The input's own id (`turns`). */
   message_id?: MessageId;
   /** The effect: it begins a turn, the default, or adds to the running one (`turns`). */
@@ -806,20 +818,22 @@ export interface PingMessage {
   turn_id?: string;
 }
 
-/** Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]). */
+/** Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]) or for an agent's own ([relay.10]). */
 export interface SessionsListMessage {
   /** Copied into the answer. */
   request_id: RequestId;
   session_id: "";
   type: "sessions.list";
   _meta?: { [name: string]: unknown };
-  /** Only those of this agent. */
+  /** Only those of this agent; without `journal` the agent itself is asked ([relay.10]). */
   agent_id?: string;
+  /** True: only the archived ones. Otherwise only the others. */
+  archived?: boolean;
   /** The `next` of the answer before: only what comes behind that. */
   cursor?: string;
   /** Only those of this working directory. */
   cwd?: string;
-  /** With `journal` among them a relay answers with the sessions of its journal; the rest is for that alone. */
+  /** With `journal` among them a relay answers with the sessions of its journal. */
   extensions?: string[];
   /** Only the session of this id. */
   id?: string;
@@ -892,7 +906,43 @@ export interface SessionHistoryMessage {
   turn_id?: string;
 }
 
-/** The answer to `session.attach`; the entries follow. */
+/** Changes the title of a session, or archives it ([journal.13]). The session need not be attached. */
+export interface SessionEditMessage {
+  /** Copied into the answer. */
+  request_id: RequestId;
+  session_id: string;
+  type: "session.edit";
+  _meta?: { [name: string]: unknown };
+  /** True to archive the session, false to undo that. Absent: it stays. */
+  archived?: boolean;
+  /** The title, of at most 200 bytes; the empty text removes it. Absent: it stays. */
+  title?: string;
+  turn_id?: string;
+}
+
+/** Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The message's own id is that of the new session. */
+export interface SessionForkMessage {
+  session_id: string;
+  /** The session that is copied. */
+  source: string;
+  type: "session.fork";
+  _meta?: { [name: string]: unknown };
+  /** The last entry that the hub has, as in `session.attach`; absent: 0. */
+  after?: number;
+  /** That of `session.start`, which is not stored. */
+  env?: { [name: string]: string };
+  /** The extensions that it understands. */
+  extensions?: string[];
+  /** Those of `session.start`, which are not stored. */
+  mcp_servers?: Json;
+  /** The version that the hub speaks. */
+  protocol?: number;
+  /** The last entry of the copy; absent: all of them. */
+  seq?: number;
+  turn_id?: string;
+}
+
+/** The answer to `session.attach` or `session.fork`; the entries follow. */
 export interface SessionAttachedMessage {
   /** The agent. */
   agent_id: string;
@@ -905,6 +955,8 @@ export interface SessionAttachedMessage {
   session_id: string;
   type: "session.attached";
   _meta?: { [name: string]: unknown };
+  /** True if it is archived ([journal.13]). */
+  archived?: boolean;
   /** Its working directory. */
   cwd?: string;
   /** The name under which this listener stands in `by`. */
@@ -923,7 +975,7 @@ export interface SessionAttachedMessage {
   turn_id?: TurnId;
 }
 
-/** The session was not attached, or not opened. */
+/** The session was not attached, opened or forked. */
 export interface SessionRefusedMessage {
   session_id: string;
   type: "session.refused";
@@ -967,6 +1019,18 @@ export interface SessionHistoryResultMessage {
   turn_id?: string;
 }
 
+/** The answer to `session.edit`: to this hub alone, and no entry. */
+export interface SessionEditResultMessage {
+  /** That of the `session.edit`. */
+  request_id: RequestId;
+  session_id: string;
+  type: "session.edit.result";
+  _meta?: { [name: string]: unknown };
+  /** Why nothing was changed; absent: it was. */
+  error?: string;
+  turn_id?: string;
+}
+
 /** Entries that this hub does not get ([journal.7]). No entry itself. */
 export interface LagMessage {
   /** The first of them. */
@@ -994,6 +1058,22 @@ export interface HostFactMessage {
   message?: string;
   /** The signal that ended it. */
   signal?: number;
+  /** The session that was copied, for `forked_from`. */
+  source?: string;
+  turn_id?: string;
+}
+
+/** Entry: the title was changed, or the session was archived ([journal.13]). */
+export interface SessionEditedMessage {
+  session_id: string;
+  type: "session.edited";
+  _meta?: { [name: string]: unknown };
+  /** True if the session is archived from now on. Absent: it stays. */
+  archived?: boolean;
+  /** The listener that changed it. */
+  by?: string;
+  /** The title; the empty text: it was removed. Absent: it stays. */
+  title?: string;
   turn_id?: string;
 }
 
@@ -1110,13 +1190,15 @@ export interface AgentEntry {
 /** The state of an agent behind a relay. */
 export type AgentState = "idle" | "running" | "failed";
 
-/** Why a session was not attached or not opened. */
-export type AttachRefusal = "unknown" | "gone" | "forbidden" | "ahead" | "forked" | "exists" | "read_only" | "unavailable";
+/** Why a session was not attached, opened or forked. */
+export type AttachRefusal = "unknown" | "gone" | "forbidden" | "ahead" | "forked" | "exists" | "read_only" | "unavailable" | "unsupported";
 
 /** The capabilities of an adapter. */
 export interface Capabilities {
   /** The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`. */
   exec_model?: string;
+  /** True if it can begin a session as a copy of an earlier one, by `resume.fork`. */
+  forks_sessions?: boolean;
   /** True if it lists the agent's earlier sessions, by `sessions.list`. */
   lists_sessions?: boolean;
   /** The most sessions at a time. */
@@ -1183,7 +1265,7 @@ export interface Diff {
 }
 
 /** What happened to a session. */
-export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted" | "moved";
+export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted" | "moved" | "forked_from";
 
 /** The failure. */
 export interface Failure {
@@ -1195,6 +1277,8 @@ export interface Failure {
   message?: string;
   /** When trying again makes sense, RFC 3339. */
   retry_at?: string;
+  /** The last lines of the process's standard error, redacted: at most 32 of at most 1 KiB. */
+  stderr?: string[];
 }
 
 /** The kind of answer that a question's field asks for. */
@@ -1238,6 +1322,16 @@ export interface HealthEntry {
   verdict?: string;
 }
 
+/** The limits of an input's turn, which narrow those of its session ([ext.7]). */
+export interface InputLimits {
+  /** Timeout for the turn's silence, in milliseconds. */
+  inactivity_timeout_ms?: number;
+  /** The most tokens that the turn may use. */
+  max_tokens?: number;
+  /** Timeout for the turn, in milliseconds. */
+  turn_timeout_ms?: number;
+}
+
 /** The effect of an input. */
 export type InputMode = "turn" | "steer";
 
@@ -1261,6 +1355,8 @@ export interface ListedSession {
   session_id: string;
   /** When something last happened in it. */
   active?: string;
+  /** True if it is archived ([journal.13]). */
+  archived?: boolean;
   /** What it takes in the journal, in bytes. */
   bytes?: number;
   /** When it was opened. */
@@ -1400,6 +1496,8 @@ export type RequestId = string;
 
 /** The conversation that a session resumes (`resume`). */
 export interface Resume {
+  /** True to begin a copy of the conversation, which stays as it is. Only for an adapter with the capability `forks_sessions`. */
+  fork?: boolean;
   /** True to send what was said before, marked as history. */
   history?: boolean;
   /** The agent's own id of the session. */
@@ -1418,12 +1516,16 @@ export type SessionActivity = "unstarted" | "idle" | "running" | "stopping";
 export interface SessionEntry {
   /** The value of `resume.native_session_id`. */
   native_session_id: string;
+  /** The agent whose conversation it is, in the answer of a relay ([relay.10]). */
+  agent_id?: string;
   /** When it began, RFC 3339. */
   created_at?: string;
   /** Its working directory. */
   cwd?: string;
   /** The number of messages. */
   message_count?: number;
+  /** The session of the relay's journal that continues it, if there is one ([relay.10]). */
+  session_id?: string;
   /** The text for a person. */
   title?: string;
   /** When it last changed, RFC 3339. */
@@ -1533,7 +1635,9 @@ export type HostMessage =
 export type HubMessage =
   | SessionAttachMessage
   | SessionDetachMessage
-  | SessionHistoryMessage;
+  | SessionHistoryMessage
+  | SessionEditMessage
+  | SessionForkMessage;
 
 /** One line, as it may be written; a reader tolerates more. Unknown members are ignored, and null counts as absent. */
 export type RelayMessage =
@@ -1541,8 +1645,10 @@ export type RelayMessage =
   | SessionRefusedMessage
   | InputResultMessage
   | SessionHistoryResultMessage
+  | SessionEditResultMessage
   | LagMessage
   | HostFactMessage
+  | SessionEditedMessage
   | TurnBeginMessage
   | InputSteeredMessage
   | FileDeliveredMessage
@@ -1562,7 +1668,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["file.output", ["_meta","file_mime_type","file_name","file_path","session_id","sha256","size","turn_id","type"]],
   ["flow.pause", ["_meta","session_id","turn_id","type"]],
   ["flow.resume", ["_meta","session_id","turn_id","type"]],
-  ["host.fact", ["_meta","context","exit_code","fact","message","session_id","signal","turn_id","type"]],
+  ["host.fact", ["_meta","context","exit_code","fact","message","session_id","signal","source","turn_id","type"]],
   ["input.request", ["_meta","expires_at","fields","prompt","request_id","session_id","turn_id","type"]],
   ["input.response", ["_meta","cancelled","request_id","session_id","turn_id","type","values"]],
   ["input.result", ["_meta","duplicate","message_id","seq","session_id","turn_id","type"]],
@@ -1581,18 +1687,22 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["rate_limit", ["_meta","resets_at","session_id","status","turn_id","type","utilization","window"]],
   ["request.decided", ["_meta","approved","by","cancelled","option_id","reason","request_id","session_id","turn_id","type","values"]],
   ["session.attach", ["_meta","after","env","epoch","extensions","mcp_servers","on_slow","protocol","role","session_id","turn_id","type"]],
-  ["session.attached", ["_meta","agent_id","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
+  ["session.attached", ["_meta","agent_id","archived","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
   ["session.close", ["_meta","session_id","turn_id","type"]],
-  ["session.closed", ["_meta","error","reason","session_id","turn_id","type"]],
+  ["session.closed", ["_meta","cause","error","reason","session_id","turn_id","type"]],
   ["session.detach", ["_meta","session_id","turn_id","type"]],
+  ["session.edit", ["_meta","archived","request_id","session_id","title","turn_id","type"]],
+  ["session.edit.result", ["_meta","error","request_id","session_id","turn_id","type"]],
+  ["session.edited", ["_meta","archived","by","session_id","title","turn_id","type"]],
+  ["session.fork", ["_meta","after","env","extensions","mcp_servers","protocol","seq","session_id","source","turn_id","type"]],
   ["session.history", ["_meta","from","request_id","session_id","to","turn_id","type"]],
   ["session.history.result", ["_meta","entries","error","next","request_id","session_id","turn_id","type"]],
   ["session.info", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","input_modes","mode","model","models","modes","native_session_id","options_applied","permission_mode","reasoning_effort","session_id","turn_id","type"]],
   ["session.ready", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","extensions","input_modes","max_line","mode","model","models","modes","native_session_id","options_applied","permission_mode","protocol","reasoning_effort","session_id","turn_id","type"]],
   ["session.refused", ["_meta","last_seq","message","reason","session_id","turn_id","type"]],
-  ["session.start", ["_meta","add_dirs","agent_id","allowed_domains","allowed_tools","cwd","denied_tools","env","exchange_dir","extensions","extra_args","iteration","max_cost_usd","max_line","max_turns","mcp_servers","mode","model","permission_mode","protocol","reasoning_effort","resume","role","run_id","session_id","skills","system_prompt","system_prompt_mode","task_id","temperature","turn_id","type","user_id","variables"]],
+  ["session.start", ["_meta","add_dirs","agent_id","allowed_domains","allowed_tools","cwd","denied_tools","env","exchange_dir","extensions","extra_args","inactivity_timeout_ms","iteration","max_cost_usd","max_line","max_tokens","max_turns","mcp_servers","mode","model","permission_mode","protocol","reasoning_effort","resume","role","run_id","session_id","skills","system_prompt","system_prompt_mode","task_id","temperature","turn_id","turn_timeout_ms","type","user_id","variables"]],
   ["session.update", ["_meta","allowed_tools","denied_tools","mode","model","permission_mode","reasoning_effort","session_id","turn_id","type"]],
-  ["sessions.list", ["_meta","agent_id","cursor","cwd","extensions","id","limit","request_id","session_id","state","text","turn_id","type"]],
+  ["sessions.list", ["_meta","agent_id","archived","cursor","cwd","extensions","id","limit","request_id","session_id","state","text","turn_id","type"]],
   ["sessions.list.result", ["_meta","entries","error","missing","next","request_id","session_id","sessions","turn_id","type"]],
   ["steer.result", ["_meta","delivered","message_id","reason","session_id","turn_id","type"]],
   ["stop", ["_meta","reason","session_id","turn_id","type"]],
@@ -1602,8 +1712,8 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["tool.start", ["_meta","history","input","kind","large","locations","message_id","parent_tool_call_id","session_id","title","tool","tool_call_id","truncated","turn_id","type"]],
   ["tool.update", ["_meta","content","data","history","input","large","message_id","parent_tool_call_id","session_id","stream","title","tool_call_id","truncated","turn_id","type"]],
   ["turn.begin", ["_meta","by","content","message_id","queued","session_id","turn_id","type"]],
-  ["turn.complete", ["_meta","artifacts","clear_session","delivered","duration_ms","error","exit_code","large","model","native_session_id","num_turns","provider","result","session_id","session_params","signal","status","stop_reason","summary","truncated","turn_id","type","usage"]],
+  ["turn.complete", ["_meta","artifacts","cause","clear_session","delivered","duration_ms","error","exit_code","large","model","native_session_id","num_turns","provider","result","session_id","session_params","signal","status","stop_reason","summary","truncated","turn_id","type","usage"]],
   ["usage", ["_meta","cache_read_tokens","cache_write_tokens","cost_usd","estimated","input_tokens","model","models","output_tokens","provider","reasoning_tokens","scope","session_id","total_tokens","turn_id","type"]],
-  ["user.input", ["_meta","content","large","message_id","mode","session_id","turn_id","type"]],
+  ["user.input", ["_meta","content","large","limits","message_id","mode","session_id","turn_id","type"]],
   ["working", ["_meta","session_id","turn_id","type"]],
 ]);

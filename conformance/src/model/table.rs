@@ -7,7 +7,7 @@ mod messages;
 pub(crate) use self::messages::TABLES;
 use super::extension::Extension;
 use Extension::{Events, Turns};
-use Kind::{Any, Bool, Id, List, Map, Number, Object, OneOf, Text, Time, Uint};
+use Kind::{Any, Bool, Id, List, Map, Number, Object, OneOf, Strings, Text, Time, Uint};
 
 /// The type of a value, as section 1 names it.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +224,7 @@ pub(super) const ERROR: Kind = Object(&[
     optional("message", Text),
     optional("code", Text),
     optional("retry_at", Time),
+    optional("stderr", Strings),
 ]);
 
 pub(super) const DIFF: &[Field] = &[
@@ -237,6 +238,8 @@ pub(super) const CAPABILITIES: Kind = Object(&[
     optional("native_session_ids", Bool),
     optional("turn_completion", Bool),
     optional("resume_attach", Bool),
+    optional("lists_sessions", Bool),
+    optional("forks_sessions", Bool),
     optional("exec_model", Text),
     optional("updated_input", Bool),
     optional("max_sessions", Uint),
@@ -312,6 +315,13 @@ pub(super) const OPEN_SESSIONS: Kind = List(&[
 /// What a session of a journal does (section 13).
 pub(super) const SESSION_STATE: Kind = OneOf(&["idle", "running", "detached", "closed"]);
 
+/// The limits of a turn, as an input has them.
+pub(super) const LIMITS: Kind = Object(&[
+    optional("max_tokens", Uint),
+    optional("turn_timeout_ms", Uint),
+    optional("inactivity_timeout_ms", Uint),
+]);
+
 /// The sessions of a journal, there.
 pub(super) const LISTED_SESSIONS: Kind = List(&[
     required("session_id", Text),
@@ -326,6 +336,7 @@ pub(super) const LISTED_SESSIONS: Kind = List(&[
     optional("open_turns", Uint),
     optional("open_requests", Uint),
     optional("host", Text),
+    optional("archived", Bool),
 ]);
 
 pub(super) const PER_MODEL: Kind = Map(&Object(&[

@@ -1,8 +1,8 @@
 //! The options that a session may rely on.
 
-use super::SessionStart;
+use super::{InputLimits, SessionStart};
 
-/// A field of `session.start` that restricts the agent: where a session asks for it and the adapter does not list it in
+/// A field of `session.start` that restricts the agent: if a session asks for it and the adapter does not list it in
 /// `options_applied`, the host refuses the session ([ext.7]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EnforcedOption {
@@ -18,17 +18,26 @@ pub enum EnforcedOption {
     Cwd,
     /// `max_cost_usd`.
     MaxCostUsd,
+    /// `max_tokens`.
+    MaxTokens,
+    /// `turn_timeout_ms`.
+    TurnTimeout,
+    /// `inactivity_timeout_ms`.
+    InactivityTimeout,
 }
 
 impl EnforcedOption {
     /// Each of them, once.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::DeniedTools,
         Self::AllowedTools,
         Self::PermissionMode,
         Self::AllowedDomains,
         Self::Cwd,
         Self::MaxCostUsd,
+        Self::MaxTokens,
+        Self::TurnTimeout,
+        Self::InactivityTimeout,
     ];
 
     /// The name of its field.
@@ -41,6 +50,9 @@ impl EnforcedOption {
             Self::AllowedDomains => "allowed_domains",
             Self::Cwd => "cwd",
             Self::MaxCostUsd => "max_cost_usd",
+            Self::MaxTokens => "max_tokens",
+            Self::TurnTimeout => "turn_timeout_ms",
+            Self::InactivityTimeout => "inactivity_timeout_ms",
         }
     }
 
@@ -52,7 +64,27 @@ impl EnforcedOption {
             Self::AllowedDomains => start.allowed_domains.is_some(),
             Self::Cwd => start.cwd.is_some(),
             Self::MaxCostUsd => start.max_cost_usd.is_some(),
+            Self::MaxTokens => start.max_tokens.is_some(),
+            Self::TurnTimeout => start.turn_timeout_ms.is_some(),
+            Self::InactivityTimeout => start.inactivity_timeout_ms.is_some(),
         }
+    }
+}
+
+impl InputLimits {
+    /// The options whose limits this narrows for one turn ([ext.7]).
+    pub fn enforced_options(&self) -> impl Iterator<Item = EnforcedOption> + use<> {
+        let asked = [
+            (EnforcedOption::MaxTokens, self.max_tokens),
+            (EnforcedOption::TurnTimeout, self.turn_timeout_ms),
+            (
+                EnforcedOption::InactivityTimeout,
+                self.inactivity_timeout_ms,
+            ),
+        ];
+        asked
+            .into_iter()
+            .filter_map(|(option, limit)| limit.map(|_| option))
     }
 }
 
@@ -66,8 +98,8 @@ impl SessionStart {
     pub fn options(&self) -> impl Iterator<Item = &'static str> + use<> {
         let asked = asked! { self:
             variables cwd add_dirs model reasoning_effort temperature system_prompt system_prompt_mode mode
-            permission_mode allowed_tools denied_tools allowed_domains max_turns max_cost_usd mcp_servers skills env
-            extra_args
+            permission_mode allowed_tools denied_tools allowed_domains max_turns max_cost_usd max_tokens turn_timeout_ms
+            inactivity_timeout_ms mcp_servers skills env extra_args
         };
         asked
             .into_iter()
@@ -96,6 +128,9 @@ mod tests {
             ("allowed_domains", "[]"),
             ("cwd", r#""/srv""#),
             ("max_cost_usd", "2.5"),
+            ("max_tokens", "1"),
+            ("turn_timeout_ms", "1"),
+            ("inactivity_timeout_ms", "1"),
             ("model", r#""large""#),
             ("add_dirs", r#"["/srv"]"#),
             ("env", r#"{"A":"b"}"#),

@@ -66,6 +66,12 @@ objects! {
         pub max_turns: Option<u64>,
         /// The most that the session may cost, in USD.
         pub max_cost_usd: Option<f64>,
+        /// The most tokens that the session may use.
+        pub max_tokens: Option<u64>,
+        /// Timeout for each turn, in milliseconds.
+        pub turn_timeout_ms: Option<u64>,
+        /// Timeout for the silence of a running turn, in milliseconds.
+        pub inactivity_timeout_ms: Option<u64>,
         /// MCP servers, as the agent takes them.
         pub mcp_servers: Option<Json>,
         /// Skills, as the agent takes them.
@@ -85,6 +91,9 @@ objects! {
         pub params: Option<Json>,
         /// True to send what was said before, marked as history.
         pub history: Option<bool>,
+        /// True to begin a copy of the conversation, which stays as it is. Only for an adapter with the capability
+        /// `forks_sessions`.
+        pub fork: Option<bool>,
     }
 
     /// The user's input: begins a turn, or adds to the running one ([turn.1], [turn.10]).
@@ -97,6 +106,19 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The effect: it begins a turn, the default, or adds to the running one (`turns`).
         pub mode: Option<InputMode>,
+        /// The limits of its turn; a steer has none (`options`).
+        pub limits: Option<InputLimits>,
+    }
+
+    /// The limits of an input's turn, which narrow those of its session ([ext.7]).
+    #[derive(Default)]
+    pub struct InputLimits {
+        /// The most tokens that the turn may use.
+        pub max_tokens: Option<u64>,
+        /// Timeout for the turn, in milliseconds.
+        pub turn_timeout_ms: Option<u64>,
+        /// Timeout for the turn's silence, in milliseconds.
+        pub inactivity_timeout_ms: Option<u64>,
     }
 
     /// Announces a file to the adapter ([file.2]).
@@ -188,7 +210,8 @@ objects! {
         pub nonce: Option<Json>,
     }
 
-    /// Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]).
+    /// Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]) or for an
+    /// agent's own ([relay.10]).
     pub struct SessionsList {
         /// Copied into the answer.
         pub request_id: RequestId,
@@ -196,14 +219,16 @@ objects! {
         pub cwd: Option<String>,
         /// At most so many.
         pub limit: Option<u32>,
-        /// With `journal` among them a relay answers with the sessions of its journal; the rest is for that alone.
+        /// With `journal` among them a relay answers with the sessions of its journal.
         pub extensions: Option<Vec<String>>,
         /// Only the session of this id.
         pub id: Option<String>,
-        /// Only those of this agent.
+        /// Only those of this agent; without `journal` the agent itself is asked ([relay.10]).
         pub agent_id: Option<String>,
         /// Only those that do this.
         pub state: Option<SessionState>,
+        /// True: only the archived ones. Otherwise only the others.
+        pub archived: Option<bool>,
         /// Only those with this text in title or id, without regard of case.
         pub text: Option<String>,
         /// The `next` of the answer before: only what comes behind that.
@@ -233,6 +258,7 @@ impl SessionsList {
             id: None,
             agent_id: None,
             state: None,
+            archived: None,
             text: None,
             cursor: None,
         }

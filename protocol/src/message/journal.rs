@@ -1,9 +1,12 @@
-//! What a hub and a relay say beside the messages of an adapter, when the relay keeps a journal ([journal.1]).
+//! Messages between a hub and a relay that keeps a journal, beside those of an adapter ([journal.1]).
 
 use std::collections::BTreeMap;
 
 use super::{Context, StopReason, names, objects};
 use crate::{Json, MessageId, RequestId, TurnId};
+
+/// The longest title of a session, in bytes ([journal.13]).
+pub const MAX_TITLE: usize = 200;
 
 objects! {
     /// Opens a session of the journal on this pipe: the entries that there are come again, then new ones ([journal.5]).
@@ -41,7 +44,37 @@ objects! {
         pub to: Option<u64>,
     }
 
-    /// The answer to `session.attach`; the entries follow.
+    /// Changes the title of a session, or archives it ([journal.13]). The session need not be attached.
+    pub struct SessionEdit {
+        /// Copied into the answer.
+        pub request_id: RequestId,
+        /// The title, of at most 200 bytes; the empty text removes it. Absent: it stays.
+        pub title: Option<String>,
+        /// True to archive the session, false to undo that. Absent: it stays.
+        pub archived: Option<bool>,
+    }
+
+    /// Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The message's own id is
+    /// that of the new session.
+    #[derive(Default)]
+    pub struct SessionFork {
+        /// The session that is copied.
+        pub source: String,
+        /// The last entry of the copy; absent: all of them.
+        pub seq: Option<u64>,
+        /// The last entry that the hub has, as in `session.attach`; absent: 0.
+        pub after: Option<u64>,
+        /// That of `session.start`, which is not stored.
+        pub env: Option<BTreeMap<String, String>>,
+        /// Those of `session.start`, which are not stored.
+        pub mcp_servers: Option<Json>,
+        /// The version that the hub speaks.
+        pub protocol: Option<u32>,
+        /// The extensions that it understands.
+        pub extensions: Option<Vec<String>>,
+    }
+
+    /// The answer to `session.attach` or `session.fork`; the entries follow.
     #[derive(Default)]
     pub struct SessionAttached {
         /// The agent.
@@ -68,9 +101,11 @@ objects! {
         pub title: Option<String>,
         /// Its working directory.
         pub cwd: Option<String>,
+        /// True if it is archived ([journal.13]).
+        pub archived: Option<bool>,
     }
 
-    /// The session was not attached, or not opened.
+    /// The session was not attached, opened or forked.
     #[derive(Default)]
     pub struct SessionRefused {
         /// Why.
@@ -79,6 +114,14 @@ objects! {
         pub message: Option<String>,
         /// The last entry that both have, for `forked`; the last that the journal has, for `ahead`.
         pub last_seq: Option<u64>,
+    }
+
+    /// The answer to `session.edit`: to this hub alone, and no entry.
+    pub struct SessionEditResult {
+        /// That of the `session.edit`.
+        pub request_id: RequestId,
+        /// Why nothing was changed; absent: it was.
+        pub error: Option<String>,
     }
 
     /// The answer to an input of a hub with `journal`: to this hub alone, and no entry.
@@ -131,6 +174,8 @@ objects! {
         pub open_requests: Option<u64>,
         /// The host that has it, where there are several.
         pub host: Option<String>,
+        /// True if it is archived ([journal.13]).
+        pub archived: Option<bool>,
     }
 
     /// Entries that this hub does not get ([journal.7]). No entry itself.
@@ -155,6 +200,19 @@ objects! {
         pub exit_code: Option<i32>,
         /// The signal that ended it.
         pub signal: Option<i32>,
+        /// The session that was copied, for `forked_from`.
+        pub source: Option<String>,
+    }
+
+    /// Entry: the title was changed, or the session was archived ([journal.13]).
+    #[derive(Default)]
+    pub struct SessionEdited {
+        /// The title; the empty text: it was removed. Absent: it stays.
+        pub title: Option<String>,
+        /// True if the session is archived from now on. Absent: it stays.
+        pub archived: Option<bool>,
+        /// The listener that changed it.
+        pub by: Option<String>,
     }
 
     /// Entry: an input was accepted, and begins a turn or waits for one.
@@ -253,7 +311,7 @@ names! {
         Closed = "closed",
     }
 
-    /// Why a session was not attached or not opened.
+    /// Why a session was not attached, opened or forked.
     pub enum AttachRefusal {
         /// The journal has no session of this id.
         Unknown = "unknown",
@@ -271,6 +329,8 @@ names! {
         ReadOnly = "read_only",
         /// No host serves it now, or another one does: attach again in a while.
         Unavailable = "unavailable",
+        /// This relay does not do what was asked for, such as fork a session.
+        Unsupported = "unsupported",
     }
 
     /// What happened to a session.
@@ -285,5 +345,7 @@ names! {
         HostRestarted = "host_restarted",
         /// A host of a cluster has it from now on; `message` is the host's name. The first entry of its epoch.
         Moved = "moved",
+        /// It began as a copy of another session, whose entries stand before this one ([journal.14]).
+        ForkedFrom = "forked_from",
     }
 }

@@ -5,10 +5,11 @@ use super::{
     FileInput, FileOutput, FlowPause, FlowResume, HostFact, InputRequest, InputResponse,
     InputResult, InputSteered, Lag, Log, Message, Output, PermissionCancel, PermissionRequest,
     PermissionResponse, Ping, Plan, Pong, Progress, RateLimit, RequestDecided, SessionAttach,
-    SessionAttached, SessionClose, SessionClosed, SessionDetach, SessionHistory,
-    SessionHistoryResult, SessionInfo, SessionReady, SessionRefused, SessionStart, SessionUpdate,
-    SessionsList, SessionsListResult, SteerResult, Stop, StopRequested, Thinking, ToolEnd,
-    ToolStart, ToolUpdate, TurnBegin, TurnComplete, Usage, UserInput, Working,
+    SessionAttached, SessionClose, SessionClosed, SessionDetach, SessionEdit, SessionEditResult,
+    SessionEdited, SessionFork, SessionHistory, SessionHistoryResult, SessionInfo, SessionReady,
+    SessionRefused, SessionStart, SessionUpdate, SessionsList, SessionsListResult, SteerResult,
+    Stop, StopRequested, Thinking, ToolEnd, ToolStart, ToolUpdate, TurnBegin, TurnComplete, Usage,
+    UserInput, Working,
 };
 use crate::{
     Channel, Extensions,
@@ -244,6 +245,10 @@ direction! {
         SessionDetach(SessionDetach) = "session.detach", ANY;
         /// Asks for entries.
         SessionHistory(SessionHistory) = "session.history", ANY;
+        /// Changes the title of a session, or archives it.
+        SessionEdit(SessionEdit) = "session.edit", ANY;
+        /// Opens a session as a copy of another.
+        SessionFork(Box<SessionFork>) = "session.fork", ANY;
     }
 }
 
@@ -254,16 +259,20 @@ direction! {
     body RelayBody {
         /// The answer to `session.attach`.
         SessionAttached(Box<SessionAttached>) = "session.attached", ANY;
-        /// It was not attached, or not opened.
+        /// It was not attached, opened or forked.
         SessionRefused(SessionRefused) = "session.refused", ANY;
         /// The answer to an input.
         InputResult(InputResult) = "input.result", ANY;
         /// The answer to `session.history`.
         SessionHistoryResult(SessionHistoryResult) = "session.history.result", ANY;
+        /// The answer to `session.edit`.
+        SessionEditResult(SessionEditResult) = "session.edit.result", ANY;
         /// Entries that this hub does not get.
         Lag(Lag) = "lag", ANY;
         /// Something happened to the session.
         HostFact(HostFact) = "host.fact", ANY;
+        /// The title was changed, or the session was archived.
+        SessionEdited(SessionEdited) = "session.edited", ANY;
         /// An input was accepted.
         TurnBegin(TurnBegin) = "turn.begin", ANY;
         /// An input was accepted for the running turn.
@@ -335,6 +344,7 @@ impl HostBody {
                 content,
                 message_id: None,
                 mode: None,
+                limits: None,
             }) => Some((content, None)),
             _ => None,
         }
@@ -400,5 +410,6 @@ boxed! {
     HostBody: SessionStart, SessionUpdate;
     AdapterBody: TurnComplete, PermissionRequest, SessionReady, SessionInfo, ToolStart, ToolUpdate, ToolEnd, Usage,
         InputRequest, SessionClosed;
+    HubBody: SessionFork;
     RelayBody: SessionAttached;
 }

@@ -24,6 +24,8 @@ objects! {
         pub resume_attach: Option<bool>,
         /// True if it lists the agent's earlier sessions, by `sessions.list`.
         pub lists_sessions: Option<bool>,
+        /// True if it can begin a session as a copy of an earlier one, by `resume.fork`.
+        pub forks_sessions: Option<bool>,
         /// The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`.
         pub exec_model: Option<String>,
         /// Whether an approval may change the tool's input, by `updated_input`.
@@ -138,6 +140,10 @@ objects! {
         pub created_at: Option<String>,
         /// When it last changed, RFC 3339.
         pub updated_at: Option<String>,
+        /// The agent whose conversation it is, in the answer of a relay ([relay.10]).
+        pub agent_id: Option<String>,
+        /// The session of the relay's journal that continues it, if there is one ([relay.10]).
+        pub session_id: Option<String>,
     }
 }
 

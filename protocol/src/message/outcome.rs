@@ -1,7 +1,18 @@
 //! How turns, requests and sessions end.
 
+use serde_json::value::RawValue;
+
 use super::{Usage, names, objects};
-use crate::Json;
+use crate::{
+    Json,
+    field::{Member, Why},
+};
+
+/// The most lines in [`Failure::stderr`]; a reader keeps the last ones.
+pub const MAX_FAILURE_LINES: usize = 32;
+
+/// The longest line in [`Failure::stderr`], in bytes; a reader keeps its beginning.
+pub const MAX_FAILURE_LINE: usize = 1024;
 
 objects! {
     /// The failure.
@@ -15,6 +26,8 @@ objects! {
         pub code: Option<String>,
         /// When trying again makes sense, RFC 3339.
         pub retry_at: Option<String>,
+        /// The last lines of the process's standard error, redacted: at most 32 of at most 1 KiB.
+        pub stderr: Option<Vec<String>> = last_lines,
     }
 
     /// Ends a turn: the one answer to its `user.input` ([turn.1]). Without fields it has completed.
@@ -26,6 +39,9 @@ objects! {
         pub stop_reason: Option<String>,
         /// The failure (`turns`).
         pub error: Option<Failure>,
+        /// The cause of an end that the host made, such as `turn_timeout`; absent: the adapter ended the turn
+        /// (`turns`). Later versions add names.
+        pub cause: Option<String>,
         /// The delivery of the input to the agent (`turns`).
         pub delivered: Option<Delivered>,
         /// The exit code of a process that ended the turn by ending (`turns`).
@@ -65,6 +81,8 @@ objects! {
         pub reason: Option<ClosedReason>,
         /// The failure.
         pub error: Option<Failure>,
+        /// The cause of an end that the host made, as in `turn.complete`.
+        pub cause: Option<String>,
     }
 
     /// The answer to a steer: did it reach the running turn? ([turn.10]).
@@ -169,6 +187,18 @@ names! {
         /// Anything else.
         Other = "other",
     }
+}
+
+/// Keeps the last lines, each up to its bound.
+fn last_lines(raw: Option<&RawValue>) -> Result<Option<Vec<String>>, Why> {
+    let mut lines: Option<Vec<String>> = Member::read(raw)?;
+    if let Some(lines) = &mut lines {
+        lines.drain(..lines.len().saturating_sub(MAX_FAILURE_LINES));
+        for line in lines {
+            line.truncate(line.floor_char_boundary(MAX_FAILURE_LINE));
+        }
+    }
+    Ok(lines)
 }
 
 impl Failure {

@@ -41,6 +41,8 @@ pub fn hub_to_relay() -> Value {
             HubKind::SessionAttach => body::<m::SessionAttach>(&mut generator),
             HubKind::SessionDetach => body::<m::SessionDetach>(&mut generator),
             HubKind::SessionHistory => body::<m::SessionHistory>(&mut generator),
+            HubKind::SessionEdit => body::<m::SessionEdit>(&mut generator),
+            HubKind::SessionFork => body::<m::SessionFork>(&mut generator),
         };
         message(kind.as_str(), kind.is_of_pipe(), None, body)
     });
@@ -58,8 +60,10 @@ pub fn relay_to_hub() -> Value {
             RelayKind::SessionRefused => body::<m::SessionRefused>(&mut generator),
             RelayKind::InputResult => body::<m::InputResult>(&mut generator),
             RelayKind::SessionHistoryResult => body::<m::SessionHistoryResult>(&mut generator),
+            RelayKind::SessionEditResult => body::<m::SessionEditResult>(&mut generator),
             RelayKind::Lag => body::<m::Lag>(&mut generator),
             RelayKind::HostFact => body::<m::HostFact>(&mut generator),
+            RelayKind::SessionEdited => body::<m::SessionEdited>(&mut generator),
             RelayKind::TurnBegin => body::<m::TurnBegin>(&mut generator),
             RelayKind::InputSteered => body::<m::InputSteered>(&mut generator),
             RelayKind::FileDelivered => body::<m::FileDelivered>(&mut generator),

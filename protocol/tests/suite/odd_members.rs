@@ -1,7 +1,9 @@
 //! Every member of every message type with an odd value: null, repeated, of the wrong type, out of range, too long.
 
 use serde_json::{Map, Value, json};
-use trunkline_protocol::{AdapterMessage, HostMessage, Unread, Why};
+use trunkline_protocol::{
+    AdapterMessage, HostMessage, MAX_FAILURE_LINE, MAX_FAILURE_LINES, Unread, Why,
+};
 
 use crate::examples::{EXAMPLES, Example, Way, line};
 
@@ -351,6 +353,21 @@ fn a_version_or_a_limit_out_of_bounds_is_the_largest() {
     ] {
         let read = Way::HostToAdapter.rewrite(line).unwrap();
         assert!(read.contains(&format!("\"{name}\":4294967295")), "{read}");
+    }
+}
+
+#[test]
+fn of_too_much_standard_error_the_last_lines_are_read_up_to_their_bound() {
+    let long = format!("{}é", "x".repeat(MAX_FAILURE_LINE - 1));
+    let mut lines: Vec<String> = (0..MAX_FAILURE_LINES).map(|at| at.to_string()).collect();
+    lines.push(long);
+    for message in ["turn.complete", "session.closed"] {
+        let line = json!({"type": message, "session_id": "s-1", "error": {"stderr": lines}});
+        let read = read(&line.to_string());
+        let read = read["error"]["stderr"].as_array().unwrap();
+        assert_eq!((read.len(), &read[0]), (MAX_FAILURE_LINES, &json!("1")));
+        let last = read[MAX_FAILURE_LINES - 1].as_str().unwrap();
+        assert_eq!(last, "x".repeat(MAX_FAILURE_LINE - 1));
     }
 }
 

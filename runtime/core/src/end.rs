@@ -167,6 +167,7 @@ impl Serialize for SessionEnd {
         SessionClosed {
             reason: Some(self.reason),
             error: self.error.clone(),
+            cause: None,
         }
         .serialize(serializer)
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use trunkline_host::{Host, config::NetworkOptions};
 use trunkline_protocol::{
-    HostBody, HostMessage, HubBody, HubMessage, PermissionResponse, SessionAttach, SessionStart,
-    SessionUpdate,
+    HostBody, HostMessage, HubBody, HubKind, HubMessage, PermissionResponse, SessionAttach,
+    SessionStart, SessionUpdate,
 };
 use trunkline_relay::Judge;
 
@@ -42,6 +42,17 @@ impl Table {
                 folders,
             }),
         }
+    }
+
+    /// Refuses a message of this type whose scope the token does not have.
+    fn needs(&self, needed: Scope, kind: &str) -> Result<(), String> {
+        if self.scope >= needed {
+            return Ok(());
+        }
+        let (has, needs) = (self.scope.as_str(), needed.as_str());
+        Err(format!(
+            "a token of scope {has} may not say {kind}: it needs {needs}"
+        ))
     }
 
     /// A start without the folders that it may name.
@@ -131,14 +142,7 @@ impl Judge for Table {
             | HostBody::SessionsList(_)
             | HostBody::AgentsList(_) => Scope::Observe,
         };
-        if self.scope < needed {
-            let kind = message.body.kind();
-            let (has, needs) = (self.scope.as_str(), needed.as_str());
-            return Err(format!(
-                "a token of scope {has} may not say {}: it needs {needs}",
-                kind.as_str()
-            ));
-        }
+        self.needs(needed, message.body.kind().as_str())?;
         match &message.body {
             HostBody::SessionStart(start) => self
                 .settings(agent)
@@ -174,7 +178,15 @@ impl Judge for Table {
                 ("env", env.is_some()),
                 ("mcp_servers", mcp_servers.is_some()),
             ]),
-            // What is seen is the visitor's alone, and an observer hears, whatever role it asks for.
+            HubBody::SessionFork(fork) => {
+                self.needs(Scope::Control, HubKind::SessionFork.as_str())?;
+                Settings(NetworkOptions::listed([])).refuse([
+                    ("env", fork.env.is_some()),
+                    ("mcp_servers", fork.mcp_servers.is_some()),
+                ])
+            }
+            HubBody::SessionEdit(_) => self.needs(Scope::Control, HubKind::SessionEdit.as_str()),
+            // The visitor's rights bound what is read, and an observer reads, whatever role it asks for.
             HubBody::SessionDetach(_) | HubBody::SessionHistory(_) => Ok(()),
         }
     }
@@ -213,6 +225,9 @@ impl Settings {
             allowed_domains,
             max_turns,
             max_cost_usd,
+            max_tokens,
+            turn_timeout_ms,
+            inactivity_timeout_ms,
             mcp_servers,
             skills,
             env,
@@ -237,6 +252,9 @@ impl Settings {
             ("allowed_domains", allowed_domains.is_some()),
             ("max_turns", max_turns.is_some()),
             ("max_cost_usd", max_cost_usd.is_some()),
+            ("max_tokens", max_tokens.is_some()),
+            ("turn_timeout_ms", turn_timeout_ms.is_some()),
+            ("inactivity_timeout_ms", inactivity_timeout_ms.is_some()),
             ("mcp_servers", mcp_servers.is_some()),
             ("skills", skills.is_some()),
             ("env", env.is_some()),
@@ -425,6 +443,26 @@ mod tests {
                 "",
                 "",
             ),
+            (
+                r#"{"type":"session.edit","session_id":"s","request_id":"r","archived":true}"#,
+                "control",
+                "",
+            ),
+            (
+                r#"{"type":"session.fork","session_id":"s","source":"a"}"#,
+                "control",
+                "",
+            ),
+            (
+                r#"{"type":"session.fork","session_id":"s","source":"a","env":{"A":"b"}}"#,
+                "control",
+                "env",
+            ),
+            (
+                r#"{"type":"session.fork","session_id":"s","source":"a","mcp_servers":[]}"#,
+                "control",
+                "mcp",
+            ),
         ] {
             for (scope, refused) in [
                 (Scope::Observe, observe),
@@ -523,6 +561,9 @@ mod tests {
             ("allowed_domains", "[]", false, true),
             ("max_turns", "1", false, true),
             ("max_cost_usd", "1", false, true),
+            ("max_tokens", "1", false, true),
+            ("turn_timeout_ms", "1", false, true),
+            ("inactivity_timeout_ms", "1", false, true),
             ("resume", "{}", false, false),
             ("role", r#""m""#, false, false),
             ("variables", "{}", false, false),

@@ -133,6 +133,7 @@ impl From<SessionRefused> for Problem {
                 Self::conflict(detail)
             }
             Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => Self::unavailable(detail),
+            Some(AttachRefusal::Unsupported) => Self::new(StatusCode::NOT_IMPLEMENTED, detail),
         }
     }
 }

@@ -43,6 +43,13 @@ impl Declaration {
         usize::try_from(most).ok().filter(|most| *most > 0)
     }
 
+    /// Whether the adapter can begin a session as a copy of an earlier one.
+    pub(crate) fn forks_sessions(&self) -> bool {
+        let known = self.lock();
+        let capabilities = known.capabilities.as_ref();
+        capabilities.and_then(|known| known.forks_sessions) == Some(true)
+    }
+
     /// Takes what a session reports. It precedes what was known.
     pub(crate) fn learn(&self, info: &SessionInfo) {
         if info.capabilities.is_none() && info.models.is_none() {

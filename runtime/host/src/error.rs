@@ -149,6 +149,15 @@ pub enum OpenError {
         /// The option.
         option: SessionOption,
     },
+    /// `resume.fork` was asked for, and the agent has not declared `forks_sessions`: its adapter would continue the
+    /// conversation itself.
+    #[error(
+        "agent {agent:?} is not known to fork conversations; leave out `resume.fork`, or begin a new one"
+    )]
+    CannotFork {
+        /// The agent.
+        agent: String,
+    },
     /// The host's private folder, which it makes with its first session, could not be made.
     #[error(
         "failed to make the host's private folder; make room, or name another folder by TMPDIR"
@@ -218,6 +227,9 @@ pub enum SendError {
     /// The session or its host has ended.
     #[error("the session has ended; open another")]
     Closed,
+    /// This of the input's limits is not enforced ([ext.7]).
+    #[error("{0} in the limits of an input is not enforced; leave it out")]
+    Unenforced(&'static str),
 }
 
 /// Why options were not changed; the texts are sentences.

@@ -464,7 +464,8 @@ impl Host {
     ///
     /// # Errors
     /// [`OpenError`] when there is no such agent, the organisation's policy forbids it, its limit is reached, an option
-    /// would widen its configuration, or its options hold more secrets than logs can be kept free of.
+    /// would widen its configuration, it cannot fork the conversation, or its options hold more secrets than logs can
+    /// be kept free of.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -482,6 +483,13 @@ impl Host {
             let agent = self.named(agent)?;
             self.link(&agent)?;
             let shared = &agent.shared;
+            if start.resume.as_ref().and_then(|resume| resume.fork) == Some(true)
+                && !shared.declaration.forks_sessions()
+            {
+                return Err(OpenError::CannotFork {
+                    agent: shared.id.to_string(),
+                });
+            }
             let cwd = session_options::open(&shared.config, &start).map_err(|option| {
                 OpenError::WouldWiden {
                     agent: shared.id.to_string(),

@@ -19,6 +19,7 @@ pub(crate) use self::shared::{Admitted, SessionShared};
 pub use self::status::SessionStatus;
 use crate::{
     Event, SteerError, Turn, TurnNo,
+    config::Unenforced,
     counters::SessionCounters,
     error::{FileError, SendError, UpdateError},
     files::Announced,
@@ -135,7 +136,7 @@ impl Session {
     ///
     /// # Errors
     /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do, [`SendError::Closed`] after the
-    /// session's end.
+    /// session's end, [`SendError::Unenforced`] for `limits` unless the agent's `unenforced` is `allow` ([ext.7]).
     pub fn send(&self, input: impl Into<Input>) -> Result<Turn, SendError> {
         let Input {
             message: mut input,
@@ -145,6 +146,12 @@ impl Session {
         let shared = self.shared();
         if shared.is_closed() {
             return Err(SendError::Closed);
+        }
+        let limits = input.limits.take().unwrap_or_default();
+        if let Some(limit) = limits.enforced_options().next()
+            && shared.agent.config.unenforced != Unenforced::Allow
+        {
+            return Err(SendError::Unenforced(limit.name()));
         }
         shared.inbox.admit(&shared.waiting, input.content.len())?;
         let mailbox = Mailbox::new(shared.inbox.store());
@@ -187,6 +194,8 @@ impl Session {
             .admit(input.content.len())
             .map_err(|_| SteerError::Busy)?;
         input.mode = Some(InputMode::Steer);
+        // The limits of the running turn hold.
+        input.limits = None;
         let (reply, answer) = oneshot::channel();
         // Its answer names it by this ([turn.10]).
         let fresh = || MessageId::new(uuid::Uuid::new_v4().simple().to_string()).ok();

@@ -8,6 +8,7 @@ use support::{agent, core_agent, named, played, played_with, soon};
 use trunkline_host::{
     Cause, Event, EventKind, Host, SendError, SessionOptions,
     config::{AgentConfig, Command, Config},
+    protocol::Resume,
 };
 
 #[tokio::test(start_paused = true)]
@@ -323,4 +324,38 @@ async fn no_more_sessions_are_opened_than_the_adapter_declares() {
     assert_eq!(soon(turn.text()).await.0, "x");
     first.close().await;
     host.open("a", named("t")).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_is_forked_only_by_an_adapter_that_declares_it() {
+    let (host, mut peers) = played(agent(), 4096);
+    let fork = |id: &str| {
+        let mut options = named(id);
+        options.start.resume = Some(Resume {
+            native_session_id: Some("n".to_owned()),
+            fork: Some(true),
+            ..Resume::default()
+        });
+        options
+    };
+    let refused = host.open("a", fork("s")).unwrap_err();
+    assert!(
+        refused.to_string().contains("not known to fork"),
+        "{refused}"
+    );
+
+    let first = host.open("a", named("s")).unwrap();
+    first.send("x").unwrap().detach();
+    let mut peer = soon(peers.recv()).await.unwrap();
+    peer.read("session.start").await;
+    let ready = r#","protocol":1,"extensions":["resume"],"capabilities":{"forks_sessions":true}"#;
+    peer.say("session.ready", "s", ready).await;
+    while !matches!(
+        soon(first.next_event()).await.unwrap().kind,
+        EventKind::Info(_)
+    ) {}
+    let _second = host.open("a", fork("t")).unwrap();
+    peer.read("user.input").await;
+    let start = peer.read("session.start").await;
+    assert_eq!(start["resume"]["fork"], true);
 }

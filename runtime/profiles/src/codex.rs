@@ -319,8 +319,8 @@ fn entry(thread: &Value) -> Option<SessionEntry> {
         native_session_id: text("id")?.to_owned(),
         title: title.map(|title| trunkline_sdk::preview::cut(title, 200)),
         cwd: text("cwd").map(str::to_owned),
-        message_count: None,
         created_at: time("createdAt"),
         updated_at: time("updatedAt"),
+        ..SessionEntry::default()
     })
 }

@@ -20,8 +20,8 @@ use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, AgentsList, AttachRefusal, Capabilities, Category,
     ClosedReason, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage,
-    InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RelayBody, RelayMessage, SessionClosed,
-    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
+    InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RelayMessage, SessionClosed, SessionId,
+    SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
@@ -235,6 +235,7 @@ impl Dispatch {
             HostBody::SessionStart(_) => SessionClosed {
                 reason: Some(ClosedReason::Refused),
                 error: Some(failure),
+                cause: None,
             }
             .into(),
             HostBody::UserInput(input) if input.mode != Some(InputMode::Steer) => {
@@ -262,8 +263,8 @@ impl Dispatch {
 
     fn forbid_hub(&self, message: &HubMessage, why: String) {
         count(&self.counters().forbidden);
-        let refused = ends::refused(AttachRefusal::Forbidden, why);
-        let refused = RelayMessage::new(message.session_id.clone(), RelayBody::from(refused));
+        let refused = journaled::refusal(&message.body, AttachRefusal::Forbidden, why);
+        let refused = RelayMessage::new(message.session_id.clone(), refused);
         self.upstream.put_control(&refused.to_line());
     }
 
@@ -408,6 +409,7 @@ impl Dispatch {
             Err(SessionClosed {
                 reason: Some(ClosedReason::Refused),
                 error: Some(Failure::new(Category::PermissionDenied, why)),
+                cause: None,
             })
         } else if served {
             self.open_below(&agent, &id, &below(*start), meta.as_ref())
@@ -420,6 +422,7 @@ impl Dispatch {
             Err(SessionClosed {
                 reason: Some(ClosedReason::Protocol),
                 error: Some(Failure::new(Category::Protocol, why)),
+                cause: None,
             })
         };
         let (inbox, messages) = mpsc::channel(INBOX);

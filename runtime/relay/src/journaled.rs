@@ -9,8 +9,8 @@ use tokio::{
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta,
-    RelayBody, RelayMessage, SessionAttach, SessionHistory, SessionId, SessionRefused,
-    SessionStart, SessionsList, SessionsListResult,
+    RelayBody, RelayMessage, SessionAttach, SessionEditResult, SessionHistory, SessionId,
+    SessionRefused, SessionStart, SessionsList, SessionsListResult,
 };
 use trunkline_sessions::{Listener, Sessions, StartError, StreamItem, ends};
 
@@ -29,6 +29,10 @@ const INBOX: usize = 64;
 
 /// How many answers to `session.history` and `sessions.list` are on their way.
 const ANSWERS: usize = 16;
+
+/// The answer to an edit or a fork ([journal.13], [journal.14]).
+const UNSUPPORTED: &str =
+    "not supported: this relay changes no titles, archives no sessions and forks none";
 
 /// What a request gets that comes while there are so many.
 const BUSY: &str = "too many wait already; ask again when one is answered";
@@ -131,6 +135,9 @@ impl Journaled {
                 }
             }
             HubBody::SessionHistory(asked) => self.history(id, asked),
+            body @ (HubBody::SessionEdit(_) | HubBody::SessionFork(_)) => {
+                self.tell(&id, refusal(&body, AttachRefusal::Unsupported, UNSUPPORTED));
+            }
         }
         self.listeners.forget_ended();
     }
@@ -247,16 +254,11 @@ impl Journaled {
             .put_control(&RelayMessage::new(id.clone(), body).to_line());
     }
 
-    /// Tells the hub that this relay keeps no journal.
+    /// Answers that this relay keeps no journal.
     pub(crate) fn refuse(upstream: &Upstream, message: &HubMessage) {
-        let refused = SessionRefused {
-            reason: Some(AttachRefusal::Unknown),
-            message: Some("this relay keeps no journal; start it with --journal FOLDER".to_owned()),
-            last_seq: None,
-        };
-        upstream.put_control(
-            &RelayMessage::new(message.session_id.clone(), RelayBody::from(refused)).to_line(),
-        );
+        let why = "this relay keeps no journal; start it with --journal FOLDER";
+        let refused = refusal(&message.body, AttachRefusal::Unknown, why);
+        upstream.put_control(&RelayMessage::new(message.session_id.clone(), refused).to_line());
     }
 
     /// Hands over the listeners, which go on to tell what happens until their sessions end, or they are detached.
@@ -278,6 +280,21 @@ impl Listeners {
     /// Waits until the last has ended.
     pub(crate) async fn join(&mut self) {
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// The answer to a message of a hub of a journal that is not taken.
+pub(crate) fn refusal(body: &HubBody, reason: AttachRefusal, why: impl Into<String>) -> RelayBody {
+    match body {
+        HubBody::SessionEdit(edit) => SessionEditResult {
+            request_id: edit.request_id.clone(),
+            error: Some(why.into()),
+        }
+        .into(),
+        HubBody::SessionAttach(_)
+        | HubBody::SessionDetach(_)
+        | HubBody::SessionHistory(_)
+        | HubBody::SessionFork(_) => ends::refused(reason, why).into(),
     }
 }
 

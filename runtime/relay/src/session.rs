@@ -202,6 +202,7 @@ impl HubSession {
             Step::Event(None) => self.end_from_here(SessionClosed {
                 reason: None,
                 error: Some(Failure::new(Category::Other, "the host has ended")),
+                cause: None,
             }),
         }
         self.tell_end_if_due();

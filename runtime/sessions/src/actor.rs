@@ -466,6 +466,7 @@ impl SessionActor {
                 None => self.session_ended(SessionClosed {
                     reason: None,
                     error: Some(Failure::new(Category::Other, "the host has ended")),
+                    cause: None,
                 }),
             }
             if let Some(session) = &self.session
@@ -727,6 +728,7 @@ impl SessionActor {
             return Err(SessionClosed {
                 reason: Some(ClosedReason::Refused),
                 error: Some(Failure::new(Category::Other, why)),
+                cause: None,
             });
         }
         let (mut start, meta) = self.facts.start();

@@ -1,7 +1,7 @@
 //! Ends that the relay gives to turns, and what it says of sessions that the host did not open.
 
 use serde_json::json;
-use trunkline_host::{Cause, OpenError, TurnEnd, redact};
+use trunkline_host::{Cause, OpenError, SendError, TurnEnd, redact};
 use trunkline_protocol::{
     AttachRefusal, Category, ClosedReason, Delivered, Failure, Json, Meta, SessionClosed,
     SessionRefused, Status, StopReason, TurnComplete,
@@ -30,6 +30,19 @@ pub fn busy(why: &str) -> TurnComplete {
     TurnComplete {
         error: Some(Failure::new(Category::Busy, why)),
         ..failed(Delivered::No)
+    }
+}
+
+/// The end of an input that the host did not accept.
+pub fn unsent(error: SendError) -> TurnComplete {
+    match error {
+        SendError::Unenforced(_) => TurnComplete {
+            status: Some(Status::Refused),
+            error: Some(Failure::new(Category::Protocol, error.to_string())),
+            delivered: Some(Delivered::No),
+            ..TurnComplete::default()
+        },
+        _ => busy(&error.to_string()),
     }
 }
 
@@ -111,11 +124,13 @@ pub fn refusal(error: &OpenError) -> SessionClosed {
         OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
             (ClosedReason::Refused, Category::PermissionDenied)
         }
+        OpenError::CannotFork { .. } => (ClosedReason::Refused, Category::Other),
         OpenError::Shutdown => (ClosedReason::Shutdown, Category::Cancelled),
         _ => (ClosedReason::Failed, Category::Other),
     };
     SessionClosed {
         reason: Some(reason),
         error: Some(Failure::new(category, redact::text(&error.to_string()))),
+        cause: None,
     }
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use trunkline_journal::{Batch, Journal, ReadError, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, HostBody, HostMessage, Json, Meta, RelayBody, RelayMessage,
-    Resume, SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
+    AdapterBody, AdapterMessage, HostBody, HostMessage, Json, MAX_TITLE, Meta, RelayBody,
+    RelayMessage, Resume, SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
 };
 
 use crate::open::{InputProgress, OpenItems};
@@ -54,9 +54,6 @@ pub(crate) struct SessionFacts {
 
 /// How much of the journal is read at once, in bytes.
 const READ: usize = 1024 * 1024;
-
-/// The longest title, in bytes.
-const TITLE: usize = 200;
 
 impl SessionFacts {
     pub(crate) fn new(
@@ -162,6 +159,7 @@ impl SessionFacts {
                     .as_ref()
                     .and_then(|params| Json::of(params).ok()),
                 history: None,
+                fork: None,
             });
         }
         (start, meta)
@@ -253,7 +251,7 @@ impl SessionFacts {
 }
 
 fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(TITLE)].to_owned()
+    text[..text.floor_char_boundary(MAX_TITLE)].to_owned()
 }
 
 /// The time, RFC 3339 with milliseconds.
@@ -324,8 +322,8 @@ mod tests {
         let id = SessionId::new("s").unwrap();
         let resume = Resume {
             native_session_id: Some("hub".into()),
-            params: None,
             history: Some(true),
+            ..Resume::default()
         };
         let start = SessionStart {
             resume: Some(resume),

@@ -313,6 +313,7 @@ impl<'a> ListFilter<'a> {
             open_turns: Some(activity.open_turns as u64),
             open_requests: Some(activity.open_requests as u64),
             host: None,
+            archived: None,
         }))
     }
 }

@@ -432,6 +432,7 @@ impl Sessions {
                 epoch: handle.epoch,
                 title: now.title,
                 cwd: now.cwd,
+                archived: None,
             };
             return Ok((attached, listener));
         }

@@ -39,7 +39,9 @@ STRINGS = (
 LISTS = ("add_dirs", "allowed_tools", "denied_tools", "allowed_domains", "extra_args")
 MAPS = ("variables", "env")
 NUMBERS = ("temperature", "max_cost_usd")
-UINTS = ("iteration", "max_turns", "protocol", "max_line")
+UINTS = (
+    "iteration", "max_turns", "max_tokens", "turn_timeout_ms", "inactivity_timeout_ms", "protocol", "max_line",
+)  # fmt: skip
 _SESSION = re.compile(rb'"session_id"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 

@@ -12,14 +12,14 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
 AgentState: TypeAlias = 'Literal["idle", "running", "failed"]'
-AttachRefusal: TypeAlias = 'Literal["unknown", "gone", "forbidden", "ahead", "forked", "exists", "read_only", "unavailable"]'
+AttachRefusal: TypeAlias = 'Literal["unknown", "gone", "forbidden", "ahead", "forked", "exists", "read_only", "unavailable", "unsupported"]'
 Category: TypeAlias = 'Literal["timeout", "cancelled", "context_exhausted", "max_turns", "rate_limit", "usage_limit", "auth", "billing", "overloaded", "model_not_found", "session_not_found", "permission_denied", "tool_loop", "not_installed", "protocol", "process_exit", "host_restart", "file_refused", "oversize", "busy", "stop_unanswered", "other"]'
 Channel: TypeAlias = 'str'
 ClosedReason: TypeAlias = 'Literal["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"]'
 CompactionTrigger: TypeAlias = 'Literal["auto", "manual"]'
 Context: TypeAlias = 'Literal["kept", "lost"]'
 Delivered: TypeAlias = 'Literal["yes", "no", "unknown"]'
-Fact: TypeAlias = 'Literal["opened", "process_ended", "resumed", "host_restarted", "moved"]'
+Fact: TypeAlias = 'Literal["opened", "process_ended", "resumed", "host_restarted", "moved", "forked_from"]'
 FieldKind: TypeAlias = 'Literal["text", "secret", "boolean", "number", "choice", "choices"]'
 InputMode: TypeAlias = 'Literal["turn", "steer"]'
 Json: TypeAlias = 'Any'
@@ -72,6 +72,7 @@ class TurnComplete(Stored):
     type: Literal["turn.complete"]
     _meta: NotRequired[dict[str, Any]]
     artifacts: NotRequired[Json]
+    cause: NotRequired[str]
     clear_session: NotRequired[bool]
     delivered: NotRequired[Delivered]
     duration_ms: NotRequired[int]
@@ -467,6 +468,7 @@ class SessionClosed(Stored):
     session_id: str
     type: Literal["session.closed"]
     _meta: NotRequired[dict[str, Any]]
+    cause: NotRequired[str]
     error: NotRequired[Failure]
     reason: NotRequired[ClosedReason]
     turn_id: NotRequired[str]
@@ -511,9 +513,11 @@ class SessionStart(TypedDict):
     exchange_dir: NotRequired[str]
     extensions: NotRequired[list[str]]
     extra_args: NotRequired[list[str]]
+    inactivity_timeout_ms: NotRequired[int]
     iteration: NotRequired[int]
     max_cost_usd: NotRequired[float]
     max_line: NotRequired[int]
+    max_tokens: NotRequired[int]
     max_turns: NotRequired[int]
     mcp_servers: NotRequired[Json]
     mode: NotRequired[str]
@@ -530,6 +534,7 @@ class SessionStart(TypedDict):
     task_id: NotRequired[str]
     temperature: NotRequired[float]
     turn_id: NotRequired[str]
+    turn_timeout_ms: NotRequired[int]
     user_id: NotRequired[str]
     variables: NotRequired[dict[str, str]]
 
@@ -542,6 +547,7 @@ class UserInput(TypedDict):
     _meta: NotRequired[dict[str, Any]]
     content: NotRequired[str]
     large: NotRequired[dict[str, LargeMember]]
+    limits: NotRequired[InputLimits]
     message_id: NotRequired[MessageId]
     mode: NotRequired[InputMode]
     turn_id: NotRequired[str]
@@ -653,13 +659,15 @@ class Ping(TypedDict):
 
 
 class SessionsList(TypedDict):
-    """Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12])."""
+    """Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12])
+    or for an agent's own ([relay.10])."""
 
     request_id: RequestId
     session_id: Literal[""]
     type: Literal["sessions.list"]
     _meta: NotRequired[dict[str, Any]]
     agent_id: NotRequired[str]
+    archived: NotRequired[bool]
     cursor: NotRequired[str]
     cwd: NotRequired[str]
     extensions: NotRequired[list[str]]
@@ -720,8 +728,37 @@ SessionHistory = TypedDict("SessionHistory", {
 })
 
 
+class SessionEdit(TypedDict):
+    """Changes the title of a session, or archives it ([journal.13]). The session need not be attached."""
+
+    request_id: RequestId
+    session_id: str
+    type: Literal["session.edit"]
+    _meta: NotRequired[dict[str, Any]]
+    archived: NotRequired[bool]
+    title: NotRequired[str]
+    turn_id: NotRequired[str]
+
+
+class SessionFork(TypedDict):
+    """Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The message's own
+    id is that of the new session."""
+
+    session_id: str
+    source: str
+    type: Literal["session.fork"]
+    _meta: NotRequired[dict[str, Any]]
+    after: NotRequired[int]
+    env: NotRequired[dict[str, str]]
+    extensions: NotRequired[list[str]]
+    mcp_servers: NotRequired[Json]
+    protocol: NotRequired[int]
+    seq: NotRequired[int]
+    turn_id: NotRequired[str]
+
+
 class SessionAttached(TypedDict):
-    """The answer to `session.attach`; the entries follow."""
+    """The answer to `session.attach` or `session.fork`; the entries follow."""
 
     agent_id: str
     epoch: int
@@ -730,6 +767,7 @@ class SessionAttached(TypedDict):
     session_id: str
     type: Literal["session.attached"]
     _meta: NotRequired[dict[str, Any]]
+    archived: NotRequired[bool]
     cwd: NotRequired[str]
     listener: NotRequired[str]
     queued: NotRequired[list[TurnId]]
@@ -741,7 +779,7 @@ class SessionAttached(TypedDict):
 
 
 class SessionRefused(Stored):
-    """The session was not attached, or not opened."""
+    """The session was not attached, opened or forked."""
 
     session_id: str
     type: Literal["session.refused"]
@@ -777,6 +815,17 @@ class SessionHistoryResult(Stored):
     turn_id: NotRequired[str]
 
 
+class SessionEditResult(Stored):
+    """The answer to `session.edit`: to this hub alone, and no entry."""
+
+    request_id: RequestId
+    session_id: str
+    type: Literal["session.edit.result"]
+    _meta: NotRequired[dict[str, Any]]
+    error: NotRequired[str]
+    turn_id: NotRequired[str]
+
+
 Lag = TypedDict("Lag", {
     "_meta": NotRequired['dict[str, Any]'],
     "from": "int",
@@ -798,6 +847,19 @@ class HostFact(Stored):
     fact: NotRequired[Fact]
     message: NotRequired[str]
     signal: NotRequired[int]
+    source: NotRequired[str]
+    turn_id: NotRequired[str]
+
+
+class SessionEdited(Stored):
+    """Entry: the title was changed, or the session was archived ([journal.13])."""
+
+    session_id: str
+    type: Literal["session.edited"]
+    _meta: NotRequired[dict[str, Any]]
+    archived: NotRequired[bool]
+    by: NotRequired[str]
+    title: NotRequired[str]
     turn_id: NotRequired[str]
 
 
@@ -891,6 +953,7 @@ class Capabilities(TypedDict):
     """The capabilities of an adapter."""
 
     exec_model: NotRequired[str]
+    forks_sessions: NotRequired[bool]
     lists_sessions: NotRequired[bool]
     max_sessions: NotRequired[int]
     native_session_ids: NotRequired[bool]
@@ -932,6 +995,7 @@ class Failure(TypedDict):
     code: NotRequired[str]
     message: NotRequired[str]
     retry_at: NotRequired[str]
+    stderr: NotRequired[list[str]]
 
 
 class HealthEntry(TypedDict):
@@ -956,6 +1020,14 @@ class HealthEntry(TypedDict):
     verdict: NotRequired[str]
 
 
+class InputLimits(TypedDict):
+    """The limits of an input's turn, which narrow those of its session ([ext.7])."""
+
+    inactivity_timeout_ms: NotRequired[int]
+    max_tokens: NotRequired[int]
+    turn_timeout_ms: NotRequired[int]
+
+
 class LargeMember(TypedDict):
     """Where the JSON of a member lies."""
 
@@ -970,6 +1042,7 @@ class ListedSession(TypedDict):
     agent_id: str
     session_id: str
     active: NotRequired[str]
+    archived: NotRequired[bool]
     bytes: NotRequired[int]
     created: NotRequired[str]
     cwd: NotRequired[str]
@@ -1054,6 +1127,7 @@ class QuestionField(TypedDict):
 class Resume(TypedDict):
     """The conversation that a session resumes (`resume`)."""
 
+    fork: NotRequired[bool]
     history: NotRequired[bool]
     native_session_id: NotRequired[str]
     params: NotRequired[Json]
@@ -1063,17 +1137,19 @@ class SessionEntry(TypedDict):
     """A session that can be resumed."""
 
     native_session_id: str
+    agent_id: NotRequired[str]
     created_at: NotRequired[str]
     cwd: NotRequired[str]
     message_count: NotRequired[int]
+    session_id: NotRequired[str]
     title: NotRequired[str]
     updated_at: NotRequired[str]
 
 
 AdapterMessage = Output | TurnComplete | FileOutput | PermissionRequest | SessionReady | SessionInfo | SteerResult | Thinking | Message | ToolStart | ToolUpdate | ToolEnd | Plan | Progress | Log | Error | Custom | Usage | ContextUsage | Compaction | RateLimit | SessionsListResult | InputRequest | Working | Pong | SessionClosed | PermissionCancel | AgentsListResult
 HostMessage = SessionStart | UserInput | FileInput | PermissionResponse | Stop | SessionClose | SessionUpdate | InputResponse | FlowPause | FlowResume | Ping | SessionsList | AgentsList
-HubMessage = SessionAttach | SessionDetach | SessionHistory
-RelayMessage = SessionAttached | SessionRefused | InputResult | SessionHistoryResult | Lag | HostFact | TurnBegin | InputSteered | FileDelivered | RequestDecided | StopRequested
+HubMessage = SessionAttach | SessionDetach | SessionHistory | SessionEdit | SessionFork
+RelayMessage = SessionAttached | SessionRefused | InputResult | SessionHistoryResult | SessionEditResult | Lag | HostFact | SessionEdited | TurnBegin | InputSteered | FileDelivered | RequestDecided | StopRequested
 
 
 FIELDS: dict[str, frozenset[str]] = {
@@ -1088,7 +1164,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "file.output": frozenset(["_meta", "file_mime_type", "file_name", "file_path", "session_id", "sha256", "size", "turn_id", "type"]),
     "flow.pause": frozenset(["_meta", "session_id", "turn_id", "type"]),
     "flow.resume": frozenset(["_meta", "session_id", "turn_id", "type"]),
-    "host.fact": frozenset(["_meta", "context", "exit_code", "fact", "message", "session_id", "signal", "turn_id", "type"]),
+    "host.fact": frozenset(["_meta", "context", "exit_code", "fact", "message", "session_id", "signal", "source", "turn_id", "type"]),
     "input.request": frozenset(["_meta", "expires_at", "fields", "prompt", "request_id", "session_id", "turn_id", "type"]),
     "input.response": frozenset(["_meta", "cancelled", "request_id", "session_id", "turn_id", "type", "values"]),
     "input.result": frozenset(["_meta", "duplicate", "message_id", "seq", "session_id", "turn_id", "type"]),
@@ -1107,18 +1183,22 @@ FIELDS: dict[str, frozenset[str]] = {
     "rate_limit": frozenset(["_meta", "resets_at", "session_id", "status", "turn_id", "type", "utilization", "window"]),
     "request.decided": frozenset(["_meta", "approved", "by", "cancelled", "option_id", "reason", "request_id", "session_id", "turn_id", "type", "values"]),
     "session.attach": frozenset(["_meta", "after", "env", "epoch", "extensions", "mcp_servers", "on_slow", "protocol", "role", "session_id", "turn_id", "type"]),
-    "session.attached": frozenset(["_meta", "agent_id", "cwd", "epoch", "first_seq", "last_seq", "listener", "queued", "requests", "role", "session_id", "state", "title", "turn_id", "type"]),
+    "session.attached": frozenset(["_meta", "agent_id", "archived", "cwd", "epoch", "first_seq", "last_seq", "listener", "queued", "requests", "role", "session_id", "state", "title", "turn_id", "type"]),
     "session.close": frozenset(["_meta", "session_id", "turn_id", "type"]),
-    "session.closed": frozenset(["_meta", "error", "reason", "session_id", "turn_id", "type"]),
+    "session.closed": frozenset(["_meta", "cause", "error", "reason", "session_id", "turn_id", "type"]),
     "session.detach": frozenset(["_meta", "session_id", "turn_id", "type"]),
+    "session.edit": frozenset(["_meta", "archived", "request_id", "session_id", "title", "turn_id", "type"]),
+    "session.edit.result": frozenset(["_meta", "error", "request_id", "session_id", "turn_id", "type"]),
+    "session.edited": frozenset(["_meta", "archived", "by", "session_id", "title", "turn_id", "type"]),
+    "session.fork": frozenset(["_meta", "after", "env", "extensions", "mcp_servers", "protocol", "seq", "session_id", "source", "turn_id", "type"]),
     "session.history": frozenset(["_meta", "from", "request_id", "session_id", "to", "turn_id", "type"]),
     "session.history.result": frozenset(["_meta", "entries", "error", "next", "request_id", "session_id", "turn_id", "type"]),
     "session.info": frozenset(["_meta", "adapter", "allowed_tools", "capabilities", "commands", "context", "denied_tools", "display_id", "input_modes", "mode", "model", "models", "modes", "native_session_id", "options_applied", "permission_mode", "reasoning_effort", "session_id", "turn_id", "type"]),
     "session.ready": frozenset(["_meta", "adapter", "allowed_tools", "capabilities", "commands", "context", "denied_tools", "display_id", "extensions", "input_modes", "max_line", "mode", "model", "models", "modes", "native_session_id", "options_applied", "permission_mode", "protocol", "reasoning_effort", "session_id", "turn_id", "type"]),
     "session.refused": frozenset(["_meta", "last_seq", "message", "reason", "session_id", "turn_id", "type"]),
-    "session.start": frozenset(["_meta", "add_dirs", "agent_id", "allowed_domains", "allowed_tools", "cwd", "denied_tools", "env", "exchange_dir", "extensions", "extra_args", "iteration", "max_cost_usd", "max_line", "max_turns", "mcp_servers", "mode", "model", "permission_mode", "protocol", "reasoning_effort", "resume", "role", "run_id", "session_id", "skills", "system_prompt", "system_prompt_mode", "task_id", "temperature", "turn_id", "type", "user_id", "variables"]),
+    "session.start": frozenset(["_meta", "add_dirs", "agent_id", "allowed_domains", "allowed_tools", "cwd", "denied_tools", "env", "exchange_dir", "extensions", "extra_args", "inactivity_timeout_ms", "iteration", "max_cost_usd", "max_line", "max_tokens", "max_turns", "mcp_servers", "mode", "model", "permission_mode", "protocol", "reasoning_effort", "resume", "role", "run_id", "session_id", "skills", "system_prompt", "system_prompt_mode", "task_id", "temperature", "turn_id", "turn_timeout_ms", "type", "user_id", "variables"]),
     "session.update": frozenset(["_meta", "allowed_tools", "denied_tools", "mode", "model", "permission_mode", "reasoning_effort", "session_id", "turn_id", "type"]),
-    "sessions.list": frozenset(["_meta", "agent_id", "cursor", "cwd", "extensions", "id", "limit", "request_id", "session_id", "state", "text", "turn_id", "type"]),
+    "sessions.list": frozenset(["_meta", "agent_id", "archived", "cursor", "cwd", "extensions", "id", "limit", "request_id", "session_id", "state", "text", "turn_id", "type"]),
     "sessions.list.result": frozenset(["_meta", "entries", "error", "missing", "next", "request_id", "session_id", "sessions", "turn_id", "type"]),
     "steer.result": frozenset(["_meta", "delivered", "message_id", "reason", "session_id", "turn_id", "type"]),
     "stop": frozenset(["_meta", "reason", "session_id", "turn_id", "type"]),
@@ -1128,9 +1208,9 @@ FIELDS: dict[str, frozenset[str]] = {
     "tool.start": frozenset(["_meta", "history", "input", "kind", "large", "locations", "message_id", "parent_tool_call_id", "session_id", "title", "tool", "tool_call_id", "truncated", "turn_id", "type"]),
     "tool.update": frozenset(["_meta", "content", "data", "history", "input", "large", "message_id", "parent_tool_call_id", "session_id", "stream", "title", "tool_call_id", "truncated", "turn_id", "type"]),
     "turn.begin": frozenset(["_meta", "by", "content", "message_id", "queued", "session_id", "turn_id", "type"]),
-    "turn.complete": frozenset(["_meta", "artifacts", "clear_session", "delivered", "duration_ms", "error", "exit_code", "large", "model", "native_session_id", "num_turns", "provider", "result", "session_id", "session_params", "signal", "status", "stop_reason", "summary", "truncated", "turn_id", "type", "usage"]),
+    "turn.complete": frozenset(["_meta", "artifacts", "cause", "clear_session", "delivered", "duration_ms", "error", "exit_code", "large", "model", "native_session_id", "num_turns", "provider", "result", "session_id", "session_params", "signal", "status", "stop_reason", "summary", "truncated", "turn_id", "type", "usage"]),
     "usage": frozenset(["_meta", "cache_read_tokens", "cache_write_tokens", "cost_usd", "estimated", "input_tokens", "model", "models", "output_tokens", "provider", "reasoning_tokens", "scope", "session_id", "total_tokens", "turn_id", "type"]),
-    "user.input": frozenset(["_meta", "content", "large", "message_id", "mode", "session_id", "turn_id", "type"]),
+    "user.input": frozenset(["_meta", "content", "large", "limits", "message_id", "mode", "session_id", "turn_id", "type"]),
     "working": frozenset(["_meta", "session_id", "turn_id", "type"]),
 }
 """The members of each message."""

@@ -144,6 +144,7 @@ pub(super) const ERROR: Kind = Object(&[
     ("message", Str, false),
     ("code", Str, false),
     ("retry_at", Str, false),
+    ("stderr", STRINGS, false),
 ]);
 pub(super) const STRINGS: Kind = List(&Str);
 pub(super) const DIFFS: Kind = List(&Object(&[
@@ -181,6 +182,8 @@ pub(super) const CAPABILITIES: Kind = Object(&[
     ("native_session_ids", Bool, false),
     ("turn_completion", Bool, false),
     ("resume_attach", Bool, false),
+    ("lists_sessions", Bool, false),
+    ("forks_sessions", Bool, false),
     ("exec_model", Str, false),
     ("updated_input", Bool, false),
     ("max_sessions", Uint, false),

@@ -14,13 +14,16 @@ use crate::session::{Session, Wire};
 use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
-pub(crate) const RESTRICTIONS: [&str; 6] = [
+pub(crate) const RESTRICTIONS: [&str; 9] = [
     "denied_tools",
     "allowed_tools",
     "permission_mode",
     "allowed_domains",
     "cwd",
     "max_cost_usd",
+    "max_tokens",
+    "turn_timeout_ms",
+    "inactivity_timeout_ms",
 ];
 
 /// Whether a session has a wire.

@@ -24,7 +24,7 @@ const JOURNAL: &[Need] = &[Need::Journal];
 const HUBS: &[Need] = &[Need::Journal, Need::Hubs];
 
 /// The types that only a relay with a journal says ([journal.4] and the answers beside it).
-const OWN: [&str; 11] = [
+const OWN: [&str; 13] = [
     "host.fact",
     "turn.begin",
     "input.steered",
@@ -36,6 +36,8 @@ const OWN: [&str; 11] = [
     "input.result",
     "lag",
     "session.history.result",
+    "session.edit.result",
+    "session.edited",
 ];
 
 /// Has the stub agree on what a journal can tell of.

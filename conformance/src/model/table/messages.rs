@@ -7,9 +7,9 @@ use super::Kind::{
     Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint,
 };
 use super::{
-    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, LISTED_SESSIONS, MODELS,
-    OF_USAGE, OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, joined, of, optional, owed, pipe,
-    required, with, written,
+    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, LIMITS, LISTED_SESSIONS,
+    MODELS, OF_USAGE, OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, joined, of, optional,
+    owed, pipe, required, with, written,
 };
 use crate::clauses::Side::{Adapter, Host};
 
@@ -69,6 +69,7 @@ pub(crate) const TABLES: &[Table] = &[
             with(Turns, "turn_id", Id),
             with(Turns, "message_id", Id),
             with(Turns, "mode", OneOf(&["turn", "steer"])),
+            with(Options, "limits", LIMITS),
             with(Large, "large", Any),
         ],
     ),
@@ -105,6 +106,7 @@ pub(crate) const TABLES: &[Table] = &[
                     optional("native_session_id", Text),
                     optional("params", Any),
                     optional("history", Bool),
+                    optional("fork", Bool),
                 ]),
             ),
             with(Options, "agent_id", Text),
@@ -129,6 +131,9 @@ pub(crate) const TABLES: &[Table] = &[
             with(Options, "allowed_domains", Strings),
             with(Options, "max_turns", Uint),
             with(Options, "max_cost_usd", Number),
+            with(Options, "max_tokens", Uint),
+            with(Options, "turn_timeout_ms", Uint),
+            with(Options, "inactivity_timeout_ms", Uint),
             with(Options, "mcp_servers", Any),
             with(Options, "skills", Any),
             with(Options, "env", Map(&Text)),
@@ -154,6 +159,7 @@ pub(crate) const TABLES: &[Table] = &[
             ),
             with(Turns, "stop_reason", Text),
             with(Turns, "error", ERROR),
+            with(Turns, "cause", Text),
             with(Turns, "delivered", OneOf(&["yes", "no", "unknown"])),
             with(Turns, "exit_code", Int),
             with(Turns, "signal", Int),
@@ -365,6 +371,7 @@ pub(crate) const TABLES: &[Table] = &[
             optional("id", Text),
             optional("agent_id", Text),
             optional("state", SESSION_STATE),
+            optional("archived", Bool),
             optional("text", Text),
             optional("cursor", Text),
         ],
@@ -384,6 +391,8 @@ pub(crate) const TABLES: &[Table] = &[
                     optional("message_count", Uint),
                     optional("created_at", Time),
                     optional("updated_at", Time),
+                    optional("agent_id", Text),
+                    optional("session_id", Text),
                 ]),
             ),
             optional("sessions", LISTED_SESSIONS),
@@ -478,6 +487,7 @@ pub(crate) const TABLES: &[Table] = &[
                 ]),
             ),
             optional("error", ERROR),
+            optional("cause", Text),
         ],
     ),
     of(

@@ -103,6 +103,8 @@ impl Core {
             }
             RelayBody::FileDelivered(_)
             | RelayBody::StopRequested(_)
+            | RelayBody::SessionEdited(_)
+            | RelayBody::SessionEditResult(_)
             | RelayBody::SessionHistoryResult(_) => {}
         }
         self.caught_up(&id, now);
@@ -264,7 +266,7 @@ impl Core {
                 }
             }
             // The ends of what was open, which come behind it, say what a person needs to know.
-            Some(Fact::Moved) => {}
+            Some(Fact::Moved | Fact::ForkedFrom) => {}
             Some(Fact::ProcessEnded | Fact::HostRestarted | Fact::Resumed) | None => {
                 if let Some(text) = &fact.message {
                     self.notice(id, "warning", text);

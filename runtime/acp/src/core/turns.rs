@@ -55,7 +55,7 @@ impl Core {
         let input = UserInput {
             content: known.facts.meant(text),
             message_id,
-            mode: None,
+            ..UserInput::default()
         };
         known.prompts.push_back(Prompt {
             id: id.clone(),

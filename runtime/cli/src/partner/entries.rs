@@ -178,7 +178,7 @@ pub(super) fn fact(fact: HostFact) -> Heard {
                 text,
             }
         }
-        Some(Fact::Opened) | None => Heard::Nothing,
+        Some(Fact::Opened | Fact::ForkedFrom) | None => Heard::Nothing,
     }
 }
 

@@ -191,7 +191,7 @@ impl Journaled {
         let input = UserInput {
             content: text.to_owned(),
             message_id: Some(MessageId::new(Uuid::new_v4().simple().to_string())?),
-            mode: None,
+            ..UserInput::default()
         };
         self.ask(Some(turn.clone()), input);
         Ok(self.begin(turn, true))

@@ -140,7 +140,7 @@ impl Bridge {
         let resume = opening.native.clone().map(|native| Resume {
             native_session_id: Some(native),
             history: Some(opening.history),
-            params: None,
+            ..Resume::default()
         });
         let start = SessionStart {
             protocol: Some(PROTOCOL),
@@ -276,7 +276,7 @@ impl Bridge {
             UserInput {
                 content,
                 message_id: Some(message),
-                mode: None,
+                ..UserInput::default()
             },
         );
     }
@@ -298,6 +298,7 @@ impl Bridge {
             content,
             message_id: Some(message),
             mode: Some(InputMode::Steer),
+            ..UserInput::default()
         };
         self.say(
             &wire,

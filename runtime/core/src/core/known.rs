@@ -40,6 +40,7 @@ impl Known {
             native_session_id,
             params,
             history: None,
+            fork: None,
         })
     }
 }

@@ -88,6 +88,7 @@ pub(super) async fn take(
         content: given.content,
         message_id: Some(message_id.clone()),
         mode,
+        limits: None,
     };
     judge(
         &shared,

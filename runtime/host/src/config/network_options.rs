@@ -37,6 +37,12 @@ options! {
         MaxTurns = "max_turns",
         /// `max_cost_usd`.
         MaxCostUsd = "max_cost_usd",
+        /// `max_tokens`.
+        MaxTokens = "max_tokens",
+        /// `turn_timeout_ms`.
+        TurnTimeout = "turn_timeout_ms",
+        /// `inactivity_timeout_ms`.
+        InactivityTimeout = "inactivity_timeout_ms",
     }
 }
 

@@ -88,6 +88,9 @@ pub(crate) const HARMLESS: &[&str] = &[
     "denied_tools",
     "max_turns",
     "max_cost_usd",
+    "max_tokens",
+    "turn_timeout_ms",
+    "inactivity_timeout_ms",
 ];
 
 /// A name that is not an option of a session.

@@ -205,7 +205,8 @@ fn every_session_may_set_what_is_harmless() {
             "variables": {"ticket": "42"}, "cwd": inside, "add_dirs": [here.path()], "model": "m",
             "reasoning_effort": "high", "temperature": 0.2, "system_prompt": "Be brief.",
             "system_prompt_mode": "append", "denied_tools": ["Bash"], "allowed_domains": ["example.com"],
-            "max_turns": 3, "max_cost_usd": 1.5, "mode": "plan", "permission_mode": "",
+            "max_turns": 3, "max_cost_usd": 1.5, "max_tokens": 9, "turn_timeout_ms": 9,
+            "inactivity_timeout_ms": 9, "mode": "plan", "permission_mode": "",
             "mcp_servers": {}, "skills": [], "env": {}, "extra_args": [],
         });
         let harmless = match agent.id.as_str() {

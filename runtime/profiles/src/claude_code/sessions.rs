@@ -180,8 +180,8 @@ fn entry(projects: BorrowedFd<'_>, name: &str, found: &Found) -> Option<SessionE
         title: summary.title(),
         created_at: summary.began.map(time),
         cwd: summary.cwd,
-        message_count: None,
         updated_at: Some(time(UNIX_EPOCH + found.changed)),
+        ..SessionEntry::default()
     })
 }
 

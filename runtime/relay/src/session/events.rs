@@ -144,6 +144,7 @@ impl HubSession {
         let closed = SessionClosed {
             reason: Some(end.reason),
             error: end.error,
+            cause: None,
         };
         if self.phase == Phase::Finishing {
             // The hub has ended the pipe: there is nothing to report but the ends of the turns ([relay.9]).

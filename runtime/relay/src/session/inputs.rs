@@ -17,7 +17,7 @@ use trunkline_protocol::{
     InputMode, InputResponse, LargeMember, MessageId, PermissionResponse, SessionInfo,
     SessionUpdate, SteerResult, Stop, StopReason, TurnComplete, TurnId, UserInput, filled,
 };
-use trunkline_sessions::ends::{busy, never_sent, stopped};
+use trunkline_sessions::ends::{busy, never_sent, stopped, unsent};
 
 use super::{
     HubSession, Phase,
@@ -143,7 +143,10 @@ impl HubSession {
         input.mode == Some(InputMode::Steer) && self.knows(Extensions::TURNS)
     }
 
-    fn input(&mut self, turn: Option<TurnId>, input: Input) {
+    fn input(&mut self, turn: Option<TurnId>, mut input: Input) {
+        if !self.knows(Extensions::OPTIONS) {
+            input.message.limits = None;
+        }
         if self.phase == Phase::Ended {
             return self.answer_after_the_end(turn);
         }
@@ -210,7 +213,7 @@ impl HubSession {
                     }
                     // Its end comes with the end of the session.
                     Err(SendError::Closed) => {}
-                    Err(refused) => self.refuse(serial, busy(&refused.to_string())),
+                    Err(refused) => self.refuse(serial, unsent(refused)),
                 },
                 // This process's directory is none of the hub's.
                 Some(Ordered::File(file)) if Path::new(&file.file_path).is_relative() => {

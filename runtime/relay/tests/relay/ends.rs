@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline_host::config::{AgentConfig, Command};
+use trunkline_host::config::{AgentConfig, Command, Unenforced};
 use trunkline_protocol::Extensions;
 
 use crate::{
@@ -258,6 +258,58 @@ async fn a_limit_is_told() {
             "more than it may",
         )
         .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_with_limits_is_refused_and_the_next_one_runs() {
+    for limit in ["max_tokens", "turn_timeout_ms", "inactivity_timeout_ms"] {
+        let mut world = World::new();
+        let mut adapter = open(&mut world, true).await;
+        world
+            .hub
+            .say(
+                json!({"type": "user.input", "session_id": "s", "turn_id": "t", "content": "go",
+                "limits": {limit: 9}}),
+            )
+            .await;
+        let why = format!("{limit} in the limits of an input");
+        let end = end(&mut world.hub, true, "refused", "protocol", &why).await;
+        assert_eq!(end["delivered"], "no");
+        world
+            .hub
+            .say(
+                json!({"type": "user.input", "session_id": "s", "turn_id": "u", "content": "on",
+                "limits": {"later": 9}}),
+            )
+            .await;
+        let input = adapter.expect("user.input").await;
+        assert_eq!(input["content"], "on");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limits_of_an_input_are_ignored_without_options_and_where_the_operator_allows_it() {
+    for extended in HUBS {
+        let mut world = World::with(|mut agent| {
+            if extended {
+                agent.unenforced = Unenforced::Allow;
+            }
+            agent
+        });
+        let mut adapter = open(&mut world, extended).await;
+        world
+            .hub
+            .say(
+                json!({"type": "user.input", "session_id": "s", "content": "go",
+                "limits": {"max_tokens": 9}}),
+            )
+            .await;
+        let input = adapter.expect("user.input").await;
+        assert_eq!(
+            (&input["content"], input.get("limits")),
+            (&json!("go"), None)
+        );
     }
 }
 

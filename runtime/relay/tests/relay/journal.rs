@@ -301,6 +301,44 @@ async fn what_may_not_be_attached_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
+async fn an_edit_and_a_fork_are_refused_and_the_session_goes_on() {
+    let edit = json!({"type": "session.edit", "session_id": "s", "request_id": "q",
+        "title": "logs", "archived": true});
+    let fork = json!({"type": "session.fork", "session_id": "t", "source": "s",
+        "extensions": JOURNAL});
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.say(edit.clone()).await;
+    let result = world.hub.expect("session.edit.result").await;
+    assert_eq!(
+        (&result["session_id"], &result["request_id"]),
+        (&json!("s"), &json!("q"))
+    );
+    let why = result["error"].as_str().unwrap();
+    assert!(why.starts_with("not supported"), "{why}");
+    world.hub.say(fork.clone()).await;
+    let refused = world.hub.expect("session.refused").await;
+    assert_eq!(
+        (&refused["session_id"], &refused["reason"]),
+        (&json!("t"), &json!("unsupported"))
+    );
+    whole_turn(&mut world, &mut adapter, "a").await;
+    world.kill().await;
+
+    // A relay without a journal answers both, too.
+    let mut world = World::new();
+    world.hub.say(edit).await;
+    let result = world.hub.expect("session.edit.result").await;
+    assert!(result["error"].as_str().unwrap().contains("--journal"));
+    world.hub.say(fork).await;
+    assert_eq!(
+        world.hub.expect("session.refused").await["reason"],
+        "unknown"
+    );
+}
+
+#[tokio::test]
 async fn an_agent_keeps_no_session_that_has_been_idle_for_a_week() {
     let folder = folder();
     let mut world = World::journaled(folder.path()).await;

@@ -15,13 +15,14 @@ async fn a_ping_is_answered_before_any_session_is_open() {
         world.hub.hear().await,
         json!({"type": "pong", "session_id": "", "nonce": {"n": 7}})
     );
-    world
-        .hub
-        .say(json!({"type": "sessions.list", "session_id": "", "request_id": "r"}))
-        .await;
-    let list = world.hub.expect("sessions.list.result").await;
-    assert_eq!(list["request_id"], "r");
-    assert!(list["error"].as_str().unwrap().starts_with("not supported"));
+    for agent in [json!(null), json!("a"), json!("missing")] {
+        let list = json!({"type": "sessions.list", "session_id": "", "request_id": "r",
+            "agent_id": agent});
+        world.hub.say(list).await;
+        let list = world.hub.expect("sessions.list.result").await;
+        assert_eq!(list["request_id"], "r");
+        assert!(list["error"].as_str().unwrap().starts_with("not supported"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

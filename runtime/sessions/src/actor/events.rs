@@ -116,6 +116,7 @@ impl SessionActor {
         let closed = SessionClosed {
             reason: Some(end.reason),
             error: end.error,
+            cause: None,
         };
         self.session_ended(closed);
     }

@@ -323,7 +323,7 @@ impl SessionActor {
                         sent.detach();
                         return;
                     }
-                    Err(error) => ends::busy(&error.to_string()),
+                    Err(error) => ends::unsent(error),
                 }
             }
         };

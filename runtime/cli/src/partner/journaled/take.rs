@@ -230,7 +230,9 @@ impl Journaled {
             RelayBody::StopRequested(_)
             | RelayBody::SessionAttached(_)
             | RelayBody::SessionRefused(_)
-            | RelayBody::SessionHistoryResult(_) => Heard::Nothing,
+            | RelayBody::SessionHistoryResult(_)
+            | RelayBody::SessionEditResult(_)
+            | RelayBody::SessionEdited(_) => Heard::Nothing,
         };
         (heard, None)
     }

@@ -233,8 +233,7 @@ fn a_session_that_was_cleared_is_not_resumed_where_it_was_first() {
     let mut bench = Bench::new(rules(Extensions::all()));
     let resume = trunkline_protocol::Resume {
         native_session_id: Some("old".to_owned()),
-        params: None,
-        history: None,
+        ..trunkline_protocol::Resume::default()
     };
     let start = SessionStart {
         resume: Some(resume),
