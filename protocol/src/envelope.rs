@@ -149,13 +149,14 @@ impl Body for RelayBody {}
 pub(crate) mod direction {
     use crate::{
         field::{Fault, Fields},
+        fit::Shorten,
         head::Head,
     };
 
     /// A direction's messages: their types, how they are read and written.
     pub trait Direction: Sized {
         /// The types of this direction.
-        type Kind: Copy;
+        type Kind: Copy + Shorten;
 
         fn type_name(&self) -> &'static str;
         fn write_members(&self, out: &mut Vec<u8>);

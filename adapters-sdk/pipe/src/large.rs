@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 use trunkline_protocol::{
-    AdapterMessage, Extensions, Hasher, LargeMember, MAX_LARGE, Sha256, by_file, wants_file,
+    AdapterMessage, Extensions, Hasher, LargeMember, MAX_LARGE, Sha256, move_to_files, wants_file,
 };
 
 /// Numbers the files of this process.
@@ -55,7 +55,7 @@ pub async fn place_large_aside(
 
 fn place(message: AdapterMessage, max_line: usize, folder: &Path) -> AdapterMessage {
     let session = message.session_id.clone();
-    by_file(message, max_line, &mut |json| {
+    move_to_files(message, max_line, &mut |json| {
         keep_json(folder, json).inspect_err(|error| {
             tracing::warn!(%session, %error, "a large member has no file and is cut");
         })
