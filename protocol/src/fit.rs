@@ -220,7 +220,11 @@ impl Shorten for HostKind {
 impl Shorten for HubKind {
     fn shortening(self) -> Shortening {
         match self {
-            Self::SessionAttach | Self::SessionDetach | Self::SessionHistory => Shortening::WHOLE,
+            Self::SessionAttach
+            | Self::SessionDetach
+            | Self::SessionHistory
+            | Self::SessionEdit
+            | Self::SessionFork => Shortening::WHOLE,
         }
     }
 }
@@ -240,6 +244,8 @@ impl Shorten for RelayKind {
             ])
             .cutting(&["title"]),
             Self::SessionRefused => keeping(&["reason", "last_seq"]).cutting(&["message"]),
+            Self::SessionEditResult => keeping(&[]).cutting(&["error"]),
+            Self::SessionEdited => keeping(&["archived"]).cutting(&["title"]),
             Self::InputResult => keeping(&["seq", "duplicate"]),
             Self::SessionHistoryResult => {
                 keeping(&["next"]).cutting(&["error"]).marking(MARK_HISTORY)

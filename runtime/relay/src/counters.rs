@@ -47,6 +47,8 @@ counters! {
     repeated,
     /// What agents said of turns that had ended, for a hub that cannot distinguish it from the next turn ([turn.9]).
     late_output,
+    /// Messages that were cut, or replaced by an `error`, for the length of the hub's lines ([frame.11]).
+    shortened,
     /// Refused inputs whose ends the hub had not read when the relay ended, beyond what is still written then.
     unanswered,
 }

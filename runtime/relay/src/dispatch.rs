@@ -20,8 +20,8 @@ use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, AgentsList, AttachRefusal, Capabilities, Category,
     ClosedReason, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage,
-    InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RelayMessage, SessionClosed, SessionId,
-    SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
+    InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, Recipient, RelayMessage, SessionClosed,
+    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
@@ -33,7 +33,7 @@ use crate::{
     directory::{self, Figures},
     journaled::{self, JOURNAL, Journaled, Listeners},
     session::{Common, HubSession, NewSession},
-    upstream::{Gate, Upstream},
+    upstream::{Gate, Upstream, write_for},
 };
 
 /// How many messages wait for a session's task, which never waits for the pipe.
@@ -87,7 +87,7 @@ struct Link {
     key: Key,
     /// Where the hub may not say all: what it may differs between agents.
     agent: Option<Box<str>>,
-    agreed: Extensions,
+    hub: Recipient,
     /// Boxed, since the channel of an idle session keeps room for many.
     inbox: mpsc::Sender<Box<HostMessage>>,
     gate: Arc<Gate>,
@@ -154,10 +154,8 @@ impl Dispatch {
         let message = match item {
             Item::Line(line) => match HostMessage::parse(line) {
                 Ok(message) => message,
-                Err(unread) => {
-                    if matches!(unread, Unread::UnknownType { .. })
-                        && let Ok(message) = HubMessage::parse(line)
-                    {
+                Err(Unread::UnknownType { .. }) => match HubMessage::parse(line) {
+                    Ok(message) => {
                         if let Err(why) = self
                             .options
                             .judge
@@ -168,17 +166,9 @@ impl Dispatch {
                         }
                         return self.take_journal(message).await;
                     }
-                    let counters = self.counters();
-                    count(match unread {
-                        Unread::Noise => &counters.noise,
-                        Unread::UnknownType { .. } => &counters.unknown_type,
-                        _ => &counters.bad,
-                    });
-                    return tracing::debug!(
-                        "a line of the hub was not taken: {}",
-                        redact::text(&unread.to_string())
-                    );
-                }
+                    Err(unread) => return self.drop_line(&unread),
+                },
+                Err(unread) => return self.drop_line(&unread),
             },
             Item::TooLong { first, bytes } => return self.report_too_long(first, bytes),
             Item::NotUtf8 { .. } | Item::NotObject(_) | Item::Cut(_) => {
@@ -189,6 +179,23 @@ impl Dispatch {
         match self.judge(&message).await {
             Ok(()) => self.handle(message).await,
             Err(why) => self.forbid(message, why),
+        }
+    }
+
+    /// Counts a line of the hub that is not a message. It is not answered ([msg.4]).
+    fn drop_line(&self, unread: &Unread) {
+        let counters = self.counters();
+        count(match unread {
+            Unread::Noise => &counters.noise,
+            Unread::UnknownType { .. } => &counters.unknown_type,
+            _ => &counters.bad,
+        });
+        let text = unread.to_string();
+        let why = redact::text(&text);
+        if matches!(unread, Unread::Bad { .. }) {
+            tracing::warn!("a message of the hub is dropped: {why}");
+        } else {
+            tracing::debug!("a line of the hub is skipped: {why}");
         }
     }
 
@@ -229,6 +236,10 @@ impl Dispatch {
             ..
         } = message;
         let failure = Failure::new(Category::PermissionDenied, why);
+        let max_line = match &body {
+            HostBody::SessionStart(start) => start.max_line,
+            _ => None,
+        };
         // The values stay: each update has its answer.
         let unchanged = matches!(body, HostBody::SessionUpdate(_)).then(SessionInfo::default);
         let body: AdapterBody = match body {
@@ -249,15 +260,15 @@ impl Dispatch {
             }
             .into(),
         };
-        let agreed = self
-            .links
-            .get(&session_id)
-            .map_or(Extensions::all(), |link| link.agreed);
+        let hub = match self.links.get(&session_id) {
+            Some(link) => link.hub,
+            None => self.recipient(Extensions::all(), max_line),
+        };
         let mut answer = AdapterMessage::new(session_id.clone(), body);
         answer.turn_id = turn_id;
-        self.put(answer, agreed);
+        self.put(answer, &hub);
         if let Some(unchanged) = unchanged {
-            self.put(AdapterMessage::new(session_id, unchanged), agreed);
+            self.put(AdapterMessage::new(session_id, unchanged), &hub);
         }
     }
 
@@ -285,15 +296,23 @@ impl Dispatch {
             };
             self.put(
                 AdapterMessage::new(id.clone(), AdapterBody::from(event)),
-                link.agreed,
+                &link.hub,
             );
         }
     }
 
     /// Writes a message of the relay's own, in the form that the session agreed on.
-    fn put(&self, message: AdapterMessage, agreed: Extensions) {
-        for folded in trunkline_protocol::fold(message, agreed, self.common.tools) {
-            self.upstream.put_control(&folded.to_line());
+    fn put(&self, message: AdapterMessage, hub: &Recipient) {
+        write_for(hub, message, self.counters(), |line| {
+            self.upstream.put_control(&line);
+        });
+    }
+
+    fn recipient(&self, agreed: Extensions, max_line: Option<u64>) -> Recipient {
+        Recipient {
+            agreed,
+            tools: self.common.tools,
+            max_line: line_limit(max_line.filter(|_| !agreed.is_empty())),
         }
     }
 
@@ -332,7 +351,7 @@ impl Dispatch {
         };
         let counters = self.counters();
         match (from_host(phase, kind), link) {
-            (SessionRule::Accept, Some(link)) if !kind.is_agreed(link.agreed) => {
+            (SessionRule::Accept, Some(link)) if !kind.is_agreed(link.hub.agreed) => {
                 count(&counters.unknown_type);
                 return tracing::debug!(
                     kind = kind.as_str(),
@@ -392,17 +411,14 @@ impl Dispatch {
         {
             return self.open_journaled(&id, &agent, *start, meta, agreed);
         }
-        let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
+        let hub = self.recipient(agreed, start.max_line);
         let with_files = Extensions::LARGE | Extensions::OPTIONS;
         let folder = start.exchange_dir.as_ref().map(PathBuf::from);
         let folder = folder.filter(|folder| agreed.contains(with_files) && folder.is_absolute());
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
             let ready = self.ready(&agent, &start, agreed);
-            self.put(
-                Envelope::<AdapterBody>::new(id.clone(), Box::new(ready)),
-                agreed,
-            );
+            self.put(Envelope::new(id.clone(), ready), &hub);
         }
         let opened = if !self.may_open(&agent) {
             let why = format!("this hub may not use the agent {agent}");
@@ -430,7 +446,7 @@ impl Dispatch {
         let link = Link {
             key: outlet.key(),
             agent: told,
-            agreed,
+            hub,
             inbox,
             gate: outlet.gate(),
         };
@@ -439,8 +455,7 @@ impl Dispatch {
         let common = self.common.clone();
         let new = NewSession {
             id: id.clone(),
-            agreed,
-            max_line,
+            hub,
             folder,
             outlet,
             common,
@@ -482,9 +497,11 @@ impl Dispatch {
         let Some(journaled) = &mut self.journaled else {
             return;
         };
+        let max_line = start.max_line;
         if let Err(closed) = journaled.start(id, agent, below(start), meta, &ready) {
-            self.upstream
-                .put_control(&AdapterMessage::new(id.clone(), Box::new(closed)).to_line());
+            // It ends the session, whatever else the hub understands.
+            let hub = self.recipient(Extensions::all(), max_line);
+            self.put(AdapterMessage::new(id.clone(), closed), &hub);
         }
     }
 

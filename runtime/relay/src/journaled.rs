@@ -8,9 +8,10 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, HostBody, HostMessage, HubBody, HubMessage, Meta,
-    RelayBody, RelayMessage, SessionAttach, SessionEditResult, SessionHistory, SessionId,
-    SessionRefused, SessionStart, SessionsList, SessionsListResult,
+    AdapterBody, AdapterMessage, AttachRefusal, Extensions, HostBody, HostMessage, HubBody,
+    HubMessage, MIN_MAX_LINE, Meta, RelayBody, RelayMessage, SessionAttach, SessionEditResult,
+    SessionHistory, SessionId, SessionRefused, SessionStart, SessionsList, SessionsListResult,
+    TooLong, fit,
 };
 use trunkline_sessions::{Listener, Sessions, StartError, StreamItem, ends};
 
@@ -200,11 +201,11 @@ impl Journaled {
             match listener.await {
                 Ok((listener, attached)) => {
                     if let Some(attached) = attached {
-                        outlet.put(RelayMessage::new(id, attached).to_line(), Class::Answer);
+                        put_answer(&outlet, &RelayMessage::new(id, attached));
                     }
                     listen(listener, &outlet, said, detached).await;
                 }
-                Err(refused) => outlet.put(RelayMessage::new(id, refused).to_line(), Class::Answer),
+                Err(refused) => put_answer(&outlet, &RelayMessage::new(id, refused)),
             }
         });
     }
@@ -309,6 +310,20 @@ impl Link {
         if self.inbox.send(ToListener::Leave(done)).await.is_ok() {
             // Gone has left.
             let _ = left.await;
+        }
+    }
+}
+
+/// Answers a `session.attach` in a line that every hub accepts ([frame.5]): it names no longest line.
+fn put_answer(outlet: &Outlet, answer: &RelayMessage) {
+    let put = |line| outlet.put(line, Class::Answer);
+    match fit(answer, Extensions::all(), MIN_MAX_LINE, put) {
+        Ok(lost) if lost.is_empty() => {}
+        Ok(lost) => {
+            tracing::warn!(session = %answer.session_id, ?lost, "the answer to an attach was cut");
+        }
+        Err(TooLong { bytes }) => {
+            tracing::error!(session = %answer.session_id, bytes, "the answer to an attach was not sent");
         }
     }
 }

@@ -7,7 +7,6 @@ mod brief;
 mod events;
 mod in_force;
 mod inputs;
-mod pieces;
 mod requests;
 mod turns;
 
@@ -21,8 +20,8 @@ use tokio::{
 use trunkline_host::{Event, FileError, Session};
 use trunkline_pipe::{Class, Flow, place_large_aside};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, Failure, HostBody,
-    HostMessage, Meta, SessionClosed, SessionId, TooLong, ToolsAsOutput, TurnId, fit, fold,
+    AdapterBody, AdapterMessage, Category, Envelope, Extensions, Failure, HostBody, HostMessage,
+    Meta, Recipient, SessionClosed, SessionId, ToolsAsOutput, TurnId,
 };
 
 use self::{
@@ -31,7 +30,10 @@ use self::{
     requests::Requests,
     turns::Turns,
 };
-use crate::{counters::LiveCounters, upstream::Outlet};
+use crate::{
+    counters::LiveCounters,
+    upstream::{Outlet, write_for},
+};
 
 /// For how long a session reports what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -47,9 +49,7 @@ pub(crate) struct Common {
 #[derive(Debug)]
 pub(crate) struct NewSession {
     pub(crate) id: SessionId,
-    pub(crate) agreed: Extensions,
-    /// The longest line that the hub reads, in bytes.
-    pub(crate) max_line: usize,
+    pub(crate) hub: Recipient,
     /// The hub's exchange folder, where members may go by file.
     pub(crate) folder: Option<PathBuf>,
     pub(crate) outlet: Outlet,
@@ -61,8 +61,7 @@ pub(crate) struct NewSession {
 /// A session as its task holds it.
 pub(crate) struct HubSession {
     id: SessionId,
-    agreed: Extensions,
-    max_line: usize,
+    hub: Recipient,
     folder: Option<PathBuf>,
     outlet: Outlet,
     common: Arc<Common>,
@@ -115,8 +114,7 @@ impl HubSession {
     ) -> Option<Session> {
         let NewSession {
             id,
-            agreed,
-            max_line,
+            hub,
             folder,
             outlet,
             common,
@@ -128,8 +126,7 @@ impl HubSession {
         };
         let mut own = Self {
             id,
-            agreed,
-            max_line,
+            hub,
             folder,
             outlet,
             common,
@@ -210,7 +207,7 @@ impl HubSession {
 
     /// Whether the hub and the relay agreed on an extension.
     fn knows(&self, extension: Extensions) -> bool {
-        self.agreed.contains(extension)
+        self.hub.agreed.contains(extension)
     }
 
     /// Tells the hub what happened, in the form that it knows ([ext.3]).
@@ -222,8 +219,13 @@ impl HubSession {
     /// on ([large.2]).
     async fn pass_on(&mut self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
         let message = self.message(turn, body, meta);
-        if let Some(message) =
-            place_large_aside(message, self.agreed, self.max_line, self.folder.as_deref()).await
+        if let Some(message) = place_large_aside(
+            message,
+            self.hub.agreed,
+            self.hub.max_line,
+            self.folder.as_deref(),
+        )
+        .await
         {
             self.put(message, Class::Event);
         }
@@ -255,45 +257,18 @@ impl HubSession {
     }
 
     fn put(&self, message: AdapterMessage, class: Class) {
-        let (kind, turn) = (message.body.kind(), message.turn_id.clone());
-        let put = |message: &AdapterMessage| {
-            fit(message, self.agreed, self.max_line, |line| {
-                self.outlet.put(line, class)
-            })
-        };
-        for folded in fold(message, self.agreed, self.common.tools) {
-            if self.agreed.is_empty() {
-                pieces::lines(folded, |line| self.outlet.put(line, class));
-                continue;
-            }
-            let Err(TooLong { bytes }) = put(&folded) else {
-                continue;
-            };
-            let why = format!(
-                "a {} of {bytes} bytes is not passed on, since the hub reads lines of {}",
-                kind.as_str(),
-                self.max_line
-            );
-            tracing::warn!(session = %self.id, kind = kind.as_str(), bytes, "a message is too long for the hub");
-            let error = ErrorEvent {
-                category: Some(Category::Oversize),
-                message: why,
-                fatal: Some(false),
-                ..ErrorEvent::default()
-            };
-            let told = Envelope::new(self.id.clone(), error).of_turn(turn.clone());
-            for told in fold(told, self.agreed, self.common.tools) {
-                // It is short.
-                let _ = put(&told);
-            }
-        }
+        self.write(message, |line| self.outlet.put(line, class));
     }
 
-    /// Tells the hub the last thing of the session.
+    /// Sends the hub the last message of the session.
     fn say_last(&mut self, body: AdapterBody) {
-        self.outlet
-            .put_last(Envelope::<AdapterBody>::new(self.id.clone(), body).to_line());
+        let message = self.message(None, body, None);
+        self.write(message, |line| self.outlet.put_last(line));
         self.phase = Phase::Closed;
+    }
+
+    fn write(&self, message: AdapterMessage, put: impl FnMut(Vec<u8>)) {
+        write_for(&self.hub, message, &self.common.counters, put);
     }
 
     /// Drops what is under way: requests are denied, files are not announced. What the host answers still comes.

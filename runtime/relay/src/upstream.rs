@@ -22,6 +22,9 @@ use tokio::{
     sync::Notify,
 };
 use trunkline_pipe::{Class, Fair, Flow, Key, Rounds, Turns};
+use trunkline_protocol::{AdapterMessage, Recipient, TooLong};
+
+use crate::counters::LiveCounters;
 
 /// How many bytes are written ahead of the pipe, unless one message alone is larger.
 const AHEAD: usize = 256 * 1024;
@@ -324,6 +327,28 @@ impl Drop for Outlet {
     fn drop(&mut self) {
         self.upstream.lock().gates.remove(&self.key);
     }
+}
+
+/// Writes a message in the form that its hub understands, and counts what was too long for a line.
+pub(crate) fn write_for(
+    hub: &Recipient,
+    message: AdapterMessage,
+    counters: &LiveCounters,
+    put: impl FnMut(Vec<u8>),
+) {
+    let kind = message.body.kind().as_str();
+    let session = message.session_id.clone();
+    let max_line = hub.max_line;
+    match hub.write(message, put) {
+        Ok(lost) if lost.is_empty() => return,
+        Ok(lost) => {
+            tracing::debug!(%session, kind, ?lost, max_line, "a message was cut to the hub's longest line");
+        }
+        Err(TooLong { bytes }) => {
+            tracing::warn!(%session, kind, bytes, max_line, "a message is too long for the hub");
+        }
+    }
+    counters.shortened.one();
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use trunkline_host::{Cause, Event, EventKind, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
-    Category, Delivered, ErrorEvent, Extensions, FileOutput, Meta, PermissionCancel, SessionClosed,
-    SessionInfo, StopReason, TurnComplete,
+    AdapterBody, Category, Delivered, ErrorEvent, Extensions, FileOutput, Meta, PermissionCancel,
+    RequestId, SessionClosed, SessionInfo, StopReason, TurnComplete, TurnId,
 };
 use trunkline_sessions::ends::{never_sent, stopped};
 
 use super::{
-    HubSession, Phase, brief, pieces,
+    HubSession, Phase, brief,
     requests::{HubInformed, PendingRequest},
     turns::{Serial, Stage},
 };
@@ -39,15 +39,6 @@ impl HubSession {
                 self.gave_files = true;
                 FileOutput::from(*file).into()
             }
-            EventKind::Permission(permission)
-                if pieces::is_too_long(permission.request(), self.max_line) =>
-            {
-                permission.deny();
-                return self.say_error(
-                    Category::PermissionDenied,
-                    "a permission was denied: the request is too long for this hub to show",
-                );
-            }
             EventKind::Error(error) if self.is_said_already(&error) => return,
             EventKind::Permission(permission) => {
                 let mut request = permission.request().clone();
@@ -56,7 +47,12 @@ impl HubSession {
                     no,
                     PendingRequest::Permission(permission),
                 );
-                Box::new(request).into()
+                let hub_id = request.request_id.clone();
+                let body = Box::new(request).into();
+                if self.is_too_long(turn.as_ref(), &body) {
+                    return self.settle_unsent(&hub_id);
+                }
+                body
             }
             EventKind::Question(question) => {
                 let mut request = question.request().clone();
@@ -70,7 +66,12 @@ impl HubSession {
                     // Told as text, and cancelled at once ([ext.3]).
                     question.cancel();
                 }
-                Box::new(request).into()
+                let hub_id = request.request_id.clone();
+                let body = Box::new(request).into();
+                if self.is_too_long(turn.as_ref(), &body) {
+                    return self.settle_unsent(&hub_id);
+                }
+                body
             }
             EventKind::Withdrawn { request_id, reason } => {
                 let informed = if self.knows(Extensions::CONTROL) {
@@ -100,6 +101,34 @@ impl HubSession {
             },
         };
         self.pass_on(turn, body, meta).await;
+    }
+
+    /// Returns true if a message is longer than the hub's lines, however it is cut ([frame.11]).
+    fn is_too_long(&self, turn: Option<&TurnId>, body: &AdapterBody) -> bool {
+        let message = self.message(turn.cloned(), body.clone(), None);
+        self.hub.check(message).is_err()
+    }
+
+    /// Settles a request that the hub cannot be shown: a permission as denied, a question as cancelled.
+    fn settle_unsent(&mut self, hub_id: &RequestId) {
+        self.common.counters.shortened.one();
+        match self.requests.answered(hub_id) {
+            Some(PendingRequest::Permission(permission)) => {
+                permission.deny();
+                self.say_error(
+                    Category::PermissionDenied,
+                    "a permission was denied: the request is too long for this hub to show",
+                );
+            }
+            Some(PendingRequest::Question(question)) => {
+                question.cancel();
+                self.say_error(
+                    Category::Oversize,
+                    "a question was cancelled: it is too long for this hub to show",
+                );
+            }
+            None => {}
+        }
     }
 
     /// The one end of a turn ([turn.1]).

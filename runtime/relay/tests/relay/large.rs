@@ -175,3 +175,115 @@ async fn large_values_go_by_file_on_both_sides_of_the_relay() {
         (&json!("u"), &json!("file_refused"))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn every_end_reaches_a_hub_of_the_shortest_lines() {
+    let mut world = World::new();
+    let mut adapter = world.open("s").await;
+    let long = "y\n".repeat(2 * MIB);
+    for (n, (member, value)) in [
+        ("native_session_id", json!(long)),
+        ("model", json!(long)),
+        ("provider", json!(long)),
+        ("stop_reason", json!(long)),
+        ("session_params", json!({"a": long})),
+        ("usage", json!({"input_tokens": 7, "model": long})),
+        (
+            "error",
+            json!({"category": "rate_limit", "message": long, "code": long}),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let hub_turn = format!("t-{n}");
+        world.hub.input("s", &hub_turn, "go").await;
+        let turn = adapter.turn().await;
+        let mut end = json!({"type": "turn.complete", "session_id": "s", "turn_id": turn, "status": "failed"});
+        end[member] = value;
+        adapter.say(end).await;
+        let mut end = hear(&mut world, MIB).await;
+        if member == "native_session_id" || member == "session_params" {
+            // The host does not keep so much to resume from.
+            assert_eq!(end["type"], "error");
+            end = hear(&mut world, MIB).await;
+        }
+        assert_eq!(
+            (
+                &end["type"],
+                &end["turn_id"],
+                &end["status"],
+                &end["truncated"]
+            ),
+            (
+                &json!("turn.complete"),
+                &json!(hub_turn),
+                &json!("failed"),
+                &json!(true)
+            ),
+            "{member}: {}",
+            end["message"]
+        );
+        if member == "error" {
+            assert_eq!(end["error"]["category"], "rate_limit");
+            assert!(end["error"]["message"].as_str().unwrap().len() > MIB / 2);
+        }
+    }
+    adapter
+        .say(json!({"type": "session.closed", "session_id": "s", "reason": "failed", "error": {"message": long}}))
+        .await;
+    let closed = hear(&mut world, MIB).await;
+    assert_eq!(
+        (&closed["type"], &closed["reason"]),
+        (&json!("session.closed"), &json!("failed"))
+    );
+    assert_eq!(world.end().await.counters.shortened, 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_refusal_of_a_session_fits_whatever_it_names() {
+    let mut world = World::new();
+    let agent = "y".repeat(2 * MIB);
+    world
+        .hub
+        .start_with("s", &ALL, json!({"agent_id": agent}))
+        .await;
+    let closed = hear(&mut world, MIB).await;
+    assert_eq!(
+        (&closed["type"], &closed["reason"]),
+        (&json!("session.closed"), &json!("unknown_agent"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_hub_cannot_be_shown_is_settled() {
+    let mut world = World::new();
+    let mut adapter = world.open("s").await;
+    world.hub.input("s", "t", "go").await;
+    let turn = adapter.turn().await;
+    let long = "y".repeat(MIB);
+    let request = json!({"type": "permission.request", "session_id": "s", "turn_id": turn, "request_id": "r",
+        "tool": "T", "description": "d", "resource": long});
+    adapter.say(request).await;
+    let answer = adapter.expect("permission.response").await;
+    assert_eq!(answer["approved"], false);
+    assert_eq!(hear(&mut world, MIB).await["category"], "permission_denied");
+    let question = json!({"type": "input.request", "session_id": "s", "turn_id": turn, "request_id": "q", "prompt": long});
+    adapter.say(question).await;
+    let answer = adapter.expect("input.response").await;
+    assert_eq!(answer["cancelled"], true);
+    assert_eq!(hear(&mut world, MIB).await["category"], "oversize");
+    // One that just fits is shown.
+    let mut request = json!({"type": "permission.request", "session_id": "s", "turn_id": "t", "request_id": "f",
+        "tool": "T", "description": "d", "resource": ""});
+    let room = MIB - request.to_string().len();
+    request["resource"] = "y".repeat(room).into();
+    request["turn_id"] = turn.clone().into();
+    adapter.say(request).await;
+    let shown = hear(&mut world, MIB).await;
+    assert_eq!(
+        (&shown["type"], &shown["request_id"]),
+        (&json!("permission.request"), &json!("f"))
+    );
+    assert_eq!(shown["resource"].as_str().unwrap().len(), room);
+}

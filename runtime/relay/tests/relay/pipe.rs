@@ -75,6 +75,46 @@ async fn what_cannot_be_understood_is_counted_and_never_answered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_id_of_a_hub_has_at_most_256_bytes() {
+    let mut world = World::new();
+    let (longest, too_long) = ("i".repeat(256), "i".repeat(257));
+    world.hub.start(&longest).await;
+    let mut adapter = world.adapters.next().await;
+    assert_eq!(adapter.ready().await, longest);
+    let session = longest.as_str();
+    for (kind, member) in [
+        ("user.input", "session_id"),
+        ("user.input", "turn_id"),
+        ("user.input", "message_id"),
+        ("stop", "turn_id"),
+        ("permission.response", "request_id"),
+        ("input.response", "request_id"),
+        ("agents.list", "request_id"),
+        ("session.history", "request_id"),
+    ] {
+        let pipe = kind == "agents.list";
+        let mut message =
+            json!({"type": kind, "session_id": if pipe { "" } else { session }, "content": "x"});
+        message[member] = too_long.clone().into();
+        world.hub.say(message).await;
+    }
+    world.hub.hears_nothing().await;
+    world
+        .hub
+        .say(json!({"type": "user.input", "session_id": longest, "turn_id": longest, "message_id": longest,
+            "content": "go"}))
+        .await;
+    let turn = adapter.turn().await;
+    adapter.complete(&longest, &turn).await;
+    let end = world.hub.expect("turn.complete").await;
+    assert_eq!(
+        (&end["session_id"], &end["turn_id"]),
+        (&json!(longest), &json!(longest))
+    );
+    assert_eq!(world.end().await.counters.bad, 8);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_line_over_the_limit_is_reported_to_the_session_that_it_names() {
     let mut world = World::new();
     world.hub.start("rich").await;
