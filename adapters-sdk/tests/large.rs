@@ -3,7 +3,8 @@
 use trunkline_sdk::{
     Extensions, Input, Permission, Server, ToolOutcome, Turn, adapter,
     protocol::{
-        AdapterBody, AdapterMessage, Category, Channel, SessionStart, ToolCallId, TurnComplete,
+        AdapterBody, AdapterMessage, Category, Channel, Failure, SessionId, SessionStart, Status,
+        ToolCallId, TurnComplete,
     },
     testing::{Host, Offer, TestTurn},
 };
@@ -199,4 +200,40 @@ async fn large_members_and_inputs_go_by_file_where_that_was_agreed_on() {
     say("b", &member);
     let failed = session.finish().await.end.error.unwrap();
     assert_eq!(failed.category, Some(Category::FileRefused));
+}
+
+#[tokio::test]
+async fn the_end_of_a_turn_always_comes() {
+    let ending = Server::new(adapter(|turn: Turn, input: Input| async move {
+        let long = Some("y\n".repeat(2 * MIB));
+        let mut end = TurnComplete {
+            status: Some(Status::Limit),
+            ..TurnComplete::default()
+        };
+        match input.content.as_str() {
+            "model" => end.model = long,
+            "provider" => end.provider = long,
+            "stop_reason" => end.stop_reason = long,
+            _ => end.error = Some(Failure::new(Category::RateLimit, long.unwrap_or_default())),
+        }
+        turn.finish(end);
+        Ok(())
+    }));
+    let host = Host::with(ending, Offer::These(Extensions::all()), 64 * 1024);
+    let session = host.open();
+    for member in ["model", "provider", "stop_reason", "error"] {
+        let turn = session.send(member).await;
+        let line = AdapterMessage::new(SessionId::none(), turn.end.clone()).to_line();
+        assert!(line.len() <= MIB + 1, "{member}: {}", line.len());
+        assert_eq!(
+            (turn.end.status, turn.end.truncated),
+            (Some(Status::Limit), Some(true)),
+            "{member}"
+        );
+        let error = turn.end.error.unwrap_or_default();
+        if member == "error" {
+            assert_eq!(error.category, Some(Category::RateLimit));
+            assert!(error.message.is_some_and(|text| text.len() > MIB / 2));
+        }
+    }
 }

@@ -138,6 +138,32 @@ async fn unknown_ids_noise_and_bad_messages_are_met_with_silence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_id_has_at_most_256_bytes() {
+    let host = Host::with(
+        Server::new(Counting),
+        Offer::These(Extensions::all()),
+        64 * 1024,
+    );
+    let session = host.open();
+    let line = |member: &str, id: String| {
+        let mut message = serde_json::json!({"type": "user.input", "session_id": "s1", "turn_id": "t", "content": ""});
+        message[member] = id.into();
+        message.to_string()
+    };
+    for (n, member) in ["turn_id", "message_id"].into_iter().enumerate() {
+        host.raw(line(member, "\u{e9}".repeat(129)));
+        host.raw(line(member, "\u{e9}".repeat(128)));
+        assert_eq!(session.finish().await.text(), (n + 1).to_string());
+    }
+    host.raw(line("session_id", "i".repeat(257)));
+    assert_eq!(
+        session.send("").await.text(),
+        "3",
+        "none of those was taken"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_line_over_the_limit_costs_itself_and_is_reported_to_its_session() {
     let least = 1 << 20;
     // The limit is raised to what every reader accepts.

@@ -6,7 +6,7 @@ use trunkline_pipe::{Flow, Key};
 use trunkline_protocol::{
     AdapterMessage, Category, ClosedReason, Envelope, ErrorEvent, Extensions, Failure, Head,
     HostBody, HostKind, InputMode, Item, LargeMember, MIN_MAX_LINE, PROTOCOL, Ping, Pong,
-    SessionId, SessionReady, SessionStart, SessionsListResult, TurnId, Unread,
+    SessionId, SessionReady, SessionStart, SessionsListResult, TooLong, TurnId, Unread, fit,
     rules::{self, SessionPhase, SessionRule},
     session_named_in,
 };
@@ -25,11 +25,13 @@ impl Link {
     /// Takes a line. What is not a message is skipped and never answered ([frame.6], [msg.4]).
     pub(super) fn dispatch(&self, item: Item<'_>) {
         match item {
-            Item::Line(line) => {
-                if let Err(why) = self.take(line) {
-                    tracing::debug!(%why, "a line is skipped");
+            Item::Line(line) => match self.take(line) {
+                Ok(()) => {}
+                Err(why @ Unread::Bad { .. }) => {
+                    tracing::warn!("a message of the host is dropped: {why}");
                 }
-            }
+                Err(why) => tracing::debug!(%why, "a line is skipped"),
+            },
             Item::TooLong { first, bytes } => {
                 tracing::warn!(bytes, "a line over the limit is skipped");
                 let session =
@@ -203,12 +205,30 @@ impl Link {
                         },
                     };
                     let message: AdapterMessage = Envelope::new(SessionId::none(), result);
-                    link.wire.put(Key(0), message.to_line());
+                    let max_line = link.longest_line();
+                    let put = |line| link.wire.put(Key(0), line);
+                    match fit(&message, Extensions::all(), max_line, put) {
+                        Ok(lost) if lost.is_empty() => {}
+                        Ok(lost) => {
+                            tracing::warn!(?lost, "a list of sessions was too long for the host");
+                        }
+                        // The shortest answer has an id and a text.
+                        Err(TooLong { bytes }) => {
+                            tracing::error!(bytes, "a list of sessions was not sent");
+                        }
+                    }
                 };
                 drop(self.workers.spawn_on(task, &self.terms.handlers));
             }
             _ => tracing::debug!("a message of the pipe that was not agreed on is skipped"),
         }
+    }
+
+    /// The longest line that the host accepts in any session, in bytes: it reads all of them from one pipe.
+    fn longest_line(&self) -> usize {
+        let sessions = self.sessions();
+        let limits = sessions.values().map(|session| session.0.max_line);
+        limits.max().unwrap_or(MIN_MAX_LINE)
     }
 
     fn open(&self, id: SessionId, mut start: SessionStart) {

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use trunkline_pipe::{Key, place_large, place_large_aside};
 use trunkline_protocol::{
     AdapterBody, AdapterKind, AdapterMessage, Category, Context, Envelope, ErrorEvent, Extensions,
-    FileInput, Large, PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart,
-    TooLong, ToolsAsOutput, TurnComplete, TurnId, fit, fold, line_limit, rules::TurnStep,
+    FileInput, Large, PermissionResponse, Recipient, SessionClosed, SessionId, SessionReady,
+    SessionStart, TooLong, ToolsAsOutput, TurnComplete, TurnId, line_limit, rules::TurnStep,
 };
 
 use super::{job::Job, request::Pending, running::Running, turning::Late};
@@ -201,30 +201,24 @@ impl Core {
             add_login_hint(&mut message.body, hint);
         }
         self.clear_what_is_lost(&mut message.body);
-        let (kind, turn_id) = (message.body.kind(), message.turn_id.clone());
-        for message in fold(message, self.agreed, self.tools) {
-            let Err(TooLong { bytes }) = self.write(&message) else {
-                continue;
-            };
-            tracing::warn!(session = %self.id, kind = kind.as_str(), bytes, "a message is too long for the host");
-            let error = ErrorEvent {
-                category: Some(Category::Oversize),
-                message: format!(
-                    "a {} of {bytes} bytes was not sent, since the host reads lines of {}",
-                    kind.as_str(),
-                    self.max_line
-                ),
-                fatal: Some(false),
-                ..ErrorEvent::default()
-            };
-            let told = Envelope::new(self.id.clone(), error).of_turn(turn_id);
-            for told in fold(told, self.agreed, self.tools) {
-                // It is short.
-                let _ = self.write(&told);
+        let kind = message.body.kind().as_str();
+        let host = Recipient {
+            agreed: self.agreed,
+            tools: self.tools,
+            max_line: self.max_line,
+        };
+        match host.write(message, |line| self.wire.put(self.key, line)) {
+            Ok(lost) => {
+                if !lost.is_empty() {
+                    tracing::warn!(session = %self.id, kind, ?lost, "a message was cut to the host's longest line");
+                }
+                true
             }
-            return false;
+            Err(TooLong { bytes }) => {
+                tracing::warn!(session = %self.id, kind, bytes, "a message is too long for the host");
+                false
+            }
         }
-        true
     }
 
     /// What was lost must not be resumed again: the next end of a turn clears it, unless the author says otherwise.
@@ -243,12 +237,6 @@ impl Core {
         if context == Some(Context::Lost) {
             self.has_lost.store(true, Relaxed);
         }
-    }
-
-    fn write(&self, message: &AdapterMessage) -> Result<(), TooLong> {
-        fit(message, self.agreed, self.max_line, |line| {
-            self.wire.put(self.key, line)
-        })
     }
 
     /// Sends an author's event as [`Core::put`] does; what of it is too long for a line may go by file before ([large.2]).
