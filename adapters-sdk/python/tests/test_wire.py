@@ -10,7 +10,7 @@ from trunkline._fit import TooLong as NoFit
 from trunkline._fit import fit
 from trunkline._fold import fold
 from trunkline._frames import Lines, TooLong
-from trunkline._json import DEEP, encode, parse, text_json
+from trunkline._json import DEEP, encode, has_bad_id, parse, text_json
 from trunkline._wire import PIECE, Wire
 from trunkline.testing import Host
 
@@ -121,6 +121,43 @@ def test_other_messages_are_shortened_and_say_so():
     (line,) = fit(message, frozenset({"events"}), 1 << 20)
     cut = json.loads(line)
     assert cut["truncated"] is True and len(line.encode()) <= 1 << 20 and "data" not in {*cut} or len(cut["content"]) < 900_000
+
+
+@pytest.mark.parametrize(
+    "member", ["native_session_id", "model", "provider", "stop_reason", "session_params", "error", "summary", "usage"]
+)
+def test_the_end_of_a_turn_always_fits(member):
+    text = "é\n" * (1 << 20)
+    value = {"error": {"category": "auth", "message": text, "code": text}, "usage": {"model": text}}.get(member, text)
+    end = {"type": "turn.complete", "session_id": "\1" * 256, "turn_id": "\1" * 256, "status": "failed", member: value}
+    (line,) = fit(end, frozenset({"turns", "usage", "resume"}), 1 << 20)
+    cut = json.loads(line)
+    assert len(line.encode()) <= 1 << 20
+    assert (cut["status"], cut["turn_id"], cut["truncated"]) == ("failed", "\1" * 256, True)
+    if member == "error":
+        assert cut["error"]["category"] == "auth" and len(cut["error"]["message"]) > 1 << 18
+
+
+def test_other_ends_fit_and_a_long_title_leaves_room_for_the_delta():
+    text = "é\n" * (1 << 20)
+    for message in [
+        {"type": "session.closed", "reason": "failed", "error": {"category": "auth", "message": text}},
+        {"type": "steer.result", "message_id": "m", "delivered": False, "reason": text},
+        {"type": "session.info", "native_session_id": text, "model": text},
+        {"type": "tool.end", "tool_call_id": "c", "content": text, "is_error": True},
+        {"type": "tool.start", "tool_call_id": "c", "tool": text},
+    ]:
+        (line,) = fit({**message, "session_id": "s"}, frozenset({"events"}), 1 << 20)
+        assert len(line.encode()) <= 1 << 20
+    update = {"type": "tool.update", "session_id": "s", "tool_call_id": "c", "content": text, "title": text}
+    lines = list(fit(update, frozenset({"events"}), 1 << 20))
+    assert all(len(line.encode()) <= 1 << 20 for line in lines)
+    assert "".join(json.loads(line)["content"] for line in lines) == text
+
+
+def test_an_id_has_at_most_256_bytes():
+    for name in ["session_id", "turn_id", "request_id", "message_id"]:
+        assert not has_bad_id({name: "é" * 128}) and has_bad_id({name: "é" * 128 + "x"})
 
 
 def test_what_a_person_decides_by_is_never_cut():

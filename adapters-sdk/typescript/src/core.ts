@@ -1,7 +1,7 @@
 // One session's life: its queue, its turn, its requests. Nothing here waits.
 import { isAbsolute } from "node:path";
 import { tmpdir } from "node:os";
-import { fit, TooLong } from "./fit.js";
+import { fit, MIN_MAX_LINE, TooLong } from "./fit.js";
 import { fold, type Extensions } from "./fold.js";
 import { textJson, unquotedJson, type Message } from "./json.js";
 import type { Link } from "./link.js";
@@ -64,7 +64,7 @@ export class Core {
   ) {
     const folder: unknown = start["exchange_dir"];
     this.exchangeDir = typeof folder === "string" && isAbsolute(folder) ? folder : undefined;
-    this.maxLine = Math.max(agreed.size > 0 ? (start["max_line"] ?? 0) : 0, 1024 * 1024);
+    this.maxLine = Math.max(agreed.size > 0 ? (start["max_line"] ?? 0) : 0, MIN_MAX_LINE);
     this.#id = textJson(id);
     this.#outputOf = `{"type":"output","session_id":${this.#id}`;
     this.#output = this.#outputOf + CONTENT;

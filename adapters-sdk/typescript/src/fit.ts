@@ -1,14 +1,20 @@
-// Lines that their reader takes: a message over its limit is cut ([frame.11]).
+// Cuts messages to the longest line that their reader accepts ([frame.11]). The largest member gives way first. Ids never do,
+// so that the end of a turn, a session or a tool call always fits.
 import { encode, type Message } from "./json.js";
 import type { Extensions } from "./fold.js";
 
-// How members give way: in pieces, cut at their end, or left out.
-type Way = "pieces" | "end" | "out";
+// How members give way: in pieces, cut at their end, or left out. Of a failure the category stays and the message is cut.
+type Way = "pieces" | "end" | "out" | "failure";
+const out = (...names: string[]): { [member: string]: Way } => Object.fromEntries(names.map((name) => [name, "out"]));
+const INFO = out(
+  ...["adapter", "capabilities", "input_modes", "native_session_id", "display_id", "options_applied", "model", "models"],
+  ...["reasoning_effort", "mode", "modes", "permission_mode", "allowed_tools", "denied_tools", "commands"],
+);
 const GIVES = new Map<string, { [member: string]: Way }>([
   ["output", { content: "pieces" }],
   ["thinking", { content: "pieces" }],
-  ["tool.update", { content: "pieces", input: "out", data: "out", title: "end" }],
-  ["tool.start", { input: "out", locations: "out", title: "end" }],
+  ["tool.update", { content: "pieces", ...out("input", "data", "stream"), title: "end" }],
+  ["tool.start", { ...out("input", "locations", "kind"), title: "end", tool: "end" }],
   ["tool.end", { content: "end", diffs: "out", data: "out" }],
   ["message", { content: "end" }],
   ["log", { content: "end" }],
@@ -17,12 +23,22 @@ const GIVES = new Map<string, { [member: string]: Way }>([
   ["custom", { data: "out" }],
   [
     "turn.complete",
-    { result: "out", artifacts: "out", session_params: "out", error: "out", usage: "out", summary: "end", stop_reason: "end" },
+    {
+      ...out("result", "artifacts", "session_params", "usage", "native_session_id", "model", "provider"),
+      error: "failure",
+      summary: "end",
+      stop_reason: "end",
+    },
   ],
-  ["permission.request", { input: "out", diffs: "out", title: "end" }],
-  ["session.ready", { commands: "out", models: "out", modes: "out" }],
-  ["session.info", { commands: "out", models: "out", modes: "out" }],
-  ["session.closed", { error: "out" }],
+  ["permission.request", { ...out("input", "diffs", "expires_at"), title: "end" }],
+  ["input.request", out("expires_at")],
+  ["file.output", out("file_name", "file_mime_type")],
+  ["usage", out("model", "provider", "models")],
+  ["rate_limit", out("window", "status", "resets_at")],
+  ["steer.result", { reason: "end" }],
+  ["session.ready", INFO],
+  ["session.info", INFO],
+  ["session.closed", { error: "failure" }],
 ]);
 // The members that may lie in files ([large.2]).
 const BY_FILE = new Map([
@@ -40,6 +56,12 @@ const MARKED = new Map([
   ["turn.complete", "turns"],
   ["permission.request", "control"],
 ]);
+
+/** The longest line that every reader accepts, in bytes without its LF ([frame.5]). */
+export const MIN_MAX_LINE = 1024 * 1024;
+export const ANSWER_TOO_LONG = "the answer is longer than a line may be; ask for less";
+// The least room for a piece of a delta, in bytes: more than a character or an escape needs.
+const MIN_PIECE = 16;
 
 /** A message of which nothing may be left out is longer than a line. */
 export class TooLong extends Error {
@@ -86,7 +108,7 @@ export function* fit(message: Message, agreed: Extensions, max: number): Generat
   const delta = Object.keys(gives).find((name) => gives[name] === "pieces" && typeof short[name] === "string");
   let rest = "";
   if (delta) [rest, short[delta]] = [short[delta], ""];
-  shorten(short, gives, agreed, max);
+  shorten(short, gives, agreed, delta ? max - MIN_PIECE : max);
   if (!delta) yield encode(short);
   while (delta && rest) {
     const size = sizeOf(short);
@@ -94,7 +116,9 @@ export function* fit(message: Message, agreed: Extensions, max: number): Generat
     if (!piece) throw new TooLong(size);
     yield encode({ ...short, [delta]: piece });
     rest = rest.slice(piece.length);
-    for (const name of [...Object.keys(gives), "truncated", "_meta", "large"]) if (name !== delta) delete short[name];
+    for (const name of [...Object.keys(gives), "truncated", "_meta", "large"]) {
+      if (name !== delta && name !== "stream") delete short[name];
+    }
   }
 }
 
@@ -112,9 +136,20 @@ function shorten(message: Message, gives: { [member: string]: Way }, agreed: Ext
       continue;
     }
     const mark = marked ? "" : "…";
-    message[name] = cut(message[name], sizeOf(message[name]) - 2 - (size - max) - Buffer.byteLength(mark)) + mark;
+    const most = sizeOf(message[name]) - (size - max);
+    message[name] = gives[name] === "failure" ? cutFailure(message[name], most, mark) : cutText(message[name], most, mark);
   }
 }
+
+// A failure of at most so many bytes: its category, and as much of its message as fits.
+function cutFailure({ category, message }: Message, most: number, mark: string): Message {
+  const short: Message = { category, message };
+  const over = sizeOf(short) - most;
+  if (over > 0 && typeof message === "string") short["message"] = cutText(message, sizeOf(message) - over, mark);
+  return short;
+}
+
+const cutText = (text: string, most: number, mark: string) => cut(text, most - 2 - Buffer.byteLength(mark)) + mark;
 
 // The longest beginning of a text of which the JSON, without quotes, has at most so many bytes.
 function cut(text: string, most: number): string {

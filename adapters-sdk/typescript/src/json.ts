@@ -135,8 +135,8 @@ export function optionalId(message: Message, name: string): string | undefined {
 const isLong = (id: unknown) => typeof id === "string" && id.length > 64 && Buffer.byteLength(id) > ID_BYTES;
 
 /** Whether an id is too long: the message is bad ([msg.6]). */
-export function hasBadId({ request_id, turn_id, message_id }: Message): boolean {
-  return isLong(request_id) || isLong(turn_id) || isLong(message_id);
+export function hasBadId({ session_id, request_id, turn_id, message_id }: Message): boolean {
+  return isLong(session_id) || isLong(request_id) || isLong(turn_id) || isLong(message_id);
 }
 
 /** A member that is a string; nothing where it is absent or of another type ([msg.5]). */

@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { Described, type Adapter } from "./adapter.js";
 import { Core, errorOf } from "./core.js";
 import type { Extensions } from "./fold.js";
+import { ANSWER_TOO_LONG, MIN_MAX_LINE } from "./fit.js";
 import { DEEP, encode, hasBadId, isId, isObject, meta, optionalId, optionalText, parseText, rawMember, uint } from "./json.js";
 import type { Message } from "./json.js";
 import { Lines, MAX_LINE } from "./lines.js";
@@ -109,7 +110,10 @@ export class Link {
     const message = parseText(text);
     if (!message) return;
     const { type, session_id: id } = message;
-    if (typeof type !== "string" || typeof id !== "string" || hasBadId(message)) return;
+    if (typeof type !== "string" || typeof id !== "string") return;
+    if (hasBadId(message)) {
+      return this.warn(`a message of type ${JSON.stringify(type.slice(0, 64))} is dropped: one of its ids has more than 256 bytes`);
+    }
     const core = this.#sessions.get(id);
     if (type === "user.input") {
       if (core) this.#ofSession(core, type, message);
@@ -212,7 +216,11 @@ export class Link {
     } catch (error) {
       result = { entries: [], error: error instanceof Error ? error.message : String(error) };
     }
-    this.wire.put(0, encode({ type: "sessions.list.result", session_id: "", request_id, ...result }) + "\n");
+    const head = { type: "sessions.list.result", session_id: "", request_id };
+    // The host reads its sessions and this answer from one pipe.
+    const longest = Math.max(MIN_MAX_LINE, ...[...this.#sessions.values()].map((core) => core.maxLine));
+    const line = encode({ ...head, ...result });
+    this.wire.put(0, (Buffer.byteLength(line) > longest ? encode({ ...head, error: ANSWER_TOO_LONG }) : line) + "\n");
   }
 
   #open(id: string, message: Message): void {

@@ -7,7 +7,7 @@ import tempfile
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ._fit import TooLong, fit
+from ._fit import MIN_MAX_LINE, TooLong, fit
 from ._fold import fold
 from ._json import Message, encode, text_json
 from ._requests import Requests
@@ -35,7 +35,7 @@ class Core:
         folder = start.get("exchange_dir")
         self.exchange_dir = folder if isinstance(folder, str) and os.path.isabs(folder) else None
         limit = start.get("max_line")
-        self.max_line = max(limit if agreed and isinstance(limit, int) else 0, 1024 * 1024)
+        self.max_line = max(limit if agreed and isinstance(limit, int) else 0, MIN_MAX_LINE)
         self.phase = "open"  # then "shutting", "told" (ended, and the host understands only a text) or "closed"
         self.closed: Message = {}
         self.queue: deque[tuple[str, Any]] = deque()

@@ -1,17 +1,29 @@
-"""Lines that their reader takes: a message over its limit is cut ([frame.11])."""
+"""Cuts messages to the longest line that their reader accepts ([frame.11]).
+
+The largest member gives way first. Ids never do, so that the end of a turn, a session or a tool call always fits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from typing import Any
+
 from ._json import Message, encode
 
-PIECES, END, WAY = "pieces", "end", "way"
+PIECES, END, WAY, FAILURE = "pieces", "end", "way", "failure"
+INFO = dict.fromkeys(
+    [
+        "adapter", "capabilities", "input_modes", "native_session_id", "display_id", "options_applied", "model", "models",
+        "reasoning_effort", "mode", "modes", "permission_mode", "allowed_tools", "denied_tools", "commands",
+    ],
+    WAY,
+)  # fmt: skip
 GIVES: dict[str, dict[str, str]] = {
     "output": {"content": PIECES},
     "thinking": {"content": PIECES},
-    "tool.update": {"content": PIECES, "input": WAY, "data": WAY, "title": END},
-    "tool.start": {"input": WAY, "locations": WAY, "title": END},
+    "tool.update": {"content": PIECES, "input": WAY, "data": WAY, "stream": WAY, "title": END},
+    "tool.start": {"input": WAY, "locations": WAY, "kind": WAY, "title": END, "tool": END},
     "tool.end": {"content": END, "diffs": WAY, "data": WAY},
     "message": {"content": END},
     "log": {"content": END},
@@ -19,15 +31,21 @@ GIVES: dict[str, dict[str, str]] = {
     "progress": {"message": END},
     "custom": {"data": WAY},
     "turn.complete": {
-        "result": WAY, "artifacts": WAY, "session_params": WAY, "error": WAY, "usage": WAY,
-        "summary": END, "stop_reason": END,
+        "result": WAY, "artifacts": WAY, "session_params": WAY, "usage": WAY, "native_session_id": WAY,
+        "model": WAY, "provider": WAY, "error": FAILURE, "summary": END, "stop_reason": END,
     },
-    "permission.request": {"input": WAY, "diffs": WAY, "title": END},
-    "session.ready": {"commands": WAY, "models": WAY, "modes": WAY},
-    "session.info": {"commands": WAY, "models": WAY, "modes": WAY},
-    "session.closed": {"error": WAY},
+    "permission.request": {"input": WAY, "diffs": WAY, "expires_at": WAY, "title": END},
+    "input.request": {"expires_at": WAY},
+    "file.output": {"file_name": WAY, "file_mime_type": WAY},
+    "usage": {"model": WAY, "provider": WAY, "models": WAY},
+    "rate_limit": {"window": WAY, "status": WAY, "resets_at": WAY},
+    "steer.result": {"reason": END},
+    "session.ready": INFO,
+    "session.info": INFO,
+    "session.closed": {"error": FAILURE},
 }  # fmt: skip
-"""How members give way where their message is too long for a line."""
+"""How members give way when their message is too long for a line: in pieces, at their end, or as a whole. Of a failure
+the category stays and the message is cut."""
 BY_FILE: dict[str, tuple[str, ...]] = {
     "message": ("content",),
     "log": ("content",),
@@ -44,6 +62,13 @@ MARKED = {
     "permission.request": "control",
 }
 """The extension that has `truncated` on this type."""
+
+
+MIN_MAX_LINE = 1024 * 1024
+"""The longest line that every reader accepts, in bytes without its LF ([frame.5])."""
+ANSWER_TOO_LONG = "the answer is longer than a line may be; ask for less"
+MIN_PIECE = 16
+"""The least room for a piece of a delta, in bytes: more than a character or an escape needs."""
 
 
 class TooLong(ValueError):
@@ -102,7 +127,7 @@ def fit(message: Message, agreed: frozenset[str], max_line: int) -> Iterator[str
     rest = message.pop(delta) if delta else ""
     if delta:
         message[delta] = ""
-    _shorten(message, agreed, max_line)
+    _shorten(message, agreed, max_line - MIN_PIECE if delta else max_line)
     if not delta:
         yield encode(message)
         return
@@ -114,7 +139,7 @@ def fit(message: Message, agreed: frozenset[str], max_line: int) -> Iterator[str
         yield encode({**message, delta: piece})
         rest = rest[len(piece) :]
         for name in [*gives, "truncated", "_meta", "large"]:
-            if name != delta:
+            if name not in (delta, "stream"):
                 message.pop(name, None)
 
 
@@ -127,17 +152,29 @@ def _shorten(message: Message, agreed: frozenset[str], max_line: int) -> None:
         message["truncated"] = True
     left = [(name, how) for name, how in GIVES.get(kind, {}).items() if how != PIECES and message.get(name) is not None]
     left.sort(key=lambda member: len(encode(message[member[0]])))
+    mark = "" if marked else "\u2026"
     while (size := size_of(message)) > max_line:
         if not left:
             raise TooLong(size)
         name, how = left.pop()
         if how == WAY:
             del message[name]
-            continue
-        mark = "" if marked else "\u2026"
-        text = message[name]
-        most = len(encode(text).encode()) - 2 - (size - max_line) - len(mark.encode())
-        message[name] = _cut(text, most) + mark
+        elif how == FAILURE and isinstance(message[name], dict):
+            message[name] = _cut_failure(message[name], size_of(message[name]) - (size - max_line), mark)
+        else:
+            text = message[name]
+            most = len(encode(text).encode()) - 2 - (size - max_line) - len(mark.encode())
+            message[name] = _cut(text, most) + mark
+
+
+def _cut_failure(failure: Message, most: int, mark: str) -> Message:
+    """A failure of at most so many bytes: its category, and as much of its message as fits."""
+    short: Message = {name: failure[name] for name in ("category", "message") if name in failure}
+    over = size_of(short) - most
+    text: Any = short.get("message")
+    if over > 0 and isinstance(text, str):
+        short["message"] = _cut(text, len(encode(text).encode()) - 2 - over - len(mark.encode())) + mark
+    return short
 
 
 def _cut(text: str, most: int) -> str:

@@ -166,7 +166,7 @@ def optional_id(message: Message, name: str) -> str | None:
 
 def has_bad_id(message: Message) -> bool:
     """Whether an id is too long: the message is bad ([msg.6])."""
-    for name in ("request_id", "turn_id", "message_id"):
+    for name in ("session_id", "request_id", "turn_id", "message_id"):
         value = message.get(name)
         if type(value) is str and len(value) > 64 and len(value.encode("utf-8", "replace")) > ID_BYTES:
             return True

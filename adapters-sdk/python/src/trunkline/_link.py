@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ._core import Core
+from ._fit import ANSWER_TOO_LONG, MIN_MAX_LINE
 from ._running import Running, error_of
 from ._frames import MAX_LINE, Lines, TooLong
 from ._json import (
-    DEEP, Message, encode, has_bad_id, is_id, members, meta, optional, optional_id, parse, uint,
+    DEEP, ID_BYTES, Message, encode, has_bad_id, is_id, members, meta, optional, optional_id, parse, uint,
 )  # fmt: skip
 from ._wire import OVERRUN, Wire
 from .adapter import Adapter, Description
@@ -112,8 +113,10 @@ class Link:
 
     def _take(self, message: Message, line: bytes) -> None:
         kind, id = message.get("type"), message.get("session_id")
-        if type(kind) is not str or type(id) is not str or has_bad_id(message):
+        if type(kind) is not str or type(id) is not str:
             return
+        if has_bad_id(message):
+            return self.warn(f"a message of type {kind[:64]!r} is dropped: one of its ids has more than {ID_BYTES} bytes")
         if kind in ("ping", "sessions.list"):
             if id == "":
                 self._take_of_pipe(kind, message, line)
@@ -189,7 +192,12 @@ class Link:
             def done(entries: Any, error: BaseException | None) -> None:
                 result: Message = {"entries": list(entries or [])} if error is None else {"entries": [], "error": str(error)}
                 with self.lock:
-                    self.wire.put(0, f"{encode({**head, **result})}\n".encode())
+                    # The host reads its sessions and this answer from one pipe.
+                    longest = max((core.max_line for core in self.sessions.values()), default=MIN_MAX_LINE)
+                    line = encode({**head, **result})
+                    if len(line.encode()) > longest:
+                        line = encode({**head, "error": ANSWER_TOO_LONG})
+                    self.wire.put(0, f"{line}\n".encode())
 
             self.runner.spawn(lambda: self.adapter.sessions(**asked), done)
 
