@@ -45,7 +45,7 @@ pub struct Shortening {
     delta: Option<&'static str>,
     /// Members without which the message would have another meaning, and all that a type of message requires.
     kept: &'static [&'static str],
-    /// Texts, which end where a character ends, and failures, of which the message does.
+    /// Texts, and failures by their message. They end where a character ends.
     cut: &'static [&'static str],
     /// Whether nothing may give way.
     is_whole: bool,
@@ -319,7 +319,7 @@ pub fn move_to_files(
 
 /// Writes the lines, each with its LF, that carry a message to a reader of lines of up to `max_line` bytes.
 ///
-/// A delta becomes several messages. Of other messages the largest members give way, and `truncated` marks this where it
+/// A delta becomes several messages. Of other messages the largest members give way, and `truncated` marks this if it
 /// was agreed on. Returns the names of the members that were cut or left out. An approval that would lose what was
 /// chosen becomes a denial, and the answer to a question that would lose its values cancels it.
 ///

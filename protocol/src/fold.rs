@@ -1,7 +1,7 @@
-//! The fold-down: an adapter's message as a peer with fewer extensions may receive it ([ext.2], [ext.3]).
+//! Folds an adapter's message down to the extensions that its peer agreed on ([ext.2], [ext.3]).
 //!
-//! Nothing the user needs lives only in an extension: failures become `output` on channel `system`, questions `output`
-//! on channel `question`; what only enriches is left out.
+//! Nothing that the user needs lives only in an extension: failures become `output` on channel `system`, questions
+//! `output` on channel `question`. Everything else is left out.
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -46,7 +46,7 @@ impl IntoIterator for Folded {
     }
 }
 
-/// Writes a message down to what a peer with these extensions may receive.
+/// Folds a message down to what a peer with these extensions may receive.
 #[must_use]
 pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutput) -> Folded {
     let has = |extension| agreed.contains(extension);
@@ -63,7 +63,7 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
         strip_event_members(&mut message.body);
     }
     if message.body.kind().is_agreed(agreed) {
-        let told = match &mut message.body {
+        let text = match &mut message.body {
             AdapterBody::TurnComplete(end) => fold_end(end, agreed),
             AdapterBody::PermissionRequest(request) => {
                 if !has(Extensions::CONTROL) {
@@ -83,33 +83,35 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
                 strip_info(&mut ready.info, agreed);
                 if lost {
                     // The first message of a session stays the first ([ext.2]).
-                    let text = system(&message, CONTEXT_LOST.to_owned());
+                    let text = system_output(&message, CONTEXT_LOST.to_owned());
                     return Folded::Two(message, text);
                 }
                 None
             }
             _ => None,
         };
-        return match told {
-            Some(text) => Folded::Two(system(&message, text), message),
+        return match text {
+            Some(text) => Folded::Two(system_output(&message, text), message),
             None => Folded::One(message),
         };
     }
     match &message.body {
-        AdapterBody::Error(error) => Folded::One(system(&message, error.message.clone())),
+        AdapterBody::Error(error) => Folded::One(system_output(&message, error.message.clone())),
         AdapterBody::InputRequest(question) => Folded::One(question_as_output(&message, question)),
-        AdapterBody::SessionClosed(closed) => Folded::One(system(&message, closed_text(closed))),
+        AdapterBody::SessionClosed(closed) => {
+            Folded::One(system_output(&message, closed_text(closed)))
+        }
         AdapterBody::SessionInfo(info) if info.context == Some(Context::Lost) => {
-            Folded::One(system(&message, CONTEXT_LOST.to_owned()))
+            Folded::One(system_output(&message, CONTEXT_LOST.to_owned()))
         }
         AdapterBody::SessionReady(ready) if ready.info.context == Some(Context::Lost) => {
-            Folded::One(system(&message, CONTEXT_LOST.to_owned()))
+            Folded::One(system_output(&message, CONTEXT_LOST.to_owned()))
         }
         AdapterBody::ToolStart(start) if tools == ToolsAsOutput::Yes => {
-            Folded::One(as_json(&message, &ToolBlock::of_call(start)))
+            Folded::One(as_json(&message, &ToolBlock::from_call(start)))
         }
         AdapterBody::ToolEnd(end) if tools == ToolsAsOutput::Yes => {
-            Folded::One(as_json(&message, &ToolBlock::of_result(end)))
+            Folded::One(as_json(&message, &ToolBlock::from_result(end)))
         }
         _ => Folded::Nothing,
     }
@@ -117,8 +119,8 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
 
 const CONTEXT_LOST: &str = "the agent was started afresh: what was said before is not remembered";
 
-/// Leaves out the members of extensions that are not agreed on: what a reader makes of a peer that sends them all the
-/// same ([ext.2]).
+/// Removes the members of extensions that were not agreed on. A reader ignores them when a peer sends them anyway
+/// ([ext.2]).
 pub fn strip(body: &mut AdapterBody, agreed: Extensions) {
     if !agreed.contains(Extensions::EVENTS) {
         strip_event_members(body);
@@ -137,10 +139,12 @@ pub fn strip(body: &mut AdapterBody, agreed: Extensions) {
     }
 }
 
-/// [`strip`] for what a `session.ready` or a `session.info` says of the session.
+/// [`strip`] for the content of a `session.ready` or a `session.info`.
 pub fn strip_info(info: &mut SessionInfo, agreed: Extensions) {
     if !agreed.contains(Extensions::RESUME) {
-        (info.native_session_id, info.display_id, info.context) = (None, None, None);
+        info.native_session_id = None;
+        info.display_id = None;
+        info.context = None;
     }
     if !agreed.contains(Extensions::TURNS) {
         info.input_modes = None;
@@ -167,7 +171,7 @@ pub fn strip_info(info: &mut SessionInfo, agreed: Extensions) {
     }
 }
 
-/// A question as text, for a peer without `questions`; it resolves as cancelled at once ([ext.3]).
+/// The question as text, for a peer without `questions`. It is cancelled at once ([ext.3]).
 #[must_use]
 pub fn question_as_output(message: &AdapterMessage, question: &InputRequest) -> AdapterMessage {
     let mut text = question.prompt.clone();
@@ -179,19 +183,19 @@ pub fn question_as_output(message: &AdapterMessage, question: &InputRequest) -> 
             text.push_str(choice.label.as_deref().unwrap_or(&choice.id));
         }
     }
-    said(message, Channel::Question, text)
+    output_on(message, Channel::Question, text)
 }
 
-fn system(message: &AdapterMessage, text: String) -> AdapterMessage {
-    said(message, Channel::System, text)
+fn system_output(message: &AdapterMessage, text: String) -> AdapterMessage {
+    output_on(message, Channel::System, text)
 }
 
-fn said(message: &AdapterMessage, channel: Channel, text: String) -> AdapterMessage {
+fn output_on(message: &AdapterMessage, channel: Channel, text: String) -> AdapterMessage {
     Envelope::new(message.session_id.clone(), Output::on(channel, text))
         .of_turn(message.turn_id.clone())
 }
 
-/// A call of a tool, or its result, as user interfaces without `events` read it.
+/// A tool call or its result, in the form that user interfaces without `events` read.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ToolBlock<'a> {
@@ -207,7 +211,7 @@ enum ToolBlock<'a> {
     },
 }
 
-/// An input; an empty object where it is not known.
+/// The input of a tool call; an empty object if it is unknown.
 struct ToolInput<'a>(Option<&'a Json>);
 
 impl Serialize for ToolInput<'_> {
@@ -220,7 +224,7 @@ impl Serialize for ToolInput<'_> {
 }
 
 impl<'a> ToolBlock<'a> {
-    fn of_call(start: &'a ToolStart) -> Self {
+    fn from_call(start: &'a ToolStart) -> Self {
         Self::ToolUse {
             id: &start.tool_call_id,
             name: &start.tool,
@@ -228,7 +232,7 @@ impl<'a> ToolBlock<'a> {
         }
     }
 
-    fn of_result(end: &'a ToolEnd) -> Self {
+    fn from_result(end: &'a ToolEnd) -> Self {
         Self::ToolResult {
             tool_use_id: &end.tool_call_id,
             content: end.content.as_deref().unwrap_or_default(),
@@ -238,21 +242,23 @@ impl<'a> ToolBlock<'a> {
 }
 
 fn as_json(message: &AdapterMessage, block: &ToolBlock<'_>) -> AdapterMessage {
-    // Texts and JSON that was read: it cannot fail.
-    said(
+    // Strings and JSON that was read cannot fail.
+    output_on(
         message,
         Channel::Tool,
         serde_json::to_string(block).unwrap_or_default(),
     )
 }
 
-/// Strips the end of a turn; the text tells what would be lost with it.
+/// Strips the end of a turn, and returns the text that replaces its failure.
 fn fold_end(end: &mut TurnComplete, agreed: Extensions) -> Option<String> {
     if !agreed.contains(Extensions::USAGE) {
         end.usage = None;
     }
     if !agreed.contains(Extensions::RESUME) {
-        (end.native_session_id, end.session_params, end.clear_session) = (None, None, None);
+        end.native_session_id = None;
+        end.session_params = None;
+        end.clear_session = None;
     }
     if agreed.contains(Extensions::TURNS) {
         return None;
@@ -281,7 +287,7 @@ fn fold_end(end: &mut TurnComplete, agreed: Extensions) -> Option<String> {
     text
 }
 
-/// What a person reads of a failure: its message, or else the fallback.
+/// The text of a failure for a person: its message, otherwise the fallback.
 fn failure_text(failure: &Failure, fallback: Option<&str>) -> Option<String> {
     let message = failure
         .message
@@ -318,10 +324,10 @@ fn closed_text(closed: &SessionClosed) -> String {
     }
 }
 
-/// A lost context becomes a text where `resume` is not agreed on; nothing is sent that would be empty.
+/// Folds a `session.info`: a lost context becomes a text without `resume`, and an empty message is left out.
 fn fold_info(mut info: SessionInfo, mut message: AdapterMessage, agreed: Extensions) -> Folded {
     let lost = info.context == Some(Context::Lost) && !agreed.contains(Extensions::RESUME);
-    let text = lost.then(|| system(&message, CONTEXT_LOST.to_owned()));
+    let text = lost.then(|| system_output(&message, CONTEXT_LOST.to_owned()));
     let was_empty = info == SessionInfo::default();
     strip_info(&mut info, agreed);
     let empty = info == SessionInfo::default() && !was_empty;
@@ -336,31 +342,32 @@ fn fold_info(mut info: SessionInfo, mut message: AdapterMessage, agreed: Extensi
 
 fn strip_file(file: &mut FileOutput, agreed: Extensions) {
     if !agreed.contains(Extensions::LARGE) {
-        (file.size, file.sha256) = (None, None);
+        file.size = None;
+        file.sha256 = None;
     }
 }
 
 fn strip_request(request: &mut PermissionRequest) {
-    (request.input, request.title, request.tool_call_id) = (None, None, None);
-    (request.diffs, request.expires_at, request.options) = (None, None, None);
+    request.input = None;
+    request.title = None;
+    request.tool_call_id = None;
+    request.diffs = None;
+    request.expires_at = None;
+    request.options = None;
     request.truncated = None;
 }
 
 fn strip_event_members(body: &mut AdapterBody) {
     match body {
         AdapterBody::Output(output) => {
-            (
-                output.message_id,
-                output.parent_tool_call_id,
-                output.history,
-            ) = (None, None, None);
+            output.message_id = None;
+            output.parent_tool_call_id = None;
+            output.history = None;
         }
         AdapterBody::PermissionRequest(request) => {
-            (
-                request.message_id,
-                request.parent_tool_call_id,
-                request.history,
-            ) = (None, None, None);
+            request.message_id = None;
+            request.parent_tool_call_id = None;
+            request.history = None;
         }
         _ => {}
     }
