@@ -633,3 +633,21 @@ fn a_recipient_gets_an_error_in_the_place_of_what_cannot_be_cut() {
         );
     }
 }
+
+#[test]
+fn a_text_beside_a_delta_leaves_room_for_it() {
+    let line = json!({"type": "tool.update", "session_id": "s", "tool_call_id": "c", "content": "\u{1f600}".repeat(40),
+        "title": "y".repeat(5000)});
+    for max_line in 200..230 {
+        let pieces = fitted(&line, Extensions::all(), max_line).unwrap();
+        assert_eq!(joined(&pieces), "\u{1f600}".repeat(40), "{max_line}");
+    }
+}
+
+#[test]
+fn an_id_never_gives_way() {
+    let line = json!({"type": "steer.result", "session_id": "s", "message_id": "m".repeat(256), "delivered": true,
+        "reason": "why"});
+    let TooLong { bytes } = fitted(&line, Extensions::all(), 200).unwrap_err();
+    assert!((300..400).contains(&bytes), "{bytes}");
+}
