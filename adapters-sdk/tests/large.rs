@@ -205,16 +205,16 @@ async fn large_members_and_inputs_go_by_file_where_that_was_agreed_on() {
 #[tokio::test]
 async fn the_end_of_a_turn_always_comes() {
     let ending = Server::new(adapter(|turn: Turn, input: Input| async move {
-        let long = Some("y\n".repeat(2 * MIB));
+        let long = "y\n".repeat(2 * MIB);
         let mut end = TurnComplete {
             status: Some(Status::Limit),
             ..TurnComplete::default()
         };
         match input.content.as_str() {
-            "model" => end.model = long,
-            "provider" => end.provider = long,
-            "stop_reason" => end.stop_reason = long,
-            _ => end.error = Some(Failure::new(Category::RateLimit, long.unwrap_or_default())),
+            "model" => end.model = Some(long),
+            "provider" => end.provider = Some(long),
+            "stop_reason" => end.stop_reason = Some(long),
+            _ => end.error = Some(Failure::new(Category::RateLimit, long)),
         }
         turn.finish(end);
         Ok(())
