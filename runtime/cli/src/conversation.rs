@@ -19,7 +19,7 @@ use crate::{
     command::{Speaker, Transcript},
     fault::Fault,
     interrupt::{Interrupt, Interrupts},
-    jsonl::Lines,
+    jsonl::EventWriter,
     paint,
     partner::{Heard, Partner},
     screen::Screen,
@@ -39,7 +39,7 @@ const QUIET: Duration = Duration::from_millis(300);
 pub(crate) struct Conversation {
     pub(crate) screen: Screen,
     /// Instead of the screen, where a program reads.
-    pub(crate) lines: Option<Lines>,
+    pub(crate) lines: Option<EventWriter>,
     pub(crate) asker: Asker,
     /// Where files of the agent are copied to.
     pub(crate) save: Option<PathBuf>,
@@ -316,7 +316,7 @@ impl Conversation {
 
     fn show_event(&mut self, event: &Event) -> io::Result<()> {
         match &mut self.lines {
-            Some(lines) => lines.event(event),
+            Some(lines) => lines.write_event(event),
             None => {
                 if let EventKind::End(_) = event.kind {
                     self.screen.end_answer()?;
@@ -336,7 +336,7 @@ impl Conversation {
 
     fn settled(&mut self, settled: &Settled) -> io::Result<()> {
         match &mut self.lines {
-            Some(lines) => lines.settled(settled),
+            Some(lines) => lines.write_decision(settled),
             None => Ok(()),
         }
     }

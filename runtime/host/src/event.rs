@@ -1,6 +1,9 @@
 //! The events of a session.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use trunkline_core::{SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
@@ -11,7 +14,8 @@ use trunkline_protocol::{
 
 use crate::request::{Permission, Question};
 
-/// One thing that happened in a session. Serialised, it is the message that reports it on the wire.
+/// One thing that happened in a session. Serialised, it is the message that reports it on the wire. That message has no
+/// `time`: only entries of a journal have one there.
 #[derive(Debug)]
 pub struct Event {
     /// The turn that it belongs to.
@@ -20,6 +24,9 @@ pub struct Event {
     pub kind: EventKind,
     /// Data that the adapter attached; passes through untouched ([ext.4]).
     pub meta: Option<Box<Meta>>,
+    /// The wall-clock time at which the host received the message or made the event. It steps back when the clock does, so
+    /// it does not order events.
+    pub time: SystemTime,
 }
 
 /// The kind of the event, with its data.
@@ -116,10 +123,26 @@ impl From<File> for FileOutput {
 }
 
 impl Event {
-    /// The event with these members, by name and JSON, in the place of its own; and what is wrong with them, where they
-    /// are not of their types.
+    /// Creates an event that happens now, without `meta`.
+    #[must_use]
+    pub fn new(scope: TurnScope, kind: EventKind) -> Self {
+        Self {
+            scope,
+            kind,
+            meta: None,
+            time: SystemTime::now(),
+        }
+    }
+
+    /// Returns the event with these members, by name and JSON, in the place of its own, and the error of the first that has
+    /// another type.
     pub(crate) fn filled(self, members: &[(String, String)]) -> (Self, Option<String>) {
-        let Self { scope, kind, meta } = self;
+        let Self {
+            scope,
+            kind,
+            meta,
+            time,
+        } = self;
         let (kind, bad) = match kind {
             EventKind::End(mut end) => {
                 let body = AdapterBody::TurnComplete(end.complete.take().unwrap_or_default());
@@ -151,7 +174,13 @@ impl Event {
                 Err(kind) => (kind, None),
             },
         };
-        (Self { scope, kind, meta }, bad)
+        let event = Self {
+            scope,
+            kind,
+            meta,
+            time,
+        };
+        (event, bad)
     }
 }
 

@@ -14,6 +14,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
+    time::{Duration, SystemTime},
 };
 
 use futures_util::task::AtomicWaker;
@@ -423,31 +424,41 @@ fn serve(queue: &Queue, mut disk: Disk) {
     }
 }
 
-// A record: what it is, where it belongs, the turn, the length of the line, the line.
+// A record: what it is, where it belongs, the turn, the time in nanoseconds since 1970, the length of the line, the line.
 const LINE: u8 = 0;
 const KEPT: u8 = 1;
-const HEAD_BYTES: usize = 1 + 1 + 8 + 4;
+const HEAD_BYTES: usize = 1 + 1 + 8 + 8 + 4;
 
 /// Appends the record of an event; gives back what stays in memory.
 fn record(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
-    let (scope, meta, large, body) = match slot {
-        Slot::Event(Event { scope, kind, meta }) => match kind.into_body() {
-            Ok(body) => (scope, meta, None, body),
-            Err(kind) => return keep(block, Slot::Event(Event { scope, kind, meta })),
-        },
-        Slot::Large(event, large) => {
-            let Event { scope, kind, meta } = *event;
-            match kind.into_body() {
-                Ok(body) => (scope, meta, Some(large), body),
-                Err(kind) => {
-                    return keep(
-                        block,
-                        Slot::Large(Box::new(Event { scope, kind, meta }), large),
-                    );
-                }
-            }
-        }
+    let (event, large) = match slot {
+        Slot::Event(event) => (event, None),
+        Slot::Large(event, large) => (*event, Some(large)),
         pending @ Slot::Pending(_) => return keep(block, pending),
+    };
+    let Event {
+        scope,
+        kind,
+        meta,
+        time,
+    } = event;
+    let body = match kind.into_body() {
+        Ok(body) => body,
+        Err(kind) => {
+            let event = Event {
+                scope,
+                kind,
+                meta,
+                time,
+            };
+            return keep(
+                block,
+                match large {
+                    None => Slot::Event(event),
+                    Some(large) => Slot::Large(Box::new(event), large),
+                },
+            );
+        }
     };
     let (mark, turn) = match scope {
         TurnScope::Running(turn) => (0, turn.get()),
@@ -456,6 +467,7 @@ fn record(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
     };
     block.extend_from_slice(&[LINE, mark]);
     block.extend_from_slice(&turn.to_le_bytes());
+    block.extend_from_slice(&nanos_since_1970(time).to_le_bytes());
     let length = block.len();
     block.extend_from_slice(&[0; 4]);
     let mut message: AdapterMessage = Envelope::new(any_session(), body);
@@ -472,6 +484,14 @@ fn keep(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
     Some(slot)
 }
 
+/// The time in nanoseconds since 1970, which fit until 2554.
+fn nanos_since_1970(time: SystemTime) -> u64 {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A name for the lines on disk, which belong to one mailbox anyway.
 fn any_session() -> SessionId {
     SessionId::new("s").unwrap_or_else(|_| SessionId::none())
@@ -484,11 +504,7 @@ fn lost() -> Slot {
         message,
         ..Default::default()
     };
-    Slot::Event(Event {
-        scope: TurnScope::Outside,
-        kind: EventKind::Error(error),
-        meta: None,
-    })
+    Slot::Event(Event::new(TurnScope::Outside, EventKind::Error(error)))
 }
 
 /// Reads whole records from a range: the events, with nothing for each that was kept, and how many bytes they took.
@@ -518,15 +534,17 @@ fn read_back(disk: &Disk, number: u64, from: u64, to: u64) -> io::Result<(Vec<Op
 
 fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
     let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
-    let length = u32::from_le_bytes([head[10], head[11], head[12], head[13]]) as usize;
-    if head[0] == KEPT {
+    let (&[what, mark], numbers) = head.split_first_chunk()?;
+    let (turn, numbers) = numbers.split_first_chunk()?;
+    let (nanos, length) = numbers.split_first_chunk()?;
+    if what == KEPT {
         return Some((None, HEAD_BYTES));
     }
+    let length = u32::from_le_bytes(*length.first_chunk()?) as usize;
     let line = rest.get(..length)?;
-    let turn = TurnNo::new(u64::from_le_bytes([
-        head[2], head[3], head[4], head[5], head[6], head[7], head[8], head[9],
-    ]));
-    let scope = match head[1] {
+    let turn = TurnNo::new(u64::from_le_bytes(*turn));
+    let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::from_le_bytes(*nanos));
+    let scope = match mark {
         0 => TurnScope::Running(turn),
         1 => TurnScope::Outside,
         _ => TurnScope::Ended(turn),
@@ -540,6 +558,7 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
             scope,
             kind,
             meta: message.meta.map(Box::new),
+            time,
         };
         Some(match message.large {
             Some(large) => Slot::Large(Box::new(event), large),

@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use support::{Peer, core_agent, played_with, soon};
 use trunkline_host::{
@@ -214,6 +217,7 @@ async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
         turns.push((session.send("x").unwrap(), session));
     }
     let mut peer = soon(peers.recv()).await.unwrap();
+    let begun = SystemTime::now();
     let pad = "p".repeat(64 * KIB);
     for line in 0..LINES {
         for at in 0..SESSIONS {
@@ -232,9 +236,12 @@ async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
         tokio::task::yield_now().await;
     }
     assert_eq!(descriptors_in(spool.path()), 1);
+    // The time of each event is that of its receipt, also of one that was on disk.
+    let received = SystemTime::now();
     for (at, (mut turn, _session)) in turns.into_iter().enumerate() {
         for line in 0..LINES {
             let event = soon(turn.next()).await.expect("an event");
+            assert!((begun..=received).contains(&event.time), "{:?}", event.time);
             let EventKind::Output(output) = event.kind else {
                 panic!("{event:?}")
             };

@@ -24,7 +24,7 @@ use crate::{
     exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
-    jsonl::Lines,
+    jsonl::EventWriter,
     overrides::{Overrides, unapplied},
     partner::{NotGiven, Partner},
     screen::{Detail, Screen},
@@ -106,7 +106,7 @@ impl Run {
         let mut interrupts = Interrupts::watch()?;
         let mut conversation = Conversation {
             screen: Screen::new(Detail::Calm),
-            lines: self.json.then(Lines::new),
+            lines: self.json.then(EventWriter::to_stdout),
             asker: Asker::new(),
             save: self.save,
             lost_files: false,

@@ -18,9 +18,8 @@ use crate::{paint, terminal::one_line};
 pub(super) fn event(scope: TurnScope, body: AdapterBody, meta: Option<Meta>) -> Heard {
     match EventKind::from_body(body) {
         Some(kind) => Heard::Event(Event {
-            scope,
-            kind,
             meta: meta.map(Box::new),
+            ..Event::new(scope, kind)
         }),
         None => Heard::Nothing,
     }
@@ -28,11 +27,7 @@ pub(super) fn event(scope: TurnScope, body: AdapterBody, meta: Option<Meta>) -> 
 
 /// An event that the relay's own message stands for.
 fn said(kind: EventKind) -> Heard {
-    Heard::Event(Event {
-        scope: TurnScope::Outside,
-        kind,
-        meta: None,
-    })
+    Heard::Event(Event::new(TurnScope::Outside, kind))
 }
 
 /// What stands in a failure's text before the last of stderr.
@@ -136,11 +131,7 @@ pub(super) fn file(scope: TurnScope, file: FileOutput) -> Heard {
         size,
         sha256,
     };
-    Heard::Event(Event {
-        scope,
-        kind: EventKind::File(Box::new(file)),
-        meta: None,
-    })
+    Heard::Event(Event::new(scope, EventKind::File(Box::new(file))))
 }
 
 /// What happened to the session.

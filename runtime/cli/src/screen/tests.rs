@@ -25,11 +25,7 @@ impl Write for Sink {
 }
 
 fn event(kind: EventKind) -> Event {
-    Event {
-        scope: TurnScope::Outside,
-        kind,
-        meta: None,
-    }
+    Event::new(TurnScope::Outside, kind)
 }
 
 fn output(text: &str) -> EventKind {

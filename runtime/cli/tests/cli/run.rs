@@ -42,6 +42,12 @@ fn json_is_one_object_a_line_and_the_end_is_last() {
         (&output["content"], &output["turn"]),
         (&"hello".into(), &1.into())
     );
+    for line in &lines {
+        let time = line["time"].as_str().unwrap();
+        // As in an entry of a journal: with milliseconds.
+        assert_eq!(time.len(), "2026-03-01T12:00:00.250Z".len(), "{line}");
+        humantime::parse_rfc3339(time).unwrap();
+    }
     let end = lines.last().unwrap().as_object().unwrap();
     assert_eq!(end["type"], "end");
     assert_eq!(end["cause"], "complete");

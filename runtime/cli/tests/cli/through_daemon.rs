@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, Stdio},
+    time::{Duration, SystemTime},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -91,10 +92,14 @@ fn the_same_command_shows_the_same_with_a_daemon_and_without() {
     let home = home();
     let daemon = Daemon::up(&home);
     // How long it took and where a file lies differ, and so does an agent's first word to a host that knows it.
+    let begun = SystemTime::now() - Duration::from_millis(1);
     let shown = |ran: &Ran| {
         let mut lines = ran.json_lines();
         for line in &mut lines {
             let line = line.as_object_mut().unwrap();
+            let time = line.remove("time").unwrap();
+            let time = humantime::parse_rfc3339(time.as_str().unwrap()).unwrap();
+            assert!((begun..=SystemTime::now()).contains(&time), "{line:?}");
             line.remove("took_ms");
             line.remove("file_path");
             if line.get("exit").is_some_and(Value::is_object) {

@@ -106,11 +106,7 @@ impl Command {
             Self::Open { session, .. } => session.lose(),
             Self::Send { turn, mailbox, .. } => {
                 let end = Box::new(TurnEnd::lost(turn));
-                mailbox.finish_now(Event {
-                    scope: TurnScope::Running(turn),
-                    kind: EventKind::End(end),
-                    meta: None,
-                });
+                mailbox.finish_now(Event::new(TurnScope::Running(turn), EventKind::End(end)));
             }
             Self::Steer { .. }
             | Self::Update { .. }

@@ -405,11 +405,7 @@ impl Drop for Driver {
         for entry in self.sessions.drain(..).flatten() {
             for (turn, mailbox) in entry.turns {
                 let end = Box::new(crate::TurnEnd::lost(turn));
-                mailbox.finish_now(Event {
-                    scope: TurnScope::Running(turn),
-                    kind: EventKind::End(end),
-                    meta: None,
-                });
+                mailbox.finish_now(Event::new(TurnScope::Running(turn), EventKind::End(end)));
             }
             entry.shared.lose();
         }

@@ -122,9 +122,8 @@ impl Shared {
                     sha256: taken.sha256,
                 }));
                 Event {
-                    scope: check.scope,
-                    kind,
                     meta: check.meta,
+                    ..Event::new(check.scope, kind)
                 }
             }
             Err(refusal) => {
@@ -188,9 +187,5 @@ fn refused(check: &FileCheck, why: &str) -> Event {
         fatal: Some(false),
         ..ErrorEvent::default()
     };
-    Event {
-        scope: check.scope,
-        kind: EventKind::Error(error),
-        meta: None,
-    }
+    Event::new(check.scope, EventKind::Error(error))
 }

@@ -199,11 +199,7 @@ impl SessionShared {
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
-            Event {
-                scope,
-                kind: EventKind::Error(error),
-                meta: None,
-            }
+            Event::new(scope, EventKind::Error(error))
         });
         (error, event)
     }
@@ -256,11 +252,8 @@ impl SessionShared {
             reason: ClosedReason::Shutdown,
             error: None,
         });
-        self.mailbox().finish_now(Event {
-            scope: TurnScope::Outside,
-            kind: EventKind::Closed(end),
-            meta: None,
-        });
+        self.mailbox()
+            .finish_now(Event::new(TurnScope::Outside, EventKind::Closed(end)));
     }
 }
 

@@ -16,7 +16,9 @@ use super::{
 impl HubSession {
     /// Tells the hub of an event.
     pub(super) async fn take_event(&mut self, event: Event) {
-        let Event { scope, kind, meta } = event;
+        let Event {
+            scope, kind, meta, ..
+        } = event;
         let meta = meta.map(|meta| *meta);
         let (turn, no) = match scope {
             TurnScope::Running(no) => (self.turns.hub_id(no), Some(no)),

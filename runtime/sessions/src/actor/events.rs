@@ -11,7 +11,9 @@ use crate::ends;
 
 impl SessionActor {
     pub(super) fn take_event(&mut self, event: Event) {
-        let Event { scope, kind, meta } = event;
+        let Event {
+            scope, kind, meta, ..
+        } = event;
         let meta = meta.map(|meta| *meta);
         let turn = match scope {
             TurnScope::Running(no) | TurnScope::Ended(no) => self.turn_of(no),

@@ -21,7 +21,7 @@ use crate::{
     hub::Hub,
     interrupt::Interrupts,
     journal,
-    jsonl::Lines,
+    jsonl::EventWriter,
     listing,
     partner::{Access, Journaled, Partner, is_unheard},
     screen::{Detail, Screen},
@@ -283,7 +283,7 @@ pub(super) async fn stop(folder: &Path, id: &SessionId) -> Done {
 fn conversation(is_json: bool) -> Conversation {
     Conversation {
         screen: Screen::new(Detail::Calm).with_markdown(),
-        lines: is_json.then(Lines::new),
+        lines: is_json.then(EventWriter::to_stdout),
         asker: Asker::new(),
         save: None,
         lost_files: false,

@@ -37,10 +37,13 @@ impl Journaled {
             return (Heard::Nothing, None);
         }
         let turn = turn.clone();
-        let (heard, answered) = match message {
+        let (mut heard, answered) = match message {
             Message::Adapter(message) => self.take_adapter(message, &stamp),
             Message::Relay(message) => self.take_relay(message, &stamp),
         };
+        if let (Heard::Event(event), Some(time)) = (&mut heard, moment(&stamp)) {
+            event.time = time;
+        }
         if let Some(answered) = &answered {
             self.note_answer(turn.as_ref(), answered);
         }
@@ -87,24 +90,17 @@ impl Journaled {
                     .and_then(|(from, to)| to.duration_since(from).ok());
                 let end = entries::turn_end(turn.no, *complete, meta.as_ref(), took);
                 let kind = EventKind::End(Box::new(end));
-                return (
-                    Heard::Event(Event {
-                        scope,
-                        kind,
-                        meta: meta.map(Box::new),
-                    }),
-                    refused,
-                );
+                let event = Event {
+                    meta: meta.map(Box::new),
+                    ..Event::new(scope, kind)
+                };
+                return (Heard::Event(event), refused);
             }
             AdapterBody::PermissionRequest(request) if self.is_open(&request.request_id) => {
                 let answer = self.way();
                 let permission =
                     Permission::elsewhere(request, move |response| answer(response.into()));
-                Heard::Event(Event {
-                    scope,
-                    kind: EventKind::Permission(permission),
-                    meta: None,
-                })
+                Heard::Event(Event::new(scope, EventKind::Permission(permission)))
             }
             AdapterBody::PermissionRequest(request) => {
                 let about = request
@@ -122,11 +118,7 @@ impl Journaled {
                 let answer = self.way();
                 let question =
                     Question::elsewhere(request, move |response| answer(response.into()));
-                Heard::Event(Event {
-                    scope,
-                    kind: EventKind::Question(question),
-                    meta: None,
-                })
+                Heard::Event(Event::new(scope, EventKind::Question(question)))
             }
             AdapterBody::InputRequest(request) => asked(&one_line(&request.prompt)),
             AdapterBody::SteerResult(result) if !result.delivered => Heard::Note {
@@ -144,11 +136,7 @@ impl Journaled {
                     reason,
                     error: closed.error,
                 };
-                Heard::Event(Event {
-                    scope,
-                    kind: EventKind::Closed(Box::new(end)),
-                    meta: None,
-                })
+                Heard::Event(Event::new(scope, EventKind::Closed(Box::new(end))))
             }
             AdapterBody::FileOutput(file) => entries::file(scope, file),
             AdapterBody::SessionInfo(info) => {

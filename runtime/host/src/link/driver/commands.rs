@@ -79,11 +79,8 @@ impl Driver {
                             crate::Cause::Closed
                         };
                         let end = Box::new(crate::TurnEnd::unsent(turn, cause));
-                        mailbox.finish_now(Event {
-                            scope: TurnScope::Running(turn),
-                            kind: EventKind::End(end),
-                            meta: None,
-                        });
+                        mailbox
+                            .finish_now(Event::new(TurnScope::Running(turn), EventKind::End(end)));
                     }
                 }
             }

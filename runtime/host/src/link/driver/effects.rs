@@ -46,7 +46,11 @@ impl Driver {
                     large,
                 } => {
                     if let Some(kind) = EventKind::from_body(body) {
-                        self.deliver_large(key, Event { scope, kind, meta }, large, now);
+                        let event = Event {
+                            meta,
+                            ..Event::new(scope, kind)
+                        };
+                        self.deliver_large(key, event, large, now);
                     }
                 }
                 Effect::PlaceInput { key, turn, content } => {
@@ -129,15 +133,11 @@ impl Driver {
                     }
                     let permission =
                         crate::Permission::new(request, key, serial, self.inbox.clone());
-                    self.deliver(
-                        key,
-                        Event {
-                            scope,
-                            kind: EventKind::Permission(permission),
-                            meta,
-                        },
-                        now,
-                    );
+                    let event = Event {
+                        meta,
+                        ..Event::new(scope, EventKind::Permission(permission))
+                    };
+                    self.deliver(key, event, now);
                 }
                 Effect::AskInput {
                     key,
@@ -147,15 +147,11 @@ impl Driver {
                     meta,
                 } => {
                     let question = crate::Question::new(request, key, serial, self.inbox.clone());
-                    self.deliver(
-                        key,
-                        Event {
-                            scope,
-                            kind: EventKind::Question(question),
-                            meta,
-                        },
-                        now,
-                    );
+                    let event = Event {
+                        meta,
+                        ..Event::new(scope, EventKind::Question(question))
+                    };
+                    self.deliver(key, event, now);
                 }
                 Effect::WritePipe(message) => {
                     if let Some(connection) = connection
@@ -187,15 +183,7 @@ impl Driver {
                         silent_for,
                         deadline_in,
                     };
-                    self.deliver(
-                        key,
-                        Event {
-                            scope: TurnScope::Running(turn),
-                            kind,
-                            meta: None,
-                        },
-                        now,
-                    );
+                    self.deliver(key, Event::new(TurnScope::Running(turn), kind), now);
                 }
                 Effect::CheckFile {
                     key,
@@ -256,11 +244,7 @@ impl Driver {
                         spans.closed(end.reason);
                     }
                     let mailbox = entry.shared.mailbox();
-                    let last = Event {
-                        scope: TurnScope::Outside,
-                        kind: EventKind::Closed(end),
-                        meta: None,
-                    };
+                    let last = Event::new(TurnScope::Outside, EventKind::Closed(end));
                     if mailbox.finish(last) == Pushed::Touched {
                         self.touched.push(mailbox.clone());
                     }
@@ -382,9 +366,8 @@ impl Driver {
             spans.ended(&end);
         }
         let event = Event {
-            scope: TurnScope::Running(turn),
-            kind: EventKind::End(end),
             meta,
+            ..Event::new(TurnScope::Running(turn), EventKind::End(end))
         };
         match entry.shared.delivery {
             EventDelivery::Merged => self.deliver_large(key, event, large, now),
