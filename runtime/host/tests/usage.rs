@@ -7,10 +7,11 @@ use std::path::Path;
 use trunkline_host::{
     EventDelivery, Host, HostBuilder, SessionOptions,
     config::Config,
-    usage::{self, Record},
+    protocol::SessionStart,
+    usage::{self, UsageRecord},
 };
 
-fn read(folder: &Path) -> Vec<Record> {
+fn read(folder: &Path) -> Vec<UsageRecord> {
     let mut records = Vec::new();
     let skipped =
         usage::read(folder, |record| records.push(record)).expect("the files can be read");
@@ -25,8 +26,15 @@ fn logged(folder: &Path) -> HostBuilder {
 /// Two turns of one session; what the adapter says of the first is given.
 async fn two_turns(builder: HostBuilder, delivery: EventDelivery, during: &str, end: &str) {
     let (host, mut started) = support::played_with(builder, support::agent(), 4096);
+    let start = SessionStart {
+        user_id: Some("u-7".to_owned()),
+        task_id: Some("issue 12".to_owned()),
+        run_id: Some("2".to_owned()),
+        ..SessionStart::default()
+    };
     let options = SessionOptions {
         delivery,
+        start,
         ..SessionOptions::default()
     };
     let session = host.open("a", options).expect("a session");
@@ -94,6 +102,10 @@ async fn each_ended_turn_is_one_line_without_content() {
         );
         assert!(second.usage.is_unknown());
         assert_eq!(first.session, second.session);
+        for record in [&first, &second] {
+            let names = [&record.user, &record.task, &record.run].map(Option::as_deref);
+            assert_eq!(names, [Some("u-7"), Some("issue 12"), Some("2")]);
+        }
         let text = std::fs::read_to_string(folder.path().join(usage::FILE_NAME)).expect("the file");
         assert!(!text.contains("hush"), "{text}");
     }

@@ -23,11 +23,11 @@ use crate::{
 
 mod sum;
 
-/// Sums up what turns used: tokens and cost, by agent, session, model and day
+/// Sums up what turns used: tokens and cost, by agent, session, user, task, run, model and day
 ///
 /// Each host writes a line for each ended turn to `usage.jsonl` in its state folder, unless `runtime.usage_log` is
-/// false: when, which agent and session, the model, tokens and cost, and nothing of what was said. Files of more than
-/// 16 MiB make place for a new one; the last two are read.
+/// false: time, agent, session, model, tokens, cost, and the names that a hub gave the session for its user, task and run.
+/// Nothing that users or agents wrote is in it. At 16 MiB a new file begins; the last two are read.
 ///
 /// A number that was not reported is not a zero: a row shows `-` where no turn reported it. A cost is followed by `+`
 /// where it lacks some turns, and begins with `~` where a part of it is estimated from tokens and list prices
@@ -38,6 +38,7 @@ Examples:
   trunkline usage
   trunkline usage --by agent --since 7d
   trunkline usage --by session --since 1d
+  trunkline usage --by task
   trunkline usage --by day,model --since 2026-03-01
   trunkline usage --json | jq .total.cost_usd")]
 pub(crate) struct Usage {
@@ -64,6 +65,9 @@ pub(crate) struct Usage {
 enum Key {
     Agent,
     Session,
+    User,
+    Task,
+    Run,
     Model,
     Day,
 }
@@ -73,6 +77,9 @@ impl Key {
         match self {
             Self::Agent => "agent",
             Self::Session => "session",
+            Self::User => "user",
+            Self::Task => "task",
+            Self::Run => "run",
             Self::Model => "model",
             Self::Day => "day",
         }

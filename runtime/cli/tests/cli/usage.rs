@@ -33,7 +33,7 @@ fn a_turn_is_logged_and_summed_up() {
 #[test]
 fn a_relays_turns_are_logged_and_a_demos_are_not() {
     let home = Home::new();
-    let input = "{\"type\":\"session.start\",\"session_id\":\"a\"}\n\
+    let input = "{\"type\":\"session.start\",\"session_id\":\"a\",\"extensions\":[\"options\"],\"task_id\":\"t-1\"}\n\
         {\"type\":\"user.input\",\"session_id\":\"a\",\"content\":\"hi\"}\n";
     let mut child = home
         .command(["serve"])
@@ -61,6 +61,51 @@ fn a_relays_turns_are_logged_and_a_demos_are_not() {
     .must_end_with(0);
     let log = std::fs::read_to_string(home.path().join(STATE).join("usage.jsonl")).unwrap();
     assert_eq!(log.lines().count(), 1, "{log}");
+    let ran = home.run(["usage", "--by", "task", "--json"]);
+    let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+    assert_eq!(
+        (&report["rows"][0]["task"], &report["rows"][0]["turns"]),
+        (&json!("t-1"), &json!(1))
+    );
+}
+
+#[test]
+fn the_cost_of_a_task_is_the_sum_of_its_turns() {
+    let turn = |session: &str, task: Value, run: Value, cost: f64| {
+        json!({ "time": "2026-03-01T10:00:00Z", "agent": "a", "session": session, "user": "u", "task": task, "run": run,
+                "cost_usd": cost })
+    };
+    let home = home(&[
+        turn("s-1", json!("t-1"), json!("1"), 0.5),
+        turn("s-2", json!("t-1"), json!("2"), 0.25),
+        turn("s-3", json!("t-2"), json!("1"), 2.0),
+        turn("s-3", Value::Null, Value::Null, 4.0),
+    ]);
+    let costs = |by: &str| -> Vec<(Value, Value)> {
+        let ran = home.run(["usage", "--json", "--by", by]);
+        let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+        let rows = report["rows"].as_array().unwrap();
+        rows.iter()
+            .map(|row| (row[by].clone(), row["cost_usd"].clone()))
+            .collect()
+    };
+    let expected = |rows: &[(Value, f64)]| -> Vec<(Value, Value)> {
+        rows.iter()
+            .map(|(name, cost)| (name.clone(), json!(cost)))
+            .collect()
+    };
+    let none = || Value::Null;
+    assert_eq!(
+        costs("task"),
+        expected(&[(none(), 4.0), (json!("t-1"), 0.75), (json!("t-2"), 2.0)])
+    );
+    assert_eq!(
+        costs("run"),
+        expected(&[(none(), 4.0), (json!("1"), 2.5), (json!("2"), 0.25)])
+    );
+    assert_eq!(costs("user"), expected(&[(json!("u"), 6.75)]));
+    let table = home.run(["usage", "--by", "task,run"]).stdout;
+    assert!(table.contains("t-1   1    1 "), "{table}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The file: appended to by several hosts at once, kept as the older one when it is full.
+//! The file: several hosts append to it at once, and it becomes the older one when it is full.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -12,22 +12,23 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, fchmod, flock};
 
 use super::{FILE_NAME, LOCK_NAME, OLDER_NAME};
 
-/// How often, and how long apart, a lock that another host holds is tried.
+/// The tries to take a lock that another host holds.
 const LOCK_TRIES: u32 = 20;
+/// The pause between two of them.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(super) struct LogFile {
     folder: PathBuf,
-    /// The size from which on a file is older, in bytes.
+    /// The size in bytes at which a file becomes the older one.
     limit: u64,
     open: Option<File>,
 }
 
-/// That not all was written.
+/// The error of a write that did not write all.
 #[derive(Debug)]
-pub(super) struct Cut {
-    /// How many bytes were.
+pub(super) struct PartialWrite {
+    /// The bytes that were written.
     pub(super) written: usize,
     pub(super) why: io::Error,
 }
@@ -45,28 +46,28 @@ impl LogFile {
         self.folder.join(FILE_NAME)
     }
 
-    /// Appends whole lines with one write, so that those of other hosts stand before or behind them.
+    /// Appends whole lines with one write, so that lines of other hosts come before or after them.
     ///
     /// # Errors
-    /// Why not all went in, and how much did; what comes next begins on a line of its own.
-    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Cut> {
+    /// The bytes that were written, and why the rest was not. The next line begins on a line of its own.
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), PartialWrite> {
         let mut file = self
             .current(lines.len() as u64)
-            .map_err(|why| Cut { written: 0, why })?;
+            .map_err(|why| PartialWrite { written: 0, why })?;
         let (written, why) = match file.write(lines) {
             Ok(written) if written == lines.len() => return Ok(()),
             Ok(written) => (
                 written,
-                io::Error::new(io::ErrorKind::WriteZero, "a line was written in part"),
+                io::Error::new(io::ErrorKind::WriteZero, "a line was cut"),
             ),
             Err(why) => (0, why),
         };
-        // Opened again, it is found to end within a line.
+        // Opening it again finds that it ends within a line.
         self.open = None;
-        Err(Cut { written, why })
+        Err(PartialWrite { written, why })
     }
 
-    /// The file that has room for so many bytes more.
+    /// Returns the file that has room for `more` bytes.
     fn current(&mut self, more: u64) -> io::Result<&File> {
         let is_current = self
             .open
@@ -88,10 +89,11 @@ impl LogFile {
             .ok_or_else(|| io::Error::other("it was just opened"))
     }
 
-    /// Whether the path still leads to this file: another host may have kept it as the older one.
+    /// Returns true if the path still leads to this file. Another host may have renamed it to the older one.
     fn is_at_path(&self, file: &File) -> io::Result<bool> {
-        let (own, there) = (file.metadata()?, fs::symlink_metadata(self.path())?);
-        Ok((own.dev(), own.ino()) == (there.dev(), there.ino()))
+        let own = file.metadata()?;
+        let at_path = fs::symlink_metadata(self.path())?;
+        Ok((own.dev(), own.ino()) == (at_path.dev(), at_path.ino()))
     }
 
     fn open(&self) -> io::Result<File> {
@@ -105,7 +107,7 @@ impl LogFile {
         let size = file.metadata()?.len();
         let mut last = [b'\n'];
         if size > 0 && file.read_at(&mut last, size - 1)? == 1 && last != [b'\n'] {
-            // Cut off by a full disk or by a power cut.
+            // A full disk or a power cut has cut its last line.
             (&file).write_all(b"\n")?;
         }
         Ok(file)
@@ -130,13 +132,13 @@ impl LogFile {
             ));
         }
         if Mode::from_raw_mode(mode) != private {
-            // One that is another's stays as it is.
+            // The file of another user stays as it is.
             let _ = fchmod(&file, private);
         }
         Ok(file)
     }
 
-    /// Keeps the file as the older one, unless another host does or has. Without the lock it goes on growing.
+    /// Renames the file to the older one, unless another host does or has. Without the lock the file keeps growing.
     fn rotate(&mut self, more: u64) -> io::Result<()> {
         let lock = self.open_private(LOCK_NAME, OFlags::empty())?;
         let mut tries = 0;
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_after_one_that_was_cut_stands_alone() {
+    fn a_line_after_a_cut_one_begins_on_its_own() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(FILE_NAME), "{\"time\":\"20").unwrap();
         LogFile::new(folder.path().to_owned(), 1000)
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_held_keeps_no_one_from_writing() {
+    fn a_lock_that_is_held_delays_no_line() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = LogFile::new(folder.path().to_owned(), 10);
         let lock = log.open_private(LOCK_NAME, OFlags::empty()).unwrap();
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_without_waiting() {
+    fn a_path_that_is_no_regular_file_is_refused_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE_NAME);
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();

@@ -1,7 +1,7 @@
-//! The way of a turn's facts from the link that saw it end to the file.
+//! The queue between the links, where turns end, and the thread that writes the file.
 //!
-//! A link hands over what ended in one wake at once, without making a line of it. The thread takes all that has
-//! gathered and makes the lines, so that a turn costs its link neither text nor a wake.
+//! A link hands over all turns that ended in one wake, without making lines of them. The thread takes all that have
+//! gathered and makes the lines, so a turn costs its link neither text nor a wake.
 
 use std::{
     io,
@@ -12,62 +12,63 @@ use std::{
 
 use super::{
     EndedTurn,
-    file::{Cut, LogFile},
-    record::Lines,
+    file::{LogFile, PartialWrite},
+    record::LineWriter,
 };
 
-/// How many turns may wait to be written; one with the parts of several models counts for more ([`EndedTurn::weight`]).
-const QUEUED: usize = 16 * 1024;
+/// The most turns that wait to be written. One with long names or several models counts for more ([`EndedTurn::weight`]).
+const MAX_QUEUED: usize = 16 * 1024;
 
-/// For how many turns the room is kept between batches.
-const KEPT: usize = 1024;
+/// The turns whose room is kept between batches.
+const KEPT_CAPACITY: usize = 1024;
 
-/// How long the first of a batch waits for others: so many turns a second wake the thread a few times.
+/// The time for which the first turn of a batch waits for others, so that many turns a second wake the thread a few times.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How many bytes of lines go to the file in one write, or a little more.
+/// The size of one write to the file, in bytes. A write is at most one line longer.
 const BLOCK: usize = 64 * 1024;
 
-/// The usage log of one host. Dropping it lets the thread write what waits, and waits for nothing.
+/// The usage log of one host. When it is dropped, the thread writes what waits; the drop does not wait for it.
 #[derive(Debug)]
 pub(crate) struct UsageLog {
-    shared: Arc<Shared>,
+    queue: Arc<TurnQueue>,
 }
 
+/// The turns that wait for the thread.
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    /// There is something to do.
+struct TurnQueue {
+    state: Mutex<QueueState>,
+    /// Wakes the thread.
     more: Condvar,
-    /// A batch was written.
+    /// Wakes flushes after a batch.
     written: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// How the thread begins, until it runs.
+struct QueueState {
+    /// The file, until the thread runs and has it.
     file: Option<LogFile>,
     waiting: Vec<EndedTurn>,
     /// The weight of all that wait.
     weight: usize,
     /// Turns that found no room since the last batch.
     dropped: u64,
-    /// Whether a batch is on its way to the file.
+    /// True while a batch is on its way to the file.
     writing: bool,
-    /// How many wait for all to be written.
+    /// The number of flushes that wait.
     flushes: usize,
     closed: bool,
 }
 
 impl UsageLog {
-    /// A log in this folder, which is made with the first line. `limit` is the size from which on a file is older.
+    /// Creates a log in this folder, which is made with the first line. A file of `limit` bytes becomes the older one.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
-        let state = State {
+        let state = QueueState {
             file: Some(LogFile::new(folder, limit)),
-            ..State::default()
+            ..QueueState::default()
         };
         Self {
-            shared: Arc::new(Shared {
+            queue: Arc::new(TurnQueue {
                 state: Mutex::new(state),
                 more: Condvar::new(),
                 written: Condvar::new(),
@@ -75,50 +76,50 @@ impl UsageLog {
         }
     }
 
-    /// Hands turns over that have ended, in order; never waits. `ended` is left empty.
+    /// Queues turns that have ended, in order, and leaves `ended` empty. Never waits.
     pub(crate) fn push(&self, ended: &mut Vec<EndedTurn>) {
-        let mut state = self.shared.lock();
+        let mut state = self.queue.lock();
         if let Some(file) = state.file.take() {
-            let shared = self.shared.clone();
+            let queue = self.queue.clone();
             let name = "trunkline-usage".to_owned();
             if let Err(error) = std::thread::Builder::new()
                 .name(name)
-                .spawn(move || shared.serve(file))
+                .spawn(move || queue.serve(file))
             {
-                tracing::warn!(%error, "no usage is logged: its thread cannot be started");
+                tracing::warn!(%error, "failed to start the thread of the usage log; no usage is logged");
                 state.closed = true;
             }
         }
         let before = state.weight;
         for ended in ended.drain(..) {
             let weight = ended.weight();
-            if state.closed || state.weight + weight > QUEUED {
+            if state.closed || state.weight + weight > MAX_QUEUED {
                 state.dropped += 1;
             } else {
                 state.weight += weight;
                 state.waiting.push(ended);
             }
         }
-        let half = QUEUED / 2;
+        let half = MAX_QUEUED / 2;
         let is_due = (before == 0 && state.weight > 0) || (before < half && state.weight >= half);
         drop(state);
         if is_due {
-            self.shared.more.notify_one();
+            self.queue.more.notify_one();
         }
     }
 
-    /// Whether a flush has something to wait for.
+    /// Returns true if nothing waits to be written.
     pub(crate) fn is_idle(&self) -> bool {
-        self.shared.lock().is_idle()
+        self.queue.lock().is_idle()
     }
 
-    /// Waits until what was handed over is written, at most so long.
+    /// Waits until all queued turns are written, but not longer than `within`. Blocks.
     pub(crate) fn flush(&self, within: Duration) {
-        let mut state = self.shared.lock();
+        let mut state = self.queue.lock();
         state.flushes += 1;
-        self.shared.more.notify_one();
+        self.queue.more.notify_one();
         let waited = self
-            .shared
+            .queue
             .written
             .wait_timeout_while(state, within, |state| !state.is_idle());
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -128,34 +129,34 @@ impl UsageLog {
 
 impl Drop for UsageLog {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.more.notify_one();
+        self.queue.lock().closed = true;
+        self.queue.more.notify_one();
     }
 }
 
-impl State {
+impl QueueState {
     fn is_idle(&self) -> bool {
         self.closed || (self.waiting.is_empty() && !self.writing)
     }
 
-    /// Whether a batch that has begun to gather goes on.
+    /// Returns true if a batch waits for further turns.
     fn gathers(&self) -> bool {
-        !self.closed && self.flushes == 0 && self.weight < QUEUED / 2
+        !self.closed && self.flushes == 0 && self.weight < MAX_QUEUED / 2
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl TurnQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread: writes in the order in which it was asked, until the log is dropped.
+    /// Writes what is queued, in order, until the log is dropped. The body of the thread.
     fn serve(&self, file: LogFile) {
-        let mut writer = Writer {
+        let mut writer = LogWriter {
             file,
             lost: 0,
             lost_ever: 0,
-            said: 0,
+            reported: 0,
         };
         let mut batch = Vec::new();
         loop {
@@ -185,23 +186,24 @@ impl Shared {
     }
 }
 
-struct Writer {
+struct LogWriter {
     file: LogFile,
-    /// Turns that are not in the file, since its last line that said so.
+    /// Turns that are missing from the file and not counted by a line of it yet.
     lost: u64,
-    /// All of them.
+    /// All turns that are missing from the file.
     lost_ever: u64,
-    /// How many of them the log has reported.
-    said: u64,
+    /// The part of `lost_ever` that a warning has reported.
+    reported: u64,
 }
 
-impl Writer {
+impl LogWriter {
     /// Writes the lines of a batch, which is left empty.
     fn write(&mut self, batch: &mut Vec<EndedTurn>, dropped: u64) {
         if dropped > 0 {
             self.lose(dropped, None);
         }
-        let (mut lines, mut block) = (Lines::new(), Vec::new());
+        let mut lines = LineWriter::new();
+        let mut block = Vec::new();
         for ended in batch.drain(..) {
             lines.append(ended, &mut block);
             if block.len() >= BLOCK {
@@ -212,7 +214,7 @@ impl Writer {
         if !block.is_empty() {
             self.append(&block);
         }
-        batch.shrink_to(KEPT);
+        batch.shrink_to(KEPT_CAPACITY);
     }
 
     fn append(&mut self, lines: &[u8]) {
@@ -226,22 +228,23 @@ impl Writer {
                 }
             }
             Ok(()) => {}
-            Err(Cut { written, why }) => {
+            Err(PartialWrite { written, why }) => {
                 self.lose(count(lines) - count(&lines[..written]), Some(&why))
             }
         }
     }
 
-    /// Counts turns that are not in the file, and says so whenever there are twice as many.
+    /// Counts turns that are missing from the file, and warns whenever their number has doubled.
     fn lose(&mut self, turns: u64, why: Option<&io::Error>) {
         self.lost += turns;
         self.lost_ever += turns;
-        if self.lost_ever >= 2 * self.said.max(1) || self.said == 0 {
-            self.said = self.lost_ever;
-            let (turns, why) = (self.lost_ever, why.map(ToString::to_string));
-            let why = why
-                .as_deref()
-                .unwrap_or("more turns ended than could be written");
+        if self.lost_ever >= 2 * self.reported.max(1) || self.reported == 0 {
+            self.reported = self.lost_ever;
+            let turns = self.lost_ever;
+            let why = why.map_or_else(
+                || "more turns ended than could be written".to_owned(),
+                ToString::to_string,
+            );
             tracing::warn!(turns, path = ?self.file.path(), why, "turns are missing from the usage log");
         }
     }
@@ -266,7 +269,7 @@ mod tests {
         let mut usage_so_far = SessionUsage::default();
         turns
             .map(|turn| {
-                usage_so_far.ended(
+                usage_so_far.end_turn(
                     &"a".into(),
                     &session,
                     &TurnEnd::lost(TurnNo::new(turn)),
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_is_written_in_order_at_a_flush() {
+    fn a_flush_waits_until_all_is_written_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let log = UsageLog::new(folder.path().join("new/state"), u64::MAX);
         assert!(log.is_idle());
@@ -303,11 +306,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
         log.push(&mut ended(1..2));
-        let shared = log.shared.clone();
+        let queue = log.queue.clone();
         drop(log);
-        let state = shared.lock();
-        let unwritten = |state: &mut State| state.writing || !state.waiting.is_empty();
-        let waited = shared
+        let state = queue.lock();
+        let unwritten = |state: &mut QueueState| state.writing || !state.waiting.is_empty();
+        let waited = queue
             .written
             .wait_timeout_while(state, LONG, unwritten)
             .unwrap();
@@ -319,21 +322,21 @@ mod tests {
     fn turns_without_room_are_counted_and_the_file_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
-        // No one writes yet.
-        let file = log.shared.lock().file.take().unwrap();
+        // The thread does not run yet.
+        let file = log.queue.lock().file.take().unwrap();
         log.push(&mut ended(0..10));
-        log.push(&mut ended(10..QUEUED as u64 + 5));
+        log.push(&mut ended(10..MAX_QUEUED as u64 + 5));
         std::thread::scope(|threads| {
-            threads.spawn(|| log.shared.serve(file));
+            threads.spawn(|| log.queue.serve(file));
             log.flush(LONG);
-            log.shared.lock().closed = true;
-            log.shared.more.notify_one();
+            log.queue.lock().closed = true;
+            log.queue.more.notify_one();
         });
         let (turns, skipped) = turns(folder.path());
         assert_eq!(
             (turns.len(), skipped),
             (
-                QUEUED,
+                MAX_QUEUED,
                 Skipped {
                     dropped: 5,
                     ..Skipped::default()

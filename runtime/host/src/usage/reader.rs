@@ -1,4 +1,4 @@
-//! Reading the lines back.
+//! Reads the lines back.
 
 use std::{
     fs::File,
@@ -10,36 +10,36 @@ use std::{
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
-use super::{FILE_NAME, OLDER_NAME, Record};
+use super::{FILE_NAME, OLDER_NAME, UsageRecord};
 
-/// The longest line that is read, in bytes; ours are shorter.
-const MOST_LINE: u64 = 256 * 1024;
+/// The longest line that is read, in bytes. Lines of this log are shorter.
+const MAX_LINE: u64 = 256 * 1024;
 
 /// The parts of the files that are not turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Skipped {
     /// Lines that could not be read.
     pub bad: u64,
-    /// Turns that the files say they do not have.
+    /// Turns that are missing, by the count in the files.
     pub dropped: u64,
 }
 
-/// What a line says.
+/// The members of a line that tell a turn from a count of missing turns.
 #[derive(Deserialize)]
-struct Line {
+struct LineHead {
     dropped: Option<u64>,
     #[serde(default)]
     time: String,
     agent: Option<String>,
 }
 
-/// Reads the usage logs of a state folder, the older first, and hands each turn over. Files that are not there are empty.
-/// Blocks on the file system.
+/// Reads the usage logs of a state folder, the older one first, and calls `each` with every turn. A missing file counts as
+/// an empty one. Blocks on the file system.
 ///
 /// # Errors
-/// When a file is there and cannot be read.
-pub fn read(folder: &Path, mut each: impl FnMut(Record)) -> io::Result<Skipped> {
-    // The newer is opened first: if it becomes the older one meanwhile, it is seen to be the same, and nothing is missed.
+/// If a file exists and cannot be read.
+pub fn read(folder: &Path, mut each: impl FnMut(UsageRecord)) -> io::Result<Skipped> {
+    // The newer file is opened first. If it becomes the older one meanwhile, both are the same file, and no line is missed.
     let newer = open(&folder.join(FILE_NAME))?;
     let older = open(&folder.join(OLDER_NAME))?;
     let same = match (&older, &newer) {
@@ -71,15 +71,15 @@ fn id(file: &File) -> io::Result<(u64, u64)> {
 fn read_lines(
     mut file: impl BufRead,
     skipped: &mut Skipped,
-    each: &mut impl FnMut(Record),
+    each: &mut impl FnMut(UsageRecord),
 ) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        if file.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)? == 0 {
+        if file.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        if line.last() != Some(&b'\n') && line.len() as u64 == MOST_LINE {
+        if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE {
             skipped.bad += 1;
             file.skip_until(b'\n')?;
             continue;
@@ -88,12 +88,12 @@ fn read_lines(
         if text.is_empty() {
             continue;
         }
-        match serde_json::from_slice::<Line>(text) {
-            Ok(Line {
+        match serde_json::from_slice::<LineHead>(text) {
+            Ok(LineHead {
                 dropped: Some(turns),
                 ..
             }) => skipped.dropped = skipped.dropped.saturating_add(turns),
-            Ok(Line {
+            Ok(LineHead {
                 time,
                 agent: Some(_),
                 ..
@@ -113,9 +113,11 @@ mod tests {
     #[track_caller]
     fn check(text: &str, agents: &[&str], skipped: Skipped) {
         let (mut found, mut reported) = (Vec::new(), Skipped::default());
-        read_lines(text.as_bytes(), &mut reported, &mut |record: Record| {
-            found.push(record.agent)
-        })
+        read_lines(
+            text.as_bytes(),
+            &mut reported,
+            &mut |record: UsageRecord| found.push(record.agent),
+        )
         .unwrap();
         assert_eq!(
             (found, reported),
@@ -130,7 +132,7 @@ mod tests {
         r#"{"time":"2026-03-01T12:00:00Z","agent":"a","session":"s","new":[1],"usage":{"new":1}}"#;
 
     #[test]
-    fn bad_lines_are_counted_and_cost_no_one_else() {
+    fn bad_lines_are_counted_and_the_others_are_read() {
         let bad = |bad| Skipped {
             bad,
             ..Skipped::default()
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_are_missing_are_added_up() {
+    fn counts_of_missing_turns_are_added_up() {
         let text = format!(
             "{{\"dropped\":2,\"time\":\"x\"}}\n{A}\n{{\"dropped\":{}}}\n",
             u64::MAX

@@ -1,4 +1,4 @@
-//! One line.
+//! The line of one turn: what a link notes of it, and how the log's thread writes it.
 
 use std::{
     borrow::Cow,
@@ -10,24 +10,27 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use trunkline_protocol::{
-    ModelUsage, SessionId, SessionInfo, Status, TurnComplete, Usage, UsageScope,
+    ModelUsage, SessionId, SessionInfo, SessionStart, Status, TurnComplete, Usage, UsageScope,
 };
 use trunkline_redact as redact;
 
 use crate::TurnEnd;
 
-/// The longest name of a model or a provider that is written, in bytes.
-const MOST_NAME: usize = 256;
+/// The longest name of a model, a provider, a user, a task or a run that is written, in bytes.
+const MAX_NAME: usize = 256;
 
 /// The most models of one turn that are written, each with its part.
-const MOST_MODELS: usize = 16;
+const MAX_MODELS: usize = 16;
+
+/// The bytes of names that take as much room in the queue as a turn without any.
+const NAME_BYTES_PER_WEIGHT: usize = 128;
 
 /// The usage of one turn. A field that is not there is unknown, not zero.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Record {
-    /// When the turn ended, RFC 3339 in UTC.
+pub struct UsageRecord {
+    /// The time of the turn's end, RFC 3339 in UTC.
     pub time: String,
     /// The agent's id.
     pub agent: String,
@@ -36,13 +39,22 @@ pub struct Record {
     /// The turn's number in its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
+    /// The hub's name for its user, `user_id` of the `session.start`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The hub's name for the task, `task_id` of the `session.start`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The hub's name for this run of the task, `run_id` of the `session.start`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The status of the end, in the words of `turn.complete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who runs it.
+    /// The company or service that runs the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The cost in US dollars.
@@ -51,9 +63,9 @@ pub struct Record {
     /// The tokens.
     #[serde(skip_serializing_if = "Tokens::is_unknown")]
     pub usage: Tokens,
-    /// The part of each model where there were several, of at most sixteen.
+    /// The part of each model if there were several, of at most sixteen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub models: BTreeMap<String, Part>,
+    pub models: BTreeMap<String, ModelPart>,
     /// True if the numbers are an estimate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
@@ -84,7 +96,7 @@ pub struct Tokens {
 /// The usage of one model of several in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Part {
+pub struct ModelPart {
     /// The cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -95,20 +107,29 @@ pub struct Part {
 
 impl Tokens {
     /// Returns true if no number is known.
+    #[must_use]
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What an adapter has reported of a session's model and of its running turn's usage, until the turn ends.
-#[derive(Debug, Default)]
-pub(crate) struct SessionUsage {
-    model: Option<Arc<str>>,
-    usage: Option<Box<Used>>,
+/// The names that the hub gave with `session.start`. They hold for all turns of the session.
+#[derive(Debug)]
+struct HubNames {
+    user: Option<String>,
+    task: Option<String>,
+    run: Option<String>,
 }
 
-/// The facts of a turn that has ended. The link takes them and does no more: no text is made of them, and none is
-/// checked for secrets, before the log's thread has them.
+/// The facts of a session that its next line needs: the hub's names, the model, and the usage reported of the running turn.
+#[derive(Debug, Default)]
+pub(crate) struct SessionUsage {
+    names: Option<Arc<HubNames>>,
+    model: Option<Arc<str>>,
+    usage: Option<Box<ReportedUsage>>,
+}
+
+/// The facts of a turn that has ended. The link only collects them: the log's thread makes text of them and hides secrets.
 #[derive(Debug)]
 pub(crate) struct EndedTurn {
     at: Instant,
@@ -117,44 +138,75 @@ pub(crate) struct EndedTurn {
     turn: u64,
     status: Status,
     took: Duration,
+    names: Option<Arc<HubNames>>,
     /// The session's model.
     model: Option<Arc<str>>,
-    /// What was reported of this turn, where anything was.
-    used: Option<Box<Used>>,
+    /// The usage that was reported of this turn.
+    used: Option<Box<ReportedUsage>>,
 }
 
-/// A `usage`, as far as it is written.
+/// The members of a `usage` that are written.
 #[derive(Debug, Default)]
-struct Used {
+struct ReportedUsage {
     model: Option<String>,
     provider: Option<String>,
     cost_usd: Option<f64>,
     usage: Tokens,
-    models: BTreeMap<String, Part>,
+    models: BTreeMap<String, ModelPart>,
     estimated: bool,
 }
 
+impl HubNames {
+    /// Returns the names of a session, if there are any.
+    fn from_start(start: &SessionStart) -> Option<Self> {
+        let name = |id: &Option<String>| id.as_deref().map(truncated);
+        let names = Self {
+            user: name(&start.user_id),
+            task: name(&start.task_id),
+            run: name(&start.run_id),
+        };
+        let is_any = names.all().any(|name| name.is_some());
+        is_any.then_some(names)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Option<String>> {
+        [&self.user, &self.task, &self.run].into_iter()
+    }
+
+    fn bytes(&self) -> usize {
+        self.all().flatten().map(String::len).sum()
+    }
+}
+
 impl SessionUsage {
-    /// Takes note of the model in force.
-    pub(crate) fn info(&mut self, info: &SessionInfo) {
+    /// Begins with the names that a `session.start` has.
+    pub(crate) fn new(start: Option<&SessionStart>) -> Self {
+        Self {
+            names: start.and_then(HubNames::from_start).map(Arc::new),
+            ..Self::default()
+        }
+    }
+
+    /// Notes the model in force.
+    pub(crate) fn note_info(&mut self, info: &SessionInfo) {
         if let Some(model) = &info.model {
-            let model = short(model);
+            let model = first_bytes(model);
             if self.model.as_deref() != Some(model) {
                 self.model = Some(model.into());
             }
         }
     }
 
-    /// Takes note of what the running turn has used so far; later numbers replace earlier ones.
-    pub(crate) fn usage(&mut self, usage: &Usage) {
+    /// Notes the usage of the running turn so far. It replaces what was noted before.
+    pub(crate) fn note_usage(&mut self, usage: &Usage) {
         if usage.scope != Some(UsageScope::Session) {
-            self.usage = Some(Box::new(Used::of(usage)));
+            self.usage = Some(Box::new(ReportedUsage::from_message(usage)));
         }
     }
 
-    /// What is written of a turn that ended at this time: its own word counts more than what was reported during it, and
-    /// that more than what holds for the session.
-    pub(crate) fn ended(
+    /// Returns the facts of a turn that ended at this time, and forgets its usage. The members of the end replace what was
+    /// reported during the turn, and that replaces what holds for the session.
+    pub(crate) fn end_turn(
         &mut self,
         agent: &Arc<str>,
         session: &SessionId,
@@ -164,15 +216,15 @@ impl SessionUsage {
         let mut used = self.usage.take();
         if let Some(complete) = end.complete.as_deref() {
             if let Some(usage) = &complete.usage {
-                used = Some(Box::new(Used::of(usage)));
+                used = Some(Box::new(ReportedUsage::from_message(usage)));
             }
             let TurnComplete {
                 model, provider, ..
             } = complete;
             if model.is_some() || provider.is_some() {
                 let used = used.get_or_insert_default();
-                used.model = model.as_deref().map(owned).or(used.model.take());
-                used.provider = provider.as_deref().map(owned).or(used.provider.take());
+                used.model = model.as_deref().map(truncated).or(used.model.take());
+                used.provider = provider.as_deref().map(truncated).or(used.provider.take());
             }
         }
         EndedTurn {
@@ -182,6 +234,7 @@ impl SessionUsage {
             turn: end.turn.get(),
             status: end.status,
             took: end.took,
+            names: self.names.clone(),
             model: self.model.clone(),
             used,
         }
@@ -189,14 +242,16 @@ impl SessionUsage {
 }
 
 impl EndedTurn {
-    /// How much room it takes in the queue; a turn without several models takes 1.
+    /// The room that it takes in the queue: 1 for a turn without names of the hub and without several models.
     pub(super) fn weight(&self) -> usize {
-        1 + 4 * self.used.as_ref().map_or(0, |used| used.models.len())
+        let models = self.used.as_ref().map_or(0, |used| used.models.len());
+        let names = self.names.as_ref().map_or(0, |names| names.bytes());
+        1 + 4 * models + names.div_ceil(NAME_BYTES_PER_WEIGHT)
     }
 }
 
-impl Used {
-    fn of(usage: &Usage) -> Self {
+impl ReportedUsage {
+    fn from_message(usage: &Usage) -> Self {
         let models = usage.models.iter().flatten();
         let part = |(name, of): (&String, &ModelUsage)| {
             let usage = Tokens {
@@ -208,19 +263,19 @@ impl Used {
                 reasoning_tokens: of.reasoning_tokens,
             };
             (
-                owned(name),
-                Part {
-                    cost_usd: cost(of.cost_usd),
+                truncated(name),
+                ModelPart {
+                    cost_usd: valid_cost(of.cost_usd),
                     usage,
                 },
             )
         };
-        let models: BTreeMap<_, _> = models.take(MOST_MODELS).map(part).collect();
+        let models: BTreeMap<_, _> = models.take(MAX_MODELS).map(part).collect();
         let only = models.keys().next().filter(|_| models.len() == 1).cloned();
         Self {
-            model: usage.model.as_deref().map(owned).or(only),
-            provider: usage.provider.as_deref().map(owned),
-            cost_usd: cost(usage.cost_usd),
+            model: usage.model.as_deref().map(truncated).or(only),
+            provider: usage.provider.as_deref().map(truncated),
+            cost_usd: valid_cost(usage.cost_usd),
             usage: Tokens {
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
@@ -239,23 +294,23 @@ impl Used {
     }
 }
 
-/// Makes lines of facts, of a batch of turns. Names are an adapter's, so secrets are hidden in them.
+/// Writes the lines of a batch of turns. Adapters and hubs choose the names, so secrets in them are hidden.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineWriter {
     /// The same moment on both clocks.
     now: (Instant, SystemTime),
     /// Filled anew for each line, so that a batch allocates as one line does.
-    record: Record,
-    /// The name that was checked last and what is written for it: most turns are of one model.
+    record: UsageRecord,
+    /// The last name that was checked and the text that is written for it: most turns are of one model.
     checked: (String, String),
 }
 
-impl Lines {
-    /// Lines that are made now.
+impl LineWriter {
+    /// Begins a batch that is written now.
     pub(super) fn new() -> Self {
         Self {
             now: (Instant::now(), SystemTime::now()),
-            record: Record::default(),
+            record: UsageRecord::default(),
             checked: Default::default(),
         }
     }
@@ -269,6 +324,10 @@ impl Lines {
             .retain(|name, _| matches!(redact::text(name), Cow::Borrowed(_)));
         let model = used.model.as_deref().or(ended.model.as_deref());
         let model = model.map(|name| self.clean(name).to_owned());
+        let hidden = |name: &Option<String>| {
+            let name = name.as_deref()?;
+            Some(redact::text(name).into_owned())
+        };
         let record = &mut self.record;
         record.time.clear();
         let _ = std::fmt::Write::write_fmt(
@@ -280,8 +339,12 @@ impl Lines {
         refill(&mut record.session, &redact::text(ended.session.as_str()));
         refill(record.status.get_or_insert_default(), ended.status.as_str());
         record.turn = Some(ended.turn);
+        let names = ended.names.as_deref();
+        record.user = names.and_then(|names| hidden(&names.user));
+        record.task = names.and_then(|names| hidden(&names.task));
+        record.run = names.and_then(|names| hidden(&names.run));
         record.model = model;
-        record.provider = used.provider.map(|name| redact::text(&name).into_owned());
+        record.provider = hidden(&used.provider);
         record.cost_usd = used.cost_usd;
         record.usage = used.usage;
         record.models = used.models;
@@ -289,7 +352,7 @@ impl Lines {
         record.duration_ms = u64::try_from(ended.took.as_millis()).ok();
         let start = out.len();
         if serde_json::to_writer(&mut *out, record).is_err() {
-            // Nothing of a record can fail; a line in part would be worse than none.
+            // No member of a record can fail. An incomplete line would be worse than none.
             out.truncate(start);
         }
         // Writing to memory does not fail.
@@ -309,18 +372,18 @@ fn refill(text: &mut String, with: &str) {
     text.push_str(with);
 }
 
-fn owned(name: &str) -> String {
-    short(name).to_owned()
+/// Returns the beginning of a name, of at most [`MAX_NAME`] bytes.
+fn truncated(name: &str) -> String {
+    first_bytes(name).to_owned()
 }
 
-/// A cost that can be added up.
-fn cost(cost: Option<f64>) -> Option<f64> {
+/// Returns a cost that can be added up.
+fn valid_cost(cost: Option<f64>) -> Option<f64> {
     cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
 }
 
-/// The beginning of a name.
-fn short(name: &str) -> &str {
-    &name[..name.floor_char_boundary(MOST_NAME)]
+fn first_bytes(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_NAME)]
 }
 
 #[cfg(test)]
@@ -356,7 +419,7 @@ mod tests {
             stderr_tail: None,
             took: Duration::from_millis(1500),
         };
-        let ended = usage_so_far.ended(
+        let ended = usage_so_far.end_turn(
             &"a".into(),
             &SessionId::new("s").unwrap(),
             &end,
@@ -369,24 +432,24 @@ mod tests {
     #[track_caller]
     fn line_of(ended: EndedTurn, after: Duration) -> Value {
         let end = SystemTime::UNIX_EPOCH + Duration::from_millis(1_772_366_400_250);
-        let mut lines = Lines {
+        let mut lines = LineWriter {
             now: (ended.at + after, end + after),
-            ..Lines::new()
+            ..LineWriter::new()
         };
         let mut line = Vec::new();
         lines.append(ended, &mut line);
         let value: Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(
-            serde_json::to_value(serde_json::from_slice::<Record>(&line).unwrap()).unwrap(),
+            serde_json::to_value(serde_json::from_slice::<UsageRecord>(&line).unwrap()).unwrap(),
             value
         );
         value
     }
 
     #[test]
-    fn a_line_tells_when_its_turn_ended_however_late_it_is_made() {
+    fn a_line_has_the_time_of_its_turns_end_however_late_it_is_made() {
         let end = TurnEnd::lost(TurnNo::new(1));
-        let ended = SessionUsage::default().ended(
+        let ended = SessionUsage::default().end_turn(
             &"a".into(),
             &SessionId::new("s").unwrap(),
             &end,
@@ -398,7 +461,12 @@ mod tests {
 
     #[test]
     fn nothing_of_one_turn_is_left_in_the_line_of_the_next() {
-        let mut usage_so_far = SessionUsage::default();
+        let mut usage_so_far = SessionUsage::new(Some(&SessionStart {
+            user_id: named("u"),
+            task_id: named("t"),
+            run_id: named("r"),
+            ..SessionStart::default()
+        }));
         let used = Usage {
             cost_usd: Some(0.5),
             estimated: Some(true),
@@ -421,16 +489,16 @@ mod tests {
         };
         let id = SessionId::new("a longer id").unwrap();
         let mut block = Vec::new();
-        let mut lines = Lines::new();
+        let mut lines = LineWriter::new();
         lines.append(
-            usage_so_far.ended(&"agent".into(), &id, &full, Instant::now()),
+            usage_so_far.end_turn(&"agent".into(), &id, &full, Instant::now()),
             &mut block,
         );
         block.clear();
         let plain = TurnEnd::lost(TurnNo::new(2));
         let id = SessionId::new("s").unwrap();
         lines.append(
-            usage_so_far.ended(&"a".into(), &id, &plain, Instant::now()),
+            SessionUsage::default().end_turn(&"a".into(), &id, &plain, Instant::now()),
             &mut block,
         );
         let mut line: Value = serde_json::from_slice(&block).unwrap();
@@ -465,19 +533,19 @@ mod tests {
     }
 
     #[test]
-    fn a_turns_own_word_counts_more_than_what_was_told_before() {
+    fn the_members_of_an_end_replace_what_was_reported_before() {
         let mut usage_so_far = SessionUsage::default();
-        usage_so_far.info(&SessionInfo {
+        usage_so_far.note_info(&SessionInfo {
             model: named("of-session"),
             ..SessionInfo::default()
         });
-        usage_so_far.usage(&usage(1));
+        usage_so_far.note_usage(&usage(1));
         let of_usage = Usage {
             model: named("of-usage"),
             ..usage(2)
         };
-        usage_so_far.usage(&of_usage);
-        usage_so_far.usage(&Usage {
+        usage_so_far.note_usage(&of_usage);
+        usage_so_far.note_usage(&Usage {
             scope: Some(UsageScope::Session),
             ..usage(900)
         });
@@ -494,7 +562,7 @@ mod tests {
             (&json!("of-session"), None)
         );
 
-        usage_so_far.usage(&of_usage);
+        usage_so_far.note_usage(&of_usage);
         let own = TurnComplete {
             model: named("own"),
             usage: Some(usage(3)),
@@ -508,7 +576,73 @@ mod tests {
     }
 
     #[test]
-    fn what_an_adapter_overdoes_is_cut() {
+    fn each_line_of_a_session_has_the_names_that_the_hub_gave_it() {
+        let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+        for (user, task, run, expected) in [
+            (None, None, None, json!([null, null, null])),
+            (
+                named("u-1"),
+                named("task 9"),
+                named("run/1"),
+                json!(["u-1", "task 9", "run/1"]),
+            ),
+            (None, named("t"), None, json!([null, "t", null])),
+            (
+                None,
+                None,
+                named(&"é".repeat(1000)),
+                json!([null, null, "é".repeat(MAX_NAME / 2)]),
+            ),
+        ] {
+            let start = SessionStart {
+                user_id: user,
+                task_id: task,
+                run_id: run,
+                ..SessionStart::default()
+            };
+            let mut usage_so_far = SessionUsage::new(Some(&start));
+            for _ in 0..2 {
+                let line = written(&mut usage_so_far, TurnComplete::default());
+                assert_eq!(json!([line["user"], line["task"], line["run"]]), expected);
+                let is_there = |name| line.get(name).is_some();
+                assert!(expected[0].is_null() != is_there("user"), "{line}");
+            }
+        }
+        let start = SessionStart {
+            task_id: named(secret),
+            ..SessionStart::default()
+        };
+        let line = written(
+            &mut SessionUsage::new(Some(&start)),
+            TurnComplete::default(),
+        );
+        assert!(
+            line["task"].as_str().unwrap().starts_with("[REDACTED:"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn names_take_room_in_the_queue_by_their_length() {
+        let weight = |task: &str| {
+            let start = SessionStart {
+                task_id: named(task),
+                ..SessionStart::default()
+            };
+            let (agent, id) = ("a".into(), SessionId::new("s").unwrap());
+            let end = TurnEnd::lost(TurnNo::new(1));
+            SessionUsage::new(Some(&start))
+                .end_turn(&agent, &id, &end, Instant::now())
+                .weight()
+        };
+        assert_eq!(
+            [weight(""), weight("t"), weight(&"t".repeat(10_000))],
+            [1, 2, 3]
+        );
+    }
+
+    #[test]
+    fn numbers_and_names_out_of_bounds_are_cut() {
         let odd = ModelUsage {
             cost_usd: Some(-1.0),
             input_tokens: Some(1),
@@ -529,13 +663,13 @@ mod tests {
         };
         let line = written(&mut SessionUsage::default(), complete);
         assert_eq!(line.get("cost_usd"), None);
-        assert_eq!(line["model"].as_str().unwrap().len(), MOST_NAME);
+        assert_eq!(line["model"].as_str().unwrap().len(), MAX_NAME);
         let models = line["models"].as_object().unwrap();
-        assert_eq!(models.len(), MOST_MODELS);
+        assert_eq!(models.len(), MAX_MODELS);
         assert!(
             models
                 .iter()
-                .all(|(name, of)| name.len() <= MOST_NAME && of.get("cost_usd").is_none())
+                .all(|(name, of)| name.len() <= MAX_NAME && of.get("cost_usd").is_none())
         );
     }
 
@@ -557,7 +691,7 @@ mod tests {
             ..TurnEnd::lost(TurnNo::new(1))
         };
         let id = SessionId::new(secret).unwrap();
-        let ended = SessionUsage::default().ended(&"a".into(), &id, &end, Instant::now());
+        let ended = SessionUsage::default().end_turn(&"a".into(), &id, &end, Instant::now());
         let line = line_of(ended, Duration::ZERO).to_string();
         assert!(line.contains(r#""session":"[REDACTED:"#), "{line}");
         assert!(

@@ -6,12 +6,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use trunkline_host::usage::{Part, Record, Tokens};
+use trunkline_host::usage::{ModelPart, Tokens, UsageRecord};
 use trunkline_prices::Prices;
 
 use super::Key;
 
-/// What stands for a model without a name.
+/// The text in place of a name that is not known.
 const UNKNOWN: &str = "-";
 
 /// Sums of turns, by keys.
@@ -51,7 +51,7 @@ impl Sums {
     }
 
     /// Adds a turn, unless it ended too early.
-    pub(super) fn add(&mut self, mut record: Record) {
+    pub(super) fn add(&mut self, mut record: UsageRecord) {
         let Ok(time) = humantime::parse_rfc3339(&record.time) else {
             self.bad += 1;
             return;
@@ -61,16 +61,20 @@ impl Sums {
         }
         estimate(&mut record, &self.prices);
         let record = &record;
-        let whole = Part {
+        let whole = ModelPart {
             cost_usd: cost(record.cost_usd),
             usage: record.usage,
         };
         self.total.add_turn(&whole, record.estimated);
+        let named = |name: &Option<String>| name.clone().unwrap_or_else(|| UNKNOWN.to_owned());
         let mut seen = BTreeSet::new();
         for (model, part) in self.parts(record, whole) {
             let row = self.by.iter().map(|key| match key {
                 Key::Agent => record.agent.clone(),
                 Key::Session => record.session.clone(),
+                Key::User => named(&record.user),
+                Key::Task => named(&record.task),
+                Key::Run => named(&record.run),
                 Key::Model => model.to_owned(),
                 Key::Day => record.time.chars().take(10).collect(),
             });
@@ -85,15 +89,15 @@ impl Sums {
     }
 
     /// The parts of a turn that belong to different rows: one for each model where that matters and is known.
-    fn parts<'r>(&self, record: &'r Record, whole: Part) -> Vec<(&'r str, Part)> {
+    fn parts<'r>(&self, record: &'r UsageRecord, whole: ModelPart) -> Vec<(&'r str, ModelPart)> {
         let main = record.model.as_deref().unwrap_or(UNKNOWN);
         if !self.by.contains(&Key::Model) || record.models.is_empty() {
             return vec![(main, whole)];
         }
-        let part = |(model, part): (&'r String, &Part)| {
+        let part = |(model, part): (&'r String, &ModelPart)| {
             (
                 model.as_str(),
-                Part {
+                ModelPart {
                     cost_usd: cost(part.cost_usd),
                     ..*part
                 },
@@ -101,7 +105,7 @@ impl Sums {
         };
         let mut parts: Vec<_> = record.models.iter().map(part).collect();
         // What is known as a whole alone is the main model's.
-        let mut rest = Part::default();
+        let mut rest = ModelPart::default();
         if parts.iter().all(|(_, part)| part.cost_usd.is_none()) {
             rest.cost_usd = whole.cost_usd;
         }
@@ -109,7 +113,7 @@ impl Sums {
             rest.usage = whole.usage;
         }
         match parts.iter_mut().find(|(model, _)| *model == main) {
-            _ if rest == Part::default() => {}
+            _ if rest == ModelPart::default() => {}
             Some((_, part)) => {
                 part.cost_usd = part.cost_usd.or(rest.cost_usd);
                 part.usage = if part.usage.is_unknown() {
@@ -144,7 +148,8 @@ impl Sums {
         let rows = self.rows().map(|(names, total)| {
             let mut row = total.json();
             for (key, name) in self.by.iter().zip(names) {
-                row[key.name()] = if *key == Key::Model && name == UNKNOWN {
+                let may_be_unknown = !matches!(key, Key::Agent | Key::Session | Key::Day);
+                row[key.name()] = if may_be_unknown && name == UNKNOWN {
                     Value::Null
                 } else {
                     json!(name)
@@ -157,7 +162,7 @@ impl Sums {
 }
 
 impl Total {
-    fn add_turn(&mut self, part: &Part, estimated: bool) {
+    fn add_turn(&mut self, part: &ModelPart, estimated: bool) {
         self.turns += 1;
         let is_unknown = part.cost_usd.is_none() && part.usage.is_unknown();
         self.unknown_turns += u64::from(is_unknown);
@@ -166,7 +171,7 @@ impl Total {
         self.add(part);
     }
 
-    fn add(&mut self, part: &Part) {
+    fn add(&mut self, part: &ModelPart) {
         let Tokens {
             input_tokens,
             output_tokens,
@@ -219,7 +224,7 @@ impl Total {
 }
 
 /// Fills in what a turn without a cost has cost by its tokens, as far as the models' prices are known.
-fn estimate(record: &mut Record, prices: &Prices) {
+fn estimate(record: &mut UsageRecord, prices: &Prices) {
     let has_cost =
         record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
     if has_cost && !record.estimated {
@@ -260,7 +265,7 @@ fn cost(cost: Option<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn record(value: &Value) -> Record {
+    fn record(value: &Value) -> UsageRecord {
         let mut record = json!({ "time": "2026-03-01T12:00:00Z", "agent": "a", "session": "s" });
         record
             .as_object_mut()

@@ -7,6 +7,7 @@ use trunkline_core::{NewSession, WhyClosed};
 use super::{Asked, Driver, Entry, key_of, spans::Spans};
 use crate::{
     Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, session_options,
+    usage::SessionUsage,
 };
 
 impl Driver {
@@ -18,6 +19,11 @@ impl Driver {
                 start,
                 meta,
             } => {
+                let usage_so_far = self
+                    .agent
+                    .usage
+                    .as_ref()
+                    .map(|_| Box::new(SessionUsage::new(start.as_deref())));
                 let id = session.id.clone();
                 let real_cwd = session.real_cwd().map(Into::into);
                 let key = self.core.handle_open(
@@ -35,7 +41,6 @@ impl Driver {
                 if self.sessions.len() <= index {
                     self.sessions.resize_with(index + 1, || None);
                 }
-                let usage_so_far = self.agent.usage.as_ref().map(|_| Box::default());
                 let spans = Spans::opened(&session.id);
                 self.sessions[index] = Some(Entry {
                     shared: session.clone(),

@@ -297,8 +297,8 @@ impl Driver {
         }
         if let Some(usage_so_far) = &mut entry.usage_so_far {
             match (&event.kind, event.scope) {
-                (EventKind::Usage(usage), TurnScope::Running(_)) => usage_so_far.usage(usage),
-                (EventKind::Info(info), _) => usage_so_far.info(info),
+                (EventKind::Usage(usage), TurnScope::Running(_)) => usage_so_far.note_usage(usage),
+                (EventKind::Info(info), _) => usage_so_far.note_info(info),
                 _ => {}
             }
         }
@@ -359,7 +359,7 @@ impl Driver {
         })) = self.sessions.get_mut(key.index() as usize)
         {
             self.ended
-                .push(usage_so_far.ended(&self.agent.id, &shared.id, &end, now));
+                .push(usage_so_far.end_turn(&self.agent.id, &shared.id, &end, now));
         }
         let Some(entry) = self.entry(key) else { return };
         if let Some(spans) = &mut entry.spans {
