@@ -351,7 +351,7 @@ mod tests {
         let mut there = BTreeSet::new();
         for route in source.split(".route(").skip(1) {
             let (path, rest) = route.split_once(", ").unwrap();
-            let path = match path.trim_matches('"') {
+            let path = match path.trim().trim_matches('"') {
                 "crate::handover::PATH" => crate::handover::PATH,
                 path => path,
             };
