@@ -58,10 +58,28 @@ pub(super) struct How {
 }
 
 /// An input that the journal has.
-struct Taken {
+struct AcceptedInput {
     turn: Option<TurnId>,
     seq: u64,
     is_duplicate: bool,
+}
+
+/// The state of the turn that an input began or steered.
+#[derive(Debug, PartialEq, Eq)]
+enum InputState {
+    Queued,
+    Running,
+    Ended,
+}
+
+impl InputState {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Ended => "ended",
+        }
+    }
 }
 
 pub(super) async fn take(
@@ -117,24 +135,31 @@ pub(super) async fn take(
         ..Submission::default()
     };
     client.submit(submission).await?;
-    let taken = client
-        .wait_for_reply(|received| taken(&received, &message_id))
+    let accepted = client
+        .wait_for_reply(|received| accepted(&received, &message_id))
         .await??;
-    let state = if client.attached.turn_id.is_some() {
-        "queued"
-    } else {
-        "running"
-    };
-    let Taken {
+    let AcceptedInput {
         turn,
         seq,
         is_duplicate,
-    } = taken;
+    } = accepted;
     if !waits {
-        let told = json!({
-            "turn_id": turn, "message_id": message_id, "seq": seq, "state": state, "duplicate": is_duplicate,
+        let (state, end) = match &turn {
+            Some(turn) if is_duplicate => state_of(&sessions, &id, turn, seq).await?,
+            _ if steer.is_none() && client.attached.turn_id.is_some() => (InputState::Queued, None),
+            _ => (InputState::Running, None),
+        };
+        let mut answer = json!({
+            "turn_id": turn,
+            "message_id": message_id,
+            "seq": seq,
+            "state": state.as_str(),
+            "duplicate": is_duplicate,
         });
-        return Ok((StatusCode::ACCEPTED, Body(told)).into_response());
+        if let Some(end) = end {
+            answer["end"] = serde_json::to_value(end).unwrap_or_default();
+        }
+        return Ok((StatusCode::ACCEPTED, Body(answer)).into_response());
     }
     let Some(turn) = turn else {
         return Err(Problem::conflict("the input began no turn"));
@@ -197,12 +222,12 @@ fn files(shared: &Shared, id: &SessionId, given: &[GivenFile]) -> Answer<Vec<Fil
 }
 
 /// Returns the outcome of the input of this id, if this reply has it.
-fn taken(received: &Received<'_>, message_id: &MessageId) -> Option<Answer<Taken>> {
+fn accepted(received: &Received<'_>, message_id: &MessageId) -> Option<Answer<AcceptedInput>> {
     match received.body {
         EntryBody::Relay(RelayBody::InputResult(result))
             if result.message_id.as_ref() == Some(message_id) =>
         {
-            Some(Ok(Taken {
+            Some(Ok(AcceptedInput {
                 turn: received.turn_id.cloned(),
                 seq: result.seq,
                 is_duplicate: result.duplicate == Some(true),
@@ -222,6 +247,47 @@ fn taken(received: &Received<'_>, message_id: &MessageId) -> Option<Answer<Taken
         }
         _ => None,
     }
+}
+
+/// Returns the state of a turn that the journal has since the entry `seq`, and its end if it has ended and the journal still
+/// has that.
+async fn state_of(
+    sessions: &Sessions,
+    id: &SessionId,
+    turn: &TurnId,
+    seq: u64,
+) -> Answer<(InputState, Option<Box<RawValue>>)> {
+    let mut client = SessionClient::join_after(sessions, id, seq).await?;
+    if client.attached.turn_id.as_ref() == Some(turn) {
+        return Ok((InputState::Running, None));
+    }
+    if client
+        .attached
+        .queued
+        .iter()
+        .flatten()
+        .any(|it| it == turn)
+    {
+        return Ok((InputState::Queued, None));
+    }
+    let last = client.attached.last_seq;
+    if seq >= last {
+        return Ok((InputState::Ended, None));
+    }
+    let end_or_last = |received: Received<'_>| {
+        let entry = received.entry?;
+        let is_end = received.turn_id == Some(turn)
+            && matches!(
+                received.body,
+                EntryBody::Adapter(AdapterBody::TurnComplete(_))
+            );
+        if is_end {
+            return Some(RawValue::from_string(entry.line().to_owned()).ok());
+        }
+        (entry.seq() >= last).then_some(None)
+    };
+    let end = client.wait_for_reply(end_or_last).await?;
+    Ok((InputState::Ended, end))
 }
 
 /// Waits for the end of a turn, and returns its entry and what the agent wrote in it.

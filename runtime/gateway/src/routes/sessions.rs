@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
     AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId,
@@ -17,7 +17,7 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{EntryBody, RemoveError, StreamItem};
 
-use super::{Asks, Gate, Json, Named, Query, all_read, message};
+use super::{Asks, Gate, Json, Named, Query, all_read, events::without_path, message};
 use crate::{
     accept::Peer,
     elsewhere::{
@@ -211,30 +211,50 @@ pub(super) async fn history(
     Query(part): Query<Part>,
 ) -> Answer<Body<Value>> {
     let sessions = shared.sessions_for(&pass);
-    let from = part.from.unwrap_or(1).max(1);
-    let to = part
-        .limit
-        .map(|limit| from.saturating_add(limit.max(1)) - 1);
+    // A `to` would make `next` one of that range only: entries behind the page would be lost to the client.
     let asked = SessionHistory {
         request_id: request()?,
-        from: Some(from),
-        to,
+        from: part.from,
+        to: None,
     };
     let read = sessions.history(&id, &asked).await;
-    match (read.entries, read.error) {
-        (Some(entries), None) => {
-            let entries: Vec<_> = entries
-                .iter()
-                .map(|entry| crate::routes::events::without_path(entry.get()))
-                .collect();
-            let entries: Vec<&serde_json::value::RawValue> = entries
-                .iter()
-                .filter_map(|entry| serde_json::from_str(entry).ok())
-                .collect();
-            Ok(Body(json!({ "entries": entries, "next": read.next })))
-        }
-        _ => Err(Problem::no_session()),
-    }
+    let (Some(entries), None) = (read.entries, read.error) else {
+        return Err(Problem::no_session());
+    };
+    let entries = entries.iter().map(|entry| entry.get());
+    let (entries, next) = first_page(entries.collect(), read.next, part.limit);
+    let entries: Vec<Box<RawValue>> = entries
+        .into_iter()
+        .filter_map(|entry| {
+            let entry = without_path(entry);
+            RawValue::from_string(entry.into_owned()).ok()
+        })
+        .collect();
+    Ok(Body(json!({ "entries": entries, "next": next })))
+}
+
+/// The number of an entry of the journal.
+#[derive(Debug, Deserialize)]
+struct NumberedEntry {
+    seq: u64,
+}
+
+/// Cuts entries to a page of at most `limit`, and of at least one. `next` is the `from` of what follows the entries; returned
+/// with the page is that of what follows the page.
+fn first_page(
+    mut entries: Vec<&str>,
+    next: Option<u64>,
+    limit: Option<u64>,
+) -> (Vec<&str>, Option<u64>) {
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit.max(1)).unwrap_or(usize::MAX)
+    });
+    let Some(after) = entries.get(limit) else {
+        return (entries, next);
+    };
+    let after = serde_json::from_str(after).map(|NumberedEntry { seq }| seq).ok();
+    entries.truncate(limit);
+    (entries, after.or(next))
 }
 
 #[derive(Debug, Deserialize)]
@@ -287,6 +307,49 @@ pub(super) async fn end(shared: &Shared, pass: &Pass, id: &SessionId, removes: b
             // It leaves the memory when no one has listened for a while.
             Err(RemoveError::InUse) if Instant::now() < until => sleep(LOOK).await,
             Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_every_limit_join_to_the_whole_history() {
+        // Retention has taken the first entries, and damage some in the middle.
+        let history: Vec<(u64, String)> = (40..=60)
+            .filter(|seq| !(45..=47).contains(seq))
+            .map(|seq| (seq, format!("{{\"type\":\"output\",\"seq\":{seq}}}")))
+            .collect();
+        let whole: Vec<&str> = history.iter().map(|(_, entry)| &**entry).collect();
+        // The journal answers with as many entries as fit.
+        for most in 1..=history.len() {
+            let read = |from: u64| {
+                let mut rest = history.iter().filter(|(seq, _)| *seq >= from);
+                let entries: Vec<_> = rest
+                    .by_ref()
+                    .take(most)
+                    .map(|(_, entry)| &**entry)
+                    .collect();
+                (entries, rest.next().map(|(seq, _)| *seq))
+            };
+            for limit in (0..=history.len() as u64 + 1)
+                .map(Some)
+                .chain([None, Some(u64::MAX)])
+            {
+                let mut joined = Vec::new();
+                let mut from = Some(1);
+                while let Some(begin) = from {
+                    let (entries, behind) = read(begin);
+                    let (page, next) = first_page(entries, behind, limit);
+                    assert!(!page.is_empty(), "{most} {limit:?}");
+                    assert!(limit.is_none_or(|limit| page.len() as u64 <= limit.max(1)));
+                    joined.extend(page);
+                    from = next;
+                }
+                assert_eq!(joined, whole, "{most} {limit:?}");
+            }
         }
     }
 }

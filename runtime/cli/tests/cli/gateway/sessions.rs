@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{super::Home, Daemon, Events, head};
+use super::{super::Home, Client, Daemon, Events, head};
 
 #[test]
 fn a_session_is_opened_spoken_in_streamed_and_removed() {
@@ -225,6 +225,93 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     client
         .post(&format!("/v1/sessions/{id}/inputs"), &unknown)
         .must_be(422);
+    daemon.down();
+}
+
+#[test]
+fn pages_of_the_history_join_to_the_whole() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    client.turn(&id, "/burst 12 10");
+    client.turn(&id, "hello");
+    let page = |query: &str| {
+        let path = format!("/v1/sessions/{id}/history{query}");
+        let page = client.get(&path).must_be(200).json();
+        (
+            page["entries"].as_array().unwrap().clone(),
+            page["next"].clone(),
+        )
+    };
+    let (whole, next) = page("");
+    assert_eq!(next, Value::Null);
+    assert!(whole.len() > 12, "{whole:?}");
+    for limit in 1..=whole.len() + 1 {
+        let mut joined = Vec::new();
+        let mut from = json!(1);
+        while !from.is_null() {
+            let (entries, next) = page(&format!("?from={from}&limit={limit}"));
+            assert!(entries.len() <= limit && !entries.is_empty());
+            joined.extend(entries);
+            from = next;
+        }
+        assert_eq!(joined, whole, "limit {limit}");
+    }
+    daemon.down();
+}
+
+#[test]
+fn an_input_that_is_repeated_has_the_state_of_its_turn() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    let mut events = client.events(&id, 0);
+    let send_to = |client: &Client, key: &str, content: &str| {
+        let body = json!({ "content": content, "message_id": key });
+        let answer = client.post(&format!("/v1/sessions/{id}/inputs"), &body);
+        answer.must_be(202).json()
+    };
+    let send = |key: &str, content: &str| send_to(&client, key, content);
+    let first = send("a", "/sleep 600");
+    assert_eq!(
+        (&first["state"], &first["duplicate"]),
+        (&json!("running"), &json!(false))
+    );
+    events.until("turn.begin");
+    assert_eq!(send("b", "hello")["state"], "queued");
+    for (key, content, state) in [("a", "/sleep 600", "running"), ("b", "hello", "queued")] {
+        let again = send(key, content);
+        assert_eq!(
+            (&again["state"], &again["duplicate"]),
+            (&json!(state), &json!(true))
+        );
+        assert_eq!(again.get("end"), None, "{again}");
+    }
+    client
+        .post(&format!("/v1/sessions/{id}/stop"), &json!({}))
+        .must_be(202);
+    events.until("turn.complete");
+    events.until("turn.complete");
+    let must_have_ended = |send: &dyn Fn(&str, &str) -> Value| {
+        for (key, content, status) in [("a", "/sleep 600", "stopped"), ("b", "hello", "completed")]
+        {
+            let again = send(key, content);
+            assert_eq!(
+                (&again["state"], &again["end"]["status"]),
+                (&json!("ended"), &json!(status)),
+                "{again}"
+            );
+            assert_eq!(again["end"]["turn_id"], again["turn_id"], "{again}");
+        }
+    };
+    must_have_ended(&|key, content| send_to(&client, key, content));
+    // The next run of the daemon reads it from the journal.
+    daemon.down();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control", "--all-sessions"]);
+    must_have_ended(&|key, content| send_to(&client, key, content));
     daemon.down();
 }
 
