@@ -12,6 +12,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 use trunkline_gateway::{Method, StatusCode, ask};
 use trunkline_host::config::state_dir;
 
@@ -121,11 +122,13 @@ impl Folder {
         self.0.join("daemon.json")
     }
 
-    /// Notes where the daemon is, for commands.
+    /// Writes where the daemon is, for the user's commands.
     pub(crate) fn note(&self, running: &Running) -> io::Result<()> {
-        let new = self.0.join(".daemon.json");
-        fs::write(&new, serde_json::to_vec(running)?)?;
-        fs::rename(new, self.file())
+        // A temporary file is for this user only.
+        let mut new = NamedTempFile::new_in(&self.0)?;
+        serde_json::to_writer(&mut new, running)?;
+        new.persist(self.file())?;
+        Ok(())
     }
 
     /// Forgets it.

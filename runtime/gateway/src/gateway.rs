@@ -29,13 +29,13 @@ use crate::{
     },
     entrance::Entrance,
     handover::Codes,
-    inbox::Inbox,
     judge::{Folders, Table},
     metrics::Metrics,
     pass::{Pass, Passes},
     problem::{Answer, Problem},
     routes,
     token::TokenFile,
+    uploads::Uploads,
 };
 
 /// What an operator may ask of the daemon around a gateway.
@@ -99,7 +99,7 @@ pub(crate) struct Shared {
     pub(crate) passes: Passes,
     pub(crate) tokens: TokenFile,
     pub(crate) codes: Codes,
-    pub(crate) inbox: Inbox,
+    pub(crate) uploads: Uploads,
     pub(crate) acp: routes::Connections,
     pub(crate) metrics: Metrics,
     pub(crate) operate: Arc<dyn Operate>,
@@ -137,7 +137,7 @@ impl Gateway {
             passes: Passes::new(tokens.clone()),
             tokens,
             codes: Codes::default(),
-            inbox: Inbox::open(&options.state)?,
+            uploads: Uploads::open(&options.state)?,
             acp: routes::Connections::default(),
             metrics: Metrics::new(),
             host,
@@ -215,6 +215,7 @@ impl Gateway {
         tokio::select! {
             _ = served => {}
             () = shared.passes.watch() => {}
+            () = shared.uploads.sweep_regularly() => {}
             () = stopped => {}
         }
     }

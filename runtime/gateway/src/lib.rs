@@ -31,7 +31,6 @@ mod entrance;
 mod gateway;
 mod guard;
 mod handover;
-mod inbox;
 mod judge;
 mod metrics;
 mod pass;
@@ -40,6 +39,7 @@ mod routes;
 mod session_client;
 mod tls;
 mod token;
+mod uploads;
 
 pub use ask::{ask, ask_over};
 pub use axum::http::{Method, StatusCode};

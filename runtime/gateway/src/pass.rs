@@ -92,6 +92,14 @@ impl Pass {
         self.visitor().is_none_or(|visitor| visitor.may_have(agent))
     }
 
+    /// The id of its token. `None` for the user.
+    pub(crate) fn token_id(&self) -> Option<&str> {
+        match self {
+            Self::User => None,
+            Self::Bearer(bearer) => Some(&bearer.token.id),
+        }
+    }
+
     /// One more stream. `None` where there are too many.
     pub(crate) fn stream(&self) -> Option<Stream> {
         let Self::Bearer(bearer) = self else {

@@ -12,6 +12,8 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{RemoveError, StartError};
 
+use crate::uploads::UploadError;
+
 /// Why a request was not done.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -171,6 +173,17 @@ impl From<SessionClosed> for Problem {
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
         Self::unavailable(error.to_string())
+    }
+}
+
+impl From<UploadError> for Problem {
+    fn from(error: UploadError) -> Self {
+        let detail = error.to_string();
+        match error {
+            UploadError::SessionRemoved => Self::no_session(),
+            UploadError::FullForToken => Self::too_many(detail),
+            UploadError::Full | UploadError::Io(_) => Self::unavailable(detail),
+        }
     }
 }
 

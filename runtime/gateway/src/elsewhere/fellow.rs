@@ -23,7 +23,7 @@ use crate::{accept, accept::Peer, gateway::Shared, judge::Folders, pass::Pass};
 pub(crate) const FELLOWS: usize = 16 * 1024;
 
 /// How much of a body that is refused is still read, in bytes, and for how long.
-const REFUSED: u64 = crate::inbox::FILE;
+const REFUSED: u64 = crate::uploads::MAX_UPLOAD;
 const REFUSED_TIME: Duration = Duration::from_secs(5);
 
 /// Serves one connection of another host: requests, or a hub that speaks lines, told apart by their first byte.

@@ -1,5 +1,7 @@
 //! An input: taken when the journal has it, and answered with where to read on, or with the end of its turn.
 
+use std::path::PathBuf;
+
 use axum::{
     Extension, Json as Body,
     extract::State,
@@ -14,12 +16,13 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{EntryBody, Sessions, Submission};
 
-use super::{Asks, Gate, Json, Named, Query, turn_id};
+use super::{Asks, Gate, Json, Named, Query, blocking, turn_id};
 use crate::{
     gateway::Shared,
     judge::judge,
     problem::{Answer, Problem},
     session_client::{Received, SessionClient},
+    uploads::UploadError,
 };
 
 /// How much of a turn's text an answer holds, in bytes. The rest is in the events.
@@ -120,15 +123,7 @@ pub(super) async fn take(
     if steer.is_some() && steer != client.attached.turn_id {
         return Err(Problem::conflict("the turn that steer names does not run"));
     }
-    let files = files(&shared, &id, &given.files)?;
-    for file in &files {
-        // The inbox forgets it.
-        if let Some(sha256) = &file.sha256 {
-            sessions
-                .keep_file(&id, file.file_path.clone().into(), sha256.to_string())
-                .await?;
-        }
-    }
+    let files = named_files(&shared, &sessions, &id, given.files).await?;
     let submission = Submission {
         input,
         files,
@@ -190,35 +185,75 @@ fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
     }
 }
 
-fn files(shared: &Shared, id: &SessionId, given: &[GivenFile]) -> Answer<Vec<FileInput>> {
-    if given.len() > FILES {
+/// Moves the uploads that an input names into the journal, and returns the files there.
+async fn named_files(
+    shared: &Shared,
+    sessions: &Sessions,
+    id: &SessionId,
+    named: Vec<GivenFile>,
+) -> Answer<Vec<FileInput>> {
+    if named.len() > FILES {
         return Err(Problem::unprocessable(format!(
             "an input may name {FILES} files at most"
         )));
     }
-    let file = |given: &GivenFile| {
-        let (sha256, name, mime_type) = match given {
+    let mut files = Vec::new();
+    for file in named {
+        let (sha256, name, mime_type) = match file {
             GivenFile::Digest(sha256) => (sha256, None, None),
             GivenFile::Named {
                 sha256,
                 name,
                 mime_type,
-            } => (sha256, name.clone(), mime_type.clone()),
+            } => (sha256, name, mime_type),
         };
-        let (path, label) = shared.inbox.find(id, sha256).ok_or_else(|| {
-            Problem::unprocessable(format!(
-                "there is no file {sha256}; give it by PUT /v1/sessions/{id}/files"
-            ))
-        })?;
-        Ok(FileInput {
+        let (path, label) = in_journal(shared, sessions, id, &sha256).await?;
+        files.push(FileInput {
             file_name: name.or(label),
             file_mime_type: mime_type,
-            size: std::fs::metadata(&path).ok().map(|found| found.len()),
-            sha256: Sha256::parse(sha256),
+            size: tokio::fs::metadata(&path)
+                .await
+                .ok()
+                .map(|found| found.len()),
+            sha256: Sha256::parse(&sha256),
             file_path: path.to_string_lossy().into_owned(),
-        })
+        });
+    }
+    Ok(files)
+}
+
+/// Moves an upload into the journal, if it is not there yet. Returns its path there and its label.
+async fn in_journal(
+    shared: &Shared,
+    sessions: &Sessions,
+    id: &SessionId,
+    sha256: &str,
+) -> Answer<(PathBuf, Option<String>)> {
+    let find = {
+        let (uploads, id, sha256) = (shared.uploads.clone(), id.clone(), sha256.to_owned());
+        move || Ok::<_, UploadError>(uploads.find(&id, &sha256))
     };
-    given.iter().map(file).collect()
+    let (uploaded, label) = match blocking(find).await? {
+        Some(upload) => (upload.path, upload.label),
+        None => (None, None),
+    };
+    let is_uploaded = uploaded.is_some();
+    let kept = match uploaded {
+        Some(path) => sessions.keep_file(id, path, sha256.to_owned()).await,
+        None => Ok(()),
+    };
+    // Another input that names the same upload may have moved it first.
+    let Some(path) = sessions.file(id, sha256).await? else {
+        kept?;
+        return Err(Problem::unprocessable(format!(
+            "there is no file {sha256}; give it by PUT /v1/sessions/{id}/files"
+        )));
+    };
+    if is_uploaded {
+        let (uploads, id, sha256) = (shared.uploads.clone(), id.clone(), sha256.to_owned());
+        blocking(move || uploads.release_bytes(&id, &sha256)).await?;
+    }
+    Ok((path, label))
 }
 
 /// Returns the outcome of the input of this id, if this reply has it.
@@ -261,13 +296,7 @@ async fn state_of(
     if client.attached.turn_id.as_ref() == Some(turn) {
         return Ok((InputState::Running, None));
     }
-    if client
-        .attached
-        .queued
-        .iter()
-        .flatten()
-        .any(|it| it == turn)
-    {
+    if client.attached.queued.iter().flatten().any(|it| it == turn) {
         return Ok((InputState::Queued, None));
     }
     let last = client.attached.last_seq;

@@ -17,7 +17,7 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{EntryBody, RemoveError, StreamItem};
 
-use super::{Asks, Gate, Json, Named, Query, all_read, events::without_path, message};
+use super::{Asks, Gate, Json, Named, Query, all_read, blocking, events::without_path, message};
 use crate::{
     accept::Peer,
     elsewhere::{
@@ -252,7 +252,9 @@ fn first_page(
     let Some(after) = entries.get(limit) else {
         return (entries, next);
     };
-    let after = serde_json::from_str(after).map(|NumberedEntry { seq }| seq).ok();
+    let after = serde_json::from_str(after)
+        .map(|NumberedEntry { seq }| seq)
+        .ok();
     entries.truncate(limit);
     (entries, after.or(next))
 }
@@ -274,7 +276,7 @@ pub(super) async fn close(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Closes a session, and removes it where that is asked for.
+/// Closes a session, and removes it with its uploads if `removes`.
 pub(super) async fn end(shared: &Shared, pass: &Pass, id: &SessionId, removes: bool) -> Answer<()> {
     let sessions = shared.sessions_for(pass);
     let mut client = SessionClient::join(&sessions, id).await?;
@@ -303,12 +305,14 @@ pub(super) async fn end(shared: &Shared, pass: &Pass, id: &SessionId, removes: b
     let until = Instant::now() + LEAVES;
     loop {
         match sessions.remove(id).await {
-            Ok(()) => return Ok(()),
+            Ok(()) => break,
             // It leaves the memory when no one has listened for a while.
             Err(RemoveError::InUse) if Instant::now() < until => sleep(LOOK).await,
             Err(error) => return Err(error.into()),
         }
     }
+    let (uploads, id) = (shared.uploads.clone(), id.clone());
+    blocking(move || uploads.remove_session(&id)).await
 }
 
 #[cfg(test)]

@@ -1,5 +1,10 @@
 //! Sessions over HTTP.
 
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
 use serde_json::{Value, json};
 
 use super::{super::Home, Client, Daemon, Events, head};
@@ -217,14 +222,82 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
         delivered.last().unwrap().1.contains("\"n.txt\""),
         "{delivered:?}"
     );
-    // It can be had again, as long as the session is there, by those who see that.
-    std::fs::remove_dir_all(home.path().join("state/inbox")).unwrap();
+    // The journal has it now, for those who see the session; the inbox keeps its label only.
     assert_eq!(other.get(&mine).must_be(200).body, "of mine");
+    let inbox = files_in(&home.path().join("state/inbox"));
+    assert!(
+        inbox.len() == 1 && inbox[0].extension().is_some_and(|it| it == "label"),
+        "{inbox:?}"
+    );
+    // A further input may name it again.
+    client
+        .post(&format!("/v1/sessions/{id}/inputs?wait=end"), &with)
+        .must_be(200);
+    let delivered = events.until("file.delivered");
+    assert!(
+        delivered.last().unwrap().1.contains("\"n.txt\""),
+        "{delivered:?}"
+    );
     daemon.token(&["control"]).get(&mine).must_be(404);
     let unknown = json!({ "content": "see", "files": ["0"] });
     client
         .post(&format!("/v1/sessions/{id}/inputs"), &unknown)
         .must_be(422);
+    daemon.down();
+}
+
+/// Every file below a folder.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn the_removal_of_a_session_leaves_nothing_of_its_uploads() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let (removed, other) = (client.open(), client.open());
+    let put = |id: &str, content: &str| {
+        let path = format!("/v1/sessions/{id}/files?name={content}.txt");
+        let put = client.ask_with("PUT", &path, &[], content);
+        put.must_be(201).json()["sha256"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    put(&removed, "unnamed");
+    let named = put(&removed, "named");
+    put(&other, "kept");
+    let input = json!({ "content": "see", "files": [named] });
+    client
+        .post(&format!("/v1/sessions/{removed}/inputs?wait=end"), &input)
+        .must_be(200);
+    let state = home.path().join("state");
+    let inbox = state.join("inbox");
+    for file in files_in(&inbox)
+        .into_iter()
+        .chain([state.join("daemon.json")])
+    {
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600, "{file:?}");
+    }
+    assert_eq!(files_in(&inbox).len(), 5);
+    let path = format!("/v1/sessions/{removed}?remove=true");
+    client.ask_with("DELETE", &path, &[], "").must_be(204);
+    let left = files_in(&inbox);
+    assert_eq!(left.len(), 2, "{left:?}");
     daemon.down();
 }
 
