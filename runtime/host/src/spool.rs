@@ -262,7 +262,7 @@ impl Backlog {
         mailbox: &Mailbox,
         pressure: &Arc<Pressure>,
         store: &Arc<Store>,
-    ) -> Result<(), Slot> {
+    ) -> Result<(), Box<Slot>> {
         let waiting = self.handed + self.block.len() as u64 - self.read;
         let left = store
             .limits
@@ -272,7 +272,7 @@ impl Backlog {
             || !may_take(waiting, slot.weight() as u64, left)
             || self.kept_bytes > KEPT_BYTES;
         if full || self.failed.load(Ordering::Acquire) {
-            return Err(slot);
+            return Err(Box::new(slot));
         }
         let before = self.block.len();
         if let Some(kept) = record(&mut self.block, slot) {

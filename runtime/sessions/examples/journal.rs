@@ -4,6 +4,8 @@
 //! cargo run -p trunkline-sessions --example journal
 //! ```
 
+#![allow(clippy::print_stdout, reason = "it shows what its listeners read")]
+
 use std::{error::Error, fmt::Debug, path::Path};
 
 use trunkline_host::{
