@@ -17,7 +17,7 @@ use trunkline_protocol::{
     AdapterBody, FromRelay, HostMessage, MessageId, RequestId, Role, SessionAttach, SessionHistory,
     SessionId, SessionStart, UserInput,
 };
-use trunkline_sessions::{Heard, Listener, Sessions};
+use trunkline_sessions::{StreamItem, Listener, Sessions};
 
 /// An agent that repeats its input.
 const ECHO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python/echo.py");
@@ -103,7 +103,7 @@ async fn send(listener: &Listener, id: &str, text: &str) -> Result<(), Box<dyn E
         ..UserInput::default()
     };
     let message = HostMessage::new(listener.session().clone(), input);
-    if listener.speaker().say(message).await {
+    if listener.sender().send(message).await {
         Ok(())
     } else {
         Err("the session ended; attach to it again".into())
@@ -116,9 +116,9 @@ async fn read_turn(name: &str, listener: &mut Listener) -> Result<u64, Box<dyn E
     loop {
         let mut lines = Vec::new();
         let are_entries = match listener.next(&mut lines).await? {
-            Heard::Lines => true,
+            StreamItem::Entries => true,
             // For this listener only, so it is not in the history. Its `seq` is that of the entry that it is about.
-            Heard::Answer => false,
+            StreamItem::Reply => false,
             end => return Err(format!("the listener ended: {end:?}").into()),
         };
         for line in String::from_utf8(lines)?.lines() {

@@ -1,0 +1,325 @@
+//! A client: one connection to a host, and the sessions on it.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{mpsc, oneshot};
+use trunkline_protocol::{
+    AdapterBody, AgentEntry, AgentsList, Extensions, HostMessage, HubMessage, ListedSession,
+    RelayBody, RequestId, Role, SessionAttach, SessionHistory, SessionId, SessionStart,
+    SessionsList,
+};
+
+use crate::{
+    ClientError, Connect, Event, Events, ReconnectPolicy, Session,
+    connection::{Answer, Command, Connection, PendingRequest},
+    event::{Attention, EventQueue},
+    session::random_id,
+    session_state::SessionState,
+};
+
+/// Calls that wait for the connection task. Further calls wait before they count as made.
+const COMMAND_QUEUE: usize = 64;
+
+/// A hub of one host: any number of sessions over one connection. Clones share it.
+///
+/// A lost connection is made again, and each session continues behind its last entry. Sessions of a host without a
+/// journal end with their connection. When the last handle is dropped (clones and sessions), the connection is closed as
+/// by [`Client::close`], once the host has accepted the inputs of its sessions.
+#[derive(Debug, Clone)]
+pub struct Client {
+    commands: mpsc::Sender<Command>,
+    attention: Arc<Attention>,
+    /// The cause of the connection's end.
+    cause: Arc<OnceLock<ClientError>>,
+    is_remote: bool,
+}
+
+/// A page of the journal's sessions ([journal.12]).
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct SessionPage {
+    /// The sessions, the last active first.
+    pub sessions: Vec<ListedSession>,
+    /// The `cursor` of the next page, if there may be one.
+    pub next: Option<String>,
+    /// Hosts that did not answer, and whose sessions are missing.
+    pub missing: Vec<String>,
+}
+
+/// A page of a session's entries ([journal.9]).
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct HistoryPage {
+    /// The entries in order. None of them awaits an answer.
+    pub entries: Vec<Event>,
+    /// The number of the next entry, if there are more.
+    pub next: Option<u64>,
+}
+
+impl Client {
+    /// Connects, with the default [`ReconnectPolicy`].
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] if the first connection is not made. It is not tried again.
+    ///
+    /// # Cancel safety
+    /// Cancelling closes the connection.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O and time.
+    pub async fn connect<C: Connect>(transport: C) -> Result<Self, ClientError> {
+        Self::connect_with(transport, ReconnectPolicy::default()).await
+    }
+
+    /// Connects, with limits for later reconnects.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    ///
+    /// # Cancel safety
+    /// Cancelling closes the connection.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O and time.
+    pub async fn connect_with<C: Connect>(
+        mut transport: C,
+        policy: ReconnectPolicy,
+    ) -> Result<Self, ClientError> {
+        let pipe = crate::connection::dial(&mut transport)
+            .await
+            .map_err(ClientError::Unreachable)?;
+        let (commands, receiver) = mpsc::channel(COMMAND_QUEUE);
+        let client = Self {
+            commands,
+            attention: Arc::default(),
+            cause: Arc::default(),
+            is_remote: pipe.is_remote(),
+        };
+        let attention = client.attention.clone();
+        let connection = Connection::new(receiver, attention, policy, client.cause.clone());
+        tokio::spawn(connection.run(transport, pipe));
+        Ok(client)
+    }
+
+    /// Opens a session with an id of this client's. Returns when the host has it.
+    ///
+    /// `protocol`, `extensions` and `max_line` of the start are this client's own.
+    ///
+    /// # Errors
+    /// [`ClientError::SessionRefused`], [`ClientError::SessionUnserved`], [`ClientError::LineTooLong`] and the cause of the
+    /// connection's end. What the agent itself refuses comes later, as a `session.closed`.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave an empty session at the host.
+    pub async fn open(&self, start: SessionStart) -> Result<(Session, Events), ClientError> {
+        let id = random_id(SessionId::new);
+        self.add(id, Role::Control, |id, queue, opened| {
+            SessionState::start(id, start, queue, opened)
+        })
+        .await
+    }
+
+    /// Attaches to a session of the journal, behind the entry `after` ([journal.5]); 0 for all entries.
+    ///
+    /// `epoch` should be that entry's. `protocol` and `extensions` are this client's own.
+    ///
+    /// # Errors
+    /// [`ClientError::AlreadyOpen`] if this client has the session, and as [`Client::open`].
+    ///
+    /// # Cancel safety
+    /// Cancelling leaves the session as it was.
+    pub async fn attach(
+        &self,
+        id: SessionId,
+        attach: SessionAttach,
+    ) -> Result<(Session, Events), ClientError> {
+        let role = attach.role.unwrap_or(Role::Control);
+        self.add(id, role, |id, queue, opened| {
+            SessionState::attach(id, attach, queue, opened)
+        })
+        .await
+    }
+
+    /// Lists the agents ([relay.4]), with their health if asked for.
+    ///
+    /// # Errors
+    /// The cause of the connection's end; [`ClientError::Busy`].
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn agents(&self, health: bool) -> Result<Vec<AgentEntry>, ClientError> {
+        let request_id = random_id(RequestId::new);
+        let list = AgentsList {
+            request_id: request_id.clone(),
+            health: health.then_some(true),
+            sessions: None,
+        };
+        let line = HostMessage::new(SessionId::none(), list).to_line();
+        match self.request(request_id, None, line).await? {
+            Answer::Adapter(AdapterBody::AgentsListResult(list)) => Ok(list.agents),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Lists sessions of the journal, a page of them ([journal.12]). The filter's `request_id` and `extensions` are
+    /// this client's own; [`SessionPage::next`] is the `cursor` of the next page.
+    ///
+    /// # Errors
+    /// [`ClientError::RequestFailed`] if the host has no list; as [`Client::agents`].
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn sessions(&self, filter: SessionsList) -> Result<SessionPage, ClientError> {
+        let request_id = random_id(RequestId::new);
+        let mut extensions = Extensions::RESUME.to_names();
+        extensions.push("journal".to_owned());
+        let list = SessionsList {
+            request_id: request_id.clone(),
+            extensions: Some(extensions),
+            ..filter
+        };
+        let line = HostMessage::new(SessionId::none(), list).to_line();
+        match self.request(request_id, None, line).await? {
+            Answer::Adapter(AdapterBody::SessionsListResult(list)) => match list.error {
+                Some(error) => Err(ClientError::RequestFailed(error)),
+                None => Ok(SessionPage {
+                    sessions: list.sessions.unwrap_or_default(),
+                    next: list.next,
+                    missing: list.missing.unwrap_or_default(),
+                }),
+            },
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Reads a page of a session's entries, from one to another, which need not be attached ([journal.9]). `None` is the
+    /// first or the last that there is.
+    ///
+    /// # Errors
+    /// [`ClientError::RequestFailed`] if there are none; as [`Client::agents`].
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn history(
+        &self,
+        session: &SessionId,
+        from: Option<u64>,
+        to: Option<u64>,
+    ) -> Result<HistoryPage, ClientError> {
+        let request_id = random_id(RequestId::new);
+        let history = SessionHistory {
+            request_id: request_id.clone(),
+            from,
+            to,
+        };
+        let line = HubMessage::new(session.clone(), history).to_line();
+        match self
+            .request(request_id, Some(session.clone()), line)
+            .await?
+        {
+            Answer::Relay(RelayBody::SessionHistoryResult(page)) => match page.error {
+                Some(error) => Err(ClientError::RequestFailed(error)),
+                None => {
+                    let entries = page.entries.unwrap_or_default();
+                    let entries = entries.iter().filter_map(|entry| Event::parse(entry.get()));
+                    Ok(HistoryPage {
+                        entries: entries.map(|(_, event)| event).collect(),
+                        next: page.next,
+                    })
+                }
+            },
+            // The host keeps no journal.
+            Answer::Relay(RelayBody::SessionRefused(refused)) => Err(ClientError::RequestFailed(
+                refused.message.unwrap_or_default(),
+            )),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Closes the connection, and waits for the end of a command that was started for it. Sessions of a journal continue
+    /// at their host; their calls and turns here fail with [`ClientError::ClientClosed`].
+    ///
+    /// All that was sent before is written, unless the host takes longer than a second. A command that does not end within
+    /// ten seconds is killed.
+    ///
+    /// # Cancel safety
+    /// Cancelling leaves the client closing.
+    pub async fn close(self) {
+        let (done, closed) = oneshot::channel();
+        if self.commands.send(Command::Close(done)).await.is_ok() {
+            // The task is over if it does not answer.
+            let _ = closed.await;
+        }
+    }
+
+    pub(crate) fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    pub(crate) async fn command(&self, command: Command) -> Result<(), ClientError> {
+        let sent = self.commands.send(command).await;
+        sent.map_err(|_| self.cause())
+    }
+
+    /// The cause of the connection's end, for a call that its ended task did not answer.
+    pub(crate) fn cause(&self) -> ClientError {
+        self.cause
+            .get()
+            .cloned()
+            .unwrap_or(ClientError::ClientClosed)
+    }
+
+    async fn add(
+        &self,
+        id: SessionId,
+        role: Role,
+        state: impl FnOnce(
+            SessionId,
+            Arc<EventQueue>,
+            oneshot::Sender<crate::session_state::Opened>,
+        ) -> SessionState,
+    ) -> Result<(Session, Events), ClientError> {
+        let queue = Arc::new(EventQueue::new());
+        let (opened_sender, opened) = oneshot::channel();
+        let state = Box::new(state(id.clone(), queue.clone(), opened_sender));
+        // A cancelled call leaves the session by dropping this handle.
+        let attention = self.attention.clone();
+        let mut session = Session::new(id, self.clone(), queue, attention, role);
+        let (reply, added) = oneshot::channel();
+        self.command(Command::Add { state, reply }).await?;
+        added.await.unwrap_or_else(|_| Err(self.cause()))?;
+        match opened.await {
+            Ok(opened) => session.set_opened(opened),
+            Err(_) => return Err(session.cause()),
+        }
+        let events = Events {
+            session: session.clone(),
+        };
+        Ok((session, events))
+    }
+
+    /// Asks the host itself. Sent again on a new connection.
+    async fn request(
+        &self,
+        request_id: RequestId,
+        session: Option<SessionId>,
+        line: Vec<u8>,
+    ) -> Result<Answer, ClientError> {
+        let (reply, answer) = oneshot::channel();
+        let request = PendingRequest {
+            session,
+            line,
+            reply,
+        };
+        let command = Command::Request {
+            request_id,
+            request,
+        };
+        self.command(command).await?;
+        answer.await.unwrap_or_else(|_| Err(self.cause()))
+    }
+}
+
+fn unexpected() -> ClientError {
+    ClientError::RequestFailed("the answer is of another type".to_owned())
+}

@@ -1,0 +1,82 @@
+//! A hub in Rust: opens and attaches to sessions of a host, over a child process, a Unix socket or a WebSocket.
+//!
+//! A [`Client`] is one connection to a host: `trunkline serve`, or a daemon. It opens [`Session`]s and attaches to those of
+//! the host's journal, any number of them at once. Events of a session come from its [`Events`], in order.
+//!
+//! ```no_run
+//! use trunkline_client::{ChildProcess, Client, protocol::SessionStart};
+//!
+//! # async fn example() -> Result<(), trunkline_client::ClientError> {
+//! let host = ChildProcess::new("trunkline", ["serve", "--journal", "journal"]);
+//! let client = Client::connect(host).await?;
+//! let (session, mut events) = client.open(SessionStart::default()).await?;
+//! let turn = session.send("hello").await?;
+//! while let Some(event) = events.next().await? {
+//!     if let Some(text) = event.answer_text() {
+//!         print!("{text}");
+//!     }
+//!     if event.ends(&turn) {
+//!         break;
+//!     }
+//! }
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | content |
+//! |---|---|
+//! | `client` | [`Client`]: connect, open, attach, lists, history |
+//! | `session` | [`Session`]: send, steer, stop, answers, updates, files, close, detach |
+//! | `turn` | [`Turn`]: the acceptance and the end of an input |
+//! | `event` | [`Event`] and [`Events`]: the bounded queue of a session |
+//! | `transport` | [`Connect`] and the transports: [`ChildProcess`], [`UnixSocket`], [`Streams`], `WebSocket` |
+//! | `connection` | the one task that owns a connection |
+//! | `session_state` | the state of one session in that task; no I/O |
+//! | `reconnect` | [`ReconnectPolicy`], and the waits between attempts |
+//! | `error` | [`ClientError`], [`ConnectError`] |
+//!
+//! # Lost connections
+//!
+//! A connection that breaks is made again, with waits that double, until
+//! [`ReconnectPolicy::give_up_after`] has passed without progress, or at once given up when the failure is permanent: the
+//! command ended with status 2, or the token was refused. Each session is attached again behind its last entry
+//! ([journal.5]). Inputs that have no acceptance are sent again under the same `message_id`, which counts once
+//! ([journal.7]), and so are answers, stops, updates and a close without their confirmation. Entries come once each and
+//! in order. A session that the host does not serve for the moment (`unavailable`, because it moves to another host) is
+//! attached again in the same way.
+//!
+//! # Bounds
+//!
+//! Events wait for a slow reader up to [`PAUSE_SESSION_BYTES`]; then the host holds the session back and other sessions
+//! continue. If it does not, the whole connection is not read from [`STOP_READING_BYTES`] on. A session has at most
+//! [`MAX_OPEN_INPUT_BYTES`] of inputs without an end. Lines are at most as long as the host reads them ([frame.11]).
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod connection;
+mod error;
+mod event;
+mod reconnect;
+mod session;
+mod session_state;
+mod transport;
+mod turn;
+
+/// The protocol's messages, as they are in requests and events.
+pub use trunkline_protocol as protocol;
+
+pub use client::{Client, HistoryPage, SessionPage};
+pub use error::{ClientError, ConnectError};
+pub use event::{
+    Event, EventBody, Events, PAUSE_SESSION_BYTES, RESUME_SESSION_BYTES, STOP_READING_BYTES,
+};
+pub use reconnect::ReconnectPolicy;
+pub use session::{MAX_FILE_BYTES, MAX_OPEN_INPUT_BYTES, Session};
+#[cfg(unix)]
+pub use transport::UnixSocket;
+#[cfg(feature = "websocket")]
+pub use transport::WebSocket;
+pub use transport::{ChildProcess, Connect, Pipe, Streams};
+pub use turn::{Acceptance, Input, Turn};

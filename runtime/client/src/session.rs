@@ -1,0 +1,411 @@
+//! A session of a client: what a program does in it.
+
+use std::{path::Path, sync::Arc};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use trunkline_protocol::{
+    FileOutput, HostBody, InputResponse, MessageId, PermissionResponse, Role, SessionAttached,
+    SessionId, SessionInfo, SessionReady, SessionUpdate, Sha256, SteerResult, TurnId, UserInput,
+};
+use uuid::Uuid;
+
+use crate::{
+    ClientError, HistoryPage, Input, Turn,
+    client::Client,
+    connection::Command,
+    event::{Attention, EventQueue},
+    session_state::{Opened, PendingSteer, PendingTurn, SessionCommand},
+    turn::TurnProgress,
+};
+
+/// The bytes of a session's inputs and steers without an end; further ones are [`ClientError::Busy`].
+pub const MAX_OPEN_INPUT_BYTES: u32 = 64 << 20;
+
+/// The bytes that an input counts at least: 1024 inputs of a session without an end.
+const MIN_INPUT_COST: usize = 64 << 10;
+
+/// The largest file that [`Session::file`] reads, in bytes.
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// A session of this client. Clones share it.
+///
+/// Its events come from [`Events`](crate::Events). When the last handle is dropped (clones, turns and events), the client
+/// leaves the session as [`Session::detach`] does, once the host has accepted its inputs. A session of a host without a
+/// journal is closed instead.
+#[derive(Debug, Clone)]
+pub struct Session {
+    shared: Arc<SharedSession>,
+}
+
+#[derive(Debug)]
+struct SharedSession {
+    id: SessionId,
+    client: Client,
+    queue: Arc<EventQueue>,
+    attention: Arc<Attention>,
+    role: Role,
+    opened: Option<Opened>,
+    /// Room for inputs, in bytes.
+    room: Arc<Semaphore>,
+}
+
+impl Drop for SharedSession {
+    fn drop(&mut self) {
+        self.queue.abandon();
+        self.attention.request(self.id.clone());
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        id: SessionId,
+        client: Client,
+        queue: Arc<EventQueue>,
+        attention: Arc<Attention>,
+        role: Role,
+    ) -> Self {
+        Self {
+            shared: Arc::new(SharedSession {
+                id,
+                client,
+                queue,
+                attention,
+                role,
+                opened: None,
+                room: Arc::new(Semaphore::new(MAX_OPEN_INPUT_BYTES as usize)),
+            }),
+        }
+    }
+
+    /// Notes the host's answer, before the handle is shared.
+    pub(crate) fn set_opened(&mut self, opened: Opened) {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.opened = Some(opened);
+        }
+    }
+
+    pub(crate) fn queue(&self) -> &EventQueue {
+        &self.shared.queue
+    }
+
+    pub(crate) fn request_attention(&self) {
+        self.shared.attention.request(self.shared.id.clone());
+    }
+
+    pub(crate) fn cause(&self) -> ClientError {
+        let cause = self.shared.queue.cause().cloned();
+        cause.unwrap_or_else(|| self.shared.client.cause())
+    }
+
+    /// The session's id, by which it can be attached again.
+    #[must_use]
+    pub fn id(&self) -> &SessionId {
+        &self.shared.id
+    }
+
+    /// The host's `session.ready`, if this client opened the session. Facts of the agent follow as `session.info`.
+    #[must_use]
+    pub fn ready(&self) -> Option<&SessionReady> {
+        match &self.shared.opened {
+            Some(Opened::Ready(ready)) => Some(ready),
+            _ => None,
+        }
+    }
+
+    /// The session when this client attached to it.
+    #[must_use]
+    pub fn attached(&self) -> Option<&SessionAttached> {
+        match &self.shared.opened {
+            Some(Opened::Attached(attached)) => Some(attached),
+            _ => None,
+        }
+    }
+
+    /// Sends an input, which begins a turn or waits for the running one ([turn.3]).
+    ///
+    /// Returns when the input is on its way. However often the connection breaks, a host with a journal has it once; a file
+    /// of it may be announced twice. [`Turn::accepted`] waits for the host.
+    ///
+    /// # Errors
+    /// [`ClientError::Busy`] if 1024 inputs or [`MAX_OPEN_INPUT_BYTES`] have no end, [`ClientError::File`] if a file is not
+    /// a regular file at an absolute path, [`ClientError::Unsupported`] for files over a network,
+    /// [`ClientError::ObserveOnly`], and the cause of the session's end.
+    ///
+    /// # Cancel safety
+    /// Cancelling sends nothing.
+    pub async fn send(&self, input: impl Into<Input>) -> Result<Turn, ClientError> {
+        self.check_control()?;
+        let input = input.into();
+        if !input.files.is_empty() && self.shared.client.is_remote() {
+            return Err(ClientError::Unsupported(
+                "files by path; give them over HTTP: PUT /v1/sessions/ID/files",
+            ));
+        }
+        for file in &input.files {
+            check_file(Path::new(&file.file_path)).await?;
+        }
+        let room = self.reserve(&input.content)?;
+        let turn_id = random_id(TurnId::new);
+        let message_id = random_id(MessageId::new);
+        let (sender, progress) = watch::channel(TurnProgress {
+            turn_id: turn_id.clone(),
+            accepted: None,
+            end: None,
+        });
+        let pending = PendingTurn {
+            turn_id: turn_id.clone(),
+            input: UserInput {
+                content: input.content,
+                message_id: Some(message_id.clone()),
+                mode: None,
+            },
+            files: input.files,
+            progress: sender,
+            room,
+        };
+        self.command(SessionCommand::Send(pending)).await?;
+        Ok(Turn {
+            requested_id: turn_id,
+            message_id,
+            progress,
+            session: self.clone(),
+        })
+    }
+
+    /// Adds to a running turn ([turn.10]). Returns the agent's answer, whether or not the text reached the turn.
+    ///
+    /// # Errors
+    /// As [`Session::send`]; [`ClientError::LineTooLong`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the text added. It is never added twice.
+    pub async fn steer(
+        &self,
+        turn: TurnId,
+        content: impl Into<String>,
+    ) -> Result<SteerResult, ClientError> {
+        self.check_control()?;
+        let content = content.into();
+        let room = self.reserve(&content)?;
+        let message_id = random_id(MessageId::new);
+        self.call(|reply| {
+            SessionCommand::Steer(PendingSteer::new(turn, content, message_id, room, reply))
+        })
+        .await
+    }
+
+    /// Stops a turn, running or queued, of any client ([turn.4], [turn.9]). A turn that has ended stays as it is.
+    ///
+    /// Returns when the stop is on its way. It is sent again on a new connection until the turn has ended.
+    ///
+    /// # Errors
+    /// [`ClientError::Busy`], [`ClientError::ObserveOnly`], and the cause of the session's end.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the turn stopped.
+    pub async fn stop(&self, turn_id: TurnId) -> Result<(), ClientError> {
+        self.check_control()?;
+        self.call(|reply| SessionCommand::Stop { turn_id, reply })
+            .await
+    }
+
+    /// Answers a permission request ([permission.2]).
+    ///
+    /// Nothing else answers it: a request whose event is dropped, or never read, stays open until another client or a
+    /// deadline of the host settles it. Returns when the answer is on its way; with a journal it is sent again on a new
+    /// connection until an entry settles the request. The first answer decides, which need not be this one: a
+    /// `request.decided` event has the decision.
+    ///
+    /// # Errors
+    /// [`ClientError::NotPending`] if the request was settled or is unknown, [`ClientError::LineTooLong`],
+    /// [`ClientError::ObserveOnly`], and the cause of the session's end.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the request answered.
+    pub async fn answer_permission(&self, answer: PermissionResponse) -> Result<(), ClientError> {
+        self.answer(answer.request_id.clone(), answer.into()).await
+    }
+
+    /// Answers a question (`input.request`). As [`Session::answer_permission`].
+    ///
+    /// # Errors
+    /// As [`Session::answer_permission`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the question answered.
+    pub async fn answer_question(&self, answer: InputResponse) -> Result<(), ClientError> {
+        self.answer(answer.request_id.clone(), answer.into()).await
+    }
+
+    async fn answer(
+        &self,
+        request_id: trunkline_protocol::RequestId,
+        answer: HostBody,
+    ) -> Result<(), ClientError> {
+        self.check_control()?;
+        self.call(|reply| SessionCommand::Answer {
+            request_id,
+            answer,
+            reply,
+        })
+        .await
+    }
+
+    /// Changes options of the session (`session.update`). Returns the values now in force, changed or not.
+    ///
+    /// # Errors
+    /// [`ClientError::RequestFailed`] with the reason if the host refuses the update, [`ClientError::Busy`],
+    /// [`ClientError::LineTooLong`], [`ClientError::ObserveOnly`], and the cause of the session's end.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the options changed.
+    pub async fn update(&self, update: SessionUpdate) -> Result<SessionInfo, ClientError> {
+        self.check_control()?;
+        self.call(|reply| SessionCommand::Update {
+            update: Box::new(update),
+            reply,
+        })
+        .await
+    }
+
+    /// Reads a page of the session's entries ([journal.9]). As [`Client::history`].
+    ///
+    /// # Errors
+    /// As [`Client::history`].
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn history(
+        &self,
+        from: Option<u64>,
+        to: Option<u64>,
+    ) -> Result<HistoryPage, ClientError> {
+        self.shared.client.history(self.id(), from, to).await
+    }
+
+    /// Reads a file that the agent gave, and compares it with the announced digest ([large.1]).
+    ///
+    /// # Errors
+    /// [`ClientError::File`] if it cannot be read, differs, or has more than [`MAX_FILE_BYTES`];
+    /// [`ClientError::Unsupported`] over a network, where the file is at `GET /v1/sessions/ID/files/SHA256`.
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn file(&self, file: &FileOutput) -> Result<Vec<u8>, ClientError> {
+        if self.shared.client.is_remote() {
+            return Err(ClientError::Unsupported(
+                "files by path; read them over HTTP: GET /v1/sessions/ID/files/SHA256",
+            ));
+        }
+        let path = Path::new(&file.file_path);
+        check_file(path).await?;
+        let read = tokio::fs::read(path).await;
+        let contents = read.map_err(|error| file_error(path, error.to_string()))?;
+        match file.sha256 {
+            Some(announced) if announced != Sha256::of(&contents) => Err(file_error(
+                path,
+                "its contents are not the announced ones".to_owned(),
+            )),
+            _ => Ok(contents),
+        }
+    }
+
+    /// Closes the session for all clients, and waits for its end ([session.4]). Closing twice is closing once.
+    ///
+    /// # Errors
+    /// [`ClientError::ObserveOnly`], and the cause if the session ends otherwise than closed.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the session closed.
+    pub async fn close(&self) -> Result<(), ClientError> {
+        self.check_control()?;
+        let (closer, closed) = oneshot::channel();
+        // An ended session has the cause.
+        let _ = self.command(SessionCommand::Close(closer)).await;
+        let _ = closed.await;
+        match self.cause() {
+            ClientError::SessionClosed { .. } => Ok(()),
+            cause => Err(cause),
+        }
+    }
+
+    /// Leaves the session, which continues at its host ([journal.6]). A session of a host without a journal is closed.
+    ///
+    /// Its events end, and what waits for it fails with [`ClientError::Detached`]. Inputs that were not accepted may be
+    /// lost; [`Turn::accepted`] waits for that.
+    ///
+    /// # Errors
+    /// The cause if the session ended before.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the session detached.
+    pub async fn detach(&self) -> Result<(), ClientError> {
+        let (reply, left) = oneshot::channel();
+        self.command(SessionCommand::Detach(reply)).await?;
+        left.await.map_err(|_| self.cause())
+    }
+
+    fn check_control(&self) -> Result<(), ClientError> {
+        match self.shared.role {
+            Role::Control => Ok(()),
+            Role::Observe => Err(ClientError::ObserveOnly),
+        }
+    }
+
+    /// Reserves room for an input. It is given back with the input's end.
+    fn reserve(&self, content: &str) -> Result<OwnedSemaphorePermit, ClientError> {
+        let cost = content.len().max(MIN_INPUT_COST);
+        let cost = u32::try_from(cost).unwrap_or(u32::MAX);
+        let room = self.shared.room.clone();
+        let room = room.try_acquire_many_owned(cost.min(MAX_OPEN_INPUT_BYTES));
+        room.map_err(|_| ClientError::Busy("inputs of the session"))
+    }
+
+    async fn command(&self, command: SessionCommand) -> Result<(), ClientError> {
+        if let Some(cause) = self.shared.queue.cause() {
+            return Err(cause.clone());
+        }
+        let session = self.shared.id.clone();
+        let command = Command::Session { session, command };
+        self.shared.client.command(command).await
+    }
+
+    async fn call<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, ClientError>>) -> SessionCommand,
+    ) -> Result<T, ClientError> {
+        let (reply, answer) = oneshot::channel();
+        self.command(command(reply)).await?;
+        answer.await.unwrap_or_else(|_| Err(self.cause()))
+    }
+}
+
+async fn check_file(path: &Path) -> Result<(), ClientError> {
+    if !path.is_absolute() {
+        return Err(file_error(path, "its path is not absolute".to_owned()));
+    }
+    let metadata = tokio::fs::metadata(path).await;
+    match metadata {
+        Err(error) => Err(file_error(path, error.to_string())),
+        Ok(metadata) if !metadata.is_file() => {
+            Err(file_error(path, "it is not a regular file".to_owned()))
+        }
+        Ok(metadata) if metadata.len() > MAX_FILE_BYTES => Err(file_error(
+            path,
+            format!("it has more than {MAX_FILE_BYTES} bytes"),
+        )),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn file_error(path: &Path, message: String) -> ClientError {
+    ClientError::File {
+        path: path.display().to_string(),
+        message,
+    }
+}
+
+/// A fresh id: 32 hexadecimal digits.
+pub(crate) fn random_id<T>(new: impl FnOnce(String) -> Result<T, trunkline_protocol::BadId>) -> T {
+    new(Uuid::new_v4().simple().to_string()).expect("an id has 1 to 256 bytes")
+}

@@ -1,0 +1,929 @@
+//! One session as its connection task has it: its position in the journal, and all that has no answer yet.
+//!
+//! No I/O: lines that were read come in, lines to write are appended to a buffer.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, oneshot, watch},
+    time::Instant,
+};
+use trunkline_protocol::{
+    AdapterBody, AttachRefusal, Body, Category, Envelope, ErrorEvent, Extensions, FileInput,
+    FlowPause, FlowResume, HostBody, HostMessage, HubMessage, InputMode, InputResult, MAX_LINE,
+    MIN_MAX_LINE, MessageId, PROTOCOL, RelayBody, RequestId, SessionAttach, SessionAttached,
+    SessionClose, SessionDetach, SessionId, SessionInfo, SessionReady, SessionRefused,
+    SessionStart, SessionState as HostState, SessionUpdate, SteerResult, Stop, StopReason,
+    TurnComplete, TurnId, UserInput, line_limit,
+};
+
+use crate::{
+    ClientError, ReconnectPolicy,
+    event::{Event, EventBody, EventQueue},
+    reconnect::Backoff,
+    turn::{Acceptance, TurnProgress},
+};
+
+/// Stops that wait for the ends of their turns, in a session.
+const MAX_PENDING_STOPS: usize = 1024;
+
+/// Updates that wait for their answer, in a session.
+const MAX_PENDING_UPDATES: usize = 64;
+
+/// Open requests, and open turns, of a session that are tracked. Hosts have at most 4096 requests of a session.
+const MAX_TRACKED_REQUESTS: usize = 16_384;
+
+/// The time that a refusal counts towards giving a session up.
+const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
+
+/// The host's answer when a session was opened or attached.
+#[derive(Debug, Clone)]
+pub(crate) enum Opened {
+    Ready(Box<SessionReady>),
+    Attached(Box<SessionAttached>),
+}
+
+/// An input whose turn has no end.
+#[derive(Debug)]
+pub(crate) struct PendingTurn {
+    /// The id that it was sent with.
+    pub(crate) turn_id: TurnId,
+    pub(crate) input: UserInput,
+    pub(crate) files: Vec<FileInput>,
+    pub(crate) progress: watch::Sender<TurnProgress>,
+    /// Its share of the session's inputs.
+    pub(crate) room: OwnedSemaphorePermit,
+}
+
+/// A steer without an answer.
+#[derive(Debug)]
+pub(crate) struct PendingSteer {
+    pub(crate) turn_id: TurnId,
+    pub(crate) input: UserInput,
+    pub(crate) reply: oneshot::Sender<Result<SteerResult, ClientError>>,
+    /// Its share of the session's inputs, for as long as it waits.
+    _room: OwnedSemaphorePermit,
+    is_stored: bool,
+    has_turn_ended: bool,
+}
+
+/// An update without an answer.
+#[derive(Debug)]
+struct PendingUpdate {
+    update: Box<SessionUpdate>,
+    reply: oneshot::Sender<Result<SessionInfo, ClientError>>,
+    refusal: Option<String>,
+}
+
+/// A call on a session.
+#[derive(Debug)]
+pub(crate) enum SessionCommand {
+    Send(PendingTurn),
+    Steer(PendingSteer),
+    Stop {
+        turn_id: TurnId,
+        reply: oneshot::Sender<Result<(), ClientError>>,
+    },
+    Answer {
+        request_id: RequestId,
+        answer: HostBody,
+        reply: oneshot::Sender<Result<(), ClientError>>,
+    },
+    Update {
+        update: Box<SessionUpdate>,
+        reply: oneshot::Sender<Result<SessionInfo, ClientError>>,
+    },
+    Close(oneshot::Sender<()>),
+    Detach(oneshot::Sender<()>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// There is no connection.
+    Offline,
+    /// The start or attach of this connection has no answer.
+    Opening,
+    /// The host has the session; entries from before are still to be read. What has no answer waits for them: one of
+    /// them may be the answer.
+    CatchingUp,
+    /// Messages are written at once.
+    Live,
+    /// No host serves the session; it is attached again at this time.
+    Unserved(Instant),
+}
+
+#[derive(Debug)]
+pub(crate) struct SessionState {
+    id: SessionId,
+    /// The message that opens it. With a journal until the first entry comes: a host that ends before that has nothing
+    /// of the session ([journal.2]).
+    start: Option<Box<SessionStart>>,
+    attach: SessionAttach,
+    /// `None` until the host has answered.
+    has_journal: Option<bool>,
+    has_flow: bool,
+    phase: Phase,
+    backoff: Backoff,
+    last_refusal: Option<Instant>,
+    max_line: usize,
+    last_seq: u64,
+    epoch: Option<u64>,
+    /// Whether this client has read that entry. It was no `session.closed` then, which ends the session here.
+    has_read_last: bool,
+    /// Entries behind the last one that were too long to be read.
+    skipped: u64,
+    /// The last entry that there was when the session was attached.
+    attached_seq: u64,
+    queue: Arc<EventQueue>,
+    opened: Option<oneshot::Sender<Opened>>,
+    turns: VecDeque<PendingTurn>,
+    steers: Vec<PendingSteer>,
+    updates: VecDeque<PendingUpdate>,
+    /// Stops of turns that have no end, of this client's and of others'.
+    stops: Vec<TurnId>,
+    /// Turns that have begun and not ended, as far as entries and the last attach show.
+    open_turns: HashSet<TurnId>,
+    /// Requests that wait for an answer.
+    requests: HashSet<RequestId>,
+    /// Answers that no entry has confirmed.
+    answers: Vec<(RequestId, HostBody)>,
+    closers: Vec<oneshot::Sender<()>>,
+    is_close_written: bool,
+    is_leaving: bool,
+    is_ended: bool,
+}
+
+impl SessionState {
+    /// A session that this client opens.
+    pub(crate) fn start(
+        id: SessionId,
+        start: SessionStart,
+        queue: Arc<EventQueue>,
+        opened: oneshot::Sender<Opened>,
+    ) -> Self {
+        let attach = SessionAttach {
+            env: start.env.clone(),
+            mcp_servers: start.mcp_servers.clone(),
+            ..SessionAttach::default()
+        };
+        let start = SessionStart {
+            protocol: Some(PROTOCOL),
+            extensions: Some(offered_extensions()),
+            max_line: Some(MAX_LINE as u64),
+            ..start
+        };
+        Self {
+            start: Some(Box::new(start)),
+            ..Self::attach(id, attach, queue, opened)
+        }
+    }
+
+    /// A session of a journal.
+    pub(crate) fn attach(
+        id: SessionId,
+        attach: SessionAttach,
+        queue: Arc<EventQueue>,
+        opened: oneshot::Sender<Opened>,
+    ) -> Self {
+        let attach = SessionAttach {
+            protocol: Some(PROTOCOL),
+            extensions: Some(offered_extensions()),
+            ..attach
+        };
+        Self {
+            id,
+            start: None,
+            has_journal: None,
+            has_flow: false,
+            phase: Phase::Offline,
+            backoff: Backoff::default(),
+            last_refusal: None,
+            max_line: MIN_MAX_LINE,
+            last_seq: attach.after,
+            epoch: attach.epoch,
+            has_read_last: false,
+            attach,
+            skipped: 0,
+            attached_seq: 0,
+            queue,
+            opened: Some(opened),
+            turns: VecDeque::new(),
+            steers: Vec::new(),
+            updates: VecDeque::new(),
+            stops: Vec::new(),
+            open_turns: HashSet::new(),
+            requests: HashSet::new(),
+            answers: Vec::new(),
+            closers: Vec::new(),
+            is_close_written: false,
+            is_leaving: false,
+            is_ended: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.queue.is_overfull()
+    }
+
+    /// The time at which [`Self::wake`] has work.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Unserved(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Begins the session on a new connection.
+    pub(crate) fn connect(&mut self, out: &mut Vec<u8>) {
+        self.is_close_written = false;
+        // A pause belongs to a connection.
+        self.queue.unpause();
+        self.enter(out);
+    }
+
+    /// The connection is lost. A session without a journal is lost with it.
+    pub(crate) fn disconnect(&mut self, cause: &ClientError) {
+        self.phase = Phase::Offline;
+        if self.has_journal == Some(false) {
+            self.end(cause);
+        }
+    }
+
+    /// Attaches a session again whose wait is over.
+    pub(crate) fn wake(&mut self, now: Instant, out: &mut Vec<u8>) {
+        if self.deadline().is_some_and(|at| at <= now) {
+            self.enter(out);
+        }
+    }
+
+    /// Does what the handles of the session asked for: its reader made room, or the last of them was dropped.
+    pub(crate) fn attend(&mut self, out: &mut Vec<u8>) {
+        if self.queue.is_drained() {
+            self.resume(out);
+        }
+        self.is_leaving |= self.queue.is_abandoned();
+        self.leave_when_sent(out);
+    }
+
+    /// Leaves a session whose handles were dropped, once the host has what was sent to it.
+    fn leave_when_sent(&mut self, out: &mut Vec<u8>) {
+        let is_idle = self.answers.is_empty() && self.stops.is_empty() && self.closers.is_empty();
+        let is_written = is_idle || self.phase == Phase::Live;
+        let is_accepted = self.turns.iter().all(PendingTurn::is_accepted);
+        if self.is_leaving && !self.is_ended && is_written && is_accepted {
+            self.leave(out);
+        }
+    }
+
+    /// Leaves the session: it continues at a host with a journal, and is closed otherwise.
+    fn leave(&mut self, out: &mut Vec<u8>) {
+        self.hang_up(out);
+        self.end(&ClientError::Detached);
+    }
+
+    /// Writes that this client has no further part in the session.
+    pub(crate) fn hang_up(&self, out: &mut Vec<u8>) {
+        match (self.phase, self.has_journal) {
+            (Phase::Offline, _) => {}
+            (_, Some(false)) => self.write(None, SessionClose {}, out),
+            _ => write(&HubMessage::new(self.id.clone(), SessionDetach {}), out),
+        }
+    }
+
+    /// Ends the session for this client. What waits for it gets the cause.
+    pub(crate) fn end(&mut self, cause: &ClientError) {
+        self.is_ended = true;
+        self.queue.end(cause.clone());
+        for turn in self.turns.drain(..) {
+            turn.finish(Err(cause.clone()));
+        }
+        // Callers find the cause in the queue when their replies are dropped.
+        self.opened = None;
+        self.steers.clear();
+        self.updates.clear();
+        self.closers.clear();
+    }
+
+    /// Executes a call.
+    pub(crate) fn execute(&mut self, command: SessionCommand, out: &mut Vec<u8>) {
+        let is_live = self.phase == Phase::Live;
+        match command {
+            SessionCommand::Send(mut turn) => {
+                if let Err(problem) = self.fits(&turn.message(&self.id)) {
+                    return turn.finish(Err(problem));
+                }
+                if is_live {
+                    self.write_turn(&mut turn, out);
+                }
+                self.turns.push_back(turn);
+            }
+            SessionCommand::Steer(steer) => {
+                let message = steer.message(&self.id);
+                if let Err(problem) = self.fits(&message) {
+                    return reply(steer.reply, Err(problem));
+                }
+                if is_live {
+                    write(&message, out);
+                }
+                self.steers.push(steer);
+            }
+            SessionCommand::Stop { turn_id, reply: to } => {
+                if self.stops.len() >= MAX_PENDING_STOPS {
+                    return reply(to, Err(ClientError::Busy("stops")));
+                }
+                if is_live {
+                    self.write_stop(&turn_id, out);
+                }
+                let is_own = self.turns.iter().any(|turn| turn.is_called(&turn_id));
+                let is_open = is_own || !is_live || self.open_turns.contains(&turn_id);
+                if is_open && !self.stops.contains(&turn_id) {
+                    self.stops.push(turn_id);
+                }
+                reply(to, Ok(()));
+            }
+            SessionCommand::Answer {
+                request_id,
+                answer,
+                reply: to,
+            } => reply(to, self.answer(request_id, answer, out)),
+            SessionCommand::Update { update, reply: to } => {
+                let message = HostMessage::new(self.id.clone(), update.clone());
+                let refusal = match self.fits(&message) {
+                    Err(problem) => Some(problem),
+                    Ok(()) if self.updates.len() >= MAX_PENDING_UPDATES => {
+                        Some(ClientError::Busy("updates"))
+                    }
+                    Ok(()) => None,
+                };
+                if let Some(refusal) = refusal {
+                    return reply(to, Err(refusal));
+                }
+                if is_live {
+                    write(&message, out);
+                }
+                self.updates.push_back(PendingUpdate {
+                    update,
+                    reply: to,
+                    refusal: None,
+                });
+            }
+            SessionCommand::Close(closer) => {
+                self.closers.push(closer);
+                if is_live {
+                    self.write_close(out);
+                }
+            }
+            SessionCommand::Detach(left) => {
+                self.leave(out);
+                reply(left, ());
+            }
+        }
+    }
+
+    /// Takes a line of the host. Returns true if it is an entry that this client did not have.
+    pub(crate) fn receive(
+        &mut self,
+        event: Event,
+        policy: &ReconnectPolicy,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut event = event;
+        match (&event.body, event.stamp.seq) {
+            (EventBody::Adapter(AdapterBody::SessionReady(ready)), _) => {
+                self.become_ready(ready.clone());
+                self.catch_up(out);
+                return false;
+            }
+            (EventBody::Relay(RelayBody::SessionAttached(attached)), _) => {
+                self.become_attached(attached.clone(), out);
+                return false;
+            }
+            (EventBody::Relay(RelayBody::SessionRefused(refused)), _) => {
+                self.be_refused(refused.clone(), policy, now, out);
+                return false;
+            }
+            (EventBody::Relay(RelayBody::InputResult(result)), _) => {
+                self.accept(event.turn_id.as_ref(), result);
+                self.leave_when_sent(out);
+                return false;
+            }
+            (EventBody::Relay(RelayBody::Lag(lag)), _) => {
+                if lag.to > self.last_seq {
+                    self.last_seq = lag.to;
+                    // The epoch of an entry that never came is unknown.
+                    self.epoch = None;
+                    self.has_read_last = false;
+                }
+            }
+            (_, Some(seq)) => {
+                if seq <= self.last_seq {
+                    return false;
+                }
+                if seq > self.last_seq + 1 + self.skipped {
+                    // Something is missing: it is read again from the journal.
+                    if matches!(self.phase, Phase::Live | Phase::CatchingUp) {
+                        self.enter(out);
+                    }
+                    return false;
+                }
+                self.start = None;
+                self.last_seq = seq;
+                self.epoch = event.stamp.epoch;
+                self.has_read_last = true;
+                self.skipped = 0;
+                self.backoff.reset();
+            }
+            (_, None) => {}
+        }
+        let is_entry = event.stamp.seq.is_some();
+        self.apply(&mut event, out);
+        self.deliver(event, out);
+        self.catch_up(out);
+        self.leave_when_sent(out);
+        is_entry
+    }
+
+    /// Notes a line of the session that was too long to be read ([frame.5]).
+    pub(crate) fn skip_line(&mut self, bytes: u64, out: &mut Vec<u8>) {
+        self.skipped += u64::from(self.has_journal == Some(true));
+        self.deliver(Event::too_long(bytes), out);
+        self.catch_up(out);
+    }
+
+    /// Writes the message that opens or attaches the session on this connection.
+    fn enter(&mut self, out: &mut Vec<u8>) {
+        // A session that is held back would get no answer.
+        self.resume(out);
+        self.phase = Phase::Opening;
+        self.skipped = 0;
+        if let Some(start) = &self.start {
+            write(&HostMessage::new(self.id.clone(), start.clone()), out);
+        } else {
+            let attach = SessionAttach {
+                after: self.last_seq,
+                epoch: self.epoch,
+                ..self.attach.clone()
+            };
+            write(&HubMessage::new(self.id.clone(), attach), out);
+        }
+    }
+
+    fn become_ready(&mut self, ready: Box<SessionReady>) {
+        let agreed = ready.extensions.as_deref().unwrap_or_default();
+        let has = |name| agreed.iter().any(|agreed| agreed == name);
+        self.has_journal = Some(has("journal"));
+        self.has_flow = has("flow");
+        self.max_line = line_limit(ready.max_line);
+        self.attached_seq = 0;
+        self.phase = Phase::CatchingUp;
+        if let Some(opened) = self.opened.take() {
+            reply(opened, Opened::Ready(ready));
+        }
+    }
+
+    fn become_attached(&mut self, attached: Box<SessionAttached>, out: &mut Vec<u8>) {
+        self.has_journal = Some(true);
+        self.has_flow = true;
+        self.start = None;
+        self.attached_seq = attached.last_seq;
+        self.requests = attached.requests.iter().flatten().cloned().collect();
+        let queued = attached.queued.iter().flatten();
+        self.open_turns = attached.turn_id.iter().chain(queued).cloned().collect();
+        self.phase = Phase::CatchingUp;
+        let is_closed = attached.state == Some(HostState::Closed);
+        if let Some(opened) = self.opened.take() {
+            reply(opened, Opened::Attached(attached));
+        }
+        // The state can be ahead of the last entry that is stored: then the `session.closed` follows.
+        if is_closed && self.last_seq >= self.attached_seq && !self.has_read_last {
+            return self.end(&ClientError::SessionClosed {
+                reason: None,
+                failure: None,
+            });
+        }
+        let is_idle = self.turns.iter().all(PendingTurn::is_accepted)
+            && self.steers.is_empty()
+            && self.updates.is_empty()
+            && self.answers.is_empty()
+            && self.stops.is_empty()
+            && self.closers.is_empty();
+        if is_idle {
+            self.phase = Phase::Live;
+        }
+        self.catch_up(out);
+        self.leave_when_sent(out);
+    }
+
+    fn be_refused(
+        &mut self,
+        refused: SessionRefused,
+        policy: &ReconnectPolicy,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) {
+        let message = refused.message.unwrap_or_default();
+        match refused.reason {
+            // The start was stored, and the first entry was lost with the connection.
+            Some(AttachRefusal::Exists) if self.start.is_some() => {
+                self.start = None;
+                self.enter(out);
+            }
+            Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => {
+                if matches!(self.phase, Phase::Unserved(_)) {
+                    return;
+                }
+                let before = self.last_refusal.replace(now);
+                if before.is_some_and(|before| now - before > REFUSAL_MEMORY) {
+                    self.backoff.reset();
+                }
+                self.is_close_written = false;
+                match self.backoff.next_delay(policy, now) {
+                    Some(delay) => self.phase = Phase::Unserved(now + delay),
+                    None => self.end(&ClientError::SessionUnserved {
+                        session: self.id.clone(),
+                        message,
+                    }),
+                }
+            }
+            reason => self.end(&ClientError::SessionRefused {
+                session: self.id.clone(),
+                reason,
+                message,
+                last_seq: refused.last_seq,
+            }),
+        }
+    }
+
+    /// Writes what has no answer, once the entries that there were have been read.
+    fn catch_up(&mut self, out: &mut Vec<u8>) {
+        if self.phase != Phase::CatchingUp || self.last_seq + self.skipped < self.attached_seq {
+            return;
+        }
+        self.phase = Phase::Live;
+        let mut turns = std::mem::take(&mut self.turns);
+        for turn in turns.iter_mut().filter(|turn| !turn.is_accepted()) {
+            self.write_turn(turn, out);
+        }
+        self.turns = turns;
+        for steer in std::mem::take(&mut self.steers) {
+            if steer.has_turn_ended && !steer.is_stored {
+                // Sent again it could reach another turn.
+                let reason = Some("the turn had ended".to_owned());
+                let message_id = steer.input.message_id;
+                let result = SteerResult {
+                    message_id,
+                    delivered: false,
+                    reason,
+                };
+                reply(steer.reply, Ok(result));
+                continue;
+            }
+            if !steer.is_stored {
+                write(&steer.message(&self.id), out);
+            }
+            self.steers.push(steer);
+        }
+        for pending in &self.updates {
+            write(
+                &HostMessage::new(self.id.clone(), pending.update.clone()),
+                out,
+            );
+        }
+        for (_, answer) in &self.answers {
+            self.write(None, answer.clone(), out);
+        }
+        for turn_id in &self.stops {
+            self.write_stop(turn_id, out);
+        }
+        if !self.closers.is_empty() {
+            self.write_close(out);
+        }
+    }
+
+    /// Notes what a message means for the things that wait.
+    fn apply(&mut self, event: &mut Event, out: &mut Vec<u8>) {
+        match &event.body {
+            EventBody::Relay(RelayBody::TurnBegin(begin)) => {
+                let is_new = event.stamp.seq.is_none_or(|seq| seq > self.attached_seq);
+                if is_new && self.open_turns.len() < MAX_TRACKED_REQUESTS {
+                    self.open_turns.extend(event.turn_id.clone());
+                }
+                let result = InputResult {
+                    message_id: begin.message_id.clone(),
+                    seq: event.stamp.seq.unwrap_or_default(),
+                    duplicate: None,
+                };
+                self.accept(event.turn_id.as_ref(), &result);
+            }
+            EventBody::Relay(RelayBody::InputSteered(steered)) => {
+                self.store_steer(steered.message_id.as_ref());
+            }
+            EventBody::Relay(RelayBody::RequestDecided(decided)) => {
+                self.settle(&decided.request_id.clone());
+            }
+            EventBody::Adapter(AdapterBody::PermissionCancel(cancel)) => {
+                self.settle(&cancel.request_id.clone());
+            }
+            EventBody::Adapter(AdapterBody::PermissionRequest(request)) => {
+                let is_history = request.history == Some(true);
+                event.awaits_answer =
+                    !is_history && self.track(&request.request_id.clone(), event.stamp.seq);
+            }
+            EventBody::Adapter(AdapterBody::InputRequest(request)) => {
+                event.awaits_answer = self.track(&request.request_id.clone(), event.stamp.seq);
+            }
+            EventBody::Adapter(AdapterBody::SteerResult(result)) => {
+                let is_meant = |steer: &PendingSteer| steer.input.message_id == result.message_id;
+                if let Some(at) = self.steers.iter().position(is_meant) {
+                    reply(self.steers.remove(at).reply, Ok(result.clone()));
+                }
+            }
+            EventBody::Adapter(AdapterBody::SessionInfo(info)) => {
+                let is_new = event.stamp.seq.is_none_or(|seq| seq > self.attached_seq);
+                if self.phase == Phase::Live
+                    && is_new
+                    && let Some(pending) = self.updates.pop_front()
+                {
+                    let answer = match pending.refusal {
+                        Some(refusal) => Err(ClientError::RequestFailed(refusal)),
+                        None => Ok((**info).clone()),
+                    };
+                    reply(pending.reply, answer);
+                }
+            }
+            EventBody::Adapter(AdapterBody::Error(error)) if event.stamp.seq.is_none() => {
+                self.note_refusal(error);
+            }
+            // A provisional end comes again as an entry ([journal.11]).
+            EventBody::Adapter(AdapterBody::TurnComplete(end)) if !event.is_provisional() => {
+                self.finish_turn(event.turn_id.as_ref(), end);
+            }
+            EventBody::Adapter(AdapterBody::SessionClosed(closed)) => {
+                let cause = ClientError::SessionClosed {
+                    reason: closed.reason,
+                    failure: closed.error.clone().map(Box::new),
+                };
+                // The event comes before the end that it causes.
+                self.deliver(event.clone(), out);
+                self.end(&cause);
+            }
+            _ => {}
+        }
+    }
+
+    fn deliver(&mut self, event: Event, out: &mut Vec<u8>) {
+        if self.is_ended {
+            return;
+        }
+        self.queue.push(event);
+        if self.has_flow && self.phase != Phase::Offline && self.queue.pause() {
+            self.write(None, FlowPause {}, out);
+        }
+    }
+
+    fn resume(&self, out: &mut Vec<u8>) {
+        if self.queue.unpause() && self.phase != Phase::Offline {
+            self.write(None, FlowResume {}, out);
+        }
+    }
+
+    /// Notes that the journal has an input.
+    fn accept(&mut self, turn_id: Option<&TurnId>, result: &InputResult) {
+        self.store_steer(result.message_id.as_ref());
+        let is_meant = |turn: &&mut PendingTurn| turn.input.message_id == result.message_id;
+        if let (Some(turn), Some(turn_id)) = (self.turns.iter_mut().find(is_meant), turn_id)
+            && !turn.is_accepted()
+        {
+            if let Some(stop) = self.stops.iter_mut().find(|stop| **stop == turn.turn_id) {
+                *stop = turn_id.clone();
+            }
+            turn.accept(Acceptance {
+                turn_id: turn_id.clone(),
+                seq: Some(result.seq),
+                duplicate: result.duplicate == Some(true),
+            });
+        }
+    }
+
+    fn store_steer(&mut self, message_id: Option<&MessageId>) {
+        let steers = self.steers.iter_mut();
+        for steer in steers.filter(|steer| steer.input.message_id.as_ref() == message_id) {
+            steer.is_stored = true;
+        }
+    }
+
+    /// Notes that a request was made. Returns true if it waits for an answer.
+    fn track(&mut self, request_id: &RequestId, seq: Option<u64>) -> bool {
+        if seq.is_some_and(|seq| seq <= self.attached_seq) {
+            return self.requests.contains(request_id);
+        }
+        if self.requests.len() < MAX_TRACKED_REQUESTS {
+            self.requests.insert(request_id.clone());
+        }
+        self.requests.contains(request_id)
+    }
+
+    fn settle(&mut self, request_id: &RequestId) {
+        self.requests.remove(request_id);
+        self.answers.retain(|(answered, _)| answered != request_id);
+    }
+
+    fn answer(
+        &mut self,
+        request_id: RequestId,
+        answer: HostBody,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ClientError> {
+        if !self.requests.contains(&request_id) {
+            return Err(ClientError::NotPending(request_id));
+        }
+        self.fits(&HostMessage::new(self.id.clone(), answer.clone()))?;
+        if self.phase == Phase::Live {
+            self.write(None, answer.clone(), out);
+        }
+        if self.has_journal == Some(true) {
+            // The first answer stands; of this client's, too.
+            if self
+                .answers
+                .iter()
+                .all(|(answered, _)| *answered != request_id)
+            {
+                self.answers.push((request_id, answer));
+            }
+        } else {
+            self.requests.remove(&request_id);
+        }
+        Ok(())
+    }
+
+    fn finish_turn(&mut self, turn_id: Option<&TurnId>, end: &TurnComplete) {
+        let is_meant = |turn: &PendingTurn| match turn_id {
+            Some(turn_id) => turn.is_called(turn_id),
+            // A host without `turns` ends them in order.
+            None => true,
+        };
+        if let Some(turn_id) = turn_id {
+            self.stops.retain(|stop| stop != turn_id);
+            self.open_turns.remove(turn_id);
+            for steer in self
+                .steers
+                .iter_mut()
+                .filter(|steer| steer.turn_id == *turn_id)
+            {
+                steer.has_turn_ended = true;
+            }
+        }
+        let found = self.turns.iter().position(is_meant);
+        if let Some(turn) = found.and_then(|at| self.turns.remove(at)) {
+            turn.finish(Ok(Box::new(end.clone())));
+        }
+    }
+
+    /// Notes why the first of the updates is refused; the `session.info` that answers it follows ([relay.7]).
+    fn note_refusal(&mut self, error: &ErrorEvent) {
+        let is_meant = matches!(
+            error.category,
+            Some(Category::PermissionDenied | Category::Busy)
+        );
+        if is_meant && let Some(pending) = self.updates.front_mut() {
+            pending.refusal = Some(error.message.clone());
+        }
+    }
+
+    fn write_turn(&self, turn: &mut PendingTurn, out: &mut Vec<u8>) {
+        for file in &turn.files {
+            self.write(None, file.clone(), out);
+        }
+        write(&turn.message(&self.id), out);
+        if self.has_journal == Some(false) {
+            turn.accept(Acceptance {
+                turn_id: turn.turn_id.clone(),
+                seq: None,
+                duplicate: false,
+            });
+        }
+    }
+
+    fn write_stop(&self, turn_id: &TurnId, out: &mut Vec<u8>) {
+        let reason = Some(StopReason::User);
+        self.write(Some(turn_id.clone()), Stop { reason }, out);
+    }
+
+    /// Closes the session, once on each connection, and attaches again: a pipe reports nothing more of a session that
+    /// was closed on it, and its end is an entry.
+    fn write_close(&mut self, out: &mut Vec<u8>) {
+        if self.is_close_written {
+            return;
+        }
+        self.is_close_written = true;
+        self.write(None, SessionClose {}, out);
+        if self.has_journal == Some(true) {
+            return self.enter(out);
+        }
+        self.end(&ClientError::SessionClosed {
+            reason: None,
+            failure: None,
+        });
+    }
+
+    fn write(&self, turn_id: Option<TurnId>, body: impl Into<HostBody>, out: &mut Vec<u8>) {
+        let message = HostMessage::new(self.id.clone(), body.into());
+        write(&message.of_turn(turn_id), out);
+    }
+
+    /// Checks that a message fits into a line of the host's ([frame.11]).
+    fn fits<B: Body>(&self, message: &Envelope<B>) -> Result<(), ClientError> {
+        let bytes = message.to_line().len() - 1;
+        let limit = self.max_line;
+        match bytes <= limit {
+            true => Ok(()),
+            false => Err(ClientError::LineTooLong { bytes, limit }),
+        }
+    }
+}
+
+impl PendingTurn {
+    fn message(&self, session: &SessionId) -> HostMessage {
+        HostMessage::new(session.clone(), self.input.clone()).of_turn(Some(self.turn_id.clone()))
+    }
+
+    fn is_called(&self, turn_id: &TurnId) -> bool {
+        self.turn_id == *turn_id || self.progress.borrow().turn_id == *turn_id
+    }
+
+    fn is_accepted(&self) -> bool {
+        self.progress.borrow().accepted.is_some()
+    }
+
+    fn accept(&mut self, acceptance: Acceptance) {
+        // It is not sent again.
+        self.input.content = String::new();
+        self.files = Vec::new();
+        self.progress.send_modify(|progress| {
+            progress.turn_id = acceptance.turn_id.clone();
+            progress.accepted = Some(acceptance);
+        });
+    }
+
+    fn finish(self, end: Result<Box<TurnComplete>, ClientError>) {
+        self.progress
+            .send_modify(|progress| progress.end = Some(end));
+        drop(self.room);
+    }
+}
+
+impl PendingSteer {
+    fn message(&self, session: &SessionId) -> HostMessage {
+        HostMessage::new(session.clone(), self.input.clone()).of_turn(Some(self.turn_id.clone()))
+    }
+
+    pub(crate) fn new(
+        turn_id: TurnId,
+        content: String,
+        message_id: MessageId,
+        room: OwnedSemaphorePermit,
+        reply: oneshot::Sender<Result<SteerResult, ClientError>>,
+    ) -> Self {
+        Self {
+            turn_id,
+            input: UserInput {
+                content,
+                message_id: Some(message_id),
+                mode: Some(InputMode::Steer),
+            },
+            reply,
+            _room: room,
+            is_stored: false,
+            has_turn_ended: false,
+        }
+    }
+}
+
+/// The extensions that this client understands. Without `large`: a hub reads members by file only where it offers a folder.
+fn offered_extensions() -> Vec<String> {
+    let mut names = (Extensions::all() - Extensions::LARGE).to_names();
+    names.push("journal".to_owned());
+    names
+}
+
+fn write<B: Body>(message: &Envelope<B>, out: &mut Vec<u8>) {
+    message.write(out);
+}
+
+/// Answers a call. A cancelled call reads no answer.
+fn reply<T>(to: oneshot::Sender<T>, value: T) {
+    let _ = to.send(value);
+}

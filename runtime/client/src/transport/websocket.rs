@@ -1,0 +1,281 @@
+//! A daemon over the network: the protocol over a WebSocket, with a token.
+
+use std::{
+    fmt, io,
+    net::IpAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::{Sink, Stream};
+use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{
+        Bytes, Error, Message,
+        client::IntoClientRequest,
+        http::{HeaderValue, StatusCode, Uri, header::AUTHORIZATION},
+        protocol::WebSocketConfig,
+    },
+};
+use trunkline_protocol::MAX_LINE;
+
+use super::{Connect, Pipe};
+use crate::ConnectError;
+
+/// The longest message, in bytes: a line, and what the relay adds to it.
+const MAX_MESSAGE: usize = MAX_LINE + (256 << 10);
+
+/// The path of the protocol's WebSocket.
+const PATH: &str = "/v1/pipe";
+
+/// The WebSocket of a daemon, `ws://HOST:PORT` or `wss://HOST[:PORT]`, which a token opens.
+///
+/// With `wss` the daemon's certificate is verified by the authorities of this machine, or of the file that
+/// `SSL_CERT_FILE` names. Without TLS only this machine is reached, unless [`WebSocket::allow_insecure`] is used. A token
+/// that the daemon refuses (401, 403) is permanent. Several addresses are daemons of one cluster, and are tried in turn.
+pub struct WebSocket {
+    addresses: Vec<String>,
+    next: usize,
+    token: String,
+    is_insecure: bool,
+}
+
+impl WebSocket {
+    /// The daemon at an address.
+    #[must_use]
+    pub fn new(address: impl Into<String>, token: impl Into<String>) -> Self {
+        Self {
+            addresses: vec![address.into()],
+            next: 0,
+            token: token.into(),
+            is_insecure: false,
+        }
+    }
+
+    /// Adds the address of another daemon of the same cluster.
+    #[must_use]
+    pub fn or(mut self, address: impl Into<String>) -> Self {
+        self.addresses.push(address.into());
+        self
+    }
+
+    /// Allows other machines without TLS: everyone on the way can read all, the token too.
+    #[must_use]
+    pub fn allow_insecure(mut self) -> Self {
+        self.is_insecure = true;
+        self
+    }
+
+    async fn open(&self, address: &str) -> Result<Pipe, ConnectError> {
+        let wrong = |reason: &str| {
+            ConnectError::permanent(format!(
+                "the address {address} is wrong: {reason}; write ws://HOST:PORT or wss://HOST"
+            ))
+        };
+        let uri: Uri = address.parse().map_err(|_| wrong("it is not a URL"))?;
+        let is_secure = match uri.scheme_str() {
+            Some("wss") => true,
+            Some("ws") => false,
+            _ => return Err(wrong("its scheme is unknown")),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
+        let host = authority.host().trim_matches(['[', ']']);
+        let is_local = host == "localhost"
+            || host
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback());
+        if !is_secure && !is_local && !self.is_insecure {
+            return Err(wrong("without TLS the token could be read on the way"));
+        }
+        let failed = |error: &dyn fmt::Display| {
+            ConnectError::transient(format!("the daemon at {address}: {error}"))
+        };
+        let port = authority
+            .port_u16()
+            .unwrap_or(if is_secure { 443 } else { 80 });
+        let tcp = TcpStream::connect((host, port)).await;
+        let tcp = tcp.map_err(|error| failed(&error))?;
+        tcp.set_nodelay(true).map_err(|error| failed(&error))?;
+        let stream: Box<dyn ByteStream> = if is_secure {
+            let name =
+                ServerName::try_from(host.to_owned()).map_err(|error| wrong(&error.to_string()))?;
+            let connector = TlsConnector::from(tls_config()?);
+            let secure = connector.connect(name, tcp).await;
+            Box::new(secure.map_err(|error| failed(&error))?)
+        } else {
+            Box::new(tcp)
+        };
+        let target = format!("{}{PATH}", address.trim_end_matches('/'));
+        let mut request = target
+            .into_client_request()
+            .map_err(|error| wrong(&error.to_string()))?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", self.token))
+            .map_err(|_| ConnectError::permanent("the token has characters that no token has"))?;
+        bearer.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, bearer);
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_MESSAGE))
+            .max_frame_size(Some(MAX_MESSAGE));
+        match client_async_with_config(request, stream, Some(config)).await {
+            Ok((socket, _)) => {
+                let lines = LineStream::new(socket);
+                let (input, output) = tokio::io::split(lines);
+                Ok(Pipe::new(input, output).over_network())
+            }
+            Err(Error::Http(response)) => {
+                let status = response.status();
+                Err(match status {
+                    StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                        ConnectError::permanent(format!(
+                            "the daemon at {address} refuses the token ({status}); make one with `trunkline token new --scope control`"
+                        ))
+                    }
+                    _ if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
+                        ConnectError::permanent(format!("the daemon at {address} answers {status}"))
+                    }
+                    _ => failed(&status),
+                })
+            }
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+impl Connect for WebSocket {
+    async fn connect(&mut self) -> Result<Pipe, ConnectError> {
+        let mut first = None;
+        for _ in 0..self.addresses.len() {
+            let address = self.addresses[self.next % self.addresses.len()].clone();
+            self.next += 1;
+            match self.open(&address).await {
+                Ok(pipe) => return Ok(pipe),
+                Err(error) if error.is_permanent() => return Err(error),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.unwrap_or_else(|| ConnectError::permanent("no address was given")))
+    }
+}
+
+impl fmt::Debug for WebSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebSocket")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
+}
+
+fn tls_config() -> Result<Arc<ClientConfig>, ConnectError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(ConnectError::permanent(
+            "this machine has no certificates; SSL_CERT_FILE can name a file of them",
+        ));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| ConnectError::permanent(error.to_string()))?;
+    Ok(Arc::new(
+        config.with_root_certificates(roots).with_no_client_auth(),
+    ))
+}
+
+trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
+
+/// A WebSocket as a stream of lines: each message holds whole lines.
+struct LineStream {
+    socket: WebSocketStream<Box<dyn ByteStream>>,
+    /// The part of the last message that is not read, and whether an LF follows it.
+    unread: Bytes,
+    needs_lf: bool,
+    /// The beginning of a line whose end was not written.
+    begun: Vec<u8>,
+}
+
+impl LineStream {
+    fn new(socket: WebSocketStream<Box<dyn ByteStream>>) -> Self {
+        Self {
+            socket,
+            unread: Bytes::new(),
+            needs_lf: false,
+            begun: Vec::new(),
+        }
+    }
+}
+
+impl AsyncRead for LineStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if !self.unread.is_empty() {
+                let bytes = self.unread.len().min(buffer.remaining());
+                buffer.put_slice(&self.unread.split_to(bytes));
+                return Poll::Ready(Ok(()));
+            }
+            if std::mem::take(&mut self.needs_lf) {
+                self.unread = Bytes::from_static(b"\n");
+                continue;
+            }
+            let contents: Bytes = match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+                None | Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) => {
+                    return Poll::Ready(Ok(()));
+                }
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                Some(Ok(Message::Text(text))) => text.into(),
+                Some(Ok(Message::Binary(bytes))) => bytes,
+                Some(Ok(_)) => continue,
+            };
+            self.needs_lf = contents.last().is_some_and(|byte| *byte != b'\n');
+            self.unread = contents;
+        }
+    }
+}
+
+impl AsyncWrite for LineStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Some(end) = memchr::memrchr(b'\n', bytes) else {
+            self.begun.extend_from_slice(bytes);
+            return Poll::Ready(Ok(bytes.len()));
+        };
+        ready!(Pin::new(&mut self.socket).poll_ready(cx)).map_err(io::Error::other)?;
+        // Lines go one by one: several could be longer than a message may be.
+        let end = memchr::memchr(b'\n', bytes).unwrap_or(end);
+        let mut line = std::mem::take(&mut self.begun);
+        line.extend_from_slice(&bytes[..=end]);
+        let text = String::from_utf8(line).map_err(io::Error::other)?;
+        let message = Message::text(text);
+        Pin::new(&mut self.socket)
+            .start_send(message)
+            .map_err(io::Error::other)?;
+        Poll::Ready(Ok(end + 1))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket)
+            .poll_flush(cx)
+            .map_err(io::Error::other)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket)
+            .poll_close(cx)
+            .map_err(io::Error::other)
+    }
+}

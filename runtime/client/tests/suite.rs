@@ -1,0 +1,12 @@
+//! The client against hosts that tests script, over streams in memory and with paused time.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod suite {
+    mod calls;
+    mod cuts;
+    mod flow;
+    mod journal;
+    mod reconnect;
+    mod script;
+}

@@ -1,0 +1,383 @@
+//! Calls and their refusals; handles that are dropped.
+
+use serde_json::{Value, json};
+use trunkline_client::{
+    Client, ClientError, EventBody, Events, Input, Session,
+    protocol::{
+        AdapterBody, FileInput, FileOutput, PermissionResponse, RelayBody, RequestId, Role,
+        SessionAttach, SessionStart, SessionUpdate, SessionsList, Sha256, Status,
+    },
+};
+
+use super::script::{Script, Scripts, entry, session};
+
+async fn attached(more: &Value, attach: SessionAttach) -> (Client, Script, Session, Events) {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let attaching = client.attach(session("s"), attach);
+    let (attached, _) = tokio::join!(attaching, host.attached(0, more));
+    let (session, events) = attached.unwrap();
+    (client, host, session, events)
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_and_history_come_by_their_request() {
+    let (client, mut host, session, _events) = attached(&json!({}), SessionAttach::default()).await;
+    let answer = async {
+        let list = host.expect("agents.list").await;
+        assert_eq!(list["health"], true);
+        host.write(&json!({"type": "agents.list.result", "session_id": "",
+            "request_id": list["request_id"], "agents": [{"id": "echo"}]}))
+            .await;
+        let list = host.expect("sessions.list").await;
+        host.write(&json!({"type": "sessions.list.result", "session_id": "",
+            "request_id": list["request_id"], "next": "n",
+            "sessions": [{"session_id": "s", "agent_id": "echo"}]}))
+            .await;
+        let history = host.expect("session.history").await;
+        assert_eq!((&history["from"], history.get("to")), (&json!(2), None));
+        host.write(&json!({"type": "session.history.result", "session_id": "s",
+            "request_id": history["request_id"], "next": 3,
+            "entries": [entry("s", 2, "output", &json!({"content": "x"}))]}))
+            .await;
+        // A host without a journal answers by the session.
+        host.expect("session.history").await;
+        host.write(&json!({"type": "session.refused", "session_id": "other",
+            "reason": "unknown", "message": "no journal"}))
+            .await;
+    };
+    let calls = async {
+        assert_eq!(client.agents(true).await.unwrap()[0].id, "echo");
+        let filter = SessionsList::new(RequestId::new("mine").unwrap());
+        let page = client.sessions(filter).await.unwrap();
+        assert_eq!((page.sessions.len(), page.next.as_deref()), (1, Some("n")));
+        let page = session.history(Some(2), None).await.unwrap();
+        assert_eq!((page.entries[0].stamp.seq, page.next), (Some(2), Some(3)));
+        let other = super::script::session("other");
+        let refused = client.history(&other, None, None).await;
+        assert_eq!(
+            refused,
+            Err(ClientError::RequestFailed("no journal".to_owned()))
+        );
+    };
+    tokio::join!(answer, calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_input_ends_its_turn_and_a_provisional_end_does_not() {
+    let (_client, mut host, session, mut events) =
+        attached(&json!({}), SessionAttach::default()).await;
+    let mut turn = session.send("hello").await.unwrap();
+    let input = host.expect("user.input").await;
+    let refusal = json!({"type": "turn.complete", "session_id": "s", "turn_id": input["turn_id"],
+        "status": "failed", "error": {"category": "busy", "message": "too many"}, "delivered": "no"});
+    host.write(&refusal).await;
+    let end = turn.end().await.unwrap();
+    assert_eq!(end.status, Some(Status::Failed));
+    assert_eq!(
+        turn.accepted().await,
+        Err(ClientError::RequestFailed("too many".to_owned()))
+    );
+    assert!(events.next().await.unwrap().unwrap().ends(&turn));
+
+    let mut turn = session.send("hello").await.unwrap();
+    let input = host.expect("user.input").await;
+    // The host gives the turn another id.
+    host.write(
+        &json!({"type": "input.result", "session_id": "s", "turn_id": "t",
+        "message_id": input["message_id"], "seq": 1}),
+    )
+    .await;
+    let accepted = turn.accepted().await.unwrap();
+    assert_eq!((accepted.turn_id.as_str(), turn.id().as_str()), ("t", "t"));
+    host.write(
+        &json!({"type": "turn.complete", "session_id": "s", "turn_id": "t",
+        "status": "failed", "provisional": true}),
+    )
+    .await;
+    let provisional = events.next().await.unwrap().unwrap();
+    assert!(provisional.is_provisional() && !provisional.ends(&turn));
+    turn.stop().await.unwrap();
+    assert_eq!(host.expect("stop").await["turn_id"], "t");
+    host.write(&entry("s", 1, "turn.complete", &json!({"turn_id": "t"})))
+        .await;
+    assert_eq!(turn.end().await.unwrap().status, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_returns_the_values_in_force_or_the_refusal() {
+    let (_client, mut host, session, _events) =
+        attached(&json!({}), SessionAttach::default()).await;
+    let update = || SessionUpdate {
+        mode: Some("plan".to_owned()),
+        ..SessionUpdate::default()
+    };
+    let answer = async {
+        host.expect("session.update").await;
+        host.write(&json!({"type": "session.info", "session_id": "s", "mode": "plan"}))
+            .await;
+        host.expect("session.update").await;
+        host.write(
+            &json!({"type": "error", "session_id": "s", "category": "permission_denied",
+            "message": "not here", "fatal": false}),
+        )
+        .await;
+        host.write(&json!({"type": "session.info", "session_id": "s", "mode": "code"}))
+            .await;
+    };
+    let calls = async {
+        let info = session.update(update()).await.unwrap();
+        assert_eq!(info.mode.as_deref(), Some("plan"));
+        let refused = session.update(update()).await;
+        assert_eq!(
+            refused,
+            Err(ClientError::RequestFailed("not here".to_owned()))
+        );
+    };
+    tokio::join!(answer, calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_requests_that_wait_are_answered_and_dropping_one_answers_nothing() {
+    let open = json!({"requests": ["early"], "last_seq": 2});
+    let (client, mut host, session, mut events) = attached(&open, SessionAttach::default()).await;
+    let ask =
+        |id: &str| json!({"request_id": id, "tool": "t", "description": "d", "resource": "r"});
+    for (seq, id) in [(1, "settled"), (2, "early"), (3, "late")] {
+        host.write(&entry("s", seq, "permission.request", &ask(id)))
+            .await;
+    }
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        // The event is dropped, and nothing is answered.
+        waiting.push(events.next().await.unwrap().unwrap().awaits_answer);
+    }
+    assert_eq!(waiting, [false, true, true]);
+    let answer = |id| PermissionResponse::new(RequestId::new(id).unwrap(), true);
+    let settled = session.answer_permission(answer("settled")).await;
+    assert_eq!(
+        settled,
+        Err(ClientError::NotPending(RequestId::new("settled").unwrap()))
+    );
+    session.answer_permission(answer("late")).await.unwrap();
+    assert_eq!(
+        host.expect("permission.response").await["request_id"],
+        "late"
+    );
+    let decided = json!({"request_id": "late", "approved": true});
+    host.write(&entry("s", 4, "request.decided", &decided))
+        .await;
+    while events.next().await.unwrap().unwrap().stamp.seq != Some(4) {}
+    assert!(session.answer_permission(answer("late")).await.is_err());
+    drop((session, events, client));
+    host.expect("session.detach").await;
+    assert_eq!(host.read().await, None, "the dropped request got no answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bounds_and_roles_refuse_calls_by_name() {
+    let (client, mut host, observer, _events) = attached(
+        &json!({"role": "observe"}),
+        SessionAttach {
+            role: Some(Role::Observe),
+            ..SessionAttach::default()
+        },
+    )
+    .await;
+    assert_eq!(
+        observer.send("x").await.err(),
+        Some(ClientError::ObserveOnly)
+    );
+    assert_eq!(observer.close().await, Err(ClientError::ObserveOnly));
+    let twice = client.attach(session("s"), SessionAttach::default()).await;
+    assert_eq!(twice.err(), Some(ClientError::AlreadyOpen(session("s"))));
+
+    let start = client.open(SessionStart::default());
+    let (opened, _) = tokio::join!(start, host.ready(&["turns", "journal"]));
+    let (opened, _events) = opened.unwrap();
+    let mut long = opened.send("x".repeat(2_000_000)).await.unwrap();
+    let limit = 2_000_000;
+    let Err(ClientError::LineTooLong { limit: found, .. }) = long.end().await else {
+        panic!("it is over the host's limit")
+    };
+    assert_eq!(found, limit);
+    tokio::spawn(async move { while host.read().await.is_some() {} });
+    let mut turns = Vec::new();
+    let refused = loop {
+        match opened.send("x").await {
+            Ok(turn) => turns.push(turn),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(turns.len(), 1024);
+    assert!(
+        matches!(&refused, ClientError::Busy(_)) && !refused.is_permanent(),
+        "{refused}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_announced_before_their_input_and_read_only_as_announced() {
+    let (_client, mut host, session, _events) =
+        attached(&json!({}), SessionAttach::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.txt");
+    std::fs::write(&path, "abc").unwrap();
+    let file_path = path.to_str().unwrap().to_owned();
+    let file = FileInput {
+        file_path: file_path.clone(),
+        ..FileInput::default()
+    };
+    session
+        .send(Input::text("see").with_file(file))
+        .await
+        .unwrap();
+    assert_eq!(
+        host.expect("file.input").await["file_path"],
+        json!(file_path)
+    );
+    assert_eq!(host.expect("user.input").await["content"], "see");
+    for wrong in ["a.txt", folder.path().to_str().unwrap(), "/no/such/file"] {
+        let file = FileInput {
+            file_path: wrong.to_owned(),
+            ..FileInput::default()
+        };
+        let refused = session.send(Input::text("see").with_file(file)).await;
+        assert!(matches!(refused, Err(ClientError::File { .. })), "{wrong}");
+    }
+    let given = |contents: &[u8]| FileOutput {
+        file_path: file_path.clone(),
+        sha256: Some(Sha256::of(contents)),
+        ..FileOutput::default()
+    };
+    assert_eq!(session.file(&given(b"abc")).await.unwrap(), b"abc");
+    assert!(matches!(
+        session.file(&given(b"abd")).await,
+        Err(ClientError::File { .. })
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_handles_leave_a_session_when_its_inputs_are_accepted() {
+    let (client, mut host, session, events) = attached(&json!({}), SessionAttach::default()).await;
+    let turn = session.send("last").await.unwrap();
+    drop((session, events, turn, client));
+    let input = host.expect("user.input").await;
+    host.write(
+        &json!({"type": "input.result", "session_id": "s", "turn_id": input["turn_id"],
+        "message_id": input["message_id"], "seq": 1}),
+    )
+    .await;
+    host.expect("session.detach").await;
+    assert_eq!(host.read().await, None, "the client has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_without_a_journal_is_closed_when_it_is_left() {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let start = client.open(SessionStart::default());
+    let (opened, _) = tokio::join!(start, host.ready(&["turns"]));
+    let (session, mut events) = opened.unwrap();
+    session.detach().await.unwrap();
+    host.expect("session.close").await;
+    assert_eq!(events.next().await, Ok(None));
+    assert_eq!(session.send("x").await.err(), Some(ClientError::Detached));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_open_leaves_no_session_behind() {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let opening = client.attach(session("s"), SessionAttach::default());
+    tokio::select! {
+        _ = opening => panic!("nothing answers it"),
+        _ = host.expect("session.attach") => {}
+    }
+    host.expect("session.detach").await;
+    let again = client.attach(session("s"), SessionAttach::default());
+    let (again, _) = tokio::join!(again, host.attached(0, &Value::Null));
+    again.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_entries_count_and_a_gap_is_read_again() {
+    let (_client, mut host, _session, mut events) =
+        attached(&json!({}), SessionAttach::default()).await;
+    host.write_raw(b"noise\n{\"type\":\"output\"}\n").await;
+    host.write(&entry("s", 1, "of.tomorrow", &json!({}))).await;
+    host.write(&entry("s", 3, "output", &json!({"content": "early"})))
+        .await;
+    let attach = host.attached(3, &json!({})).await;
+    assert_eq!((&attach["after"], &attach["epoch"]), (&json!(1), &json!(1)));
+    for seq in [1, 2, 3, 3] {
+        host.write(&entry("s", seq, "output", &json!({"content": "x"})))
+            .await;
+    }
+    host.write(&json!({"type": "lag", "session_id": "s", "from": 4, "to": 9}))
+        .await;
+    host.write(&entry("s", 10, "output", &json!({"content": "x"})))
+        .await;
+    let mut seen = Vec::new();
+    while seen.last() != Some(&Some(10)) {
+        let event = events.next().await.unwrap().unwrap();
+        let is_lag = matches!(event.body, EventBody::Relay(RelayBody::Lag(_)));
+        assert_eq!(event.stamp.seq.is_none(), is_lag);
+        seen.push(event.stamp.seq);
+    }
+    assert_eq!(seen, [Some(1), Some(2), Some(3), None, Some(10)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_a_client_writes_what_was_sent_and_ends_the_rest() {
+    let (client, mut host, session, mut events) =
+        attached(&json!({}), SessionAttach::default()).await;
+    let mut turn = session.send("last").await.unwrap();
+    let reads = async {
+        host.expect("user.input").await;
+        host.expect("session.detach").await;
+        assert_eq!(host.read().await, None);
+        drop(host);
+    };
+    tokio::join!(client.close(), reads);
+    assert_eq!(turn.end().await, Err(ClientError::ClientClosed));
+    assert_eq!(events.next().await, Ok(None));
+    assert_eq!(session.detach().await, Err(ClientError::ClientClosed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_the_next_event_loses_none() {
+    let (_client, mut host, _session, mut events) =
+        attached(&json!({}), SessionAttach::default()).await;
+    let mut texts = Vec::new();
+    for seq in 1..=100 {
+        let wrote = async {
+            host.write(&entry(
+                "s",
+                seq,
+                "output",
+                &json!({"content": seq.to_string()}),
+            ))
+            .await;
+            tokio::task::yield_now().await;
+        };
+        tokio::select! {
+            biased;
+            event = events.next() => texts.push(event.unwrap().unwrap()),
+            () = wrote => {}
+        }
+    }
+    while texts.len() < 100 {
+        texts.push(events.next().await.unwrap().unwrap());
+    }
+    for (event, seq) in texts.iter().zip(1u64..) {
+        assert!(matches!(
+            &event.body,
+            EventBody::Adapter(AdapterBody::Output(_))
+        ));
+        assert_eq!(event.stamp.seq, Some(seq));
+    }
+}
