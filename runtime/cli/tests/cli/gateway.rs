@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::Home;
 
 mod acp;
+mod client;
 mod container;
 mod contract;
 mod hostile;
