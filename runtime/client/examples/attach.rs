@@ -1,4 +1,5 @@
-//! Attaches to a session of a daemon, prints its entries, and sends an input if one is given. Permissions are denied.
+//! Attaches to a session of a daemon, prints its entries, and sends an input if one is given.
+//! Permissions are denied.
 //!
 //! ```sh
 //! cargo run -p trunkline-client --example attach -- SOCKET                      # lists the sessions

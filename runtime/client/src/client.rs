@@ -22,9 +22,10 @@ const COMMAND_QUEUE: usize = 64;
 
 /// A hub of one host: any number of sessions over one connection. Clones share it.
 ///
-/// A lost connection is made again, and each session continues behind its last entry. Sessions of a host without a
-/// journal end with their connection. When the last handle is dropped (clones and sessions), the connection is closed as
-/// by [`Client::close`], once the host has accepted the inputs of its sessions.
+/// A lost connection is made again, and each session continues behind its last entry. Sessions of a
+/// host without a journal end with their connection. When the last handle is dropped (clones and
+/// sessions), the connection is closed as by [`Client::close`], once the host has accepted the
+/// inputs of its sessions.
 #[derive(Debug, Clone)]
 pub struct Client {
     commands: mpsc::Sender<Command>,
@@ -106,8 +107,9 @@ impl Client {
     /// `protocol`, `extensions` and `max_line` of the start are this client's own.
     ///
     /// # Errors
-    /// [`ClientError::SessionRefused`], [`ClientError::SessionUnserved`], [`ClientError::LineTooLong`] and the cause of the
-    /// connection's end. What the agent itself refuses comes later, as a `session.closed`.
+    /// [`ClientError::SessionRefused`], [`ClientError::SessionUnserved`],
+    /// [`ClientError::LineTooLong`] and the cause of the connection's end. What the agent itself
+    /// refuses comes later, as a `session.closed`.
     ///
     /// # Cancel safety
     /// Cancelling may leave an empty session at the host.
@@ -119,7 +121,8 @@ impl Client {
         .await
     }
 
-    /// Attaches to a session of the journal, behind the entry `after` ([journal.5]); 0 for all entries.
+    /// Attaches to a session of the journal, behind the entry `after` ([journal.5]); 0 for all
+    /// entries.
     ///
     /// `epoch` should be that entry's. `protocol` and `extensions` are this client's own.
     ///
@@ -161,8 +164,8 @@ impl Client {
         }
     }
 
-    /// Lists sessions of the journal, a page of them ([journal.12]). The filter's `request_id` and `extensions` are
-    /// this client's own; [`SessionPage::next`] is the `cursor` of the next page.
+    /// Lists sessions of the journal, a page of them ([journal.12]). The filter's `request_id` and
+    /// `extensions` are this client's own; [`SessionPage::next`] is the `cursor` of the next page.
     ///
     /// # Errors
     /// [`ClientError::RequestFailed`] if the host has no list; as [`Client::agents`].
@@ -192,8 +195,8 @@ impl Client {
         }
     }
 
-    /// Reads a page of a session's entries, from one to another, which need not be attached ([journal.9]). `None` is the
-    /// first or the last that there is.
+    /// Reads a page of a session's entries, from one to another, which need not be attached
+    /// ([journal.9]). `None` is the first or the last that there is.
     ///
     /// # Errors
     /// [`ClientError::RequestFailed`] if there are none; as [`Client::agents`].
@@ -236,11 +239,12 @@ impl Client {
         }
     }
 
-    /// Closes the connection, and waits for the end of a command that was started for it. Sessions of a journal continue
-    /// at their host; their calls and turns here fail with [`ClientError::ClientClosed`].
+    /// Closes the connection, and waits for the end of a command that was started for it. Sessions
+    /// of a journal continue at their host; their calls and turns here fail with
+    /// [`ClientError::ClientClosed`].
     ///
-    /// All that was sent before is written, unless the host takes longer than a second. A command that does not end within
-    /// ten seconds is killed.
+    /// All that was sent before is written, unless the host takes longer than a second. A command
+    /// that does not end within ten seconds is killed.
     ///
     /// # Cancel safety
     /// Cancelling leaves the client closing.

@@ -28,7 +28,8 @@ use crate::{
 /// Timeout for one attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest line that is read: an entry is a line of up to 16 MiB, and what the relay adds to it.
+/// The longest line that is read: an entry is a line of up to 16 MiB, and what the relay adds to
+/// it.
 const MAX_ENTRY_LINE: usize = MAX_LINE + (256 << 10);
 
 /// Bytes to write from which no further call is taken.
@@ -40,7 +41,8 @@ const MAX_PENDING_REQUESTS: usize = 1024;
 /// The duration after which a connection that breaks counts as progress.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// The interval of pings over a network, and the unanswered ones after which the connection counts as lost.
+/// The interval of pings over a network, and the unanswered ones after which the connection counts
+/// as lost.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const MAX_UNANSWERED_PINGS: u32 = 3;
 
@@ -244,7 +246,8 @@ impl Connection {
         }
     }
 
-    /// Waits and connects until there is a connection. `Ok(None)` when the client is closed meanwhile.
+    /// Waits and connects until there is a connection. `Ok(None)` when the client is closed
+    /// meanwhile.
     async fn reconnect<C: Connect>(
         &mut self,
         transport: &mut C,
@@ -287,7 +290,8 @@ impl Connection {
         }
     }
 
-    /// Begins a connection: opens and attaches the sessions, and repeats requests without an answer.
+    /// Begins a connection: opens and attaches the sessions, and repeats requests without an
+    /// answer.
     fn begin(&mut self) {
         self.is_connected = true;
         self.unanswered_pings = 0;

@@ -38,11 +38,12 @@ pub enum ClientError {
         reason: Option<AttachRefusal>,
         /// The text for a person.
         message: String,
-        /// For [`AttachRefusal::Ahead`] the last entry of the journal, for [`AttachRefusal::Forked`] the last that
-        /// both sides have.
+        /// For [`AttachRefusal::Ahead`] the last entry of the journal, for
+        /// [`AttachRefusal::Forked`] the last that both sides have.
         last_seq: Option<u64>,
     },
-    /// No host served the session for [`ReconnectPolicy::give_up_after`](crate::ReconnectPolicy::give_up_after).
+    /// No host served the session for
+    /// [`ReconnectPolicy::give_up_after`](crate::ReconnectPolicy::give_up_after).
     #[error("the session {session} was not served for too long: {message}")]
     SessionUnserved {
         /// The session.
@@ -81,7 +82,8 @@ pub enum ClientError {
     /// The connection does not offer this.
     #[error("this connection has no {0}")]
     Unsupported(&'static str),
-    /// The host answered a request with an error, such as a list that it does not have, or an update that it refuses.
+    /// The host answered a request with an error, such as a list that it does not have, or an
+    /// update that it refuses.
     #[error("the host refuses the request: {0}")]
     RequestFailed(String),
 }

@@ -13,13 +13,16 @@ use trunkline_protocol::{
 
 use crate::{ClientError, Session, Turn};
 
-/// The queued bytes of a session at which its host is asked to hold it back (`flow.pause`, [relay.5]).
+/// The queued bytes of a session at which its host is asked to hold it back (`flow.pause`,
+/// [relay.5]).
 pub const PAUSE_SESSION_BYTES: usize = 2 << 20;
 
-/// The queued bytes of a session to which its reader falls before the host sends more (`flow.resume`).
+/// The queued bytes of a session to which its reader falls before the host sends more
+/// (`flow.resume`).
 pub const RESUME_SESSION_BYTES: usize = 1 << 20;
 
-/// The queued bytes of a session at which the whole connection is not read, because its host did not hold it back.
+/// The queued bytes of a session at which the whole connection is not read, because its host did
+/// not hold it back.
 pub const STOP_READING_BYTES: usize = 16 << 20;
 
 /// A message of a session: an entry of its journal, or an answer to this client that is no entry.
@@ -32,8 +35,8 @@ pub struct Event {
     pub turn_id: Option<TurnId>,
     /// The content.
     pub body: EventBody,
-    /// True for a permission request or a question that waits for an answer. False for one that is settled by a later
-    /// entry of the journal, and for replayed history.
+    /// True for a permission request or a question that waits for an answer. False for one that is
+    /// settled by a later entry of the journal, and for replayed history.
     pub awaits_answer: bool,
     pub(crate) line: Box<str>,
 }
@@ -42,7 +45,8 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum EventBody {
-    /// A message that any adapter sends. A `file.output` of a daemon over the network has an empty `file_path`.
+    /// A message that any adapter sends. A `file.output` of a daemon over the network has an empty
+    /// `file_path`.
     Adapter(AdapterBody),
     /// A message that only a relay with a journal sends ([journal.4]).
     Relay(RelayBody),
@@ -103,7 +107,8 @@ impl Event {
         }
     }
 
-    /// Reads a line: the session that it names, and the event. `None` for what is not a message ([frame.6]).
+    /// Reads a line: the session that it names, and the event. `None` for what is not a message
+    /// ([frame.6]).
     pub(crate) fn parse(line: &str) -> Option<(SessionId, Self)> {
         let parsed = FromRelay::parse(line).or_else(|problem| {
             // No path goes over a network: a daemon leaves it out there.
@@ -154,7 +159,8 @@ impl Event {
         Some((session, turn_id, EventBody::Unknown, stamp))
     }
 
-    /// The memory that it takes in a queue, in bytes: its line, its parsed content of about the same size, itself.
+    /// The memory that it takes in a queue, in bytes: its line, its parsed content of about the
+    /// same size, itself.
     fn weight(&self) -> usize {
         2 * self.line.len() + size_of::<Self>()
     }
@@ -168,7 +174,8 @@ pub(crate) struct Attention {
 }
 
 impl Attention {
-    /// Names a session. A session is named at most once for each pause, and once when it is dropped.
+    /// Names a session. A session is named at most once for each pause, and once when it is
+    /// dropped.
     pub(crate) fn request(&self, session: SessionId) {
         lock(&self.sessions).push(session);
         self.notify.notify_one();
@@ -236,7 +243,8 @@ impl EventQueue {
         self.cause.get()
     }
 
-    /// Returns true once when the session must be held back. [`Self::unpause`] makes it possible again.
+    /// Returns true once when the session must be held back. [`Self::unpause`] makes it possible
+    /// again.
     pub(crate) fn pause(&self) -> bool {
         let mut state = lock(&self.state);
         let pauses = !state.is_paused && state.bytes >= PAUSE_SESSION_BYTES;
@@ -289,9 +297,10 @@ impl EventQueue {
 
 /// All events of a session in order, each entry once, however often the connection breaks.
 ///
-/// Events wait here while they are not read: from [`PAUSE_SESSION_BYTES`] on the host holds the session back. Answers to
-/// this session's calls are held back, too, so a program reads events while it waits for a turn's end. A program that
-/// wants no events drops this, and the session continues unread.
+/// Events wait here while they are not read: from [`PAUSE_SESSION_BYTES`] on the host holds the
+/// session back. Answers to this session's calls are held back, too, so a program reads events
+/// while it waits for a turn's end. A program that wants no events drops this, and the session
+/// continues unread.
 #[derive(Debug)]
 pub struct Events {
     pub(crate) session: Session,
@@ -301,7 +310,8 @@ impl Events {
     /// Waits for the next event. `Ok(None)` when the session is closed, or was left by this client.
     ///
     /// # Errors
-    /// The cause with which the session ended early, after all events before it; again for each further call.
+    /// The cause with which the session ended early, after all events before it; again for each
+    /// further call.
     ///
     /// # Cancel safety
     /// Cancelling loses no event.

@@ -1,7 +1,9 @@
-//! A hub in Rust: opens and attaches to sessions of a host, over a child process, a Unix socket or a WebSocket.
+//! A hub in Rust: opens and attaches to sessions of a host, over a child process, a Unix socket or
+//! a WebSocket.
 //!
-//! A [`Client`] is one connection to a host: `trunkline serve`, or a daemon. It opens [`Session`]s and attaches to those of
-//! the host's journal, any number of them at once. Events of a session come from its [`Events`], in order.
+//! A [`Client`] is one connection to a host: `trunkline serve`, or a daemon. It opens [`Session`]s
+//! and attaches to sessions of the host's journal, any number of them at once. Events of a session
+//! come from its [`Events`], in order.
 //!
 //! ```no_run
 //! use trunkline_client::{ChildProcess, Client, protocol::SessionStart};
@@ -39,18 +41,20 @@
 //! # Lost connections
 //!
 //! A connection that breaks is made again, with waits that double, until
-//! [`ReconnectPolicy::give_up_after`] has passed without progress, or at once given up when the failure is permanent: the
-//! command ended with status 2, or the token was refused. Each session is attached again behind its last entry
-//! ([journal.5]). Inputs that have no acceptance are sent again under the same `message_id`, which counts once
-//! ([journal.7]), and so are answers, stops, updates and a close without their confirmation. Entries come once each and
-//! in order. A session that the host does not serve for the moment (`unavailable`, because it moves to another host) is
+//! [`ReconnectPolicy::give_up_after`] has passed without progress, or at once given up when the
+//! failure is permanent: the command ended with status 2, or the token was refused. Each session is
+//! attached again behind its last entry ([journal.5]). Inputs that have no acceptance are sent
+//! again under the same `message_id`, which counts once ([journal.7]), and so are answers, stops,
+//! updates and a close without their confirmation. Entries come once each and in order. A session
+//! that the host does not serve for the moment (`unavailable`, because it moves to another host) is
 //! attached again in the same way.
 //!
 //! # Bounds
 //!
-//! Events wait for a slow reader up to [`PAUSE_SESSION_BYTES`]; then the host holds the session back and other sessions
-//! continue. If it does not, the whole connection is not read from [`STOP_READING_BYTES`] on. A session has at most
-//! [`MAX_OPEN_INPUT_BYTES`] of inputs without an end. Lines are at most as long as the host reads them ([frame.11]).
+//! Events wait for a slow reader up to [`PAUSE_SESSION_BYTES`]; then the host holds the session
+//! back and other sessions continue. If it does not, the whole connection is not read from
+//! [`STOP_READING_BYTES`] on. A session has at most [`MAX_OPEN_INPUT_BYTES`] of inputs without an
+//! end. Lines are at most as long as the host reads them ([frame.11]).
 
 #![forbid(unsafe_code)]
 

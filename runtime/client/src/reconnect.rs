@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Limits of reconnecting: the same for a lost connection, and for a session that no host serves for the moment.
+/// Limits of reconnecting: the same for a lost connection, and for a session that no host serves
+/// for the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReconnectPolicy {
@@ -13,7 +14,8 @@ pub struct ReconnectPolicy {
     pub first_delay: Duration,
     /// The longest wait. 2 s by default.
     pub max_delay: Duration,
-    /// The time without progress after which the client gives up; zero to never reconnect. 60 s by default.
+    /// The time without progress after which the client gives up; zero to never reconnect. 60 s by
+    /// default.
     ///
     /// Progress is an entry of a session, or a connection that lasts 10 s.
     pub give_up_after: Duration,

@@ -18,7 +18,8 @@ use crate::{
     turn::TurnProgress,
 };
 
-/// The bytes of a session's inputs and steers without an end; further ones are [`ClientError::Busy`].
+/// The bytes of a session's inputs and steers without an end; further ones are
+/// [`ClientError::Busy`].
 pub const MAX_OPEN_INPUT_BYTES: u32 = 64 << 20;
 
 /// The bytes that an input counts at least: 1024 inputs of a session without an end.
@@ -29,9 +30,9 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// A session of this client. Clones share it.
 ///
-/// Its events come from [`Events`](crate::Events). When the last handle is dropped (clones, turns and events), the client
-/// leaves the session as [`Session::detach`] does, once the host has accepted its inputs. A session of a host without a
-/// journal is closed instead.
+/// Its events come from [`Events`](crate::Events). When the last handle is dropped (clones, turns
+/// and events), the client leaves the session as [`Session::detach`] does, once the host has
+/// accepted its inputs. A session of a host without a journal is closed instead.
 #[derive(Debug, Clone)]
 pub struct Session {
     shared: Arc<SharedSession>,
@@ -103,7 +104,8 @@ impl Session {
         &self.shared.id
     }
 
-    /// The host's `session.ready`, if this client opened the session. Facts of the agent follow as `session.info`.
+    /// The host's `session.ready`, if this client opened the session. Facts of the agent follow as
+    /// `session.info`.
     #[must_use]
     pub fn ready(&self) -> Option<&SessionReady> {
         match &self.shared.opened {
@@ -123,13 +125,15 @@ impl Session {
 
     /// Sends an input, which begins a turn or waits for the running one ([turn.3]).
     ///
-    /// Returns when the input is on its way. However often the connection breaks, a host with a journal has it once; a file
-    /// of it may be announced twice. [`Turn::accepted`] waits for the host.
+    /// Returns when the input is on its way. However often the connection breaks, a host with a
+    /// journal has it once; a file of it may be announced twice. [`Turn::accepted`] waits for the
+    /// host.
     ///
     /// # Errors
-    /// [`ClientError::Busy`] if 1024 inputs or [`MAX_OPEN_INPUT_BYTES`] have no end, [`ClientError::File`] if a file is not
-    /// a regular file at an absolute path, [`ClientError::Unsupported`] for files over a network,
-    /// [`ClientError::ObserveOnly`], and the cause of the session's end.
+    /// [`ClientError::Busy`] if 1024 inputs or [`MAX_OPEN_INPUT_BYTES`] have no end,
+    /// [`ClientError::File`] if a file is not a regular file at an absolute path,
+    /// [`ClientError::Unsupported`] for files over a network, [`ClientError::ObserveOnly`], and the
+    /// cause of the session's end.
     ///
     /// # Cancel safety
     /// Cancelling sends nothing.
@@ -172,7 +176,8 @@ impl Session {
         })
     }
 
-    /// Adds to a running turn ([turn.10]). Returns the agent's answer, whether or not the text reached the turn.
+    /// Adds to a running turn ([turn.10]). Returns the agent's answer, whether or not the text
+    /// reached the turn.
     ///
     /// # Errors
     /// As [`Session::send`]; [`ClientError::LineTooLong`].
@@ -194,9 +199,11 @@ impl Session {
         .await
     }
 
-    /// Stops a turn, running or queued, of any client ([turn.4], [turn.9]). A turn that has ended stays as it is.
+    /// Stops a turn, running or queued, of any client ([turn.4], [turn.9]). A turn that has ended
+    /// stays as it is.
     ///
-    /// Returns when the stop is on its way. It is sent again on a new connection until the turn has ended.
+    /// Returns when the stop is on its way. It is sent again on a new connection until the turn has
+    /// ended.
     ///
     /// # Errors
     /// [`ClientError::Busy`], [`ClientError::ObserveOnly`], and the cause of the session's end.
@@ -211,14 +218,16 @@ impl Session {
 
     /// Answers a permission request ([permission.2]).
     ///
-    /// Nothing else answers it: a request whose event is dropped, or never read, stays open until another client or a
-    /// deadline of the host settles it. Returns when the answer is on its way; with a journal it is sent again on a new
-    /// connection until an entry settles the request. The first answer decides, which need not be this one: a
-    /// `request.decided` event has the decision.
+    /// Nothing else answers it: a request whose event is dropped, or never read, stays open until
+    /// another client or a deadline of the host settles it. Returns when the answer is on its way;
+    /// with a journal it is sent again on a new connection until an entry settles the request. The
+    /// first answer decides, which need not be this one: a `request.decided` event has the
+    /// decision.
     ///
     /// # Errors
-    /// [`ClientError::NotPending`] if the request was settled or is unknown, [`ClientError::LineTooLong`],
-    /// [`ClientError::ObserveOnly`], and the cause of the session's end.
+    /// [`ClientError::NotPending`] if the request was settled or is unknown,
+    /// [`ClientError::LineTooLong`], [`ClientError::ObserveOnly`], and the cause of the session's
+    /// end.
     ///
     /// # Cancel safety
     /// Cancelling may leave the request answered.
@@ -251,11 +260,13 @@ impl Session {
         .await
     }
 
-    /// Changes options of the session (`session.update`). Returns the values now in force, changed or not.
+    /// Changes options of the session (`session.update`). Returns the values now in force, changed
+    /// or not.
     ///
     /// # Errors
-    /// [`ClientError::RequestFailed`] with the reason if the host refuses the update, [`ClientError::Busy`],
-    /// [`ClientError::LineTooLong`], [`ClientError::ObserveOnly`], and the cause of the session's end.
+    /// [`ClientError::RequestFailed`] with the reason if the host refuses the update,
+    /// [`ClientError::Busy`], [`ClientError::LineTooLong`], [`ClientError::ObserveOnly`], and the
+    /// cause of the session's end.
     ///
     /// # Cancel safety
     /// Cancelling may leave the options changed.
@@ -287,7 +298,8 @@ impl Session {
     ///
     /// # Errors
     /// [`ClientError::File`] if it cannot be read, differs, or has more than [`MAX_FILE_BYTES`];
-    /// [`ClientError::Unsupported`] over a network, where the file is at `GET /v1/sessions/ID/files/SHA256`.
+    /// [`ClientError::Unsupported`] over a network: there the file is at `GET
+    /// /v1/sessions/ID/files/SHA256`.
     ///
     /// # Cancel safety
     /// Cancelling changes nothing.
@@ -310,7 +322,8 @@ impl Session {
         }
     }
 
-    /// Closes the session for all clients, and waits for its end ([session.4]). Closing twice is closing once.
+    /// Closes the session for all clients, and waits for its end ([session.4]). Closing twice is
+    /// closing once.
     ///
     /// # Errors
     /// [`ClientError::ObserveOnly`], and the cause if the session ends otherwise than closed.
@@ -329,10 +342,11 @@ impl Session {
         }
     }
 
-    /// Leaves the session, which continues at its host ([journal.6]). A session of a host without a journal is closed.
+    /// Leaves the session, which continues at its host ([journal.6]). A session of a host without a
+    /// journal is closed.
     ///
-    /// Its events end, and what waits for it fails with [`ClientError::Detached`]. Inputs that were not accepted may be
-    /// lost; [`Turn::accepted`] waits for that.
+    /// Its events end, and what waits for it fails with [`ClientError::Detached`]. Inputs that were
+    /// not accepted may be lost; [`Turn::accepted`] waits for that.
     ///
     /// # Errors
     /// The cause if the session ended before.

@@ -1,4 +1,5 @@
-//! One session as its connection task has it: its position in the journal, and all that has no answer yet.
+//! One session as its connection task has it: its position in the journal, and all that has no
+//! answer yet.
 //!
 //! No I/O: lines that were read come in, lines to write are appended to a buffer.
 
@@ -34,7 +35,8 @@ const MAX_PENDING_STOPS: usize = 1024;
 /// Updates that wait for their answer, in a session.
 const MAX_PENDING_UPDATES: usize = 64;
 
-/// Open requests, and open turns, of a session that are tracked. Hosts have at most 4096 requests of a session.
+/// Open requests, and open turns, of a session that are tracked. Hosts have at most 4096 requests
+/// of a session.
 const MAX_TRACKED_REQUESTS: usize = 16_384;
 
 /// The time that a refusal counts towards giving a session up.
@@ -107,8 +109,8 @@ enum Phase {
     Offline,
     /// The start or attach of this connection has no answer.
     Opening,
-    /// The host has the session; entries from before are still to be read. What has no answer waits for them: one of
-    /// them may be the answer.
+    /// The host has the session; entries from before are still to be read. What has no answer waits
+    /// for them: one of them may be the answer.
     CatchingUp,
     /// Messages are written at once.
     Live,
@@ -119,8 +121,8 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct SessionState {
     id: SessionId,
-    /// The message that opens it. With a journal until the first entry comes: a host that ends before that has nothing
-    /// of the session ([journal.2]).
+    /// The message that opens it. With a journal until the first entry comes: a host that ends
+    /// before that has nothing of the session ([journal.2]).
     start: Option<Box<SessionStart>>,
     attach: SessionAttach,
     /// `None` until the host has answered.
@@ -132,7 +134,8 @@ pub(crate) struct SessionState {
     max_line: usize,
     last_seq: u64,
     epoch: Option<u64>,
-    /// Whether this client has read that entry. It was no `session.closed` then, which ends the session here.
+    /// Whether this client has read that entry. It was no `session.closed` then, which ends the
+    /// session here.
     has_read_last: bool,
     /// Entries behind the last one that were too long to be read.
     skipped: u64,
@@ -268,7 +271,8 @@ impl SessionState {
         }
     }
 
-    /// Does what the handles of the session asked for: its reader made room, or the last of them was dropped.
+    /// Does what the handles of the session asked for: its reader made room, or the last of them
+    /// was dropped.
     pub(crate) fn attend(&mut self, out: &mut Vec<u8>) {
         if self.queue.is_drained() {
             self.resume(out);
@@ -507,7 +511,8 @@ impl SessionState {
         if let Some(opened) = self.opened.take() {
             reply(opened, Opened::Attached(attached));
         }
-        // The state can be ahead of the last entry that is stored: then the `session.closed` follows.
+        // The state can be ahead of the last entry that is stored: then the `session.closed`
+        // follows.
         if is_closed && self.last_seq >= self.attached_seq && !self.has_read_last {
             return self.end(&ClientError::SessionClosed {
                 reason: None,
@@ -755,7 +760,7 @@ impl SessionState {
             self.write(None, answer.clone(), out);
         }
         if self.has_journal == Some(true) {
-            // The first answer stands; of this client's, too.
+            // The first answer counts; of this client's, too.
             if self
                 .answers
                 .iter()
@@ -792,7 +797,8 @@ impl SessionState {
         }
     }
 
-    /// Notes why the first of the updates is refused; the `session.info` that answers it follows ([relay.7]).
+    /// Notes why the first of the updates is refused; the `session.info` that answers it follows
+    /// ([relay.7]).
     fn note_refusal(&mut self, error: &ErrorEvent) {
         let is_meant = matches!(
             error.category,
@@ -822,8 +828,8 @@ impl SessionState {
         self.write(Some(turn_id.clone()), Stop { reason }, out);
     }
 
-    /// Closes the session, once on each connection, and attaches again: a pipe reports nothing more of a session that
-    /// was closed on it, and its end is an entry.
+    /// Closes the session, once on each connection, and attaches again: a pipe reports nothing more
+    /// of a session that was closed on it, and its end is an entry.
     fn write_close(&mut self, out: &mut Vec<u8>) {
         if self.is_close_written {
             return;
@@ -912,7 +918,8 @@ impl PendingSteer {
     }
 }
 
-/// The extensions that this client understands. Without `large`: a hub reads members by file only where it offers a folder.
+/// The extensions that this client understands. Without `large`: a hub reads members by file only
+/// where it offers a folder.
 fn offered_extensions() -> Vec<String> {
     let mut names = (Extensions::all() - Extensions::LARGE).to_names();
     names.push("journal".to_owned());

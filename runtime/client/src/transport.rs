@@ -23,7 +23,8 @@ pub use self::unix::UnixSocket;
 pub use self::websocket::WebSocket;
 use crate::ConnectError;
 
-/// Timeout for the exit of a command whose streams have ended, and of one that is closed. Then it is killed.
+/// Timeout for the exit of a command whose streams have ended, and of one that is closed. Then it
+/// is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exit status of a command with a wrong configuration ([process.7]).
@@ -31,7 +32,8 @@ const WRONG_CONFIGURATION: i32 = 2;
 
 /// A way to connect to a host, which a client uses again when the connection breaks.
 ///
-/// The host is a relay ([relay.8]): `trunkline serve`, a daemon, or another program that speaks the protocol upwards.
+/// The host is a relay ([relay.8]): `trunkline serve`, a daemon, or another program that speaks the
+/// protocol upwards.
 pub trait Connect: Send + 'static {
     /// Makes a connection. The caller limits the time.
     fn connect(&mut self) -> impl Future<Output = Result<Pipe, ConnectError>> + Send;
@@ -60,7 +62,8 @@ impl Pipe {
         }
     }
 
-    /// Marks a connection to another machine: the host is pinged, and no path of this machine is announced.
+    /// Marks a connection to another machine: the host is pinged, and no path of this machine is
+    /// announced.
     #[must_use]
     pub fn over_network(mut self) -> Self {
         self.is_remote = true;

@@ -25,7 +25,8 @@ impl Input {
         }
     }
 
-    /// Adds a file. Its path must be absolute, and name a regular file that stays readable until the session closes.
+    /// Adds a file. Its path must be absolute, and name a regular file that stays readable until
+    /// the session closes.
     #[must_use]
     pub fn with_file(mut self, file: FileInput) -> Self {
         self.files.push(file);
@@ -51,7 +52,8 @@ impl From<String> for Input {
 pub struct Acceptance {
     /// The turn that it begins.
     pub turn_id: TurnId,
-    /// The number of its `turn.begin`. `None` without a journal, where an input counts as accepted when it is written.
+    /// The number of its `turn.begin`. `None` without a journal: an input counts as accepted when
+    /// it is written.
     pub seq: Option<u64>,
     /// True if the journal had it before: it was sent again on a new connection.
     pub duplicate: bool,
@@ -65,7 +67,8 @@ pub(crate) struct TurnProgress {
     pub(crate) end: Option<Result<Box<TurnComplete>, ClientError>>,
 }
 
-/// A turn of this client: its id, its acceptance, its end. Its events come from [`Events`](crate::Events), with its id.
+/// A turn of this client: its id, its acceptance, its end. Its events come from
+/// [`Events`](crate::Events), with its id.
 ///
 /// Dropping it changes nothing: the turn continues, and its input is sent until it is accepted.
 #[derive(Debug)]
@@ -89,12 +92,12 @@ impl Turn {
         &self.message_id
     }
 
-    /// Waits until the host has the input. After that neither its death nor a lost connection loses it, if the host keeps
-    /// a journal.
+    /// Waits until the host has the input. After that neither its death nor a lost connection loses
+    /// it, if the host keeps a journal.
     ///
     /// # Errors
-    /// [`ClientError::LineTooLong`], [`ClientError::RequestFailed`] with the host's reason if it refuses the input, and
-    /// the cause of the session's end.
+    /// [`ClientError::LineTooLong`], [`ClientError::RequestFailed`] with the host's reason if it
+    /// refuses the input, and the cause of the session's end.
     ///
     /// # Cancel safety
     /// Cancelling changes nothing.
@@ -114,11 +117,13 @@ impl Turn {
         }
     }
 
-    /// Waits for the end of the turn ([turn.7]), also of a turn that failed or whose input was refused: the status is in
-    /// the value. The events of the session must be read meanwhile, or dropped.
+    /// Waits for the end of the turn ([turn.7]), also of a turn that failed or whose input was
+    /// refused: the status is in the value. The events of the session must be read meanwhile, or
+    /// dropped.
     ///
     /// # Errors
-    /// [`ClientError::LineTooLong`], and the cause of the session's end if that comes before the turn's.
+    /// [`ClientError::LineTooLong`], and the cause of the session's end if that comes before the
+    /// turn's.
     ///
     /// # Cancel safety
     /// Cancelling changes nothing.

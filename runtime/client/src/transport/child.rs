@@ -7,10 +7,11 @@ use tokio::process::Command;
 use super::{Connect, Pipe};
 use crate::ConnectError;
 
-/// A command such as `trunkline serve --journal FOLDER`, which is started, and started again when it ends.
+/// A command such as `trunkline serve --journal FOLDER`, which is started, and started again when
+/// it ends.
 ///
-/// Its stderr is this program's, unless the command says otherwise. It ends with the client. Exit status 2, a wrong
-/// configuration, is permanent, and so is a program that cannot be started.
+/// Its stderr is this program's, unless the command redirects it. It ends with the client. Exit
+/// status 2, a wrong configuration, is permanent, and so is a program that cannot be started.
 #[derive(Debug)]
 pub struct ChildProcess {
     command: Command,
@@ -28,7 +29,8 @@ impl ChildProcess {
         Self::from_command(command)
     }
 
-    /// A command with an environment, a folder or a stderr of its own. Its stdin and stdout are the connection.
+    /// A command with an environment, a folder or a stderr of its own. Its stdin and stdout are the
+    /// connection.
     #[must_use]
     pub fn from_command(command: impl Into<Command>) -> Self {
         let mut command = command.into();

@@ -5,8 +5,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{Connect, Pipe};
 use crate::ConnectError;
 
-/// Two streams to a host, such as the halves of a [`tokio::io::duplex`] to a relay in this process. When they end, the
-/// client gives up.
+/// Two streams to a host, such as the halves of a [`tokio::io::duplex`] to a relay in this process.
+/// When they end, the client gives up.
 #[derive(Debug)]
 pub struct Streams {
     pipe: Option<Pipe>,

@@ -7,7 +7,8 @@ use tokio::net::UnixStream;
 use super::{Connect, Pipe};
 use crate::ConnectError;
 
-/// The socket of a daemon (`journal/host.sock` in its folder), or of `trunkline serve --listen unix:PATH`.
+/// The socket of a daemon (`journal/host.sock` in its folder), or of `trunkline serve --listen
+/// unix:PATH`.
 #[derive(Debug, Clone)]
 pub struct UnixSocket {
     path: PathBuf,

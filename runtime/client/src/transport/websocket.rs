@@ -37,9 +37,10 @@ const PATH: &str = "/v1/pipe";
 
 /// The WebSocket of a daemon, `ws://HOST:PORT` or `wss://HOST[:PORT]`, which a token opens.
 ///
-/// With `wss` the daemon's certificate is verified by the authorities of this machine, or of the file that
-/// `SSL_CERT_FILE` names. Without TLS only this machine is reached, unless [`WebSocket::allow_insecure`] is used. A token
-/// that the daemon refuses (401, 403) is permanent. Several addresses are daemons of one cluster, and are tried in turn.
+/// With `wss` the daemon's certificate is verified by the authorities of this machine, or of the
+/// file that `SSL_CERT_FILE` names. Without TLS only this machine is reached, unless
+/// [`WebSocket::allow_insecure`] is used. A token that the daemon refuses (401, 403) is permanent.
+/// Several addresses are daemons of one cluster, and are tried in turn.
 pub struct WebSocket {
     addresses: Vec<String>,
     next: usize,

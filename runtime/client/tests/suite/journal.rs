@@ -1,4 +1,5 @@
-//! A host with a journal in memory: it answers as the clauses of the journal want, and cuts its connections.
+//! A host with a journal in memory: it answers as the clauses of the journal want, and cuts its
+//! connections.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +12,7 @@ use trunkline_client::{Connect, ConnectError, Pipe};
 
 use super::script::{entry, id_of};
 
-/// Where a connection breaks: after so many bytes of a direction.
+/// The bytes of a direction after which a connection breaks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cut {
     pub(crate) read: Option<usize>,
@@ -212,7 +213,7 @@ async fn serve(stream: DuplexStream, journal: Arc<Mutex<Journal>>, cut: Cut) {
     }
 }
 
-/// Connections to the journal: the first breaks where they say, later ones do not.
+/// Connections to the journal: the first ones break, as the cuts list, and later ones do not.
 pub(crate) struct Journaled {
     pub(crate) journal: Arc<Mutex<Journal>>,
     pub(crate) cuts: VecDeque<Cut>,

@@ -1,4 +1,5 @@
-//! Ends and their causes: permanent failures, time limits, sessions that move, hosts without a journal.
+//! Ends and their causes: permanent failures, time limits, sessions that move, hosts without a
+//! journal.
 
 use std::time::Duration;
 
