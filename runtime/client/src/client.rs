@@ -107,9 +107,8 @@ impl Client {
     /// `protocol`, `extensions` and `max_line` of the start are this client's own.
     ///
     /// # Errors
-    /// [`ClientError::SessionRefused`], [`ClientError::SessionUnserved`],
-    /// [`ClientError::LineTooLong`] and the cause of the connection's end. What the agent itself
-    /// refuses comes later, as a `session.closed`.
+    /// [`ClientError::SessionRefused`], [`ClientError::SessionUnserved`] and the cause of the
+    /// connection's end. What the agent itself refuses comes later, as a `session.closed`.
     ///
     /// # Cancel safety
     /// Cancelling may leave an empty session at the host.
