@@ -68,6 +68,13 @@ impl Child {
         self.tree.leader()
     }
 
+    /// Returns the number of a process of its tree that is suspended by a signal (SIGSTOP, SIGTSTP, SIGTTIN) or a debugger: the
+    /// nearest to the program. For people: a child that does nothing may be waiting for its SIGCONT. Reads `/proc`.
+    #[must_use]
+    pub fn suspended(&self) -> Option<u32> {
+        self.tree.suspended()
+    }
+
     /// The child's private folder (0700). Its configuration lies here, and its [`Child::temp_dir`].
     #[must_use]
     pub fn private_dir(&self) -> &Path {

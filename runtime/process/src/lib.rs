@@ -27,6 +27,8 @@
 //! lives: a descendant that makes a session of its own leaves the group. Where a cgroup can be made, which
 //! [`limit_support`] tells, it is met there when the child ends.
 //!
+//! Time in which this process itself did not run is measured by a [`StandstillMeter`].
+//!
 //! This crate makes no sandbox. [`ChildSpec::sandbox`] takes one, an [`Isolation`], which turns what is to run into a
 //! command line of its own; what it keeps for the child is dropped with the [`Child`].
 //!
@@ -82,6 +84,7 @@ mod signal;
 mod spawn;
 mod spawner;
 mod spec;
+mod standstill;
 mod stderr;
 mod stop;
 mod system;
@@ -113,6 +116,7 @@ pub use crate::settle::settle;
 pub use crate::signal::Signal;
 pub use crate::spawn::spawn;
 pub use crate::spec::{ChildSpec, ShownArguments};
+pub use crate::standstill::StandstillMeter;
 pub use crate::stderr::{MAX_STDERR_LINE, STDERR_TAIL, StderrDrain, StderrLine, StderrTail};
 pub use crate::stop::{Begun, Escalation, Step, StopSteps, stop};
 pub use crate::system::sockets::{SocketHolder, holder_of_socket};

@@ -13,6 +13,7 @@ use crate::limits::Cgroup;
 use crate::owned::OwnedResources;
 use crate::reaper::{self, Orphan};
 use crate::signal::Signal;
+use crate::system::proc;
 
 /// The only authority over one child, the leader of its own process group, over its descendants, and over its
 /// private folder.
@@ -72,6 +73,15 @@ impl Tree {
 
     pub(crate) fn leader(&self) -> u32 {
         self.leader.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// A suspended process of the tree. `None` once the leader is reaped.
+    pub(crate) fn suspended(&self) -> Option<u32> {
+        let found = match self.exit {
+            None => proc::find_suspended(self.leader),
+            Some(_) => None,
+        };
+        found.map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
     }
 
     /// Readable once the leader has ended.

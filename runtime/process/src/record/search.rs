@@ -166,6 +166,7 @@ mod tests {
             parent: Pid::from_raw(parent),
             started,
             is_zombie: false,
+            is_suspended: false,
         };
         Running {
             stat,

@@ -1,6 +1,6 @@
 //! What `/proc` tells of processes, and of where their numbers count.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -14,8 +14,10 @@ pub(crate) struct Stat {
     pub(crate) parent: Option<Pid>,
     /// When it started, in ticks since the boot. A number that is used again has another start.
     pub(crate) started: u64,
-    /// Whether it has ended and is not reaped.
+    /// True if it has ended and is not reaped.
     pub(crate) is_zombie: bool,
+    /// True if it is suspended, by a signal or by a debugger.
+    pub(crate) is_suspended: bool,
 }
 
 impl Stat {
@@ -42,6 +44,7 @@ impl Stat {
             parent,
             started,
             is_zombie: state == "Z",
+            is_suspended: matches!(state, "T" | "t"),
         })
     }
 }
@@ -93,6 +96,39 @@ pub(crate) fn descendants(ancestor: Pid) -> Vec<Stat> {
     found
 }
 
+/// The most processes of a tree that [`find_suspended`] examines.
+const MAX_EXAMINED: usize = 64;
+
+/// Returns a process of a tree that is suspended, the nearest to its leader. Examines [`MAX_EXAMINED`] processes at most, and
+/// only the leader where the kernel does not list children.
+pub(crate) fn find_suspended(leader: Pid) -> Option<Pid> {
+    let mut next = VecDeque::from([leader]);
+    for _ in 0..MAX_EXAMINED {
+        let pid = next.pop_front()?;
+        if Stat::of(pid).is_some_and(|stat| stat.is_suspended) {
+            return Some(pid);
+        }
+        next.extend(children(pid));
+    }
+    None
+}
+
+/// The children of a process, by the threads that forked them.
+fn children(parent: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
+    threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|pids| {
+            pids.split_ascii_whitespace()
+                .filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
 /// Whether a process descends from this one. `None` where `/proc` does not show it, or one above it.
 #[must_use]
 pub fn descends_from_this(pid: u32) -> Option<bool> {
@@ -122,6 +158,12 @@ mod tests {
             (stat.parent, stat.started, stat.is_zombie),
             (Pid::from_raw(7), 98_765, false)
         );
+        assert!(!stat.is_suspended);
+        for state in ["T", "t"] {
+            let line =
+                format!("42 (a) {state} 7 42 42 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1");
+            assert!(Stat::parse(pid, line.as_bytes()).unwrap().is_suspended);
+        }
         assert_eq!(Stat::parse(pid, b"42 (a"), None);
         assert_eq!(Stat::parse(pid, b""), None);
     }
