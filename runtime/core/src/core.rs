@@ -11,6 +11,7 @@ mod message;
 mod process;
 mod queue;
 mod rate;
+mod reason;
 mod request;
 mod session;
 mod timers;
@@ -102,6 +103,8 @@ pub struct Core {
     sessions: Vec<Slot>,
     free: Vec<u32>,
     open: usize,
+    /// The turns whose input was written and that have not ended.
+    running_turns: usize,
     /// The sessions by the id that the process knows them by.
     wire: HashMap<SessionId, u32>,
     /// The session that spoke last: the next line is mostly its, too.
@@ -144,6 +147,7 @@ impl Core {
             sessions: Vec::new(),
             free: Vec::new(),
             open: 0,
+            running_turns: 0,
             wire: HashMap::new(),
             last: None,
             used: HashSet::new(),

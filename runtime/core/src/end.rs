@@ -26,17 +26,40 @@ pub struct TurnEnd {
     pub delivered: Delivered,
     /// The exit of the adapter's process. `None` unless it ended the turn.
     pub exit: Option<ExitStatus>,
-    /// The last of the process's stderr, where its end ended the turn.
+    /// The end of the process's stderr, if the process ended the turn. [`TurnEnd::stderr_lines`] is an extract of it.
     pub stderr_tail: Option<String>,
-    /// From the input's write to the end; zero where it was not written.
+    /// The time from the input's write to the end; zero if it was not written.
     pub took: Duration,
 }
+
+/// The most lines of stderr that [`TurnEnd::stderr_lines`] returns.
+pub const MAX_STDERR_LINES: usize = 32;
+
+/// The longest line of stderr that [`TurnEnd::stderr_lines`] returns, in bytes. Longer ones are cut.
+pub const MAX_STDERR_LINE_BYTES: usize = 1024;
 
 impl TurnEnd {
     /// Returns true if the turn did what it was to do.
     #[must_use]
     pub fn is_completed(&self) -> bool {
         self.status == Status::Completed
+    }
+
+    /// Returns the last lines of the process's stderr that are not blank: at most [`MAX_STDERR_LINES`], each cut at
+    /// [`MAX_STDERR_LINE_BYTES`].
+    #[must_use]
+    pub fn stderr_lines(&self) -> Vec<String> {
+        let tail = self.stderr_tail.as_deref().unwrap_or_default();
+        let mut lines: Vec<String> = tail
+            .lines()
+            .rev()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
+            .take(MAX_STDERR_LINES)
+            .map(|line| line[..line.floor_char_boundary(MAX_STDERR_LINE_BYTES)].to_owned())
+            .collect();
+        lines.reverse();
+        lines
     }
 }
 
@@ -52,7 +75,7 @@ pub enum Cause {
     ProcessExit,
     /// The adapter's stdout ended while the process lived.
     EndOfStream,
-    /// `start_timeout` passed before the process said anything.
+    /// `start_timeout` passed before the process sent a message.
     StartTimeout,
     /// The process could not be started, or failed too often.
     StartFailed,
@@ -102,7 +125,7 @@ impl Cause {
         }
     }
 
-    /// The error category that reports it on the wire ([ext.6]), where it is a failure.
+    /// The error category that reports it on the wire ([ext.6]). `None` if it is no failure.
     #[must_use]
     pub const fn category(self) -> Option<Category> {
         match self {
@@ -145,10 +168,10 @@ impl fmt::Display for ExitStatus {
     }
 }
 
-/// Why a session has ended.
+/// The end of a session.
 #[derive(Debug, Clone)]
 pub struct SessionEnd {
-    /// Why, in the words of `session.closed`.
+    /// The reason, as in `session.closed`.
     pub reason: ClosedReason,
     /// The failure. `None` if there was none.
     pub error: Option<Failure>,
@@ -173,7 +196,7 @@ impl Serialize for SessionEnd {
     }
 }
 
-/// What the adapter said of the end, and what the host knows better.
+/// The adapter's report of the end, with what the host knows better.
 impl From<TurnEnd> for TurnComplete {
     fn from(end: TurnEnd) -> Self {
         let TurnEnd {
@@ -189,7 +212,7 @@ impl From<TurnEnd> for TurnComplete {
         let mut complete = complete.map(|complete| *complete).unwrap_or_default();
         complete.status = Some(status);
         complete.delivered = Some(delivered);
-        complete.error = error.map(|error| with_tail(error, stderr_tail.as_deref()));
+        complete.error = error.map(|error| with_stderr(error, stderr_tail.as_deref()));
         if let Some(exit) = exit {
             (complete.exit_code, complete.signal) = (exit.code, exit.signal);
         }
@@ -200,47 +223,69 @@ impl From<TurnEnd> for TurnComplete {
     }
 }
 
-/// The failure with the last of stderr, unless it is in there already.
-fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
-    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else {
-        return error;
-    };
-    let message = error.message.get_or_insert_default();
-    if !message.contains(tail) {
-        message.push_str("; its last words on stderr:\n");
-        message.push_str(tail);
+/// Returns the failure with the end of stderr, unless it contains it already.
+fn with_stderr(mut error: Failure, tail: Option<&str>) -> Failure {
+    if let Some(tail) = tail {
+        let message = error.message.get_or_insert_default();
+        if !message.contains(tail) {
+            append_stderr(message, tail);
+        }
     }
     error
 }
 
-/// Why the process is gone.
+/// Appends the end of stderr to a sentence. [`TurnEnd::stderr_tail`] has the same text by itself.
+pub(crate) fn append_stderr(sentence: &mut String, tail: &str) {
+    if !tail.is_empty() {
+        sentence.push_str("; its last words on stderr:\n");
+        sentence.push_str(tail);
+    }
+}
+
+/// Formats a duration for people: `250 ms`, `3 s`, `1 min 30 s`, `2 h`.
+#[must_use]
+pub fn format_duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let millis = time.subsec_millis();
+    match seconds {
+        0 if millis > 0 => format!("{millis} ms"),
+        0..60 if millis > 0 => format!("{} s", time.as_millis() as f64 / 1000.0),
+        0..60 => format!("{seconds} s"),
+        60..3600 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ if seconds % 3600 < 60 => format!("{} h", seconds / 3600),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// The reason of a process's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It ended by itself, or someone else ended it.
+    /// It ended by itself, or something besides the host ended it.
     Exit,
     /// It closed its stdout and was ended by the host.
     EndOfStream,
-    /// It said nothing within `start_timeout` and was ended by the host.
+    /// It sent no message within `start_timeout` and was ended by the host.
     StartTimeout,
 }
 
 /// The end of a process.
 #[derive(Debug, Clone)]
 pub struct ProcessEnd {
-    /// Why it ended.
+    /// The reason of the end.
     pub why: Ended,
     /// The status of the end.
     pub exit: ExitStatus,
     /// The number of its processes that were killed because its memory was used up.
     pub memory_kills: u64,
-    /// The last of its stderr.
+    /// The end of its stderr.
     pub stderr_tail: Option<String>,
     /// The bytes that went into the pipe, of all that was handed to the writer.
     pub written: u64,
 }
 
 impl ProcessEnd {
-    /// How it ended, for people.
+    /// Describes the end for people, as the rest of a sentence about the process.
     #[must_use]
     pub fn how(&self) -> String {
         let how = if self.exit.signal.is_some() {

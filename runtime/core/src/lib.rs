@@ -11,12 +11,13 @@
 //!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_unread`],
 //!   [`Core::handle_read_down`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
 //!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_written_at`],
-//!   [`Core::handle_ended`]. From the operator: [`Core::handle_standby`], [`Core::handle_retry`],
-//!   [`Core::handle_shutdown`].
+//!   [`Core::handle_input_closed`], [`Core::handle_suspended`], [`Core::handle_ended`]. From the operator:
+//!   [`Core::handle_standby`], [`Core::handle_retry`], [`Core::handle_shutdown`].
 //! - **Outputs** are [`Effect`]s. After each input, call [`Core::poll_effect`] until it returns nothing, and do them in
 //!   order. An effect never waits for an answer within the call: a request carries a serial, a caller a [`Ticket`].
-//! - **Timers** are one instant. [`Core::poll_timeout`] names it, after any input; at that time call
-//!   [`Core::handle_timeout`]. To call it too early does nothing.
+//! - **Timers** are one instant. [`Core::poll_timeout`] returns it, after any input; at that time call
+//!   [`Core::handle_timeout`]. To call it too early does nothing. Time in which the host did not run is no silence of
+//!   the adapter: report it by [`Core::handle_standstill`] first.
 //! - **Figures** of a session are read at any time by [`Core::figures`], those of the process by
 //!   [`Core::process_figures`].
 //!
@@ -44,7 +45,10 @@ pub use self::core::{
     Answer, Core, Counter, Effect, Figures, Key, NewSession, OutputRate, ProcessFigures,
     ProcessPhase, Reader, ReliedOn, Rules, SessionState, Ticket, WhyClosed,
 };
-pub use end::{Cause, Ended, ExitStatus, ProcessEnd, SessionEnd, TurnEnd};
+pub use end::{
+    Cause, Ended, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, ProcessEnd, SessionEnd,
+    TurnEnd, format_duration,
+};
 pub use error::{SteerError, UpdateError};
 pub use scope::{TurnNo, TurnScope};
 pub use supervise::Backoff;

@@ -28,7 +28,7 @@ use trunkline_wirelog::WireSink;
 use self::agents::{Agent, Agents, Parts, Trusted, Wanted};
 pub use self::reconfigure::Changes;
 use crate::{
-    AgentHealth, Counters, Session, SessionOptions, SessionStatus,
+    AgentHealth, Cause, Counters, Session, SessionOptions, SessionStatus,
     agent::{self, AgentShared},
     config::{
         self, AgentConfig, Buffers, Config, ConfigError, EnvValue, Organisation, Source, StopSteps,
@@ -515,7 +515,7 @@ impl Host {
             && let Err(error) = session.exchange()
         {
             // Gives its room back. A link that waits for its last session looks again.
-            session.set_closed();
+            session.set_closed(Cause::Shutdown, None);
             session.command(Command::Close {
                 session: session.clone(),
                 done: None,

@@ -78,7 +78,8 @@ pub use session::{EventDelivery, Input, PlacedFile, Session, SessionOptions, Ses
 pub use turn::Turn;
 
 pub use trunkline_core::{
-    Cause, ExitStatus, SessionEnd, SessionState, SteerError, TurnEnd, TurnNo, TurnScope, policy,
+    Cause, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, SessionEnd, SessionState,
+    SteerError, TurnEnd, TurnNo, TurnScope, format_duration, policy,
 };
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;

@@ -11,8 +11,9 @@ use std::{
 use support::{agent, core_agent, named, played, soon};
 use tokio::io::AsyncWriteExt;
 use trunkline_host::{
-    Cause, EventDelivery, EventKind, SendError, SessionOptions, TurnScope,
-    protocol::{Category, FileInput, Sha256, Status},
+    Cause, EventDelivery, EventKind, Host, SendError, SessionOptions, TurnScope,
+    config::AgentConfig,
+    protocol::{Category, Delivered, FileInput, Sha256, Status},
 };
 
 #[tokio::test(start_paused = true)]
@@ -715,15 +716,15 @@ fn a_runtime_that_ends_first_ends_turns_and_leaves_no_folder() {
         .build()
         .unwrap();
     let (host, mut peers) = played(agent(), 4096);
-    let (session, mut turn, folder) = runtime.block_on(async {
+    let (session, [mut turn, queued], folder) = runtime.block_on(async {
         let session = host.open("a", named("s")).unwrap();
-        let turn = session.send("x").unwrap();
+        let turns = [session.send("x").unwrap(), session.send("y").unwrap()];
         let mut peer = peers.recv().await.unwrap();
         let start = peer.read("session.start").await;
         peer.read("user.input").await;
         (
             session,
-            turn,
+            turns,
             start["exchange_dir"].as_str().unwrap().to_owned(),
         )
     });
@@ -736,7 +737,12 @@ fn a_runtime_that_ends_first_ends_turns_and_leaves_no_folder() {
     let EventKind::End(end) = other.block_on(soon(turn.next())).unwrap().kind else {
         panic!("an end")
     };
-    assert_eq!(end.cause, Cause::Shutdown);
+    assert_eq!(
+        (end.cause, end.delivered),
+        (Cause::Shutdown, Delivered::Unknown)
+    );
+    let end = other.block_on(soon(queued.end()));
+    assert_eq!((end.cause, end.delivered), (Cause::Shutdown, Delivered::No));
     assert_eq!(session.send("late").unwrap_err(), SendError::Closed);
     drop((host, session, turn));
     assert!(
@@ -835,4 +841,106 @@ async fn what_is_counted_of_a_session_is_its_own() {
         (1, 1, 1, 1)
     );
     assert_eq!(two.counters(), Default::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_turn_that_the_end_of_its_session_ends_has_the_error_of_that_end() {
+    let (host, mut peers) = played(agent(), 1 << 16);
+    let session = host.open("a", named("s")).unwrap();
+    let turns = [
+        session.send("runs").unwrap(),
+        session.send("is queued").unwrap(),
+    ];
+    let mut peer = peers.recv().await.unwrap();
+    peer.say("session.ready", "s", r#","extensions":["control","turns"]"#)
+        .await;
+    peer.read("user.input").await;
+    peer.say(
+        "session.closed",
+        "s",
+        r#","reason":"limit","error":{"category":"rate_limit","message":"enough for today"}"#,
+    )
+    .await;
+    for (turn, delivered) in turns.into_iter().zip([Delivered::Unknown, Delivered::No]) {
+        let end = turn.end().await;
+        let error = end.error.unwrap();
+        assert_eq!(
+            (
+                end.cause,
+                end.delivered,
+                error.category,
+                error.message.as_deref()
+            ),
+            (
+                Cause::SessionClosed,
+                delivered,
+                Some(Category::RateLimit),
+                Some("enough for today")
+            )
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_comes_with_a_refusal_has_the_error_of_that() {
+    // Nothing is offered, so the adapter cannot enforce the option: the session is refused as it opens.
+    let (host, mut peers) = played(core_agent(), 1 << 16);
+    let other = host.open("a", named("other")).unwrap();
+    let _peer = peers.recv().await.unwrap();
+    let mut options = named("s");
+    options.start.denied_tools = Some(vec!["Bash".to_owned()]);
+    let session = host.open("a", options).unwrap();
+    let turns = [session.send("1").unwrap(), session.send("2").unwrap()];
+    for turn in turns {
+        let end = turn.end().await;
+        let error = end.error.unwrap();
+        assert_eq!(
+            (end.cause, end.delivered, error.category),
+            (Cause::Refused, Delivered::No, Some(Category::Protocol))
+        );
+        assert_eq!(
+            error.message.as_deref(),
+            Some("the adapter does not enforce denied_tools")
+        );
+    }
+    other.close().await;
+}
+
+#[tokio::test]
+async fn each_input_of_an_agent_that_does_not_start_has_the_error_of_the_start() {
+    let missing = AgentConfig::external("a", "/no/such/agent");
+    let host = Host::builder().agent(missing).build().unwrap();
+    let session = host.open("a", SessionOptions::default()).unwrap();
+    for turn in [session.send("1").unwrap(), session.send("2").unwrap()] {
+        let end = soon(turn.end()).await;
+        let error = end.error.unwrap();
+        assert_eq!(
+            (end.cause, end.delivered, error.category),
+            (
+                Cause::StartFailed,
+                Delivered::No,
+                Some(Category::NotInstalled)
+            )
+        );
+        assert!(error.message.unwrap().contains("/no/such/agent"));
+    }
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_its_host_closes_ends_its_turns_without_an_error() {
+    let (host, mut peers) = played(core_agent(), 1 << 16);
+    let session = host.open("a", named("s")).unwrap();
+    let turns = [
+        session.send("runs").unwrap(),
+        session.send("is queued").unwrap(),
+    ];
+    let mut peer = peers.recv().await.unwrap();
+    peer.read("user.input").await;
+    session.close().await;
+    for (turn, delivered) in turns.into_iter().zip([Delivered::Unknown, Delivered::No]) {
+        let end = turn.end().await;
+        assert_eq!((end.cause, end.delivered), (Cause::Closed, delivered));
+        assert!(end.error.is_none());
+    }
 }

@@ -1,13 +1,13 @@
-//! How sessions end.
+//! The end of a session.
 
 use std::time::Instant;
 
 use trunkline_protocol::{Category, ClosedReason, Envelope, Failure, SessionClose, StopReason};
 
-use super::{Core, Effect, Key};
-use crate::SessionEnd;
+use super::{Core, Effect, Key, reason::Circumstances};
+use crate::{Cause, SessionEnd};
 
-/// Why a session ends.
+/// The reason of a session's end.
 #[derive(Debug)]
 pub enum WhyClosed {
     /// Its user closed it.
@@ -16,23 +16,37 @@ pub enum WhyClosed {
     Shutdown,
     /// The adapter ended it ([session.8]).
     Adapter(ClosedReason, Option<Failure>),
-    /// What must be enforced is not ([ext.7]).
+    /// An option that must be enforced is not ([ext.7]).
     Refused(String),
     /// Its output does not fit on disk.
     Limit(String),
-    /// The process ended, and the configuration says that its sessions end with it.
+    /// The process ended, and its sessions end with it by configuration.
     ProcessEnded,
 }
 
+impl WhyClosed {
+    /// The cause of the end of each turn that the session had.
+    fn cause(&self) -> Cause {
+        match self {
+            Self::User => Cause::Closed,
+            Self::Shutdown => Cause::Shutdown,
+            Self::Adapter(..) => Cause::SessionClosed,
+            Self::Refused(_) => Cause::Refused,
+            Self::Limit(_) => Cause::Limit,
+            Self::ProcessEnded => Cause::ProcessExit,
+        }
+    }
+}
+
 impl Core {
-    /// The user closes a session. Closing twice is closing once.
+    /// Closes a session. Closing it again does nothing.
     pub fn handle_close(&mut self, key: Key, why: WhyClosed, now: Instant) {
         if let Some(index) = self.index_of(key) {
             self.close_session(index, why, now);
         }
     }
 
-    /// The host shuts down: every session ends, the process is not started again.
+    /// Shuts down: every session ends, and the process is not started again.
     pub fn handle_shutdown(&mut self, now: Instant) {
         self.process_down();
         for index in self.indices() {
@@ -40,13 +54,13 @@ impl Core {
         }
     }
 
-    /// Ends a session: its turns, its requests, its id on the wire.
+    /// Ends a session: its turns, its requests, its id on the wire. The error of the end is that of each turn that it ends.
     pub(super) fn close_session(&mut self, index: u32, why: WhyClosed, now: Instant) {
         let key = self.key_of(index);
         if self.get(index).is_none() {
             return;
         }
-        let cause = Self::cause_of(&why);
+        let cause = why.cause();
         let (reason, error) = match why {
             WhyClosed::User => (ClosedReason::Finished, None),
             WhyClosed::Shutdown => (ClosedReason::Shutdown, None),
@@ -67,12 +81,12 @@ impl Core {
                 )),
             ),
         };
-        let by_adapter = cause == crate::Cause::SessionClosed;
+        let by_adapter = cause == Cause::SessionClosed;
         let wire = self.get(index).and_then(|session| session.wire.take());
         // Nothing is written for the id but its close: the wire was taken above.
         self.drop_requests(index, StopReason::Shutdown);
-        self.end_running(index, cause, None, now);
-        self.end_queued(index, cause, error.as_ref(), None);
+        self.end_running(index, cause, error.as_ref(), None, now);
+        self.end_queued(index, cause, error.as_ref(), Circumstances::default());
         self.fail_updates(index);
         self.forget_known(index);
         if let Some(wire) = wire {
@@ -87,6 +101,7 @@ impl Core {
         }
         self.effect(Effect::Closed {
             key,
+            cause,
             end: Box::new(SessionEnd { reason, error }),
         });
         let slot = &mut self.sessions[index as usize];

@@ -7,7 +7,7 @@ use trunkline_protocol::{
 };
 
 use super::Key;
-use crate::{SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, UpdateError};
+use crate::{Cause, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, UpdateError};
 
 /// Names a caller that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,8 +100,12 @@ pub enum Effect {
         ticket: Ticket,
         result: Result<Box<SessionInfo>, UpdateError>,
     },
-    /// A session has ended; its key is free.
-    Closed { key: Key, end: Box<SessionEnd> },
+    /// A session has ended; its key is free. `cause` is that of an input that comes too late for it.
+    Closed {
+        key: Key,
+        cause: Cause,
+        end: Box<SessionEnd>,
+    },
     /// Count something, of a session where it is one's.
     Count(Counter, Option<Key>),
 }

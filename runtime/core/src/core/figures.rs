@@ -100,7 +100,9 @@ impl Core {
             State::Running { heard: true, .. } => (ProcessPhase::Running, None, None),
             State::Ending => (ProcessPhase::Ending, None, None),
             State::Waiting { until } => (ProcessPhase::Waiting, rest(*until), None),
-            State::Failed { until, why } => (ProcessPhase::Failed, rest(*until), Some(why.clone())),
+            State::Failed { until, why, .. } => {
+                (ProcessPhase::Failed, rest(*until), Some(why.clone()))
+            }
             State::Down => (ProcessPhase::Down, None, None),
         };
         let mut figures = ProcessFigures {

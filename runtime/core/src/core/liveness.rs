@@ -50,7 +50,14 @@ impl Liveness {
             .map(|asked| now.saturating_duration_since(asked))
     }
 
-    /// Whether a `pong` may come.
+    /// Moves its deadlines by a standstill of the host.
+    pub(super) fn postpone(&mut self, by: Duration) {
+        for since in [&mut self.heard, &mut self.asked].into_iter().flatten() {
+            *since += by;
+        }
+    }
+
+    /// Returns true if a `pong` may come.
     pub(super) fn was_pinged(&self) -> bool {
         self.pings > 0
     }

@@ -138,7 +138,7 @@ impl Core {
     /// A `turn.complete` that was longer than a line may be: the turn has ended, and how is lost.
     fn end_oversize(&mut self, wire_id: &SessionId, now: Instant) {
         if let Some(index) = self.find(wire_id.as_str()) {
-            self.end_running(index, Cause::Oversize, None, now);
+            self.end_running(index, Cause::Oversize, None, None, now);
             self.flush(index, now);
         }
     }

@@ -1,13 +1,13 @@
-//! The process below the sessions: whether it runs, when it is started again, what its end does ([process.3] to
-//! [process.5]).
+//! The process below the sessions: its state, its restarts, its end ([process.3] to [process.5]).
 
 use std::time::Instant;
 
 use trunkline_protocol::{AgentState, Category, ErrorEvent, Failure, StopReason};
 
-use super::{Core, Counter, Effect, WhyClosed, liveness::Liveness};
+use super::{Core, Counter, Effect, WhyClosed, liveness::Liveness, reason::Circumstances};
 use crate::{
     Backoff, Cause, Ended, ProcessEnd, TurnScope, UpdateError,
+    end::append_stderr,
     supervise::{Next, Supervisor},
 };
 
@@ -38,7 +38,11 @@ pub(super) enum State {
     /// A start failed; it is started again no sooner than this.
     Waiting { until: Instant },
     /// Starts failed too often.
-    Failed { until: Instant, why: Failure },
+    Failed {
+        until: Instant,
+        why: Failure,
+        stderr_tail: Option<String>,
+    },
     /// The host shuts down.
     Down,
 }
@@ -51,6 +55,8 @@ pub(super) struct Process {
     /// When an input began to wait for a start, or for the first message of the process.
     pub(super) waiting_since: Option<Instant>,
     pub(super) liveness: Liveness,
+    /// A process of its tree that is suspended, if there is one.
+    pub(super) suspended: Option<u32>,
 }
 
 impl Process {
@@ -61,6 +67,7 @@ impl Process {
             started_before: false,
             waiting_since: None,
             liveness: Liveness::default(),
+            suspended: None,
         }
     }
 
@@ -68,7 +75,7 @@ impl Process {
         matches!(self.state, State::Running { .. })
     }
 
-    /// Whether it said anything yet: until then inactivity rests.
+    /// Returns true if a message of it was read. Until then inactivity rests.
     pub(super) fn was_heard(&self) -> bool {
         matches!(self.state, State::Running { heard: true, .. })
     }
@@ -87,7 +94,7 @@ impl Core {
         }
     }
 
-    /// An input was written. Until the process has said anything, it waits for its first message.
+    /// Notes that an input was written. Until the first message of the process, it waits for that.
     pub(super) fn wait_for_process(&mut self, now: Instant) {
         if matches!(self.process.state, State::Running { heard: false, .. }) {
             self.process.waiting_since.get_or_insert(now);
@@ -112,12 +119,14 @@ impl Core {
         }
     }
 
-    /// Something wants the process to run: starts it, once, or ends the inputs that wait where it has failed.
+    /// Starts the process, once, or ends the inputs that wait if it has failed.
     pub(super) fn demand_process(&mut self, now: Instant) {
         match self.process.state.clone() {
             State::Idle => self.start_process(now),
             State::Failed { until, .. } if until <= now => self.start_process(now),
-            State::Failed { why, .. } => self.end_waiting(Cause::StartFailed, &why),
+            State::Failed {
+                why, stderr_tail, ..
+            } => self.end_waiting(Cause::StartFailed, Some(&why), stderr_tail.as_deref()),
             State::Starting { .. } | State::Ending | State::Waiting { .. } => {
                 self.process.waiting_since.get_or_insert(now);
             }
@@ -141,7 +150,7 @@ impl Core {
         }
     }
 
-    /// The process runs.
+    /// Takes the start of the process.
     pub fn handle_started(&mut self, now: Instant) {
         if let State::Starting { .. } = self.process.state {
             self.process.state = State::Running {
@@ -153,20 +162,24 @@ impl Core {
         }
     }
 
-    /// The process could not be started: the inputs that wait end with the reason.
+    /// Takes the reason for which the process could not be started: the inputs that wait end with it.
     pub fn handle_start_failed(&mut self, why: Failure, now: Instant) {
         if self.process.state == State::Down {
             return;
         }
         self.process.waiting_since = None;
-        self.end_waiting(Cause::StartFailed, &why);
+        self.end_waiting(Cause::StartFailed, Some(&why), None);
         self.process.state = match self.process.supervisor.failed(None, now) {
             Next::Wait(until) => State::Waiting { until },
-            Next::Failed(until) => State::Failed { until, why },
+            Next::Failed(until) => State::Failed {
+                until,
+                why,
+                stderr_tail: None,
+            },
         };
     }
 
-    /// The process has ended, its output is read to the end: so have all turns of its sessions.
+    /// Takes the end of the process, after all of its output: it ends all turns of its sessions.
     pub fn handle_ended(&mut self, end: &ProcessEnd, now: Instant) {
         let cause = match end.why {
             Ended::Exit => Cause::ProcessExit,
@@ -190,6 +203,7 @@ impl Core {
                 Next::Failed(until) => State::Failed {
                     until,
                     why: Self::failure_of(end),
+                    stderr_tail: end.stderr_tail.clone(),
                 },
             };
         }
@@ -198,14 +212,20 @@ impl Core {
         self.used.clear();
         self.closed.clear();
         self.process.waiting_since = None;
+        let circumstances = Circumstances {
+            limit: self.limit_of(cause),
+            suspended: self.process.suspended,
+            process: Some(end),
+            ..Circumstances::default()
+        };
         for index in self.indices() {
             if self.get(index).is_none_or(|session| session.wire.is_none()) {
                 continue;
             }
             self.drop_requests(index, StopReason::Stopped);
-            self.end_running(index, cause, Some(end), now);
+            self.end_running(index, cause, None, Some(end), now);
             self.lose_wire(index);
-            self.end_queued(index, cause, None, Some(end));
+            self.end_queued(index, cause, None, circumstances);
             self.fail_updates(index);
             let error = ErrorEvent {
                 category: Some(Category::ProcessExit),
@@ -218,6 +238,7 @@ impl Core {
                 self.close_session(index, WhyClosed::ProcessEnded, now);
             }
         }
+        self.process.suspended = None;
         // Sessions that came while it was ending want it to run.
         let waits = self.indices().any(|index| self.has_queue(index));
         if waits {
@@ -228,14 +249,11 @@ impl Core {
 
     fn failure_of(end: &ProcessEnd) -> Failure {
         let mut why = format!("the adapter {} before it completed a turn", end.how());
-        if let Some(tail) = end.stderr_tail.as_deref().filter(|tail| !tail.is_empty()) {
-            why.push_str("; its last words on stderr:\n");
-            why.push_str(tail);
-        }
+        append_stderr(&mut why, end.stderr_tail.as_deref().unwrap_or_default());
         Failure::new(Category::ProcessExit, why)
     }
 
-    /// Answers updates that no one will answer any more.
+    /// Answers the updates that the adapter will not answer.
     pub(super) fn fail_updates(&mut self, index: u32) {
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
             return;
@@ -248,7 +266,7 @@ impl Core {
         }
     }
 
-    /// Nothing is started any more.
+    /// Starts no process again.
     pub(super) fn process_down(&mut self) {
         self.process.state = State::Down;
     }
@@ -264,14 +282,24 @@ impl Core {
         }
     }
 
-    /// Ends the inputs of all sessions that wait for a start.
-    pub(super) fn end_waiting(&mut self, cause: Cause, why: &Failure) {
+    /// Ends the inputs of all sessions that wait for a start. `failure` is what brought it about, if that has one.
+    pub(super) fn end_waiting(
+        &mut self,
+        cause: Cause,
+        failure: Option<&Failure>,
+        stderr_tail: Option<&str>,
+    ) {
+        let circumstances = Circumstances {
+            limit: self.limit_of(cause),
+            stderr_tail,
+            ..Circumstances::default()
+        };
         for index in self.indices() {
             if self
                 .get(index)
                 .is_some_and(|session| session.wire.is_none())
             {
-                self.end_queued(index, cause, Some(why), None);
+                self.end_queued(index, cause, failure, circumstances);
             }
         }
     }
@@ -285,8 +313,16 @@ impl Core {
         })
     }
 
-    /// When the running turn of a session began.
-    pub(super) fn begun(&mut self, index: u32) -> Option<Instant> {
-        self.get(index)?.running().map(|running| running.begun)
+    /// The time from which the running turn of a session waits for the process: its begin, moved by standstills.
+    pub(super) fn waits_since(&mut self, index: u32) -> Option<Instant> {
+        self.get(index)?
+            .running()
+            .map(|running| running.begun + running.stood_still)
+    }
+
+    /// Takes the number of a process of the adapter's tree that is suspended, or that none is: the reason of an end that a
+    /// deadline brings names it. Call it before [`Core::handle_timeout`].
+    pub fn handle_suspended(&mut self, pid: Option<u32>) {
+        self.process.suspended = pid;
     }
 }

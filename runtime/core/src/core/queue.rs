@@ -9,11 +9,12 @@ use trunkline_protocol::{
 
 use super::{
     Core, Effect, Key, Ticket,
+    reason::Circumstances,
     session::{Placing, Session},
     timers::READY_WAIT,
     turn::Running,
 };
-use crate::{Cause, ProcessEnd, SteerError, TurnNo, UpdateError};
+use crate::{Cause, SteerError, TurnNo, UpdateError};
 
 /// One thing that is held back.
 #[derive(Debug)]
@@ -371,7 +372,12 @@ impl Core {
         session.queue_time += now.saturating_duration_since(given);
         if let Some(why) = why {
             let failure = Failure::new(Category::Oversize, why);
-            let end = super::turn::unsent(turn, Cause::Oversize, Some(&failure), None);
+            let end = super::turn::unsent(
+                turn,
+                Cause::Oversize,
+                Some(&failure),
+                Circumstances::default(),
+            );
             self.effect(Effect::InputUnqueued { key, bytes });
             return self.effect(Effect::End {
                 key,
@@ -386,6 +392,7 @@ impl Core {
             turn_timeout.map(|timeout| now + timeout),
             now,
         ));
+        self.running_turns += 1;
         self.wait_for_process(now);
         self.effect(Effect::Write {
             key,
@@ -401,8 +408,8 @@ impl Core {
         &mut self,
         index: u32,
         cause: Cause,
-        failure: Option<&trunkline_protocol::Failure>,
-        end: Option<&ProcessEnd>,
+        failure: Option<&Failure>,
+        circumstances: Circumstances<'_>,
     ) {
         let key = self.key_of(index);
         let Some(session) = self.get(index) else {
@@ -418,7 +425,7 @@ impl Core {
                         key,
                         bytes: input.content.len(),
                     });
-                    let end = super::turn::unsent(turn, cause, failure, end);
+                    let end = super::turn::unsent(turn, cause, failure, circumstances);
                     self.effect(Effect::End {
                         key,
                         end: Box::new(end),
@@ -463,7 +470,8 @@ impl Core {
         let Some(Queued::Input { input, .. }) = work.queue.remove(at) else {
             return false;
         };
-        let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
+        let mut end =
+            super::turn::unsent(turn, Cause::StoppedUnsent, None, Circumstances::default());
         end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
         self.effect(Effect::InputUnqueued {
             key,

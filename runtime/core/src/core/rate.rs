@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use trunkline_protocol::{AdapterKind, Extensions};
+use trunkline_protocol::{AdapterKind, Extensions, StopReason};
 
-use super::Core;
+use super::{Core, reason::Limit};
 use crate::Cause;
 
 /// How fast the messages of a session may come while a turn runs.
@@ -59,15 +59,8 @@ impl Core {
         running.over_rate |= is_over;
         session.even_at = Some(even_at);
         if is_over && goes_on {
-            let OutputRate {
-                bytes_per_second,
-                burst,
-            } = rate;
-            let why = format!(
-                "{burst} bytes at once (`output_burst`), then more than {bytes_per_second} a second \
-                 (`max_output_rate`); raise them if the agent may say so much"
-            );
-            self.stop_because(index, Cause::Limit, why, now);
+            let stop = self.stop_at(Cause::Limit, Limit::OutputRate(rate), None);
+            self.stop_running(index, Some(stop), StopReason::Policy, now);
         } else if is_over && !was_over {
             self.settle_flow(index, now);
             self.arm(index, now);

@@ -15,7 +15,7 @@ use super::{
     Core, Effect, Key, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued,
     request::Request, turn::Running,
 };
-use crate::{Cause, ReliedOn, TurnNo, TurnScope};
+use crate::{ReliedOn, TurnNo, TurnScope};
 
 /// The parameters of a new session.
 #[derive(Debug)]
@@ -444,17 +444,5 @@ impl Core {
             meta,
             large,
         });
-    }
-
-    /// What an input ends with when its session is refused or ended.
-    pub(super) fn cause_of(why: &WhyClosed) -> Cause {
-        match why {
-            WhyClosed::User => Cause::Closed,
-            WhyClosed::Shutdown => Cause::Shutdown,
-            WhyClosed::Adapter(..) => Cause::SessionClosed,
-            WhyClosed::Refused(_) => Cause::Refused,
-            WhyClosed::Limit(_) => Cause::Limit,
-            WhyClosed::ProcessEnded => Cause::ProcessExit,
-        }
     }
 }

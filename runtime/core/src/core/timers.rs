@@ -1,4 +1,4 @@
-//! Every deadline of the core: what it is called, when it ends, what its end does; and when the next one is due.
+//! The deadlines of the core: their names, their ends, the effects of their ends, and the next one that is due.
 
 use std::{
     cmp::Reverse,
@@ -6,46 +6,46 @@ use std::{
     time::{Duration, Instant},
 };
 
-use trunkline_protocol::{Category, Extensions, Failure, StopReason};
+use trunkline_protocol::{Extensions, StopReason};
 
 use super::{
     Core, Effect, Rules,
     process::{Process, State},
     queue::{Queued, is_large},
+    reason::Limit,
     session::Session,
 };
 use crate::{Cause, Ended};
 
-/// How long an update waits for the adapter's first message, which shows whether it knows `options`.
+/// Timeout for the adapter's first message, before which an update waits: it shows whether the adapter knows `options`.
 pub(super) const READY_WAIT: Duration = Duration::from_secs(5);
 
-/// How many timers that are no longer needed may wait, besides two a session.
+/// The most timers that are no longer needed, besides two a session.
 const SPARE_TIMERS: usize = 1024;
 
-/// Every deadline. [`Timer::ends_at`] says when each ends, without a `_` arm.
+/// A deadline. [`Timer::ends_at`] is its end, and [`Timer::postpone`] moves it by a standstill, both without a `_` arm.
 ///
 /// Of the process; [`Core::process_timeout`] does what is due:
 ///
-/// | timer | set by | length | its end |
-/// |---|---|---|---|
-/// | `Start` | a start of the process; an input that waits for one | `start_timeout` | a start under way is killed; inputs that wait end with [`Cause::StartTimeout`] |
-/// | `Restart` | a failed start, while an input waits or the process is to stand by | the back-off | the process is started again |
-/// | `FirstMessage` | the first input written to a process that has said nothing | `start_timeout` | the process is killed, as [`Ended::StartTimeout`] |
-///
-/// | `Liveness` | each byte of a process that knows `ping`; rests while a request waits | `ping_after`, then 10 s | a `ping`; then the process is suspected |
+/// | timer | set by | length | its end | standstill |
+/// |---|---|---|---|---|
+/// | `Start` | a start of the process; an input that waits for one | `start_timeout` | a start under way is killed; inputs that wait end with [`Cause::StartTimeout`] | moves it |
+/// | `Restart` | a failed start, while an input waits or the process is to stand by | the back-off | the process is started again | counts |
+/// | `FirstMessage` | the first input written to a process of which no message was read | `start_timeout` | the process is killed, as [`Ended::StartTimeout`] | moves it |
+/// | `Liveness` | each byte of a process that knows `ping`; rests while a request waits | `ping_after`, then 10 s | a `ping`; then the process is suspected | moves it |
 ///
 /// Of a session; [`Core::session_timeout`] does what is due:
 ///
-/// | timer | set by | length | its end |
-/// |---|---|---|---|
-/// | `Options` | `session.start` with an option that the session relies on ([ext.7]) | `start_timeout` | the session is refused |
-/// | `Request` | a permission or a question that waits for its answer | `permission_timeout` | it is denied, as `timeout` |
-/// | `Stop` | a `stop` | `stop_timeout` | the turn ends with [`Cause::StopUnanswered`] ([turn.8]) |
-/// | `Turn` | an input's write | `turn_timeout` | the turn is stopped, for [`Cause::TurnTimeout`] |
-/// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or the process has said nothing | `inactivity_timeout` | the turn is stopped, for [`Cause::Inactivity`] |
-/// | `Stall` | as `Inactivity` | `stall_after` | its user learns of the silence, once ([`Effect::Stalled`]) |
-/// | `Rate` | a message beyond `output_rate`, where the adapter can hold the session back | until half of the burst is free | it goes on |
-/// | `Update` | an update, or an input too long for every reader, before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported |
+/// | timer | set by | length | its end | standstill |
+/// |---|---|---|---|---|
+/// | `Options` | `session.start` with an option that the session relies on ([ext.7]) | `start_timeout` | the session is refused | moves it |
+/// | `Request` | a permission or a question that waits for its answer | `permission_timeout` | it is denied, as `timeout` | moves it |
+/// | `Stop` | a `stop` | `stop_timeout` | the turn ends with [`Cause::StopUnanswered`] ([turn.8]) | moves it |
+/// | `Turn` | an input's write | `turn_timeout` | the turn is stopped, for [`Cause::TurnTimeout`] | moves it |
+/// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or no message of the process was read | `inactivity_timeout` | the turn is stopped, for [`Cause::Inactivity`] | moves it |
+/// | `Stall` | as `Inactivity` | `stall_after` | its user is informed of the silence, once ([`Effect::Stalled`]) | moves it |
+/// | `Rate` | a message beyond `output_rate`, if the adapter can hold the session back | until half of the burst is free | it goes on | counts |
+/// | `Update` | an update, or an input too long for every reader, before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported | moves it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timer {
     Start,
@@ -63,7 +63,8 @@ enum Timer {
 }
 
 impl Timer {
-    /// In the order in which they are looked at: an input that has waited too long needs no new start.
+    /// The timers of the process, in the order in which they are examined: an input that has waited too long needs no new
+    /// start.
     const OF_PROCESS: [Self; 4] = [
         Self::Start,
         Self::Restart,
@@ -81,7 +82,7 @@ impl Timer {
         Self::Update,
     ];
 
-    /// When it ends, if it runs. Only those of a session need one.
+    /// Returns the time of its end, if it runs. Only timers of a session need one.
     fn ends_at(
         self,
         rules: &Rules,
@@ -118,10 +119,10 @@ impl Timer {
                 .waiting_since
                 .filter(|_| process.is_up() && !process.was_heard())
                 .map(|since| since + rules.start_timeout),
-            Self::Liveness => match process.is_up() {
-                true => process.liveness.ends_at(rules.ping_after),
-                false => None,
-            },
+            Self::Liveness => {
+                let liveness = process.is_up().then_some(&process.liveness)?;
+                liveness.ends_at(rules.ping_after)
+            }
             Self::Options => session
                 .filter(|session| session.options_due)
                 .and_then(|session| session.started_at)
@@ -142,7 +143,7 @@ impl Timer {
                 Some(rules.output_rate?.goes_on_at(session?.even_at?))
             }
             Self::Update => {
-                // What waits for the process or for its options is not due by itself.
+                // An input or update that waits for the process or for its options is not due by itself.
                 let started = session.filter(|session| !session.options_due)?.started_at?;
                 let unready = session.is_some_and(|session| session.agreed.is_none());
                 match work?.queue.front()? {
@@ -159,6 +160,67 @@ impl Timer {
             }
         }
     }
+
+    /// Moves it by a time in which the host did not run, unless it measures the time of the world: a back-off and an
+    /// output rate have passed meanwhile. Only timers of a session need one.
+    fn postpone(self, by: Duration, process: &mut Process, session: Option<&mut Session>) {
+        let postpone = |time: &mut Option<Instant>| {
+            if let Some(time) = time {
+                *time += by;
+            }
+        };
+        match self {
+            Self::Start => {
+                if let State::Starting { since } = &mut process.state {
+                    *since += by;
+                }
+                postpone(&mut process.waiting_since);
+            }
+            // `Start` has moved `waiting_since`, and `Turn` moves the begin of the turns by which it is set anew.
+            Self::FirstMessage => {}
+            Self::Liveness => process.liveness.postpone(by),
+            Self::Restart | Self::Rate => {}
+            Self::Options => {
+                if let Some(session) = session {
+                    postpone(&mut session.started_at);
+                }
+            }
+            Self::Request => {
+                let work = session.and_then(|session| session.work.as_deref_mut());
+                for request in work.into_iter().flat_map(|work| &mut work.requests) {
+                    postpone(&mut request.deadline);
+                }
+            }
+            Self::Stop => {
+                if let Some(running) = session.and_then(Session::running) {
+                    postpone(&mut running.stop_deadline);
+                }
+            }
+            Self::Turn => {
+                if let Some(running) = session.and_then(Session::running) {
+                    postpone(&mut running.deadline);
+                    running.stood_still += by;
+                }
+            }
+            Self::Inactivity => {
+                if let Some(running) = session.and_then(Session::running) {
+                    running.last_heard += by;
+                }
+            }
+            // `Inactivity` has moved `last_heard`.
+            Self::Stall => {}
+            // `Options` has moved the start of the session.
+            Self::Update => {
+                let work = session.and_then(|session| session.work.as_deref_mut());
+                for queued in work.into_iter().flat_map(|work| &mut work.queue) {
+                    match queued {
+                        Queued::Update { given, .. } => *given += by,
+                        Queued::Input { .. } | Queued::File(..) => {}
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Core {
@@ -169,6 +231,27 @@ impl Core {
         let ends_at = |timer: Timer| timer.ends_at(&self.rules, &self.process, None);
         let process = Timer::OF_PROCESS.into_iter().filter_map(ends_at);
         process.chain(self.timers.next()).min()
+    }
+
+    /// Takes a time in which the host did not run: it was stopped or frozen, or its machine was. That is no silence of the
+    /// adapter, so the deadlines for it move by that time. Call it before anything else that happened meanwhile.
+    pub fn handle_standstill(&mut self, length: Duration) {
+        for timer in Timer::OF_PROCESS {
+            timer.postpone(length, &mut self.process, None);
+        }
+        for slot in &mut self.sessions {
+            for timer in Timer::OF_SESSION {
+                timer.postpone(length, &mut self.process, slot.session.as_mut());
+            }
+        }
+    }
+
+    /// Returns true while a turn runs or an input waits for the process: its deadlines are short enough that the caller
+    /// looks for standstills meanwhile.
+    #[must_use]
+    #[inline]
+    pub fn is_waiting_for_adapter(&self) -> bool {
+        self.running_turns > 0 || self.process.waiting_since.is_some()
     }
 
     /// Ends all waits whose deadline has passed by `now`.
@@ -228,7 +311,9 @@ impl Core {
 
     /// Stops or ends a turn whose time is over: `Stop`, `Turn` and `Inactivity`.
     fn turn_timeout(&mut self, index: u32, now: Instant) {
-        let (inactivity, heard) = (self.rules.inactivity_timeout, self.process.was_heard());
+        let was_heard = self.process.was_heard();
+        let turn_timeout = self.rules.turn_timeout;
+        let inactivity = self.rules.inactivity_timeout;
         let stall_after = self.rules.stall_after;
         let Some(session) = self.get(index) else {
             return;
@@ -236,7 +321,7 @@ impl Core {
         let by_id = session.has_agreed(Extensions::TURNS);
         let rests = session.paused
             || session.held
-            || !heard
+            || !was_heard
             || session
                 .work
                 .as_ref()
@@ -248,7 +333,7 @@ impl Core {
             .stop_deadline
             .is_some_and(|deadline| deadline <= now)
         {
-            self.end_running(index, Cause::StopUnanswered, None, now);
+            self.end_running(index, Cause::StopUnanswered, None, None, now);
             if !by_id {
                 self.replace_wire(index);
             }
@@ -258,13 +343,18 @@ impl Core {
             return;
         }
         if running.deadline.is_some_and(|deadline| deadline <= now) {
-            return self.stop_running(index, Some(Cause::TurnTimeout), StopReason::Timeout, now);
+            let limit = Limit::Turn(turn_timeout.unwrap_or_default());
+            let stop = self.stop_at(Cause::TurnTimeout, limit, None);
+            return self.stop_running(index, Some(stop), StopReason::Timeout, now);
         }
         if rests {
-            // It rests: silence counts from the end of the rest.
+            // Silence counts from the end of the rest.
             running.rested_until(now);
-        } else if inactivity.is_some_and(|inactivity| running.last_heard + inactivity <= now) {
-            self.stop_running(index, Some(Cause::Inactivity), StopReason::Timeout, now);
+        } else if let Some(inactivity) =
+            inactivity.filter(|inactivity| running.last_heard + *inactivity <= now)
+        {
+            let stop = self.stop_at(Cause::Inactivity, Limit::Inactivity(inactivity), None);
+            self.stop_running(index, Some(stop), StopReason::Timeout, now);
         } else if stall_after.is_some_and(|after| running.last_heard + after <= now) {
             self.tell_stall(index, now);
         }
@@ -295,10 +385,8 @@ impl Core {
         running.stalled = true;
         let silence = inactivity.map(|inactivity| running.last_heard + inactivity);
         let deadline = silence.into_iter().chain(running.deadline).min();
-        let (turn, silent_for) = (
-            running.no,
-            now.saturating_duration_since(running.last_heard),
-        );
+        let turn = running.no;
+        let silent_for = now.saturating_duration_since(running.last_heard);
         let deadline_in = deadline.map(|deadline| deadline.saturating_duration_since(now));
         self.effect(Effect::Stalled {
             key,
@@ -308,7 +396,7 @@ impl Core {
         });
     }
 
-    /// Does what is due of the process: one thing, since each makes another state.
+    /// Does the first thing that is due of the process: each leads to another state.
     fn process_timeout(&mut self, now: Instant) {
         let is_due = |timer: &Timer| {
             timer
@@ -322,15 +410,16 @@ impl Core {
                 } else {
                     self.process.waiting_since = None;
                 }
-                let why = "the adapter did not start within `start_timeout`";
-                self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
+                self.end_waiting(Cause::StartTimeout, None, None);
             }
             Some(Timer::Restart) => self.start_process(now),
             Some(Timer::Liveness) => self.liveness_timeout(now),
             Some(Timer::FirstMessage) => {
                 // The first input to wait may have been stopped since; while none waits, silence is allowed.
-                self.process.waiting_since =
-                    self.indices().filter_map(|index| self.begun(index)).min();
+                self.process.waiting_since = self
+                    .indices()
+                    .filter_map(|index| self.waits_since(index))
+                    .min();
                 if self
                     .process
                     .waiting_since
@@ -350,8 +439,8 @@ impl Core {
     }
 }
 
-/// The sessions by when they are due: one entry a session, made earlier when needed and never moved back. What is left
-/// of earlier times and of sessions that have ended is dropped when it is too much.
+/// The sessions by the time at which they are due: one entry a session, moved to an earlier time when needed and never
+/// back. Entries of earlier times and of ended sessions are dropped when they are too many.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BinaryHeap<Reverse<(Instant, u32)>>);
 
@@ -364,17 +453,17 @@ impl Timers {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Keeps the entries that someone still needs.
+    /// Keeps the entries that are still needed.
     fn retain(&mut self, needed: impl Fn(Instant, u32) -> bool) {
         self.0.retain(|Reverse((due, index))| needed(*due, *index));
     }
 
-    /// When the next session is due.
+    /// The time at which the next session is due.
     fn next(&self) -> Option<Instant> {
         self.0.peek().map(|Reverse((due, _))| *due)
     }

@@ -8,7 +8,7 @@ use trunkline_protocol::{
     tool_loop::{ToolLoopAction, Verdict},
 };
 
-use super::Core;
+use super::{Core, reason::Limit};
 use crate::{Cause, TurnScope};
 
 impl Core {
@@ -26,7 +26,8 @@ impl Core {
         match verdict {
             Verdict::Fine => {}
             Verdict::Block(why) if self.rules.tool_loop == ToolLoopAction::End => {
-                self.stop_because(index, Cause::ToolLoop, why, now);
+                let stop = self.stop_at(Cause::ToolLoop, Limit::ToolLoop, Some(&why));
+                self.stop_running(index, Some(stop), StopReason::Policy, now);
             }
             Verdict::Warn(why) | Verdict::Block(why) => {
                 let error = ErrorEvent {
@@ -53,16 +54,5 @@ impl Core {
             .and_then(|input| input.to::<Value>().ok())
             .unwrap_or_default();
         session.known().calls.saw(&start.tool, &input)
-    }
-
-    /// Stops the running turn for a cause whose reason its user reads.
-    pub(super) fn stop_because(&mut self, index: u32, cause: Cause, why: String, now: Instant) {
-        let Some(running) = self.get(index).and_then(|session| session.running()) else {
-            return;
-        };
-        if !running.is_stopping() {
-            running.why = Some(why);
-            self.stop_running(index, Some(cause), StopReason::Policy, now);
-        }
     }
 }

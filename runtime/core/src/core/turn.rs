@@ -1,14 +1,17 @@
-//! The running turn of a session: what it has had, when it is due, how it ends ([turn.*]).
+//! The running turn of a session: its progress, its deadlines, its end ([turn.*]).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Large, Meta, Status, Stop,
-    StopReason, ToolCallId, ToolEnd, TurnComplete,
+    AdapterBody, Delivered, Envelope, Extensions, Failure, Large, Meta, Status, Stop, StopReason,
+    ToolCallId, ToolEnd, TurnComplete,
     rules::{TurnPhase, TurnStep},
 };
 
-use super::{Core, Counter, Effect, Key, Reader};
+use super::{
+    Core, Counter, Effect, Key, Reader,
+    reason::{Circumstances, HostStop, Limit, host_failure, stopped_failure},
+};
 use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
 
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
@@ -30,29 +33,28 @@ const OPEN_TOOLS: usize = 256;
 pub(super) struct Running {
     pub(super) no: TurnNo,
     phase: TurnPhase,
-    /// When its input was handed to the writer.
+    /// The time at which its input was handed to the writer.
     pub(super) begun: Instant,
-    /// Where its input begins in all that was ever handed to the writer, in bytes.
-    at: Option<u64>,
-    /// Whether the adapter said anything of it.
+    /// The time since `begun` in which the host did not run.
+    pub(super) stood_still: Duration,
+    place: InputPlace,
+    /// True if the adapter sent a message of it.
     answered: bool,
     pub(super) last_heard: Instant,
-    /// When it is to be stopped.
+    /// The time at which it is stopped.
     pub(super) deadline: Option<Instant>,
-    /// When its stop counts as unanswered.
+    /// The time at which its stop counts as unanswered.
     pub(super) stop_deadline: Option<Instant>,
-    /// Why it was stopped, where that was not its user.
-    stopped_by: Option<Cause>,
+    /// The limit for which the host stopped it. `None` if its user did.
+    stopped_by: Option<HostStop>,
     stop_reason: Option<StopReason>,
-    /// What its user reads of that, besides the cause.
-    pub(super) why: Option<String>,
-    /// Whether its user has learnt of the present silence.
+    /// True if its user knows of the present silence.
     pub(super) stalled: bool,
-    /// Whether it waits for its session's rate.
+    /// True if it waits for its session's rate.
     pub(super) over_rate: bool,
     /// Bytes that came since the adapter was asked to hold it back.
     pub(super) held_bytes: u64,
-    /// Who has much of it to read, if anyone.
+    /// The reader that has much of it to read.
     pub(super) unread: Option<Reader>,
     output: u64,
     open_tools: Vec<ToolCallId>,
@@ -64,20 +66,29 @@ impl Running {
             no,
             phase: TurnPhase::Running,
             begun: now,
-            at: None,
+            stood_still: Duration::ZERO,
+            place: InputPlace::Unreported,
             answered: false,
             last_heard: now,
             deadline,
             stop_deadline: None,
             stopped_by: None,
             stop_reason: None,
-            why: None,
             stalled: false,
             over_rate: false,
             held_bytes: 0,
             unread: None,
             output: 0,
             open_tools: Vec::new(),
+        }
+    }
+
+    /// Returns true if no byte of the input can have reached the agent.
+    fn is_unwritten(&self, process: Option<&ProcessEnd>) -> bool {
+        match (self.place, process) {
+            (InputPlace::Nowhere, _) => true,
+            (InputPlace::At(at), Some(process)) => at >= process.written,
+            (InputPlace::At(_), None) | (InputPlace::Unreported, _) => false,
         }
     }
 
@@ -91,7 +102,7 @@ impl Running {
         self.stalled = false;
     }
 
-    /// Takes note that the adapter said something of it.
+    /// Takes note of a message of the adapter.
     pub(super) fn hear(&mut self, body: &AdapterBody) {
         self.answered = true;
         match body {
@@ -105,6 +116,17 @@ impl Running {
     }
 }
 
+/// The place of a turn's input in all bytes that were handed to the writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InputPlace {
+    /// The driver has not reported it.
+    Unreported,
+    /// It begins at this byte.
+    At(u64),
+    /// It was not handed to a writer, or the writer ended before it.
+    Nowhere,
+}
+
 /// What a message carries besides its body: `_meta`, and members that lie in files.
 pub(super) type Attached = (Option<Box<Meta>>, Option<Box<Large>>);
 
@@ -113,24 +135,42 @@ pub(super) fn unsent(
     turn: TurnNo,
     cause: Cause,
     failure: Option<&Failure>,
-    end: Option<&ProcessEnd>,
+    circumstances: Circumstances<'_>,
 ) -> TurnEnd {
+    let process = circumstances.process;
     TurnEnd {
         turn,
         cause,
         status: host_status(cause),
         complete: None,
-        error: failure
-            .cloned()
-            .or_else(|| host_failure(cause, end, false, None)),
+        error: error_of(failure, cause, &circumstances),
         delivered: Delivered::No,
-        exit: end.map(|end| end.exit),
-        stderr_tail: end.and_then(|end| end.stderr_tail.clone()),
-        took: std::time::Duration::ZERO,
+        exit: process.map(|process| process.exit),
+        stderr_tail: process
+            .and_then(|process| process.stderr_tail.as_deref())
+            .or(circumstances.stderr_tail)
+            .map(str::to_owned),
+        took: Duration::ZERO,
     }
 }
 
-/// How a turn ended that the host ended.
+/// The error of an end: the failure that brought it about, otherwise the host's own. It has a message in any case.
+fn error_of(
+    failure: Option<&Failure>,
+    cause: Cause,
+    circumstances: &Circumstances<'_>,
+) -> Option<Failure> {
+    let own = host_failure(cause, circumstances);
+    let Some(mut failure) = failure.cloned() else {
+        return own;
+    };
+    if failure.message.is_none() {
+        failure.message = own.and_then(|own| own.message);
+    }
+    Some(failure)
+}
+
+/// The status of a turn that the host ended.
 fn host_status(cause: Cause) -> Status {
     match cause {
         Cause::Complete => Status::Completed,
@@ -148,60 +188,6 @@ fn host_status(cause: Cause) -> Status {
         | Cause::Oversize
         | Cause::ToolLoop => Status::Failed,
     }
-}
-
-/// What an author looks at first when no message came: most runtimes buffer a pipe.
-const UNREAD: &str = "; no message was read from its stdout: is each line flushed?";
-
-/// What a person reads of an end that the host made, with the reason where the cause has one. `silent`: the process runs, and
-/// no message of it was read.
-fn host_failure(
-    cause: Cause,
-    end: Option<&ProcessEnd>,
-    silent: bool,
-    why: Option<&str>,
-) -> Option<Failure> {
-    let category = cause.category()?;
-    let exit = || end.map_or_else(|| "ended".to_owned(), ProcessEnd::how);
-    let mut text = match cause {
-        Cause::Complete | Cause::StoppedUnsent | Cause::Closed | Cause::Shutdown => return None,
-        Cause::ProcessExit => format!("the adapter's process {}", exit()),
-        Cause::EndOfStream => "the adapter closed its output".to_owned(),
-        Cause::StartTimeout => "the adapter said nothing within `start_timeout`".to_owned(),
-        Cause::StartFailed => "the adapter could not be started".to_owned(),
-        Cause::TurnTimeout => "the turn took longer than `turn_timeout`".to_owned(),
-        Cause::Inactivity => {
-            "the adapter said nothing of this session for `inactivity_timeout`".to_owned()
-        }
-        Cause::StopUnanswered => "the adapter did not stop within `stop_timeout`".to_owned(),
-        Cause::SessionClosed => "the adapter ended the session".to_owned(),
-        Cause::Oversize => {
-            "the end of the turn was longer than a line may be (`max_line`)".to_owned()
-        }
-        Cause::Limit => "the turn put out more than it may".to_owned(),
-        Cause::ToolLoop => "the agent goes in circles (`tool_loop`)".to_owned(),
-        Cause::Refused => "the adapter does not enforce what was asked".to_owned(),
-    };
-    if let Some(why) = why {
-        text.push_str(": ");
-        text.push_str(why);
-    }
-    let was_late = matches!(cause, Cause::TurnTimeout | Cause::StopUnanswered);
-    if cause == Cause::StartTimeout || silent && was_late {
-        text.push_str(UNREAD);
-    }
-    if let Some(tail) = end.and_then(|end| end.stderr_tail.as_deref())
-        && !tail.is_empty()
-    {
-        text.push_str("; its last words on stderr:\n");
-        text.push_str(tail);
-    }
-    let category = if cause == Cause::SessionClosed {
-        Category::Other
-    } else {
-        category
-    };
-    Some(Failure::new(category, text))
 }
 
 impl Core {
@@ -223,17 +209,17 @@ impl Core {
             .map(|running| running.no);
         match turn.or(running).or_else(|| self.first_waiting(index)) {
             Some(turn) if Some(turn) == running => self.stop_running(index, None, reason, now),
-            // Waiting: it ends here. Ended already: nothing happens.
+            // A waiting turn ends here. Of one that has ended nothing is left to do.
             Some(turn) if self.unqueue(index, turn, reason) => self.flush(index, now),
             Some(_) | None => {}
         }
     }
 
-    /// Tells the running turn to stop; `by` is what ends it then, where that is not its user.
+    /// Asks the running turn to stop; `by` is the limit for which the host does it. `None`: its user does.
     pub(super) fn stop_running(
         &mut self,
         index: u32,
-        by: Option<Cause>,
+        by: Option<HostStop>,
         reason: StopReason,
         now: Instant,
     ) {
@@ -296,33 +282,49 @@ impl Core {
             self.learn(index, complete);
         }
         self.completed_a_turn();
-        self.end_turn(index, Cause::Complete, complete, (meta, large), None, now);
+        self.end_turn(
+            index,
+            Cause::Complete,
+            None,
+            complete,
+            (meta, large),
+            None,
+            now,
+        );
         self.flush(index, now);
     }
 
-    /// Ends the running turn without a word of the adapter's.
+    /// Ends the running turn without a message of the adapter. `failure` is what brought it about, if that has one.
     pub(super) fn end_running(
         &mut self,
         index: u32,
         cause: Cause,
+        failure: Option<&Failure>,
         process: Option<&ProcessEnd>,
         now: Instant,
     ) {
-        self.end_turn(index, cause, None, (None, None), process, now);
+        self.end_turn(index, cause, failure, None, (None, None), process, now);
     }
 
-    /// Ends the running turn, once. `cause` yields to why it was stopped.
+    /// Ends the running turn, once. The cause `Complete` yields to the limit for which the host stopped the turn.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each kind of end has another part of them"
+    )]
     fn end_turn(
         &mut self,
         index: u32,
         cause: Cause,
+        failure: Option<&Failure>,
         complete: Option<Box<TurnComplete>>,
         (meta, large): Attached,
         process: Option<&ProcessEnd>,
         now: Instant,
     ) {
         let key = self.key_of(index);
-        let silent = self.process_is_up() && !self.process.was_heard();
+        let is_silent = self.process_is_up() && !self.process.was_heard();
+        let limit = self.limit_of(cause);
+        let suspended = self.process.suspended;
         let Some(session) = self.get(index) else {
             return;
         };
@@ -331,9 +333,11 @@ impl Core {
         let Some(running) = session.work.as_mut().and_then(|work| work.running.take()) else {
             return;
         };
+        self.running_turns -= 1;
         let turn = running.no;
         self.deny_requests_of(index, Some(turn), StopReason::Stopped);
         self.settle_steers(index);
+        let is_unwritten = running.is_unwritten(process);
         if has_events {
             for tool_call_id in running.open_tools {
                 let end = Box::new(ToolEnd {
@@ -344,15 +348,15 @@ impl Core {
             }
         }
         let answered = running.answered || matches!(cause, Cause::Complete | Cause::Oversize);
-        let said = complete.as_ref().and_then(|complete| complete.status);
-        let cause = if cause == Cause::Complete {
-            running.stopped_by.unwrap_or(cause)
-        } else {
-            cause
+        let reported = complete.as_ref().and_then(|complete| complete.status);
+        let stop = running.stopped_by.as_ref();
+        let cause = match (cause, stop) {
+            (Cause::Complete, Some(stop)) => stop.cause,
+            (cause, _) => cause,
         };
         let status = match (cause, running.phase) {
-            (Cause::Complete, TurnPhase::Stopping) if !by_id => said.unwrap_or(Status::Stopped),
-            (Cause::Complete, _) => said.unwrap_or(Status::Completed),
+            (Cause::Complete, TurnPhase::Stopping) if !by_id => reported.unwrap_or(Status::Stopped),
+            (Cause::Complete, _) => reported.unwrap_or(Status::Completed),
             (cause, _) => host_status(cause),
         };
         let mut complete = complete;
@@ -362,30 +366,37 @@ impl Core {
                 .stop_reason
                 .get_or_insert_with(|| reason.as_str().to_owned());
         }
-        let delivered = match (
-            complete.as_ref().and_then(|complete| complete.delivered),
-            process,
-        ) {
-            (Some(delivered), _) => delivered,
-            (None, _) if answered => Delivered::Yes,
-            (None, None) => Delivered::Unknown,
-            (None, Some(process)) => {
-                let written = running.at.is_none_or(|at| at < process.written);
-                if written {
-                    Delivered::Unknown
-                } else {
-                    Delivered::No
-                }
+        let reported = complete.as_ref().and_then(|complete| complete.delivered);
+        let delivered = match reported {
+            // The host knows better, whatever the adapter reports.
+            _ if is_unwritten => Delivered::No,
+            Some(delivered) => delivered,
+            None if answered => Delivered::Yes,
+            None => Delivered::Unknown,
+        };
+        let own = complete
+            .as_ref()
+            .and_then(|complete| complete.error.clone());
+        let error = match (own, stop) {
+            (Some(own), Some(stop)) => Some(stopped_failure(stop, own)),
+            (Some(own), None) => Some(own),
+            (None, stop) => {
+                let circumstances = Circumstances {
+                    stop,
+                    limit,
+                    suspended,
+                    process,
+                    stderr_tail: None,
+                    is_silent,
+                };
+                error_of(failure, cause, &circumstances)
             }
         };
         let end = TurnEnd {
             turn,
             cause,
             status,
-            error: complete
-                .as_ref()
-                .and_then(|complete| complete.error.clone())
-                .or_else(|| host_failure(cause, process, silent, running.why.as_deref())),
+            error,
             complete,
             delivered,
             exit: process.map(|process| process.exit),
@@ -401,16 +412,58 @@ impl Core {
         self.settle_flow(index, now);
     }
 
-    /// Takes the place of the running turn's input in all that was handed to the writer.
-    pub fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: u64) {
+    /// The limit that a cause names by itself.
+    pub(super) fn limit_of(&self, cause: Cause) -> Option<Limit> {
+        match cause {
+            Cause::StartTimeout => Some(Limit::Start(self.rules.start_timeout)),
+            Cause::StopUnanswered => Some(Limit::Stop(self.rules.stop_timeout)),
+            // A limit that stops a turn is in its `HostStop`.
+            Cause::TurnTimeout | Cause::Inactivity | Cause::Limit | Cause::ToolLoop => None,
+            Cause::Complete
+            | Cause::StoppedUnsent
+            | Cause::ProcessExit
+            | Cause::EndOfStream
+            | Cause::StartFailed
+            | Cause::SessionClosed
+            | Cause::Closed
+            | Cause::Shutdown
+            | Cause::Oversize
+            | Cause::Refused => None,
+        }
+    }
+
+    /// Takes the place at which the running turn's input begins in all bytes that were handed to the writer. `None`: there
+    /// is no writer, and it will not be written ([process.4]).
+    pub fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: Option<u64>) {
         let Some(index) = self.index_of(key) else {
             return;
         };
         if let Some(running) = self.get(index).and_then(|session| session.running())
             && running.no == turn
         {
-            running.at = Some(at);
+            running.place = at.map_or(InputPlace::Nowhere, InputPlace::At);
         }
+    }
+
+    /// Takes note that the process's input is closed when this many of the bytes that were handed to the writer are
+    /// written. Inputs behind them are not delivered ([process.4]).
+    pub fn handle_input_closed(&mut self, written: u64) {
+        for index in self.indices() {
+            if let Some(running) = self.get(index).and_then(|session| session.running())
+                && let InputPlace::At(at) = running.place
+                && at >= written
+            {
+                running.place = InputPlace::Nowhere;
+            }
+        }
+    }
+
+    /// Returns true if an input was handed to the writer: it may have been delivered.
+    #[must_use]
+    pub fn was_written(&self, key: Key, turn: TurnNo) -> bool {
+        self.index_of(key)
+            .and_then(|index| self.sessions.get(index as usize)?.session.as_ref())
+            .is_some_and(|session| turn.get() <= session.written)
     }
 
     /// Takes note of a sign of life; stops a turn that puts out more than it may.
@@ -424,8 +477,9 @@ impl Core {
             return;
         }
         running.hear(body);
-        if limit.is_some_and(|limit| running.output > limit) {
-            self.stop_running(index, Some(Cause::Limit), StopReason::Policy, now);
+        if let Some(limit) = limit.filter(|limit| running.output > *limit) {
+            let stop = self.stop_at(Cause::Limit, Limit::TurnOutput(limit), None);
+            self.stop_running(index, Some(stop), StopReason::Policy, now);
         }
     }
 
@@ -444,15 +498,18 @@ impl Core {
 }
 
 impl TurnEnd {
-    /// The end of a turn whose link is gone without a word: the host itself was dropped.
+    /// The end of a turn whose host was dropped while its input may have been delivered.
     #[must_use]
     pub fn lost(turn: TurnNo) -> Self {
-        Self::unsent(turn, Cause::Shutdown)
+        Self {
+            delivered: Delivered::Unknown,
+            ..Self::unsent(turn, Cause::Shutdown, None)
+        }
     }
 
-    /// The end of a turn that the core never saw.
+    /// The end of a turn whose input did not reach the core, with the failure that kept it away.
     #[must_use]
-    pub fn unsent(turn: TurnNo, cause: Cause) -> Self {
-        unsent(turn, cause, None, None)
+    pub fn unsent(turn: TurnNo, cause: Cause, failure: Option<&Failure>) -> Self {
+        unsent(turn, cause, failure, Circumstances::default())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use trunkline_core::format_duration;
 use trunkline_protocol::{AgentState, Severity};
 
 use super::{AgentHealth, SILENT};
@@ -329,13 +330,9 @@ fn in_time(wait: Duration) -> String {
     }
 }
 
-/// A time in its two largest units.
+/// A measured time, in whole seconds.
 fn time(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
+    format_duration(Duration::from_secs(time.as_secs()))
 }
 
 fn bytes(bytes: u64) -> String {

@@ -11,7 +11,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    AgentHealth, Event, EventKind, SessionStatus, TurnEnd, TurnNo, TurnScope,
+    AgentHealth, Cause, Event, EventKind, SessionStatus, TurnEnd, TurnNo, TurnScope,
     config::StopSteps,
     error::UpdateError,
     mailbox::Mailbox,
@@ -105,7 +105,7 @@ impl Command {
         match self {
             Self::Open { session, .. } => session.lose(),
             Self::Send { turn, mailbox, .. } => {
-                let end = Box::new(TurnEnd::lost(turn));
+                let end = Box::new(TurnEnd::unsent(turn, Cause::Shutdown, None));
                 mailbox.finish_now(Event::new(TurnScope::Running(turn), EventKind::End(end)));
             }
             Self::Steer { .. }

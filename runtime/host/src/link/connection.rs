@@ -138,6 +138,11 @@ impl Connection {
         self.child.as_ref().map(|child| child.temp_dir().to_owned())
     }
 
+    /// A process of its tree that is suspended.
+    pub(super) fn suspended(&self) -> Option<u32> {
+        self.child.as_ref().and_then(Child::suspended)
+    }
+
     /// The end of its standard error so far, without secrets.
     pub(super) fn stderr_tail(&self) -> String {
         let text = self

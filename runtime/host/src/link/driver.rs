@@ -1,4 +1,4 @@
-//! The one task of a link: takes commands, reads lines, writes messages, keeps time.
+//! The one task of a link: takes commands, reads lines, writes messages, runs timers.
 //!
 //! Each wake does a bounded amount of each, so that a `stop` passes through a flood: up to [`COMMANDS`] commands,
 //! writes until the pipe is full, one read, what is due. The driver waits for no consumer, no permission and no pipe;
@@ -23,13 +23,13 @@ use std::{
 
 use tokio::{sync::oneshot, time::Sleep};
 use trunkline_core::{Core, Ended, Key, ProcessEnd, SteerError, Ticket};
-use trunkline_process::Escalation;
+use trunkline_process::{Escalation, StandstillMeter};
 use trunkline_protocol::{Failure, SessionInfo};
 
 use self::spans::Spans;
 use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks, tap::Tap};
 use crate::{
-    Event, EventDelivery, EventKind, LastEnd, TurnNo, TurnScope,
+    Cause, Event, EventDelivery, EventKind, LastEnd, TurnEnd, TurnNo, TurnScope,
     agent::AgentShared,
     error::UpdateError,
     files::{Pinned, StoreDir},
@@ -40,14 +40,16 @@ use crate::{
     usage::{EndedTurn, SessionUsage},
 };
 
-/// How many commands are taken in one wake.
+/// The most commands that one wake takes.
 const COMMANDS: usize = 64;
-/// How often one wake writes.
+/// The most writes of one wake.
 const WRITES: usize = 4;
-/// How many bytes of answers may wait for an adapter at least, however small its outbox is to be.
+/// The least room for answers to an adapter, in bytes, however small its outbox is configured.
 const ANSWERS: usize = 1024 * 1024;
-/// How long a process whose input is broken may go on.
+/// Timeout for the end of a process whose input is broken.
 const BROKEN_GRACE: Duration = Duration::from_secs(1);
+/// The most reads that come before a deadline which has passed: more than a pipe holds.
+const MAX_OVERDUE_READS: usize = 64;
 
 /// The driver of one agent's link. It lives as long as its host, or until the last session of an agent that was replaced.
 pub(crate) struct Driver {
@@ -57,9 +59,9 @@ pub(crate) struct Driver {
     connect: Connect,
     file_checks: FileChecks,
     pressure: Arc<Pressure>,
-    /// How many bytes may wait for the disk before reading pauses.
+    /// The bytes that may wait for the disk before reading pauses.
     backlog: usize,
-    /// Whether reading pauses, since the disk is slower than the adapter.
+    /// True while reading pauses, since the disk is slower than the adapter.
     paused: bool,
     /// The sessions by their place in the core.
     sessions: Vec<Option<Entry>>,
@@ -68,26 +70,31 @@ pub(crate) struct Driver {
     /// The tap of the latest run, where there is one.
     tap: Option<Tap>,
     ending: Option<Work<ProcessEnd>>,
-    /// When a process whose input is broken is killed.
+    /// The time at which a process whose input is broken is killed.
     broken: Option<Instant>,
     stopping: Escalation,
-    /// How long a process that is being stopped may go on without its output.
+    /// Timeout for the end of a process that is being stopped and has closed its output.
     last_wait: Option<Duration>,
     stopped: Vec<oneshot::Sender<()>>,
-    /// Whether it ends with its last session.
+    /// True if it ends with its last session.
     retired: bool,
     down: bool,
     commands: VecDeque<Command>,
-    /// Who is woken after this wake's events.
+    /// The mailboxes whose readers are woken after this wake's events.
     touched: Vec<Mailbox>,
     /// The turns that ended in this wake, where a usage log wants them.
     ended: Vec<EndedTurn>,
     waiting: HashMap<Ticket, Waiting>,
     ticket: u64,
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// The time of the latest wake that was handled.
+    handled_at: Instant,
+    standstill: StandstillMeter,
+    /// The reads since a deadline has passed.
+    overdue_reads: usize,
     /// The process that runs.
     up: Option<Up>,
-    /// The end of the one before, and when it was.
+    /// The end of the process before, and the time of it.
     last_end: Option<(Instant, LastEnd)>,
     meter: Meter,
 }
@@ -95,11 +102,11 @@ pub(crate) struct Driver {
 /// A process that runs.
 struct Up {
     since: Instant,
-    /// When a byte of it came last, whatever it was.
+    /// The time of its latest byte.
     heard: Option<Instant>,
 }
 
-/// What goes on beside the loop.
+/// Work beside the loop.
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A session's way to its user.
@@ -175,6 +182,9 @@ impl Driver {
             waiting: HashMap::new(),
             ticket: 0,
             timer: None,
+            handled_at: now(),
+            standstill: StandstillMeter::new(Instant::now()),
+            overdue_reads: 0,
             up: None,
             last_end: None,
             meter: Meter::new(now()),
@@ -206,7 +216,7 @@ impl Driver {
             && self.inbox.is_empty()
     }
 
-    /// Polls everything there is to wait for. Each source is cancel-safe: what it yields is handled before the next poll.
+    /// Polls every source. Each is cancel-safe: its result is handled before the next poll.
     fn poll_wake(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         let mut wake = Wake {
             commands: self
@@ -274,6 +284,14 @@ impl Driver {
             any = true;
         }
         wake.due = self.poll_timer(cx).is_ready();
+        if wake.due && matches!(wake.read, Some(Ok(1..))) && self.overdue_reads < MAX_OVERDUE_READS
+        {
+            // A deadline is judged once the pipe is empty: a message that waits there came in time.
+            self.overdue_reads += 1;
+            wake.due = false;
+        } else {
+            self.overdue_reads = 0;
+        }
         if any || wake.due {
             Poll::Ready(wake)
         } else {
@@ -281,7 +299,8 @@ impl Driver {
         }
     }
 
-    /// Ready when something is due. The timer is moved only to an earlier time; a late one finds nothing due.
+    /// Ready when something is due, and once a beat while a turn runs, to look for standstills. The timer is moved only to an
+    /// earlier time; when one that is too early fires, nothing is due.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let due = [
             self.core.poll_timeout(),
@@ -291,7 +310,12 @@ impl Driver {
         .into_iter()
         .flatten()
         .min();
-        let Some(due) = due else { return Poll::Pending };
+        let Some(mut due) = due else {
+            return Poll::Pending;
+        };
+        if self.core.is_waiting_for_adapter() {
+            due = due.min(self.handled_at + StandstillMeter::BEAT);
+        }
         let (at, sleep) = self
             .timer
             .get_or_insert_with(|| (due, Box::pin(tokio::time::sleep_until(due.into()))));
@@ -299,13 +323,20 @@ impl Driver {
             *at = due;
             sleep.as_mut().reset(due.into());
         }
+        self.standstill
+            .expect_wake(at.saturating_duration_since(self.handled_at));
         std::task::ready!(sleep.as_mut().poll(cx));
         self.timer = None;
         Poll::Ready(())
     }
 
     fn handle(&mut self, wake: Wake) {
+        // Before the measurement: a standstill between the two is then counted, and its time is not judged.
         let now = now();
+        self.handled_at = now;
+        if let Some(length) = self.standstill.measure(Instant::now()) {
+            self.handle_standstill(length);
+        }
         if wake.commands {
             while let Some(command) = self.commands.pop_front() {
                 self.handle_command(command, now);
@@ -342,6 +373,10 @@ impl Driver {
             self.broken = None;
         }
         if wake.due {
+            if self.core.poll_timeout().is_some_and(|at| at <= now) {
+                let suspended = self.connection.as_deref().and_then(Connection::suspended);
+                self.core.handle_suspended(suspended);
+            }
             self.core.handle_timeout(now);
             if self.broken.is_some_and(|broken| broken <= now) {
                 self.broken = None;
@@ -368,7 +403,20 @@ impl Driver {
         }
     }
 
-    /// Brings what others may read up to date.
+    /// Takes a time in which this process did not run.
+    fn handle_standstill(&mut self, length: Duration) {
+        tracing::info!(
+            agent = &*self.agent.id,
+            seconds = length.as_secs_f64(),
+            "the host did not run: deadlines for the adapter move by that time"
+        );
+        self.core.handle_standstill(length);
+        if let Some(broken) = &mut self.broken {
+            *broken += length;
+        }
+    }
+
+    /// Updates the published state.
     fn report(&self) {
         let counters = &self.agent.counters;
         counters.sessions.set(self.core.open_sessions() as u64);
@@ -397,14 +445,19 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// However the driver ends, with its runtime too: what is on its way or comes later is let go, and every turn that
-    /// is open ends.
+    /// Ends every open turn, and drops commands that are on their way or come later: the driver may end with its runtime.
     fn drop(&mut self) {
         self.inbox.close();
         self.commands.drain(..).for_each(Command::lose);
         for entry in self.sessions.drain(..).flatten() {
+            let key = key_of(&entry.shared);
             for (turn, mailbox) in entry.turns {
-                let end = Box::new(crate::TurnEnd::lost(turn));
+                let end = if self.core.was_written(key, turn) {
+                    TurnEnd::lost(turn)
+                } else {
+                    TurnEnd::unsent(turn, Cause::Shutdown, None)
+                };
+                let end = Box::new(end);
                 mailbox.finish_now(Event::new(TurnScope::Running(turn), EventKind::End(end)));
             }
             entry.shared.lose();

@@ -10,13 +10,13 @@ use std::{
 };
 
 use trunkline_protocol::{
-    Category, ClosedReason, ErrorEvent, FileInput, Json, Large, LargeMember, SessionId,
+    Category, ClosedReason, ErrorEvent, Failure, FileInput, Json, Large, LargeMember, SessionId,
 };
 use trunkline_redact::HeldSecrets;
 
 use super::EventDelivery;
 use crate::{
-    Event, EventKind, SessionEnd, TurnScope,
+    Cause, Event, EventKind, SessionEnd, TurnEnd, TurnNo, TurnScope,
     agent::AgentShared,
     counters::LiveSessionCounters,
     error::{FileError, SendError},
@@ -53,6 +53,8 @@ pub(crate) struct SessionShared {
     asked: AtomicU32,
     pub(super) turns: AtomicU64,
     closed: AtomicBool,
+    /// The cause of its end and its failure, known before `closed` is set.
+    ended: OnceLock<Box<(Cause, Option<Failure>)>>,
 }
 
 impl SessionShared {
@@ -80,6 +82,7 @@ impl SessionShared {
             asked: AtomicU32::new(0),
             turns: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            ended: OnceLock::new(),
         }
     }
 
@@ -233,8 +236,19 @@ impl SessionShared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Says that nothing more is accepted, makes room for another session and releases the secrets.
-    pub(crate) fn set_closed(&self) {
+    /// The end of a turn whose input came when the session had ended: with the failure by which it ended.
+    pub(crate) fn end_of_late_turn(&self, turn: TurnNo) -> TurnEnd {
+        let (cause, failure) = self
+            .ended
+            .get()
+            .map_or((Cause::Closed, None), |ended| (ended.0, ended.1.as_ref()));
+        TurnEnd::unsent(turn, cause, failure)
+    }
+
+    /// Accepts nothing more, makes room for another session and releases the secrets.
+    pub(crate) fn set_closed(&self, cause: Cause, failure: Option<Failure>) {
+        // The first end stands.
+        let _ = self.ended.set(Box::new((cause, failure)));
         if !self.closed.swap(true, Ordering::AcqRel) {
             self.agent.opened.fetch_sub(1, Ordering::AcqRel);
             drop(std::mem::take(
@@ -247,7 +261,7 @@ impl SessionShared {
 impl SessionShared {
     /// The link is gone without a word: the session ends here.
     pub(crate) fn lose(&self) {
-        self.set_closed();
+        self.set_closed(Cause::Shutdown, None);
         let end = Box::new(SessionEnd {
             reason: ClosedReason::Shutdown,
             error: None,

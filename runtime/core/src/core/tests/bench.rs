@@ -29,6 +29,8 @@ pub(super) enum Did {
     Suspected(Duration),
     Trusted,
     Ended(TurnNo, Cause),
+    /// An update was answered, true if it was done.
+    Updated(bool),
     Closed,
 }
 
@@ -223,12 +225,12 @@ impl Bench {
                     self.did.push(Did::Ended(end.turn, end.cause));
                     self.ends.push(*end);
                 }
+                Effect::Updated { result, .. } => self.did.push(Did::Updated(result.is_ok())),
                 Effect::Closed { .. } => self.did.push(Did::Closed),
                 Effect::PlaceInput { .. }
                 | Effect::InputUnqueued { .. }
                 | Effect::Unqueued(_)
                 | Effect::Steered { .. }
-                | Effect::Updated { .. }
                 | Effect::Count(..) => {}
             }
         }

@@ -141,7 +141,7 @@ fn an_input_in_the_pipe_is_unknown_and_one_before_it_was_not_delivered() {
     for (written, expected) in [(100, Delivered::Unknown), (10, Delivered::No)] {
         let (mut bench, key) = core_only();
         let turn = bench.send(key, "1");
-        bench.core.handle_written_at(key, turn, 50);
+        bench.core.handle_written_at(key, turn, Some(50));
         let exit = crate::ExitStatus {
             code: Some(0),
             signal: None,

@@ -196,6 +196,16 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     check(&mut bench, &mut model);
                 }
                 bench.now = end;
+                assert_eq!(
+                    bench.core.running_turns,
+                    bench.core.process_figures(end).running_turns
+                );
+                if chance.below(8) == 0 {
+                    // The host stands still, and knows it.
+                    let length = Duration::from_secs(200);
+                    bench.now += length;
+                    bench.core.handle_standstill(length);
+                }
             }
             (12, Some(key), _) if chance.below(4) == 0 => {
                 requests += 1;

@@ -78,12 +78,7 @@ impl Driver {
                     None => {
                         // The session ended while the input was on its way.
                         session.inbox.release(&session.waiting, bytes);
-                        let cause = if self.down {
-                            crate::Cause::Shutdown
-                        } else {
-                            crate::Cause::Closed
-                        };
-                        let end = Box::new(crate::TurnEnd::unsent(turn, cause));
+                        let end = Box::new(session.end_of_late_turn(turn));
                         mailbox
                             .finish_now(Event::new(TurnScope::Running(turn), EventKind::End(end)));
                     }

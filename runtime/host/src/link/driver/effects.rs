@@ -96,10 +96,7 @@ impl Driver {
                                 spans.begun(turn);
                             }
                         }
-                        // Where there is no writer, it is never written.
-                        let at = writer
-                            .as_ref()
-                            .map_or(u64::MAX, |connection| connection.outbox.end());
+                        let at = writer.as_ref().map(|connection| connection.outbox.end());
                         self.core.handle_written_at(key, turn, at);
                     }
                     // What lies in a file is not written; its bytes have counted until here.
@@ -231,7 +228,7 @@ impl Driver {
                     meta,
                     large,
                 } => self.handle_end(key, end, (meta, large), now),
-                Effect::Closed { key, end } => {
+                Effect::Closed { key, cause, end } => {
                     let Some(entry) = self
                         .sessions
                         .get_mut(key.index() as usize)
@@ -239,7 +236,7 @@ impl Driver {
                     else {
                         continue;
                     };
-                    entry.shared.set_closed();
+                    entry.shared.set_closed(cause, end.error.clone());
                     if let Some(spans) = &entry.spans {
                         spans.closed(end.reason);
                     }

@@ -57,6 +57,7 @@ impl Driver {
         tracing::debug!(agent = &*self.agent.id, %error, "the adapter's input is closed");
         connection.input = None;
         connection.see(WireEvent::StdinClosed);
+        self.core.handle_input_closed(connection.outbox.written());
         self.inbox.unwritten.store(0, Ordering::Release);
         if !self.down {
             self.broken.get_or_insert(now + BROKEN_GRACE);
