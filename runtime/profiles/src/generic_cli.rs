@@ -30,7 +30,12 @@ use self::{
     slot::{Running, Slot},
 };
 use crate::{
-    agent::{attachment::told, deadlines::while_working, describe, launch::Launch},
+    agent::{
+        attachment::told,
+        deadlines::{limit_reached, while_working},
+        describe,
+        launch::Launch,
+    },
     generic_job::{Options, end_of, estimated},
     raw_process::{ProcessEvent, RawProcess, diagnose, find, no_command, not_installed},
 };
@@ -178,8 +183,9 @@ impl GenericCli {
                     if greeting.due().is_some_and(|(at, _)| at <= Instant::now()) {
                         return Ok(());
                     }
-                    let text = format!("{} has shown no prompt within `start_timeout`", process.name());
-                    return Err(Error::new(Category::Timeout, text));
+                    let wait = self.config.start_timeout.0.unwrap_or_default();
+                    let what = format!("{} has shown no prompt", process.name());
+                    return Err(limit_reached("start_timeout", wait, &what));
                 }
             }
         }

@@ -211,7 +211,7 @@ impl Link {
             .await;
         let answer = answer.map_err(|error| match error {
             CallError::Late(wait) => {
-                deadlines::late(&format!("({name}) did not start within"), wait)
+                deadlines::limit_reached("start_timeout", wait, &format!("{name} did not start"))
             }
             error => error.error(&format!("{name} did not start")),
         });

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::agent::deadlines::within;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::error::{CallError, RpcError};
@@ -206,7 +206,7 @@ impl Peer {
             }
         };
         let answer = match deadline {
-            Some(deadline) => timeout(deadline, work)
+            Some(deadline) => within(deadline, work)
                 .await
                 .unwrap_or(Err(CallError::Late(deadline)))?,
             None => work.await?,

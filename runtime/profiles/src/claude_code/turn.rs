@@ -15,7 +15,7 @@ use super::outcome::Outcome;
 use super::talk::{Talk, whole};
 use super::translate::Translator;
 use super::usage::{self, Total};
-use crate::agent::deadlines::late;
+use crate::agent::deadlines::limit_reached;
 use crate::agent::lines::Line;
 use crate::agent::turn::{Dialect, Grace, LineOut, Out, Reply};
 
@@ -323,7 +323,8 @@ impl Dialect for Running<'_> {
             .allowed
             .first_sign
             .map_or(Duration::ZERO, |(_, wait)| wait);
-        late("said nothing after its start for", wait)
+        let what = "the agent gave no sign of life after its start";
+        limit_reached("start_timeout", wait, what)
     }
 }
 

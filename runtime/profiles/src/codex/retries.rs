@@ -7,6 +7,7 @@ use trunkline_sdk::{Category, Error};
 use super::Settings;
 use super::fault::Fault;
 use super::translate::{End, Event};
+use crate::agent::deadlines::limit_text;
 use crate::agent::failure;
 use crate::agent::turn::Out;
 
@@ -95,15 +96,9 @@ impl<'s> Retries<'s> {
             Category::Other => Category::Timeout,
             category => category,
         };
-        let wait = humantime::format_duration(self.settings.retry_timeout.0.unwrap_or_default());
-        failure::of(
-            category,
-            format!(
-                "codex did nothing but try again for {wait}: {}",
-                fault.told()
-            ),
-            None,
-        )
+        let wait = self.settings.retry_timeout.0.unwrap_or_default();
+        let what = format!("codex did nothing but try again: {}", fault.told());
+        failure::of(category, limit_text("retry_timeout", wait, &what), None)
     }
 }
 

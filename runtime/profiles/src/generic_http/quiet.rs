@@ -1,18 +1,18 @@
-//! Waiting for a server, and not forever.
+//! Waits for a server, with an end.
 
 use std::{future::Future, time::Duration};
 
-use tokio::time::timeout;
+use crate::agent::deadlines;
 
-/// Waits for something as long as is allowed; past that, says how long that was.
+/// Waits for something as long as is allowed; after that, returns that time as text.
 pub(super) async fn within<T>(
     longest: Option<Duration>,
     work: impl Future<Output = T>,
 ) -> Result<T, humantime::FormattedDuration> {
     match longest {
         None => Ok(work.await),
-        Some(longest) => timeout(longest, work)
+        Some(longest) => deadlines::within(longest, work)
             .await
-            .map_err(|_| humantime::format_duration(longest)),
+            .ok_or_else(|| humantime::format_duration(longest)),
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::timeout;
 use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn};
 
@@ -11,7 +10,7 @@ use super::translate::{PiEvent, Reader};
 use super::turn::{PROMPT, Running, parsed};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
-use crate::agent::deadlines::{Watch, late};
+use crate::agent::deadlines::{Watch, limit_reached, within};
 use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, InputClosed, Stdin, explained};
@@ -234,13 +233,12 @@ impl Conversation {
             Err(InputClosed)
         };
         let greeted = match self.options.deadlines.start {
-            Some(wait) => match timeout(wait, greet).await {
-                Ok(greeted) => greeted,
-                Err(_) => {
-                    let error = explained(
-                        late("did not answer its start within", wait),
-                        &agent.stderr(),
-                    );
+            Some(wait) => match within(wait, greet).await {
+                Some(greeted) => greeted,
+                None => {
+                    let what = "the agent did not answer its start";
+                    let late = limit_reached("start_timeout", wait, what);
+                    let error = explained(late, &agent.stderr());
                     agent.end(Duration::ZERO, END.1).await;
                     return Err(error);
                 }

@@ -251,6 +251,26 @@ impl Adapter {
 }
 
 impl Adapter {
+    /// Suspends the process for this time; its agents run on.
+    pub(crate) fn stand_still(&self, time: Duration) {
+        let pid = self.child.id().to_string();
+        let signal = |name| {
+            let sent = Command::new("kill").args([name, &pid]).status().unwrap();
+            assert!(sent.success(), "{name}");
+        };
+        signal("-STOP");
+        let until = Instant::now() + LIMIT;
+        let stat = format!("/proc/{pid}/stat");
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            assert!(Instant::now() < until, "it is suspended");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(time);
+        signal("-CONT");
+    }
+}
+
+impl Adapter {
     /// Waits until every process that it has started has ended so far that it sees so itself: the files of one that
     /// ends are closed before that.
     pub(crate) fn sees_no_agent(&self) {

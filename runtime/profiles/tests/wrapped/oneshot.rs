@@ -1,5 +1,7 @@
 //! Agents that run once a turn.
 
+use std::{process::Command, time::Duration};
+
 use serde_json::{Value, json};
 
 use crate::{adapter::Adapter, cli::Cli};
@@ -197,9 +199,18 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
 #[test]
 fn a_silent_agent_fails_in_time_with_what_it_said() {
     for (more, text) in [
-        (json!({ "start_timeout": "300ms" }), "no sign of life"),
-        (json!({ "silence_timeout": "300ms" }), "said nothing"),
-        (json!({ "turn_timeout": "300ms" }), "did not end its turn"),
+        (
+            json!({ "start_timeout": "300ms" }),
+            "start_timeout of 300ms reached",
+        ),
+        (
+            json!({ "silence_timeout": "300ms" }),
+            "silence_timeout of 300ms reached",
+        ),
+        (
+            json!({ "turn_timeout": "300ms" }),
+            "turn_timeout of 300ms reached",
+        ),
     ] {
         let cli =
             Cli::new("echo 'fetching models' >&2; echo started > \"$HERE/up\"; sleep 300 & wait");
@@ -219,6 +230,39 @@ fn a_silent_agent_fails_in_time_with_what_it_said() {
         cli.gone();
         adapter.end();
     }
+}
+
+#[test]
+fn an_adapter_that_stands_still_holds_no_silence_against_its_agent() {
+    let cli = Cli::new(&format!(
+        r#"cat > /dev/null; {}
+        echo '{{"type":"message","role":"assistant","content":"here"}}'
+        read -r line < "$HERE/go"; {DONE}"#,
+        init("11111111-2222-4333-8444-555555555555")
+    ));
+    let go = cli.file("go");
+    assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    let mut adapter = gemini(&cli, &json!({ "silence_timeout": "3s" }));
+    adapter.open("s");
+    for answers in [true, false] {
+        adapter.begin("s", "hello");
+        adapter.wait_for("s", "output");
+        adapter.stand_still(Duration::from_secs(5));
+        if answers {
+            std::fs::write(&go, "go\n").unwrap();
+        }
+        let turn = adapter.finish("s");
+        if answers {
+            assert_eq!(turn.status(), "completed", "{}", turn.error());
+        } else {
+            assert!(
+                turn.error().contains("silence_timeout of 3s reached"),
+                "{}",
+                turn.error()
+            );
+        }
+    }
+    adapter.end();
 }
 
 #[test]

@@ -243,7 +243,8 @@ impl Dialect for Running<'_> {
             .take()
             .map(|(_, wait)| wait)
             .unwrap_or_default();
-        let late = deadlines::late("said nothing within", wait);
+        let what = "the agent gave no sign of life";
+        let late = deadlines::limit_text("start_timeout", wait, what);
         if self.has_answered || self.reader.choices.has_configured_provider() {
             let why =
                 format!("{late}: check that its model can be reached, and send the input again");

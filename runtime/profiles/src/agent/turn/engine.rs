@@ -1,6 +1,7 @@
-//! Which events end a turn, and when: a state machine without I/O. Time is an argument.
+//! The state machine of a turn: the events and deadlines that end it. No I/O; time is an argument.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use trunkline_sdk::Error;
@@ -29,7 +30,7 @@ pub(crate) enum How {
     Late,
 }
 
-/// Where a turn is.
+/// The phase of a turn.
 ///
 /// ```text
 /// Running ── the agent ends the turn ──► Finished(Ended)
@@ -59,6 +60,8 @@ pub(crate) struct Engine<D: Dialect> {
     dialect: D,
     /// The turn's deadlines; between turns there are none.
     watch: Option<Watch>,
+    /// A deadline of the dialect, and the standstills since it was set, by which it is moved.
+    moved: Option<(Instant, Duration)>,
     phase: Phase,
     /// The agent ends the turn because of a stop, and was asked to.
     is_stopped: bool,
@@ -81,6 +84,7 @@ impl<D: Dialect> Engine<D> {
         Self {
             dialect,
             watch: None,
+            moved: None,
             phase: Phase::Running,
             is_stopped: false,
             open: 0,
@@ -109,19 +113,42 @@ impl<D: Dialect> Engine<D> {
         matches!(self.phase, Phase::Running | Phase::Ending { .. }) && !self.is_stopped
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// The deadline of the dialect, moved by the standstills since it was set.
+    fn dialect_deadline(&self) -> Option<Instant> {
+        let deadline = self.dialect.deadline()?;
+        match self.moved {
+            Some((of, by)) if of == deadline => Some(deadline + by),
+            _ => Some(deadline),
+        }
+    }
+
+    /// Takes a time in which this process did not run: every deadline moves by it.
+    pub(super) fn handle_standstill(&mut self, length: Duration) {
+        if let Some(watch) = &mut self.watch {
+            watch.postpone(length);
+        }
+        if let (Some(set), Some(moved)) = (self.dialect.deadline(), self.dialect_deadline()) {
+            self.moved = Some((set, moved - set + length));
+        }
+        match &mut self.phase {
+            Phase::Ending { until } | Phase::Interrupted { until, .. } => *until += length,
+            Phase::Running | Phase::Finished(_) => {}
+        }
+    }
+
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn timeout(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Running => {
                 let watch = self.watch.as_ref().map(Watch::next);
-                self.dialect.deadline().into_iter().chain(watch).min()
+                self.dialect_deadline().into_iter().chain(watch).min()
             }
             Phase::Ending { until } | Phase::Interrupted { until, .. } => Some(*until),
             Phase::Finished(_) => None,
         }
     }
 
-    /// When a turn that must end early has ended in any case.
+    /// The time by which a turn that must end early has ended in any case.
     pub(super) fn ends_at(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Interrupted { until, .. } => Some(*until),
@@ -197,8 +224,7 @@ impl<D: Dialect> Engine<D> {
         match &self.phase {
             Phase::Running => {
                 if self
-                    .dialect
-                    .deadline()
+                    .dialect_deadline()
                     .is_some_and(|deadline| deadline <= now)
                 {
                     let why = self.dialect.late();
@@ -240,6 +266,11 @@ impl<D: Dialect> Engine<D> {
             }
         }
         None
+    }
+
+    #[cfg(test)]
+    pub(super) fn phase_for_test(&self) -> impl std::fmt::Debug {
+        &self.phase
     }
 
     /// The dialect and how the turn finished, once it has.

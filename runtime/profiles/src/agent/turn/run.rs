@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use trunkline_sdk::protocol::AdapterBody;
@@ -11,17 +12,20 @@ use trunkline_sdk::{Error, Session, Steer, Turn};
 
 use super::dialect::{Dialect, Effect, NewFile, Out, Step};
 use super::engine::{Engine, Finish};
-use super::requests::Requests;
+use super::requests::{Reply, Requests};
 use super::scope::Scope;
-use crate::agent::deadlines::at;
+use crate::agent::deadlines::{Pause, at};
 use crate::agent::lines::Line;
 use crate::agent::process::{Agent, InputClosed};
 use crate::agent::report::Report;
 
-/// How long a line waits for an agent that reads nothing.
+/// The most messages that come before a deadline which has passed.
+const MAX_OVERDUE_MESSAGES: usize = 256;
+
+/// Timeout for a line to an agent that reads nothing.
 const UNREAD: Duration = Duration::from_secs(5);
 
-/// From when on a wait for a host that does not read counts: meanwhile the agent is not read either.
+/// The shortest wait for a host that does not read which counts: meanwhile the agent is not read either.
 const HOST_WAIT: Duration = Duration::from_secs(1);
 
 /// What is read from an agent, and sent to it.
@@ -112,6 +116,7 @@ async fn drive<D: Dialect>(
     let mut steers = HashMap::new();
     let mut count = 0_u64;
     let mut is_quiet = false;
+    let mut overdue = 0;
     loop {
         while let Some(effect) = engine.poll_effect(Instant::now()) {
             match effect {
@@ -148,28 +153,66 @@ async fn drive<D: Dialect>(
             ControlFlow::Break(finished) => return finished,
             ControlFlow::Continue(running) => running,
         };
+        let mut pause = Pause::begin(engine.timeout());
         // What ends the turn comes before messages, which may never end.
-        tokio::select! {
+        let woken = tokio::select! {
             biased;
-            () = scope.stopped(), if engine.takes_stop() => engine.handle_stop(Instant::now()),
-            () = at(engine.timeout()) => engine.handle_timeout(Instant::now()),
-            Some((id, reply)) = requests.next() => engine.handle_reply(&id, reply, Instant::now()),
-            Some(steer) = scope.next_steer(), if engine.takes_steers() => {
+            () = scope.stopped(), if engine.takes_stop() => Woken::Stop,
+            () = pause.over() => Woken::Timer,
+            Some((id, reply)) = requests.next() => Woken::Reply(id, reply),
+            Some(steer) = scope.next_steer(), if engine.takes_steers() => Woken::Steer(steer),
+            // It waits for room while the host does not read, and nothing else waits for it.
+            () = scope.working(), if is_quiet => Woken::HasReported,
+            message = agent.next() => Woken::Agent(message),
+        };
+        // Before the measurement: a standstill between the two is then counted, and its time is not judged.
+        let now = Instant::now();
+        if let Some(length) = pause.standstill() {
+            engine.handle_standstill(length);
+        }
+        let woken = match woken {
+            // A deadline is judged once the pipe is empty: a message that waits there came in time.
+            Woken::Timer if engine.timeout().is_some_and(|due| due <= now) => {
+                let read = (overdue < MAX_OVERDUE_MESSAGES)
+                    .then(|| agent.next().now_or_never())
+                    .flatten();
+                overdue = if read.is_some() { overdue + 1 } else { 0 };
+                read.map_or(Woken::Timer, Woken::Agent)
+            }
+            woken => woken,
+        };
+        match woken {
+            Woken::Stop => engine.handle_stop(now),
+            Woken::Timer => engine.handle_timeout(now),
+            Woken::Reply(id, reply) => engine.handle_reply(&id, reply, now),
+            Woken::Steer(steer) => {
                 count += 1;
                 engine.handle_steer(count, steer.content());
                 steers.insert(count, steer);
             }
-            // It waits for room while the host does not read, and nothing else waits for it.
-            () = scope.working(), if is_quiet => is_quiet = false,
-            message = agent.next() => {
+            Woken::HasReported => is_quiet = false,
+            Woken::Agent(message) => {
                 is_quiet = false;
                 match message {
-                    Some(message) => engine.handle_message(message, Instant::now()),
+                    Some(message) => engine.handle_message(message, now),
                     None => engine.handle_closed(),
                 }
             }
         }
     }
+}
+
+/// What ended a wait.
+enum Woken<M> {
+    Stop,
+    /// A deadline, or a beat.
+    Timer,
+    Reply(String, Option<Reply>),
+    Steer(Steer),
+    /// The host knows that quiet work continues.
+    HasReported,
+    /// A message of the agent, or the end of its output.
+    Agent(Option<M>),
 }
 
 /// Emits an event. One that waits for room neither keeps a stop from the agent nor the turn from its end.

@@ -209,8 +209,15 @@ fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
             .pop()
             .unwrap_or_default()
     };
-    assert!(end(&[Says("a"), Wait(2)]).contains("no sign of life after its start for 2s"));
-    assert!(end(&[Says("alive"), Wait(3), Says("a"), Wait(1)]).contains("said nothing for 4s"));
+    assert!(
+        end(&[Says("a"), Wait(2)]).contains(
+            "start_timeout of 2s reached; the agent gave no sign of life after its start"
+        )
+    );
+    assert!(
+        end(&[Says("alive"), Wait(3), Says("a"), Wait(1)])
+            .contains("silence_timeout of 4s reached; the agent gave no sign of life")
+    );
     let lively = [
         Says("alive"),
         Wait(3),
@@ -219,7 +226,7 @@ fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
         Says("alive"),
         Wait(3),
     ];
-    assert!(end(&lively).contains("did not end its turn within 9s"));
+    assert!(end(&lively).contains("turn_timeout of 9s reached; the agent did not end its turn"));
     assert_eq!(
         end(&[Says("alive retry"), Wait(3)]),
         "late: retried too long"
@@ -233,7 +240,7 @@ fn a_deadline_gives_the_grace_that_a_stop_gives() {
         ..Deadlines::default()
     };
     let done = play(graceful(), deadlines, &[Wait(5), Says("late"), Wait(1)]);
-    let why = "the agent said nothing for 4s";
+    let why = "silence_timeout of 4s reached; the agent gave no sign of life";
     assert_eq!(
         done,
         [
@@ -308,7 +315,10 @@ fn an_agent_that_ends_stopped_turns_itself_keeps_its_deadlines() {
     let done = play(script(), deadlines, &[Stop, Wait(4)]);
     assert_eq!(
         done,
-        ["interrupt: stopped", "late: the agent said nothing for 4s"]
+        [
+            "interrupt: stopped",
+            "late: silence_timeout of 4s reached; the agent gave no sign of life"
+        ]
     );
 }
 
@@ -343,7 +353,7 @@ fn while_the_user_is_asked_no_deadline_passes() {
             "ask 7",
             "answer 7",
             "working",
-            "late: the agent said nothing for 4s"
+            "late: silence_timeout of 4s reached; the agent gave no sign of life"
         ]
     );
 }
@@ -366,4 +376,53 @@ fn the_time_in_which_the_host_holds_a_turn_back_is_no_silence() {
     let mut engine = Engine::new(Script::default(), Watch::starting_at(deadlines, now));
     after(&mut engine, 9);
     assert!(engine.into_finish().is_break());
+}
+
+#[test]
+fn a_standstill_moves_the_deadlines_of_the_turn_of_the_dialect_and_of_the_grace() {
+    let begin = Instant::now();
+    let deadlines = Deadlines {
+        silence: Some(seconds(4)),
+        ..Deadlines::default()
+    };
+    let watched = || Engine::new(graceful(), Watch::starting_at(deadlines, begin));
+    let of_dialect = || {
+        let mut engine = Engine::between_turns(graceful());
+        engine.handle_message("retry", begin);
+        engine
+    };
+    let in_grace = || {
+        let mut engine = Engine::between_turns(graceful());
+        engine.handle_stop(begin);
+        engine
+    };
+    let ending = || {
+        let mut engine = Engine::between_turns(graceful());
+        engine.handle_message("over", begin);
+        let _ = engine.poll_effect(begin);
+        engine
+    };
+    for (name, mut engine, length) in [
+        ("watch", watched(), 4),
+        ("dialect", of_dialect(), 3),
+        ("grace", in_grace(), 2),
+        ("ending", ending(), 5),
+    ] {
+        assert_eq!(engine.timeout(), Some(begin + seconds(length)), "{name}");
+        // Twice: the parts of it add up.
+        engine.handle_standstill(seconds(60));
+        engine.handle_standstill(seconds(40));
+        let moved = begin + seconds(length + 100);
+        assert_eq!(engine.timeout(), Some(moved), "{name}");
+        let before = format!("{:?}", engine.phase_for_test());
+        engine.handle_timeout(moved - seconds(1));
+        assert_eq!(format!("{:?}", engine.phase_for_test()), before, "{name}");
+        engine.handle_timeout(moved);
+        assert_ne!(format!("{:?}", engine.phase_for_test()), before, "{name}");
+    }
+    // A deadline that the dialect sets anew is not moved by what was before.
+    let mut engine = of_dialect();
+    engine.handle_standstill(seconds(60));
+    engine.handle_message("retry", begin + seconds(70));
+    assert_eq!(engine.timeout(), Some(begin + seconds(73)));
 }

@@ -1,7 +1,7 @@
 //! One turn: the processes that it takes, and how each has served it.
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use trunkline_sdk::protocol::{Failure, Usage};
 use trunkline_sdk::{Category, Error, Extensions, Input, Turn, TurnComplete};
 
@@ -10,7 +10,7 @@ use super::super::process::RunningProcess;
 use super::super::turn::{Allowed, Memory, Running};
 use super::Conversation;
 use crate::agent::attachment::{self, Image, Native};
-use crate::agent::deadlines::{Watch, late};
+use crate::agent::deadlines::{Watch, limit_reached, within};
 use crate::agent::failure;
 use crate::agent::process::Ended;
 use crate::agent::turn::{self, Engine, Finish, How, Pipe};
@@ -75,10 +75,9 @@ impl Conversation {
         }
         let start = self.options.deadlines.start;
         match start {
-            Some(wait) => match timeout(wait, self.start()).await {
-                Ok(started) => started,
-                Err(_) => Err(late("did not start within", wait)),
-            },
+            Some(wait) => within(wait, self.start()).await.unwrap_or_else(|| {
+                Err(limit_reached("start_timeout", wait, "claude did not start"))
+            }),
             None => self.start().await,
         }
     }
