@@ -254,8 +254,11 @@ impl Adapter {
     /// Suspends the process for this time; its agents run on.
     pub(crate) fn stand_still(&self, time: Duration) {
         let pid = self.child.id().to_string();
-        let signal = |name| {
-            let sent = Command::new("kill").args([name, &pid]).status().unwrap();
+        let signal = |name: &str| {
+            let sent = Command::new("kill")
+                .args([name, pid.as_str()])
+                .status()
+                .unwrap();
             assert!(sent.success(), "{name}");
         };
         signal("-STOP");
