@@ -25,8 +25,8 @@ use trunkline_host::{
 const INACTIVITY: Duration = Duration::from_secs(2);
 /// A standstill: longer than every deadline of the host.
 const STANDSTILL: Duration = Duration::from_secs(4);
-/// Timeout for what a test waits for, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for what a test waits for, on a busy machine: after that it hangs.
+const HANG: Duration = Duration::from_secs(60);
 /// Where a host that runs in a process of its own finds its FIFO.
 const FIFO: &str = "TRUNKLINE_TEST_STANDSTILL_FIFO";
 
@@ -48,7 +48,7 @@ fn answering(fifo: &Path) -> String {
 fn host_of(text: &str) -> (Host, Session) {
     let mut agent = script(text);
     agent.timeouts.inactivity = Some(INACTIVITY);
-    agent.timeouts.turn = Some(PATIENCE);
+    agent.timeouts.turn = Some(HANG);
     agent.timeouts.stop = Duration::from_secs(1);
     let host = Host::builder().agent(agent).build().unwrap();
     let options = SessionOptions {
@@ -107,7 +107,7 @@ fn await_state(pid: &str, letter: char) {
         if stat.rsplit_once(") ").unwrap().1.starts_with(letter) {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{pid} is not {letter}: {stat}");
+        assert!(begun.elapsed() < HANG, "{pid} is not {letter}: {stat}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -248,7 +248,7 @@ fn a_silent_adapter_ends_in_time_after_a_standstill() {
     let begun = Instant::now();
     assert_eq!(host.report("end"), Cause::StopUnanswered.as_str());
     // Its inactivity and its stop, on a machine that may be busy.
-    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < HANG / 2, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
