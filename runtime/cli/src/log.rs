@@ -75,9 +75,7 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fau
         (0, Reader::Author) => {
             "warn,trunkline=debug,trunkline_host=debug,trunkline_host::link::driver::lines=info"
         }
-        (0, Reader::Operator) => {
-            "warn,trunkline::reload=info,trunkline_journal::retention=info"
-        }
+        (0, Reader::Operator) => "warn,trunkline::reload=info,trunkline_journal::retention=info",
         (1, _) => "info",
         (2, _) => "debug",
         (_, _) => "trace",
