@@ -12,7 +12,7 @@ use trunkline_host::{
     Host,
     config::{Config, JournalSync},
 };
-use trunkline_journal::{Damaged, OpenError, Options, Sync};
+use trunkline_journal::{Damaged, OpenError, Options, SyncMode};
 use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
@@ -48,8 +48,8 @@ pub(crate) fn folder(
 pub(crate) fn options(config: &Config) -> Options {
     let mut options = Options::default();
     options.sync = match config.journal_sync {
-        JournalSync::Normal => Sync::Normal,
-        JournalSync::Full => Sync::Full,
+        JournalSync::Normal => SyncMode::Normal,
+        JournalSync::Full => SyncMode::Full,
     };
     let (limits, retention) = (&config.journal_limits, &mut options.retention);
     (retention.age, retention.bytes, retention.sessions) =
@@ -230,7 +230,7 @@ mod tests {
         let given = options(&Config::default());
         assert_eq!(
             (given.sync, given.retention),
-            (Sync::Normal, Retention::default())
+            (SyncMode::Normal, Retention::default())
         );
         let mut config = Config::default();
         config.journal_sync = JournalSync::Full;
@@ -240,6 +240,6 @@ mod tests {
         let given = options(&config);
         let mut kept = Retention::default();
         (kept.age, kept.bytes, kept.sessions) = (None, Some(5), Some(7));
-        assert_eq!((given.sync, given.retention), (Sync::Full, kept));
+        assert_eq!((given.sync, given.retention), (SyncMode::Full, kept));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::{Journal, SessionKey, Sync, journal::JournalState};
+use crate::{Journal, SessionKey, SyncMode, journal::JournalState};
 
 const FOLDER: &str = "files";
 
@@ -30,7 +30,7 @@ impl Journal {
             Err(_) => copy_whole(file, &folder, &kept)?,
             Ok(()) => {}
         }
-        if self.state.options.sync == Sync::Full {
+        if self.state.options.sync == SyncMode::Full {
             File::open(&kept)?.sync_all()?;
             File::open(&folder)?.sync_all()?;
         }

@@ -9,7 +9,8 @@ use std::{
 use hashbrown::{HashMap, hash_map::Entry};
 
 use crate::{
-    CreateError, NotStored, OpenError, Opened, ReadError, Reader, Retention, SessionKey, Ticket,
+    CreateError, NotStored, OpenError, OpeningReport, ReadError, Reader, Retention, SessionKey,
+    Ticket,
     block::{BlockBuilder, ChunkKind, NewChunk},
     index::{SessionIndex, SessionLife, SessionSlot},
     lock, opening, segment,
@@ -27,7 +28,7 @@ pub type ReadSessionName = fn(&[u8]) -> Option<String>;
 #[non_exhaustive]
 pub struct Options {
     /// The guarantee of a ticket that is resolved.
-    pub sync: Sync,
+    pub sync: SyncMode,
     /// Longest time of a write, with the tries after failures, before the journal counts as
     /// stalled.
     pub timeout: Duration,
@@ -45,7 +46,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            sync: Sync::Normal,
+            sync: SyncMode::Normal,
             timeout: Duration::from_secs(5),
             waiting: 64 << 20,
             segment: 64 << 20,
@@ -57,7 +58,7 @@ impl Default for Options {
 
 /// The guarantee of a ticket that is resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Sync {
+pub enum SyncMode {
     /// Survives any end of the process, but not a power cut: the kernel writes to the disk in its
     /// own time, usually within half a minute.
     #[default]
@@ -72,14 +73,14 @@ pub enum Settled {
     /// Nothing is open: a later opening need not read the session.
     Yes,
     /// Something is open, a turn for instance: a later opening lists the session in
-    /// [`Opened::unsettled`].
+    /// [`OpeningReport::unsettled`].
     No,
 }
 
 /// The stored state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Known {
+pub struct StoredSession {
     /// The number of its last stored entry; 0 before the first.
     pub last: u64,
     /// The time at which its last entry was stored; before the first one, the time of its creation.
@@ -92,12 +93,12 @@ pub struct Known {
 
 /// A position in the list of sessions. The list is in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct ListPosition {
     time: u64,
     key: SessionKey,
 }
 
-impl Position {
+impl ListPosition {
     /// Converts to two numbers, for use outside of the program.
     #[must_use]
     pub fn to_numbers(self) -> (u64, u64) {
@@ -106,7 +107,7 @@ impl Position {
 
     /// Converts from two numbers. Any two numbers are a position.
     #[must_use]
-    pub fn of_numbers(numbers: (u64, u64)) -> Self {
+    pub fn from_numbers(numbers: (u64, u64)) -> Self {
         Self {
             time: numbers.0,
             key: SessionKey(numbers.1),
@@ -117,13 +118,13 @@ impl Position {
 /// A session in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Listed {
+pub struct SessionListing {
     /// The session.
     pub key: SessionKey,
     /// Its position, behind which the next page of the list begins.
-    pub position: Position,
+    pub position: ListPosition,
     /// Its stored state.
-    pub known: Known,
+    pub known: StoredSession,
 }
 
 /// An open journal. Clones are the same journal.
@@ -346,12 +347,12 @@ pub(crate) fn hash_id(key: &[u8; 32], id: &str) -> u64 {
 
 /// Keeps retention from removing a session that is in use.
 #[derive(Debug)]
-pub struct Hold {
+pub struct RetentionHold {
     state: Arc<JournalState>,
     session: SessionKey,
 }
 
-impl Drop for Hold {
+impl Drop for RetentionHold {
     fn drop(&mut self) {
         let mut holds = self.state.lock_holds();
         if let Entry::Occupied(mut count) = holds.entry(self.session) {
@@ -388,9 +389,9 @@ impl Journal {
     /// second for each gigabyte that the checkpoint does not have.
     ///
     /// # Errors
-    /// See [`OpenError`]. Damage is no error: [`Opened::damaged`] names it, and the rest can be
+    /// See [`OpenError`]. Damage is no error: [`OpeningReport::damaged`] names it, and the rest can be
     /// read.
-    pub fn open(folder: &Path, options: Options) -> Result<(Self, Opened), OpenError> {
+    pub fn open(folder: &Path, options: Options) -> Result<(Self, OpeningReport), OpenError> {
         let (state, thread, opened) = opening::open(folder, options)?;
         Ok((Self::new(state, Some(thread)), opened))
     }
@@ -605,8 +606,8 @@ impl Journal {
 
     /// Returns the stored state of a session.
     #[must_use]
-    pub fn known(&self, session: SessionKey) -> Option<Known> {
-        self.state.lock_index().slot(session).map(to_known)
+    pub fn known(&self, session: SessionKey) -> Option<StoredSession> {
+        self.state.lock_index().slot(session).map(to_stored)
     }
 
     /// Returns the number of kept sessions.
@@ -620,37 +621,37 @@ impl Journal {
     ///
     /// Facts and marks move no session: one that gets no entry meanwhile is on exactly one page.
     #[must_use]
-    pub fn list(&self, behind: Option<Position>, most: usize) -> Vec<Listed> {
+    pub fn list(&self, behind: Option<ListPosition>, most: usize) -> Vec<SessionListing> {
         let index = self.state.lock_index();
         let behind = behind.map(|position| (position.time, position.key));
-        let to_listed = |(time, key)| {
-            let known = to_known(index.slot(key)?);
-            Some(Listed {
+        let to_listing = |(time, key)| {
+            let known = to_stored(index.slot(key)?);
+            Some(SessionListing {
                 key,
-                position: Position { time, key },
+                position: ListPosition { time, key },
                 known,
             })
         };
         index
             .newest_first(behind)
-            .filter_map(to_listed)
+            .filter_map(to_listing)
             .take(most)
             .collect()
     }
 
     /// Returns one session as [`Journal::list`] has it, if it is kept.
     #[must_use]
-    pub fn listed(&self, session: SessionKey) -> Option<Listed> {
+    pub fn listed(&self, session: SessionKey) -> Option<SessionListing> {
         let index = self.state.lock_index();
         let slot = index.slot(session)?;
-        let position = Position {
+        let position = ListPosition {
             time: slot.listed_at()?,
             key: session,
         };
-        Some(Listed {
+        Some(SessionListing {
             key: session,
             position,
-            known: to_known(slot),
+            known: to_stored(slot),
         })
     }
 
@@ -691,9 +692,9 @@ impl Journal {
 
     /// Keeps retention from removing a session until the returned hold is dropped.
     #[must_use]
-    pub fn hold(&self, session: SessionKey) -> Hold {
+    pub fn hold(&self, session: SessionKey) -> RetentionHold {
         *self.state.lock_holds().entry(session).or_default() += 1;
-        Hold {
+        RetentionHold {
             state: self.state.clone(),
             session,
         }
@@ -727,8 +728,8 @@ impl Journal {
     }
 }
 
-fn to_known(slot: &SessionSlot) -> Known {
-    Known {
+fn to_stored(slot: &SessionSlot) -> StoredSession {
+    StoredSession {
         last: slot.last,
         active: SystemTime::UNIX_EPOCH + Duration::from_millis(slot.active),
         bytes: slot.bytes,

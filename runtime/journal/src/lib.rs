@@ -3,7 +3,7 @@
 //! A [`Journal`] is a folder. Each session in it has *entries*, lines numbered from 1 without a
 //! gap, and *facts*, the latest of which replace those before. Puts are gathered in memory, and one
 //! thread writes everything that waits at once; a [`Ticket`] resolves when it is stored. What is
-//! stored survives the end of the process, also by SIGKILL; [`Sync`] decides about the end of the
+//! stored survives the end of the process, also by SIGKILL; [`SyncMode`] decides about the end of the
 //! machine.
 //!
 //! A session has one writer at a time, named by its epoch. The journal refuses what does not
@@ -76,10 +76,11 @@ pub use check::{Damage, Damaged, Report, check};
 pub use error::{CreateError, NotStored, OpenError, ReadError};
 pub use files::NewFile;
 pub use journal::{
-    Hold, Journal, Known, Listed, Options, Position, ReadSessionName, Settled, Sync,
+    Journal, ListPosition, Options, ReadSessionName, RetentionHold, SessionListing, Settled,
+    StoredSession, SyncMode,
 };
-pub use opening::Opened;
-pub use reader::{Batch, Reader};
+pub use opening::OpeningReport;
+pub use reader::{ReadBatch, Reader};
 pub use retention::Retention;
 pub use ticket::Ticket;
 

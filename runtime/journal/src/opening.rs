@@ -29,7 +29,7 @@ const COMPARED_SESSIONS: usize = 16;
 /// The state of a journal when it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Opened {
+pub struct OpeningReport {
     /// The sessions in which something was open when the journal was last used: entries or marks
     /// came after their last facts, or these note something open.
     pub unsettled: Vec<SessionKey>,
@@ -66,7 +66,7 @@ pub(crate) struct ScannedLog {
 pub(crate) fn open(
     folder: &Path,
     options: Options,
-) -> Result<(Arc<JournalState>, JoinHandle<()>, Opened), OpenError> {
+) -> Result<(Arc<JournalState>, JoinHandle<()>, OpeningReport), OpenError> {
     let (writer, opened) = prepare(folder, options)?;
     let state = writer.state.clone();
     let thread = std::thread::Builder::new()
@@ -84,7 +84,10 @@ pub(crate) fn open(
 }
 
 /// Opens a journal, up to the thread that writes.
-pub(crate) fn prepare(folder: &Path, options: Options) -> Result<(BlockWriter, Opened), OpenError> {
+pub(crate) fn prepare(
+    folder: &Path,
+    options: Options,
+) -> Result<(BlockWriter, OpeningReport), OpenError> {
     let failed = |what| {
         let folder = folder.to_owned();
         move |source| OpenError::Io {
@@ -128,7 +131,7 @@ pub(crate) fn prepare(folder: &Path, options: Options) -> Result<(BlockWriter, O
         .max(log.index.last_session_epoch())
         .max(head.map_or(0, |head| head.epoch));
     let retention_clock = RetentionClock::new(last_confirmed_time(&log, head));
-    let opened = Opened {
+    let opened = OpeningReport {
         unsettled: log.index.find_unsettled(),
         damaged: log.damaged,
         was_closed,

@@ -16,7 +16,7 @@ use crate::{
 
 /// The result of one read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Batch {
+pub enum ReadBatch {
     /// The lines of these entries were appended.
     Lines(RangeInclusive<u64>),
     /// These entries are damaged or lost. The next read begins behind them.
@@ -30,7 +30,7 @@ pub enum Batch {
 ///
 /// Journals of older programs can have two lines of one number, if two writers continued a session
 /// at once. A reader returns the line that was stored first. Entries that were stored behind a
-/// later number are [missing](Batch::Missing).
+/// later number are [missing](ReadBatch::Missing).
 #[derive(Debug)]
 pub struct Reader {
     state: Arc<JournalState>,
@@ -63,7 +63,7 @@ impl Reader {
     ///
     /// # Errors
     /// The file system's own. Nothing is skipped: a later call reads the same again.
-    pub fn next(&mut self, lines: &mut Vec<u8>, most: usize) -> Result<Batch, ReadError> {
+    pub fn next(&mut self, lines: &mut Vec<u8>, most: usize) -> Result<ReadBatch, ReadError> {
         let first = self.next;
         let begin = lines.len();
         loop {
@@ -85,7 +85,7 @@ impl Reader {
             if chunk.first > self.next {
                 let missing = self.next..=chunk.first - 1;
                 self.next = chunk.first;
-                return Ok(Batch::Missing(missing));
+                return Ok(ReadBatch::Missing(missing));
             }
             if self.append_chunk(segment, &chunk, lines)? {
                 self.next = chunk.end();
@@ -94,11 +94,11 @@ impl Reader {
             } else {
                 let missing = self.next..=chunk.end() - 1;
                 self.next = chunk.end();
-                return Ok(Batch::Missing(missing));
+                return Ok(ReadBatch::Missing(missing));
             }
         }
         if self.next > first {
-            return Ok(Batch::Lines(first..=self.next - 1));
+            return Ok(ReadBatch::Lines(first..=self.next - 1));
         }
         // Entries that were counted and are in no segment.
         let index = self.state.lock_index();
@@ -106,9 +106,9 @@ impl Reader {
         if last >= self.next {
             let missing = self.next..=last;
             self.next = last + 1;
-            return Ok(Batch::Missing(missing));
+            return Ok(ReadBatch::Missing(missing));
         }
-        Ok(Batch::End)
+        Ok(ReadBatch::End)
     }
 
     /// Looks up the chunks of the next entries, in one segment.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    NotStored, Sync,
+    NotStored, SyncMode,
     block::{BlockBuilder, BlockHeader, ChunkHeader, NewChunk},
     head::{HeadFile, LogHead},
     journal::{JournalState, PendingWrites, wall_clock},
@@ -220,8 +220,8 @@ impl BlockWriter {
             self.file
                 .write_all_at(bytes, self.at)
                 .and_then(|()| match self.state.options.sync {
-                    Sync::Normal => Ok(()),
-                    Sync::Full => self.file.sync_data(),
+                    SyncMode::Normal => Ok(()),
+                    SyncMode::Full => self.file.sync_data(),
                 });
         if written.is_err() {
             // Fails too when the disk does nothing at all.

@@ -13,15 +13,15 @@ use std::{
 
 use tempfile::TempDir;
 use trunkline_journal::{
-    Batch, CreateError, Damage, Journal, OpenError, Opened, Options, ReadSessionName, SessionKey,
-    Settled, Ticket, check,
+    CreateError, Damage, Journal, OpenError, OpeningReport, Options, ReadBatch, ReadSessionName,
+    SessionKey, Settled, Ticket, check,
 };
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn open(folder: &Path) -> (Journal, Opened) {
+fn open(folder: &Path) -> (Journal, OpeningReport) {
     Journal::open(folder, Options::default()).unwrap()
 }
 
@@ -50,9 +50,9 @@ fn read(journal: &Journal, session: SessionKey, from: u64) -> (Vec<u8>, Vec<(u64
     let mut reader = journal.read(session, from);
     loop {
         match reader.next(&mut lines, 300).unwrap() {
-            Batch::Lines(numbers) => assert_eq!(reader.position(), numbers.end() + 1),
-            Batch::Missing(numbers) => missing.push((*numbers.start(), *numbers.end())),
-            Batch::End => return (lines, missing),
+            ReadBatch::Lines(numbers) => assert_eq!(reader.position(), numbers.end() + 1),
+            ReadBatch::Missing(numbers) => missing.push((*numbers.start(), *numbers.end())),
+            ReadBatch::End => return (lines, missing),
         }
     }
 }
@@ -272,7 +272,7 @@ fn a_damaged_format_file_is_named_and_made_again_from_the_log() {
         );
         let journal = Journal::look(folder.path()).unwrap();
         assert_eq!(journal.find("two"), Some(two), "{damage}");
-        // Opened for writing less often, as that writes.
+        // OpeningReport for writing less often, as that writes.
         if damage.ends_with('7') || damage == "missing" {
             let (journal, opened) = open(folder.path());
             assert_eq!(opened.damaged, [], "{damage}");

@@ -17,7 +17,7 @@ use trunkline_protocol::{
     AdapterBody, FromRelay, HostMessage, MessageId, RequestId, Role, SessionAttach, SessionHistory,
     SessionId, SessionStart, UserInput,
 };
-use trunkline_sessions::{StreamItem, Listener, Sessions};
+use trunkline_sessions::{Listener, Sessions, StreamItem};
 
 /// An agent that repeats its input.
 const ECHO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python/echo.py");

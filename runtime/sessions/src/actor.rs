@@ -39,7 +39,7 @@ use trunkline_host::{
     Event, EventDelivery, FileError, Host, Input, Permission, PlacedFile, Question, Session,
     SessionOptions, SteerError, TurnNo, UpdateError,
 };
-use trunkline_journal::{Hold, Journal, NotStored, SessionKey};
+use trunkline_journal::{Journal, NotStored, RetentionHold, SessionKey};
 use trunkline_protocol::{
     AdapterBody, Category, ClosedReason, Delivered, Fact, Failure, HostFact, HostMessage,
     InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId, Role,
@@ -185,7 +185,7 @@ pub(crate) struct SessionActor {
     host: Host,
     journal: Journal,
     key: SessionKey,
-    _held: Hold,
+    _held: RetentionHold,
     id: SessionId,
     facts: SessionFacts,
     /// What the hub gave that is not stored: environment and MCP servers.

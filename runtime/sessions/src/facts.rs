@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use trunkline_journal::{Batch, Journal, ReadError, SessionKey};
+use trunkline_journal::{Journal, ReadBatch, ReadError, SessionKey};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, HostBody, HostMessage, Json, MAX_TITLE, Meta, RelayBody,
     RelayMessage, Resume, SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
@@ -102,12 +102,12 @@ impl SessionFacts {
         let mut lines = Vec::new();
         loop {
             match reader.next(&mut lines, READ)? {
-                Batch::Lines(numbers) => facts.last = *numbers.start() - 1,
-                Batch::Missing(numbers) => {
+                ReadBatch::Lines(numbers) => facts.last = *numbers.start() - 1,
+                ReadBatch::Missing(numbers) => {
                     facts.last = *numbers.end();
                     continue;
                 }
-                Batch::End => break,
+                ReadBatch::End => break,
             }
             for line in lines
                 .split(|byte| *byte == b'\n')

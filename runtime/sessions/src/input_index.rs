@@ -9,7 +9,7 @@ use std::{
     ops::ControlFlow,
 };
 
-use trunkline_journal::{Batch, Journal, SessionKey};
+use trunkline_journal::{Journal, ReadBatch, SessionKey};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, FileInput, MessageId, RelayBody, RelayMessage, RequestId, Sha256,
     TurnId,
@@ -198,9 +198,9 @@ fn scan<T>(
     let mut lines = Vec::new();
     loop {
         let first = match reader.next(&mut lines, READ_BYTES) {
-            Ok(Batch::Lines(numbers)) => *numbers.start(),
-            Ok(Batch::Missing(_)) => continue,
-            Ok(Batch::End) | Err(_) => return None,
+            Ok(ReadBatch::Lines(numbers)) => *numbers.start(),
+            Ok(ReadBatch::Missing(_)) => continue,
+            Ok(ReadBatch::End) | Err(_) => return None,
         };
         let each = lines
             .split(|byte| *byte == b'\n')

@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::SystemTime};
 
-use trunkline_journal::{Journal, Listed, Position, ReadError, SessionKey};
+use trunkline_journal::{Journal, ListPosition, ReadError, SessionKey, SessionListing};
 use trunkline_protocol::{
     ListedSession, RequestId, SessionId, SessionState, SessionsList, SessionsListResult,
 };
@@ -119,8 +119,8 @@ pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSess
 struct ListPage {
     sessions: Vec<ListedSession>,
     /// Of each.
-    places: Vec<Position>,
-    next: Option<Position>,
+    places: Vec<ListPosition>,
+    next: Option<ListPosition>,
 }
 
 fn page(
@@ -169,8 +169,8 @@ fn page(
 /// The sessions that may be wanted, the last active first.
 struct ListCandidates<'a> {
     journal: &'a Journal,
-    behind: Option<Position>,
-    chunk: VecDeque<Listed>,
+    behind: Option<ListPosition>,
+    chunk: VecDeque<SessionListing>,
     /// Whether there are none behind the chunk.
     is_last: bool,
 }
@@ -180,7 +180,7 @@ impl<'a> ListCandidates<'a> {
         journal: &'a Journal,
         memory: &impl InMemory,
         asked: &SessionsList,
-        behind: Option<Position>,
+        behind: Option<ListPosition>,
     ) -> Self {
         let few = match (&asked.id, asked.state) {
             (Some(id), _) => Some(Vec::from_iter(journal.find(id))),
@@ -208,9 +208,9 @@ impl<'a> ListCandidates<'a> {
 }
 
 impl Iterator for ListCandidates<'_> {
-    type Item = Listed;
+    type Item = SessionListing;
 
-    fn next(&mut self) -> Option<Listed> {
+    fn next(&mut self) -> Option<SessionListing> {
         if self.chunk.is_empty() && !self.is_last {
             self.chunk = self.journal.list(self.behind, CHUNK).into();
             self.is_last = self.chunk.len() < CHUNK;
@@ -247,7 +247,7 @@ impl<'a> ListFilter<'a> {
         &self,
         journal: &Journal,
         memory: &impl InMemory,
-        listed: &Listed,
+        listed: &SessionListing,
     ) -> Result<Option<ListedSession>, ReadError> {
         let Some(mut facts) = journal
             .facts(listed.key)?
@@ -328,15 +328,15 @@ fn moment(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-fn cursor_of(position: Position) -> String {
+fn cursor_of(position: ListPosition) -> String {
     let (time, key) = position.to_numbers();
     format!("{time:x}-{key:x}")
 }
 
-fn position_of(cursor: &str) -> Option<Position> {
+fn position_of(cursor: &str) -> Option<ListPosition> {
     let (time, key) = cursor.split_once('-')?;
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    Some(Position::of_numbers((number(time)?, number(key)?)))
+    Some(ListPosition::from_numbers((number(time)?, number(key)?)))
 }
 
 #[cfg(test)]

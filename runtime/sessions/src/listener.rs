@@ -5,7 +5,7 @@ use std::{collections::VecDeque, future::Future, sync::Arc};
 use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tracing::Span;
-use trunkline_journal::{Batch, Journal, ReadError, Reader, SessionKey};
+use trunkline_journal::{Journal, ReadBatch, ReadError, Reader, SessionKey};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostMessage, Lag, OnSlow,
     RelayMessage, Role, SessionId,
@@ -251,14 +251,14 @@ impl Listener {
             return std::future::pending().await;
         };
         let next = match read? {
-            Batch::Lines(numbers) => {
+            ReadBatch::Lines(numbers) => {
                 self.after = *numbers.end();
                 self.tail.has_taken(self.no, self.after);
                 Next::Lines(*numbers.start(), lines)
             }
-            Batch::Missing(numbers) => self.lag(*numbers.start(), *numbers.end()),
+            ReadBatch::Missing(numbers) => self.lag(*numbers.start(), *numbers.end()),
             // The session has more, and the journal has lost it.
-            Batch::End => self.lag(first, self.tail.stored()),
+            ReadBatch::End => self.lag(first, self.tail.stored()),
         };
         // A listener that waits holds no file open: there may be many of them.
         self.reader = (self.after < self.tail.stored()).then_some(reader);

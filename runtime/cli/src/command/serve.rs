@@ -9,7 +9,7 @@ use clap::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 use trunkline_host::config::SessionMay;
-use trunkline_journal::Sync;
+use trunkline_journal::SyncMode;
 use trunkline_relay::{RelayOptions, ToolsAsOutput};
 
 use crate::{
@@ -74,7 +74,7 @@ pub(crate) struct Serve {
     /// What an entry of the journal survives: `normal`, the end of the host; `full`, a power cut too, and slower [default:
     /// `journal_sync` in `runtime` of the configuration, else `normal`]
     #[arg(long, value_name = "SYNC", value_parser = sync())]
-    journal_sync: Option<Sync>,
+    journal_sync: Option<SyncMode>,
 
     /// Takes further hubs on a socket, and stays when stdin ends, until SIGTERM
     ///
@@ -83,12 +83,12 @@ pub(crate) struct Serve {
     listen: Option<PathBuf>,
 }
 
-fn sync() -> impl TypedValueParser<Value = Sync> {
+fn sync() -> impl TypedValueParser<Value = SyncMode> {
     PossibleValuesParser::new(["normal", "full"]).map(|word| {
         if word == "full" {
-            Sync::Full
+            SyncMode::Full
         } else {
-            Sync::Normal
+            SyncMode::Normal
         }
     })
 }

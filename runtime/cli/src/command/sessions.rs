@@ -8,7 +8,7 @@ use std::{
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use trunkline_journal::{Batch, Journal, Options};
+use trunkline_journal::{Journal, Options, ReadBatch};
 use trunkline_protocol::{ListedSession, RequestId, SessionId, SessionsList};
 use trunkline_sessions::Archive;
 
@@ -266,8 +266,8 @@ impl Reading {
         loop {
             lines.clear();
             match reader.next(&mut lines, READ).map_err(anyhow::Error::from)? {
-                Batch::End => break,
-                Batch::Missing(numbers) => {
+                ReadBatch::End => break,
+                ReadBatch::Missing(numbers) => {
                     is_whole = false;
                     anstream::eprintln!(
                         "note: entries {} to {} are missing; `trunkline sessions check` says more",
@@ -275,7 +275,7 @@ impl Reading {
                         numbers.end()
                     );
                 }
-                Batch::Lines(_) => {
+                ReadBatch::Lines(_) => {
                     let lines = lines
                         .split(|byte| *byte == b'\n')
                         .filter(|line| !line.is_empty());

@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use trunkline_journal::Batch;
+use trunkline_journal::ReadBatch;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::Archive;
 
@@ -267,7 +267,7 @@ impl Soak {
                 continue;
             };
             let mut read = Vec::new();
-            while let Batch::Lines(_) = reader.next(&mut read, 1 << 20).unwrap() {}
+            while let ReadBatch::Lines(_) = reader.next(&mut read, 1 << 20).unwrap() {}
             let lines: Vec<_> = std::str::from_utf8(&read).unwrap().lines().collect();
             let mut begun = BTreeMap::new();
             let mut ended = BTreeMap::new();

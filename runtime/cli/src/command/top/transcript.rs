@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use trunkline_journal::Batch;
+use trunkline_journal::ReadBatch;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::Archive;
 
@@ -82,8 +82,8 @@ impl Source {
         loop {
             lines.clear();
             match reader.next(&mut lines, READ)? {
-                Batch::End => break,
-                Batch::Missing(numbers) => {
+                ReadBatch::End => break,
+                ReadBatch::Missing(numbers) => {
                     text.push_str(&format!(
                         "… entries {} to {} are missing\n",
                         numbers.start(),
@@ -91,7 +91,7 @@ impl Source {
                     ));
                     self.next = Some(numbers.end() + 1);
                 }
-                Batch::Lines(_) => {
+                ReadBatch::Lines(_) => {
                     for line in lines.split(|byte| *byte == b'\n') {
                         let Ok(entry) = serde_json::from_slice::<Value>(line) else {
                             continue;
