@@ -222,6 +222,8 @@ objects! {
         pub message_id: Option<MessageId>,
         /// What the user says.
         pub content: String,
+        /// The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]).
+        pub files: Option<Vec<String>>,
         /// True if another turn runs.
         pub queued: Option<bool>,
         /// The listener that said it.
@@ -235,6 +237,8 @@ objects! {
         pub message_id: Option<MessageId>,
         /// What the user says.
         pub content: String,
+        /// The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]).
+        pub files: Option<Vec<String>>,
         /// The listener that said it.
         pub by: Option<String>,
     }

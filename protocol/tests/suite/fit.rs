@@ -352,7 +352,11 @@ fn kept_host(kind: HostKind) -> Option<&'static [&'static str]> {
 fn kept_hub(kind: HubKind) -> Option<&'static [&'static str]> {
     use HubKind as K;
     match kind {
-        K::SessionAttach | K::SessionDetach | K::SessionHistory => None,
+        K::SessionAttach
+        | K::SessionDetach
+        | K::SessionHistory
+        | K::SessionEdit
+        | K::SessionFork => None,
     }
 }
 
@@ -362,8 +366,12 @@ fn kept_relay(kind: RelayKind) -> &'static [&'static str] {
         K::SessionAttached => &["agent_id"],
         K::TurnBegin | K::InputSteered => &["content"],
         // Ends and answers.
-        K::SessionRefused | K::InputResult | K::SessionHistoryResult | K::RequestDecided => &[],
-        K::Lag | K::HostFact | K::FileDelivered | K::StopRequested => &[],
+        K::SessionRefused
+        | K::InputResult
+        | K::SessionHistoryResult
+        | K::SessionEditResult
+        | K::RequestDecided => &[],
+        K::Lag | K::HostFact | K::FileDelivered | K::StopRequested | K::SessionEdited => &[],
     }
 }
 

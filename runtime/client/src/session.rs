@@ -162,6 +162,7 @@ impl Session {
                 content: input.content,
                 message_id: Some(message_id.clone()),
                 mode: None,
+                limits: None,
             },
             files: input.files,
             progress: sender,

@@ -909,6 +909,7 @@ impl PendingSteer {
                 content,
                 message_id: Some(message_id),
                 mode: Some(InputMode::Steer),
+                limits: None,
             },
             reply,
             _room: room,

@@ -229,18 +229,22 @@ impl UsedId {
             };
         }
         let message = RelayMessage::parse(line).ok()?;
-        let input = |content: &str| IndexedInput {
-            turn: message.turn_id.clone(),
-            seq,
-            content: content_hash(content, &[]),
+        let input = |content: &str, files: &Option<Vec<String>>| {
+            let files = files.iter().flatten().map(|hex| Sha256::parse(hex));
+            IndexedInput {
+                turn: message.turn_id.clone(),
+                seq,
+                content: content_hash(content, &files.collect::<Vec<_>>()),
+            }
         };
         match &message.body {
-            RelayBody::TurnBegin(begin) => {
-                Some(Self::Input(begin.message_id.clone(), input(&begin.content)))
-            }
+            RelayBody::TurnBegin(begin) => Some(Self::Input(
+                begin.message_id.clone(),
+                input(&begin.content, &begin.files),
+            )),
             RelayBody::InputSteered(steered) => Some(Self::Input(
                 steered.message_id.clone(),
-                input(&steered.content),
+                input(&steered.content, &steered.files),
             )),
             _ => None,
         }

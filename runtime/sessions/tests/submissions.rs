@@ -263,6 +263,9 @@ async fn a_repeated_or_refused_input_delivers_no_file() {
 
     let mut world = world.restart().await;
     let mut client = world.join().await;
+    let again = world.file("one", "1");
+    client.submit("m-1", "first", vec![again]).await;
+    assert!(client.result().await, "it is a repeated one");
     client.submit("m-3", "third", Vec::new()).await;
     let mut agent = world.agent().await;
     agent.end_turn("third").await;

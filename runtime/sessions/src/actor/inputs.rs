@@ -11,7 +11,7 @@ use trunkline_host::{FileError, Input, PlacedFile, SendError, SteerError, TurnNo
 use trunkline_protocol::{
     AdapterBody, Category, Delivered, ErrorEvent, Failure, FileDelivered, FileInput, InputMode,
     InputResult, InputSteered, MessageId, Meta, RelayBody, SessionClosed, SessionInfo,
-    SessionUpdate, SteerResult, StopReason, TurnBegin, TurnComplete, TurnId, UserInput,
+    SessionUpdate, Sha256, SteerResult, StopReason, TurnBegin, TurnComplete, TurnId, UserInput,
 };
 
 use super::{BoxedReply, HostReply, MAX_QUEUED_ITEMS, OnStored, SessionActor};
@@ -149,6 +149,7 @@ impl SessionActor {
         let begin = TurnBegin {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
+            files: hex_digests(&queued.files),
             queued: Some(self.given.is_some() || !self.queue.is_empty()),
             by: Some(self.name(by)),
         };
@@ -487,12 +488,14 @@ impl SessionActor {
             };
             return self.reply(by, None, AdapterBody::from(result));
         }
+        let named = hex_digests(&files);
         for file in files {
             self.enqueue(QueuedItem::File(by, file));
         }
         let steered = InputSteered {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
+            files: named,
             by: Some(self.name(by)),
         };
         let turn = self.running().cloned();
@@ -593,6 +596,13 @@ fn error_event(category: Category, why: &str) -> ErrorEvent {
 
 fn file_error(why: &str) -> ErrorEvent {
     error_event(Category::FileRefused, why)
+}
+
+/// The digests of files as an entry has them, or `None` without files.
+fn hex_digests<'a>(files: impl IntoIterator<Item = &'a FileInput>) -> Option<Vec<String>> {
+    let hex = |digest: Option<Sha256>| digest.map_or_else(String::new, |digest| digest.to_string());
+    let digests: Vec<_> = digests(files).into_iter().map(hex).collect();
+    (!digests.is_empty()).then_some(digests)
 }
 
 fn fresh_turn_id() -> TurnId {
