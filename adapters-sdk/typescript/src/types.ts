@@ -1086,6 +1086,8 @@ export interface TurnBeginMessage {
   _meta?: { [name: string]: unknown };
   /** The listener that said it. */
   by?: string;
+  /** The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]). */
+  files?: string[];
   /** The input's own id. */
   message_id?: MessageId;
   /** True if another turn runs. */
@@ -1102,6 +1104,8 @@ export interface InputSteeredMessage {
   _meta?: { [name: string]: unknown };
   /** The listener that said it. */
   by?: string;
+  /** The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]). */
+  files?: string[];
   /** The input's own id. */
   message_id?: MessageId;
   turn_id?: string;
@@ -1672,7 +1676,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["input.request", ["_meta","expires_at","fields","prompt","request_id","session_id","turn_id","type"]],
   ["input.response", ["_meta","cancelled","request_id","session_id","turn_id","type","values"]],
   ["input.result", ["_meta","duplicate","message_id","seq","session_id","turn_id","type"]],
-  ["input.steered", ["_meta","by","content","message_id","session_id","turn_id","type"]],
+  ["input.steered", ["_meta","by","content","files","message_id","session_id","turn_id","type"]],
   ["lag", ["_meta","from","session_id","to","turn_id","type"]],
   ["log", ["_meta","content","history","large","message_id","parent_tool_call_id","session_id","stream","truncated","turn_id","type"]],
   ["message", ["_meta","content","history","large","message_id","parent_tool_call_id","role","session_id","truncated","turn_id","type"]],
@@ -1711,7 +1715,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["tool.end", ["_meta","content","data","diffs","duration_ms","history","is_error","large","message_id","parent_tool_call_id","session_id","tool_call_id","truncated","turn_id","type"]],
   ["tool.start", ["_meta","history","input","kind","large","locations","message_id","parent_tool_call_id","session_id","title","tool","tool_call_id","truncated","turn_id","type"]],
   ["tool.update", ["_meta","content","data","history","input","large","message_id","parent_tool_call_id","session_id","stream","title","tool_call_id","truncated","turn_id","type"]],
-  ["turn.begin", ["_meta","by","content","message_id","queued","session_id","turn_id","type"]],
+  ["turn.begin", ["_meta","by","content","files","message_id","queued","session_id","turn_id","type"]],
   ["turn.complete", ["_meta","artifacts","cause","clear_session","delivered","duration_ms","error","exit_code","large","model","native_session_id","num_turns","provider","result","session_id","session_params","signal","status","stop_reason","summary","truncated","turn_id","type","usage"]],
   ["usage", ["_meta","cache_read_tokens","cache_write_tokens","cost_usd","estimated","input_tokens","model","models","output_tokens","provider","reasoning_tokens","scope","session_id","total_tokens","turn_id","type"]],
   ["user.input", ["_meta","content","large","limits","message_id","mode","session_id","turn_id","type"]],

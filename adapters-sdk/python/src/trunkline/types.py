@@ -871,6 +871,7 @@ class TurnBegin(Stored):
     type: Literal["turn.begin"]
     _meta: NotRequired[dict[str, Any]]
     by: NotRequired[str]
+    files: NotRequired[list[str]]
     message_id: NotRequired[MessageId]
     queued: NotRequired[bool]
     turn_id: NotRequired[str]
@@ -884,6 +885,7 @@ class InputSteered(Stored):
     type: Literal["input.steered"]
     _meta: NotRequired[dict[str, Any]]
     by: NotRequired[str]
+    files: NotRequired[list[str]]
     message_id: NotRequired[MessageId]
     turn_id: NotRequired[str]
 
@@ -1168,7 +1170,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "input.request": frozenset(["_meta", "expires_at", "fields", "prompt", "request_id", "session_id", "turn_id", "type"]),
     "input.response": frozenset(["_meta", "cancelled", "request_id", "session_id", "turn_id", "type", "values"]),
     "input.result": frozenset(["_meta", "duplicate", "message_id", "seq", "session_id", "turn_id", "type"]),
-    "input.steered": frozenset(["_meta", "by", "content", "message_id", "session_id", "turn_id", "type"]),
+    "input.steered": frozenset(["_meta", "by", "content", "files", "message_id", "session_id", "turn_id", "type"]),
     "lag": frozenset(["_meta", "from", "session_id", "to", "turn_id", "type"]),
     "log": frozenset(["_meta", "content", "history", "large", "message_id", "parent_tool_call_id", "session_id", "stream", "truncated", "turn_id", "type"]),
     "message": frozenset(["_meta", "content", "history", "large", "message_id", "parent_tool_call_id", "role", "session_id", "truncated", "turn_id", "type"]),
@@ -1207,7 +1209,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "tool.end": frozenset(["_meta", "content", "data", "diffs", "duration_ms", "history", "is_error", "large", "message_id", "parent_tool_call_id", "session_id", "tool_call_id", "truncated", "turn_id", "type"]),
     "tool.start": frozenset(["_meta", "history", "input", "kind", "large", "locations", "message_id", "parent_tool_call_id", "session_id", "title", "tool", "tool_call_id", "truncated", "turn_id", "type"]),
     "tool.update": frozenset(["_meta", "content", "data", "history", "input", "large", "message_id", "parent_tool_call_id", "session_id", "stream", "title", "tool_call_id", "truncated", "turn_id", "type"]),
-    "turn.begin": frozenset(["_meta", "by", "content", "message_id", "queued", "session_id", "turn_id", "type"]),
+    "turn.begin": frozenset(["_meta", "by", "content", "files", "message_id", "queued", "session_id", "turn_id", "type"]),
     "turn.complete": frozenset(["_meta", "artifacts", "cause", "clear_session", "delivered", "duration_ms", "error", "exit_code", "large", "model", "native_session_id", "num_turns", "provider", "result", "session_id", "session_params", "signal", "status", "stop_reason", "summary", "truncated", "turn_id", "type", "usage"]),
     "usage": frozenset(["_meta", "cache_read_tokens", "cache_write_tokens", "cost_usd", "estimated", "input_tokens", "model", "models", "output_tokens", "provider", "reasoning_tokens", "scope", "session_id", "total_tokens", "turn_id", "type"]),
     "user.input": frozenset(["_meta", "content", "large", "limits", "message_id", "mode", "session_id", "turn_id", "type"]),
