@@ -181,7 +181,7 @@ fn format_bytes(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let whole = UNITS
         .into_iter()
-        .find(|(unit, _)| bytes >= *unit && bytes % unit == 0);
+        .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     match whole {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
         None if bytes == 1 => "1 byte".to_owned(),
