@@ -199,6 +199,7 @@ impl Serialize for SessionEnd {
 /// The adapter's report of the end, with what the host knows better.
 impl From<TurnEnd> for TurnComplete {
     fn from(end: TurnEnd) -> Self {
+        let stderr = end.stderr_lines();
         let TurnEnd {
             cause,
             status,
@@ -212,7 +213,10 @@ impl From<TurnEnd> for TurnComplete {
         let mut complete = complete.map(|complete| *complete).unwrap_or_default();
         complete.status = Some(status);
         complete.delivered = Some(delivered);
-        complete.error = error.map(|error| with_stderr(error, stderr_tail.as_deref()));
+        complete.error = error.map(|error| with_stderr(error, stderr_tail.as_deref(), stderr));
+        if cause != Cause::Complete {
+            complete.cause = Some(cause.as_str().to_owned());
+        }
         if let Some(exit) = exit {
             (complete.exit_code, complete.signal) = (exit.code, exit.signal);
         }
@@ -224,7 +228,10 @@ impl From<TurnEnd> for TurnComplete {
 }
 
 /// Returns the failure with the end of stderr, unless it contains it already.
-fn with_stderr(mut error: Failure, tail: Option<&str>) -> Failure {
+fn with_stderr(mut error: Failure, tail: Option<&str>, lines: Vec<String>) -> Failure {
+    if !lines.is_empty() {
+        error.stderr = Some(lines);
+    }
     if let Some(tail) = tail {
         let message = error.message.get_or_insert_default();
         if !message.contains(tail) {

@@ -1,9 +1,8 @@
 //! Ends that the relay gives to turns, and what it says of sessions that the host did not open.
 
-use serde_json::json;
-use trunkline_host::{Cause, OpenError, SendError, TurnEnd, redact};
+use trunkline_host::{OpenError, SendError, redact};
 use trunkline_protocol::{
-    AttachRefusal, Category, ClosedReason, Delivered, Failure, Json, Meta, SessionClosed,
+    AttachRefusal, Category, ClosedReason, Delivered, Failure, SessionClosed,
     SessionRefused, Status, StopReason, TurnComplete,
 };
 
@@ -13,15 +12,6 @@ pub fn failed(delivered: Delivered) -> TurnComplete {
         status: Some(Status::Failed),
         delivered: Some(delivered),
         ..TurnComplete::default()
-    }
-}
-
-/// What caused an end that the host made, for the `_meta` of its entry: no member of `turn.complete` says it. An end that
-/// the adapter said has none.
-pub fn cause(end: &TurnEnd) -> Option<Meta> {
-    match end.cause {
-        Cause::Complete => None,
-        cause => Meta::new(Json::of(&json!({ "trunkline": { "cause": cause.as_str() } })).ok()?),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
 use trunkline_host::{
     Cause, Event, EventKind, ExitStatus, File, TurnEnd, TurnNo, TurnScope,
     protocol::{
@@ -30,14 +29,10 @@ fn said(kind: EventKind) -> Heard {
     Heard::Event(Event::new(TurnScope::Outside, kind))
 }
 
-/// What stands in a failure's text before the last of stderr.
-const LAST_WORDS: &str = "; its last words on stderr:\n";
-
-/// The end of a turn, as a host in this process would have told it.
+/// Returns the end of a turn as a host in this process would report it.
 pub(super) fn turn_end(
     turn: TurnNo,
     mut complete: TurnComplete,
-    meta: Option<&Meta>,
     took: Option<Duration>,
 ) -> TurnEnd {
     let status = complete.status_or_completed();
@@ -48,17 +43,16 @@ pub(super) fn turn_end(
     } else {
         Cause::Complete
     };
-    let cause = meta.and_then(cause).unwrap_or(unsaid);
-    let stderr_tail = exit.map(|_| {
-        let message = complete
-            .error
-            .as_ref()
-            .and_then(|error| error.message.as_deref())
-            .unwrap_or_default();
-        message
-            .split_once(LAST_WORDS)
-            .map_or_else(String::new, |(_, tail)| tail.to_owned())
-    });
+    let named = complete.cause.take();
+    let named = CAUSES
+        .into_iter()
+        .find(|cause| named.as_deref() == Some(cause.as_str()));
+    let cause = named.unwrap_or(unsaid);
+    let stderr = complete
+        .error
+        .as_mut()
+        .and_then(|error| error.stderr.take());
+    let stderr_tail = exit.map(|_| stderr.unwrap_or_default().join("\n"));
     let unsaid = if status == Status::Completed {
         Delivered::Yes
     } else {
@@ -77,22 +71,6 @@ pub(super) fn turn_end(
             .unwrap_or_default(),
         complete: Some(Box::new(complete)),
     }
-}
-
-/// What caused an end that a host made, as it says beside it.
-fn cause(meta: &Meta) -> Option<Cause> {
-    #[derive(Deserialize)]
-    struct Beside {
-        trunkline: Said,
-    }
-
-    #[derive(Deserialize)]
-    struct Said {
-        cause: String,
-    }
-
-    let said = meta.json().to::<Beside>().ok()?.trunkline.cause;
-    CAUSES.into_iter().find(|cause| cause.as_str() == said)
 }
 
 /// The causes of ends that a host makes.
@@ -204,7 +182,6 @@ pub(super) fn lag(lag: &Lag) -> Heard {
 #[cfg(test)]
 mod tests {
     use trunkline_host::protocol::Failure;
-    use trunkline_sessions::ends;
 
     use super::*;
 
@@ -239,9 +216,7 @@ mod tests {
                 stderr_tail: tail.map(str::to_owned),
                 took: Duration::from_secs(2),
             };
-            let meta = ends::cause(&end);
-            assert_eq!(meta.is_none(), cause == Cause::Complete);
-            let told = turn_end(end.turn, end.clone().into(), meta.as_ref(), Some(end.took));
+            let told = turn_end(end.turn, end.clone().into(), Some(end.took));
             assert_eq!(told.cause, end.cause);
             assert_eq!(
                 (told.status, told.delivered, told.took),
@@ -257,23 +232,16 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_beside_an_end_and_is_none_of_it_is_left_alone() {
-        let beside = |text: &str| {
-            let json: Box<serde_json::value::RawValue> = serde_json::from_str(text).unwrap();
-            let meta = Meta::new(trunkline_host::protocol::Json::of(&json).unwrap());
-            turn_end(TurnNo::new(1), TurnComplete::default(), meta.as_ref(), None).cause
+    fn a_cause_that_is_not_known_is_left_alone() {
+        let cause = |cause: Option<&str>| {
+            let complete = TurnComplete {
+                cause: cause.map(str::to_owned),
+                ..TurnComplete::default()
+            };
+            turn_end(TurnNo::new(1), complete, None).cause
         };
-        for text in [
-            "{}",
-            r#"{"trunkline": {"cause": "none such"}}"#,
-            r#"{"trunkline": 1}"#,
-            r#"{"cause": "limit"}"#,
-        ] {
-            assert_eq!(beside(text), Cause::Complete, "{text}");
-        }
-        assert_eq!(
-            beside(r#"{"trunkline": {"cause": "limit"}, "other": 1}"#),
-            Cause::Limit
-        );
+        assert_eq!(cause(None), Cause::Complete);
+        assert_eq!(cause(Some("none such")), Cause::Complete);
+        assert_eq!(cause(Some("limit")), Cause::Limit);
     }
 }

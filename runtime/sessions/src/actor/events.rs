@@ -108,7 +108,6 @@ impl SessionActor {
             self.ended.pop_front();
         }
         self.ended.push_back((end.turn, turn.clone()));
-        let meta = meta.or_else(|| ends::cause(&end));
         let end = self.end_in_stall(TurnComplete::from(end));
         self.end_turn(turn, end, meta);
     }

@@ -88,7 +88,7 @@ impl Journaled {
                     .began
                     .zip(moment(stamp))
                     .and_then(|(from, to)| to.duration_since(from).ok());
-                let end = entries::turn_end(turn.no, *complete, meta.as_ref(), took);
+                let end = entries::turn_end(turn.no, *complete, took);
                 let kind = EventKind::End(Box::new(end));
                 let event = Event {
                     meta: meta.map(Box::new),
