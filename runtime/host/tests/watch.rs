@@ -78,7 +78,7 @@ async fn the_agent_of_any_adapter_that_goes_in_circles_ends_as_a_tool_loop() {
     );
     let message = error.message.unwrap();
     assert!(
-        message.contains("`tool_loop`") && message.contains("`Read` was called 15 times"),
+        message.contains("tool_loop reached") && message.contains("`Read` was called 15 times"),
         "{message}"
     );
 }

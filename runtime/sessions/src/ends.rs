@@ -2,8 +2,8 @@
 
 use trunkline_host::{OpenError, SendError, redact};
 use trunkline_protocol::{
-    AttachRefusal, Category, ClosedReason, Delivered, Failure, SessionClosed,
-    SessionRefused, Status, StopReason, TurnComplete,
+    AttachRefusal, Category, ClosedReason, Delivered, Failure, SessionClosed, SessionRefused,
+    Status, StopReason, TurnComplete,
 };
 
 /// The end of a turn that failed.

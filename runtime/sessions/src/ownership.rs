@@ -111,6 +111,19 @@ impl Shared {
         })
     }
 
+    /// Waits until the blocks of a session that an aborted task or a dropped call left in flight are stored, so that numbers
+    /// count on from them. If nothing can be stored, they come later, and the journal refuses what does not follow them.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub(crate) async fn settle_journal(&self, id: &SessionId) {
+        if let Some(key) = self.journal.find(id.as_str())
+            && self.journal.stalled().is_none()
+        {
+            let _ = self.journal.pending_ticket(key).await;
+        }
+    }
+
     fn recording(&self) -> &Recording {
         self.recording
             .as_ref()
@@ -126,6 +139,7 @@ impl Shared {
         begins_anew: bool,
     ) -> Result<(), AdoptError> {
         let journal = self.journal.clone();
+        self.settle_journal(id).await;
         let known = journal
             .find(id.as_str())
             .and_then(|key| Some((key, journal.known(key)?)));
@@ -212,6 +226,7 @@ impl Sessions {
             return Err(CopyError::Served);
         }
         self.shared().registry.wait_until_left(id.as_str()).await;
+        self.shared().settle_journal(id).await;
         let journal = self.journal();
         let Some(first) = batches.first() else {
             return Ok(());

@@ -515,11 +515,7 @@ impl Sessions {
                 None => ends::refused(AttachRefusal::Gone, "this session was removed"),
             });
         }
-        // A task that was aborted may have left blocks behind which are not stored yet. Where nothing can be stored they come
-        // later, and the journal refuses the blocks that do not follow them.
-        if journal.stalled().is_none() {
-            let _ = journal.pending_ticket(key).await;
-        }
+        self.shared.settle_journal(id).await;
         let facts = tokio::task::spawn_blocking(move || SessionFacts::read(&journal, key)).await;
         let facts = facts.ok().and_then(Result::ok).flatten();
         let facts = facts.ok_or_else(|| match self.visitor {

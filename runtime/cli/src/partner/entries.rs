@@ -52,7 +52,8 @@ pub(super) fn turn_end(
         .error
         .as_mut()
         .and_then(|error| error.stderr.take());
-    let stderr_tail = exit.map(|_| stderr.unwrap_or_default().join("\n"));
+    let whole_line = |line: String| line + "\n";
+    let stderr_tail = exit.map(|_| stderr.into_iter().flatten().map(whole_line).collect());
     let unsaid = if status == Status::Completed {
         Delivered::Yes
     } else {
@@ -199,8 +200,8 @@ mod tests {
                 (
                     Cause::ProcessExit,
                     exit,
-                    Some("last"),
-                    "it ended; its last words on stderr:\nlast",
+                    Some("last\n"),
+                    "it ended; its last words on stderr:\nlast\n",
                 ),
                 (Cause::EndOfStream, exit, Some(""), "it closed its output"),
             ])

@@ -390,7 +390,7 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
     for once in [
         "the journal uses its reserve",
-        "ends, until it can",
+        "open work ends until the journal can be written",
         "can be written again",
         "has room again",
     ] {
