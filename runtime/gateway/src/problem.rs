@@ -144,7 +144,7 @@ impl From<StartError> for Problem {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Refused(refused) => refused.into(),
-            StartError::Closed(closed) => closed.into(),
+            StartError::Closed(closed) => (*closed).into(),
         }
     }
 }

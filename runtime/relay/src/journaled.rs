@@ -101,7 +101,7 @@ impl Journaled {
         start: SessionStart,
         meta: Option<Meta>,
         ready: &[u8],
-    ) -> Result<(), trunkline_protocol::SessionClosed> {
+    ) -> Result<(), Box<trunkline_protocol::SessionClosed>> {
         match self.sessions.start(id, agent, start, meta, None) {
             Ok(listener) => {
                 self.upstream.put_control(ready);

@@ -704,7 +704,7 @@ impl SessionActor {
     }
 
     /// The agent's session, opened again where there is none.
-    fn agent(&mut self) -> Result<Session, SessionClosed> {
+    fn agent(&mut self) -> Result<Session, Box<SessionClosed>> {
         if let Some(session) = &self.session {
             return Ok(session.clone());
         }
@@ -725,11 +725,11 @@ impl SessionActor {
                 "the session was opened with `{}`, which is not stored; hand it over with `session.attach`",
                 missing.join("` and `")
             );
-            return Err(SessionClosed {
+            return Err(Box::new(SessionClosed {
                 reason: Some(ClosedReason::Refused),
                 error: Some(Failure::new(Category::Other, why)),
                 cause: None,
-            });
+            }));
         }
         let (mut start, meta) = self.facts.start();
         if let Some(secrets) = &self.secrets {
@@ -746,7 +746,7 @@ impl SessionActor {
         let session = self
             .host
             .open(&self.facts.agent, options)
-            .map_err(|error| ends::refusal(&error))?;
+            .map_err(|error| Box::new(ends::refusal(&error)))?;
         self.session = Some(session.clone());
         self.reopened(resumes);
         Ok(session)

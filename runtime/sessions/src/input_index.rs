@@ -263,7 +263,7 @@ pub(crate) fn content_hash(content: &str, files: &[Option<Sha256>]) -> u64 {
 
 /// The digests of files, in their order.
 pub(crate) fn digests<'a>(files: impl IntoIterator<Item = &'a FileInput>) -> Vec<Option<Sha256>> {
-    files.into_iter().map(|file| file.sha256.clone()).collect()
+    files.into_iter().map(|file| file.sha256).collect()
 }
 
 /// The newest ids in full, and a filter of older ones.
@@ -449,9 +449,9 @@ mod tests {
         let (one, two) = (digest("1"), digest("2"));
         assert!(one.is_some());
         let with = |files: &[Option<Sha256>]| content_hash("x", files);
-        assert_eq!(with(std::slice::from_ref(&one)), with(&[one.clone()]));
-        assert_ne!(with(&[one.clone()]), with(&[two.clone()]));
-        assert_ne!(with(&[one.clone(), two.clone()]), with(&[two, one]));
+        assert_eq!(with(&[one]), with(&[one]));
+        assert_ne!(with(&[one]), with(&[two]));
+        assert_ne!(with(&[one, two]), with(&[two, one]));
         assert_ne!(with(&[]), with(&[None]));
     }
 }

@@ -65,7 +65,7 @@ pub enum StartError {
     /// The journal does not take it.
     Refused(SessionRefused),
     /// The host does not.
-    Closed(SessionClosed),
+    Closed(Box<SessionClosed>),
 }
 
 impl Shared {
@@ -247,7 +247,7 @@ impl Sessions {
             .shared
             .host
             .open(agent, options)
-            .map_err(|error| StartError::Closed(ends::refusal(&error)))?;
+            .map_err(|error| StartError::Closed(Box::new(ends::refusal(&error))))?;
         let bytes = facts.to_bytes();
         let created = match &new {
             None => self.shared.journal.create(id.as_str(), &bytes),

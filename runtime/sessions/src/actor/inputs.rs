@@ -519,10 +519,10 @@ impl SessionActor {
             .take_back(|then| matches!(then, OnStored::Send(..) | OnStored::Steer(..)));
         for then in taken {
             match then {
-                OnStored::Send(turn, _) => {
-                    if self.given.take_if(|given| given.id == turn).is_some() {
-                        self.end_turn(turn, end.clone(), None);
-                    }
+                OnStored::Send(turn, _)
+                    if self.given.take_if(|given| given.id == turn).is_some() =>
+                {
+                    self.end_turn(turn, end.clone(), None);
                 }
                 OnStored::Steer(_, input) => {
                     let result = SteerResult {

@@ -185,8 +185,8 @@ fn process(home: &Home, last: Option<Pid>) -> Pid {
     loop {
         let pid = std::fs::read_to_string(&file).ok();
         let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
-        if pid.is_some() && pid != last {
-            return pid.unwrap();
+        if let Some(pid) = pid.filter(|pid| Some(*pid) != last) {
+            return pid;
         }
         assert!(since.elapsed() < SILENT, "the host is not started again");
         std::thread::sleep(Duration::from_millis(1));
