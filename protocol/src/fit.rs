@@ -1,7 +1,8 @@
 //! Cuts a message to the longest line that its reader accepts ([frame.11]).
 //!
-//! The largest member gives way first. Ids never do, and a reader rejects an id of more than 256 bytes ([msg.6]), so the
-//! shortest form of a message that ends or answers something fits into every line that a reader must accept.
+//! The largest member gives way first. Ids never do, and a reader rejects an id of more than 256
+//! bytes ([msg.6]), so the shortest form of a message that ends or answers something fits into
+//! every line that a reader must accept.
 
 use crate::{
     AdapterKind, AdapterMessage, Body, Envelope, Extensions, HostKind, HubKind, Large, LargeMember,
@@ -43,7 +44,8 @@ const ANSWER_TOO_LONG: &str = r#""the answer is longer than a line may be; ask f
 pub struct Shortening {
     /// The text that several messages carry, one piece each.
     delta: Option<&'static str>,
-    /// Members without which the message would have another meaning, and all that a type of message requires.
+    /// Members without which the message would have another meaning, and all that a type of message
+    /// requires.
     kept: &'static [&'static str],
     /// Texts, and failures by their message. They end where a character ends.
     cut: &'static [&'static str],
@@ -288,8 +290,9 @@ pub fn line_limit(max_line: Option<u64>) -> usize {
         .map_or(MIN_MAX_LINE, |bytes| bytes.max(MIN_MAX_LINE))
 }
 
-/// Returns true if a message is longer than a line of `max_line` bytes and has members that may lie in files
-/// ([large.2]), as [`move_to_files`] does with it. Never for a message that [`fold`](crate::fold) replaces by another.
+/// Returns true if a message is longer than a line of `max_line` bytes and has members that may lie
+/// in files ([large.2]), as [`move_to_files`] does with it. Never for a message that
+/// [`fold`](crate::fold) replaces by another.
 #[must_use]
 pub fn wants_file(message: &AdapterMessage, agreed: Extensions, max_line: usize) -> bool {
     let kind = message.body.kind();
@@ -299,8 +302,8 @@ pub fn wants_file(message: &AdapterMessage, agreed: Extensions, max_line: usize)
         && message.to_line().len() > max_line + 1
 }
 
-/// Moves members into files by `store`, the largest first, until the rest of the message fits into a line of `max_line`
-/// bytes. A member that cannot be stored stays.
+/// Moves members into files by `store`, the largest first, until the rest of the message fits into
+/// a line of `max_line` bytes. A member that cannot be stored stays.
 #[must_use]
 pub fn move_to_files(
     message: AdapterMessage,
@@ -317,14 +320,16 @@ pub fn move_to_files(
     short.unwrap_or(message)
 }
 
-/// Writes the lines, each with its LF, that carry a message to a reader of lines of up to `max_line` bytes.
+/// Writes the lines, each with its LF, that carry a message to a reader of lines of up to
+/// `max_line` bytes.
 ///
-/// A delta becomes several messages. Of other messages the largest members give way, and `truncated` marks this if it
-/// was agreed on. Returns the names of the members that were cut or left out. An approval that would lose what was
-/// chosen becomes a denial, and the answer to a question that would lose its values cancels it.
+/// A delta becomes several messages. Of other messages the largest members give way, and
+/// `truncated` marks this if it was agreed on. Returns the names of the members that were cut or
+/// left out. An approval that would lose what was chosen becomes a denial, and the answer to a
+/// question that would lose its values cancels it.
 ///
-/// Never fails for a message that ends or answers something, for limits from [`MIN_MAX_LINE`]: `turn.complete`,
-/// `session.closed`, `permission.response` and the like.
+/// Never fails for a message that ends or answers something, for limits from [`MIN_MAX_LINE`]:
+/// `turn.complete`, `session.closed`, `permission.response` and the like.
 ///
 /// # Errors
 /// [`TooLong`] when what must stay is longer; no line was written then.
@@ -427,7 +432,8 @@ impl<'a, B: Body> Members<'a, B> {
         self.line_with("").len() - 1
     }
 
-    /// Moves members into files, the largest first, until the line without its delta is short enough.
+    /// Moves members into files, the largest first, until the line without its delta is short
+    /// enough.
     fn store(&mut self, kind: AdapterKind, max_line: usize, store: StoreMember<'_>) {
         let mut left = goes_by_file(kind).to_vec();
         while self.bytes() > max_line {
@@ -452,8 +458,8 @@ impl<'a, B: Body> Members<'a, B> {
         }
     }
 
-    /// Shortens the message, the largest member first, until its line with the shortest delta is short enough. Returns
-    /// the members that gave way.
+    /// Shortens the message, the largest member first, until its line with the shortest delta is
+    /// short enough. Returns the members that gave way.
     fn shorten(
         &mut self,
         agreed: Extensions,
@@ -585,7 +591,8 @@ fn inner(string: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// The end of the longest prefix of at most `most` bytes that ends between characters and not within an escape.
+/// The end of the longest prefix of at most `most` bytes that ends between characters and not
+/// within an escape.
 fn cut_at(text: &str, most: usize) -> usize {
     if text.len() <= most {
         return text.len();

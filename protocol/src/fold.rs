@@ -1,7 +1,7 @@
 //! Folds an adapter's message down to the extensions that its peer agreed on ([ext.2], [ext.3]).
 //!
-//! Nothing that the user needs lives only in an extension: failures become `output` on channel `system`, questions
-//! `output` on channel `question`. Everything else is left out.
+//! Nothing that the user needs lives only in an extension: failures become `output` on channel
+//! `system`, questions `output` on channel `question`. Everything else is left out.
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -11,7 +11,8 @@ use crate::{
     ToolCallId, ToolEnd, ToolStart, TurnComplete,
 };
 
-/// The author's choice whether tool events go to a peer without `events` as JSON on channel `tool` ([ext.3]).
+/// The author's choice whether tool events go to a peer without `events` as JSON on channel `tool`
+/// ([ext.3]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolsAsOutput {
     /// They are left out.
@@ -119,8 +120,8 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
 
 const CONTEXT_LOST: &str = "the agent was started afresh: what was said before is not remembered";
 
-/// Removes the members of extensions that were not agreed on. A reader ignores them when a peer sends them anyway
-/// ([ext.2]).
+/// Removes the members of extensions that were not agreed on. A reader ignores them when a peer
+/// sends them anyway ([ext.2]).
 pub fn strip(body: &mut AdapterBody, agreed: Extensions) {
     if !agreed.contains(Extensions::EVENTS) {
         strip_event_members(body);
@@ -324,7 +325,8 @@ fn closed_text(closed: &SessionClosed) -> String {
     }
 }
 
-/// Folds a `session.info`: a lost context becomes a text without `resume`, and an empty message is left out.
+/// Folds a `session.info`: a lost context becomes a text without `resume`, and an empty message is
+/// left out.
 fn fold_info(mut info: SessionInfo, mut message: AdapterMessage, agreed: Extensions) -> Folded {
     let lost = info.context == Some(Context::Lost) && !agreed.contains(Extensions::RESUME);
     let text = lost.then(|| system_output(&message, CONTEXT_LOST.to_owned()));

@@ -1,4 +1,5 @@
-//! The form in which a peer receives messages: folded down ([ext.3]) and cut to its lines ([frame.11]).
+//! The form in which a peer receives messages: folded down ([ext.3]) and cut to its lines
+//! ([frame.11]).
 
 use crate::{
     AdapterMessage, Category, Envelope, ErrorEvent, Extensions, TooLong, ToolsAsOutput, fit, fold,
@@ -16,12 +17,12 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// Writes the lines, each with its LF, that carry a message in the form that the receiver understands. Returns the
-    /// names of the members that were cut or left out for their length.
+    /// Writes the lines, each with its LF, that carry a message in the form that the receiver
+    /// understands. Returns the names of the members that were cut or left out for their length.
     ///
     /// # Errors
-    /// [`TooLong`] when the message, or a part of what it was folded to, does not fit however it is cut ([`fit`]). An
-    /// `error` of category `oversize` was written in its place.
+    /// [`TooLong`] when the message, or a part of what it was folded to, does not fit however it is
+    /// cut ([`fit`]). An `error` of category `oversize` was written in its place.
     pub fn write(
         &self,
         message: AdapterMessage,

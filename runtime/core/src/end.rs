@@ -18,7 +18,8 @@ pub struct TurnEnd {
     pub cause: Cause,
     /// The status of the end.
     pub status: Status,
-    /// The adapter's `turn.complete`. `None` if the host made the end, or the message has no fields of its own.
+    /// The adapter's `turn.complete`. `None` if the host made the end, or the message has no fields
+    /// of its own.
     pub complete: Option<Box<TurnComplete>>,
     /// The failure. `None` if there was none.
     pub error: Option<Failure>,
@@ -26,7 +27,8 @@ pub struct TurnEnd {
     pub delivered: Delivered,
     /// The exit of the adapter's process. `None` unless it ended the turn.
     pub exit: Option<ExitStatus>,
-    /// The end of the process's stderr, if the process ended the turn. [`TurnEnd::stderr_lines`] is an extract of it.
+    /// The end of the process's stderr, if the process ended the turn. [`TurnEnd::stderr_lines`] is
+    /// an extract of it.
     pub stderr_tail: Option<String>,
     /// The time from the input's write to the end; zero if it was not written.
     pub took: Duration,
@@ -35,7 +37,8 @@ pub struct TurnEnd {
 /// The most lines of stderr that [`TurnEnd::stderr_lines`] returns.
 pub const MAX_STDERR_LINES: usize = 32;
 
-/// The longest line of stderr that [`TurnEnd::stderr_lines`] returns, in bytes. Longer ones are cut.
+/// The longest line of stderr that [`TurnEnd::stderr_lines`] returns, in bytes. Longer ones are
+/// cut.
 pub const MAX_STDERR_LINE_BYTES: usize = 1024;
 
 impl TurnEnd {
@@ -45,8 +48,8 @@ impl TurnEnd {
         self.status == Status::Completed
     }
 
-    /// Returns the last lines of the process's stderr that are not blank: at most [`MAX_STDERR_LINES`], each cut at
-    /// [`MAX_STDERR_LINE_BYTES`].
+    /// Returns the last lines of the process's stderr that are not blank: at most
+    /// [`MAX_STDERR_LINES`], each cut at [`MAX_STDERR_LINE_BYTES`].
     #[must_use]
     pub fn stderr_lines(&self) -> Vec<String> {
         let tail = self.stderr_tail.as_deref().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! A client of a session for the time of one request: it joins, sends something, and waits for what follows.
+//! A client of a session for the time of one request: it joins, sends something, and waits for what
+//! follows.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Uploads: files that clients give by PUT, kept until an input names them.
 //!
-//! Each byte has one owner. An upload belongs to this store until an input of its session names it; then the journal has
-//! its bytes, and only its label stays here. The removal of a session removes its uploads, and a timer removes what has
-//! waited for an hour.
+//! Each byte has one owner. An upload belongs to this store until an input of its session names it;
+//! then the journal has its bytes, and only its label stays here. The removal of a session removes
+//! its uploads, and a timer removes what has waited for an hour.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,8 @@ use crate::token::hex;
 /// The largest upload, in bytes.
 pub(crate) const MAX_UPLOAD: u64 = 64 * 1024 * 1024;
 
-/// The room for all uploads, in bytes: those that wait for an input, and those that are being received.
+/// The room for all uploads, in bytes: those that wait for an input, and those that are being
+/// received.
 const MAX_ALL: u64 = 1024 * 1024 * 1024;
 
 /// The part of [`MAX_ALL`] that the uploads of one token may have.
@@ -81,7 +82,8 @@ pub(crate) struct Uploads {
     ledger: Arc<Mutex<Ledger>>,
 }
 
-/// The room that uploads have. Files are made and removed only while it is locked, so it agrees with the folder.
+/// The room that uploads have. Files are made and removed only while it is locked, so it agrees
+/// with the folder.
 #[derive(Debug, Default)]
 struct Ledger {
     reservations: HashMap<u64, Reservation>,
@@ -157,8 +159,8 @@ impl IncomingUpload {
 }
 
 impl Uploads {
-    /// Opens the store of a state folder: removes what an earlier run has left incomplete or expired, and takes over the
-    /// rest. No other process may use the folder. Blocks for the disk.
+    /// Opens the store of a state folder: removes what an earlier run has left incomplete or
+    /// expired, and takes over the rest. No other process may use the folder. Blocks for the disk.
     ///
     /// # Errors
     /// The file system's error.
@@ -176,11 +178,12 @@ impl Uploads {
         })
     }
 
-    /// Reserves room for an upload and creates its file. `size` is the announced size of at most [`MAX_UPLOAD`] bytes;
-    /// without it the room is for the largest. Blocks for the disk.
+    /// Reserves room for an upload and creates its file. `size` is the announced size of at most
+    /// [`MAX_UPLOAD`] bytes; without it the room is for the largest. Blocks for the disk.
     ///
     /// # Errors
-    /// [`UploadError::Full`] and [`UploadError::FullForToken`] if there is no room, and the file system's error.
+    /// [`UploadError::Full`] and [`UploadError::FullForToken`] if there is no room, and the file
+    /// system's error.
     pub(crate) fn begin(
         &self,
         session: &SessionId,
@@ -226,8 +229,8 @@ impl Uploads {
         })
     }
 
-    /// Keeps a received upload under the SHA-256 of its content in hex, with the label of its client. It replaces an
-    /// earlier one of the same content. Blocks for the disk.
+    /// Keeps a received upload under the SHA-256 of its content in hex, with the label of its
+    /// client. It replaces an earlier one of the same content. Blocks for the disk.
     ///
     /// # Errors
     /// [`UploadError::SessionRemoved`], and the file system's error.
@@ -277,8 +280,8 @@ impl Uploads {
         Some(FoundUpload { path, label })
     }
 
-    /// Gives up the bytes of an upload that the journal has. Its label stays for further inputs that name it. Blocks for
-    /// the disk.
+    /// Gives up the bytes of an upload that the journal has. Its label stays for further inputs
+    /// that name it. Blocks for the disk.
     ///
     /// # Errors
     /// The file system's error.
@@ -293,7 +296,8 @@ impl Uploads {
         Ok(())
     }
 
-    /// Removes all uploads of a session, and cancels those that are being received. Blocks for the disk.
+    /// Removes all uploads of a session, and cancels those that are being received. Blocks for the
+    /// disk.
     ///
     /// # Errors
     /// The file system's error.
@@ -331,7 +335,8 @@ impl Uploads {
         }
     }
 
-    /// Removes what has expired. An upload whose file cannot be removed keeps its room until a later sweep.
+    /// Removes what has expired. An upload whose file cannot be removed keeps its room until a
+    /// later sweep.
     fn sweep(&self, now: Instant) {
         let mut ledger = lock(&self.ledger);
         ledger.stored.retain(|key, stored| {

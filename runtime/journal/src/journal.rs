@@ -389,8 +389,8 @@ impl Journal {
     /// second for each gigabyte that the checkpoint does not have.
     ///
     /// # Errors
-    /// See [`OpenError`]. Damage is no error: [`OpeningReport::damaged`] names it, and the rest can be
-    /// read.
+    /// See [`OpenError`]. Damage is no error: [`OpeningReport::damaged`] names it, and the rest can
+    /// be read.
     pub fn open(folder: &Path, options: Options) -> Result<(Self, OpeningReport), OpenError> {
         let (state, thread, opened) = opening::open(folder, options)?;
         Ok((Self::new(state, Some(thread)), opened))
@@ -589,8 +589,8 @@ impl Journal {
         self.state.wait_stored(ticket)
     }
 
-    /// Returns a ticket for all that was put of a session so far: once it resolves, [`Journal::known`]
-    /// and reads have it.
+    /// Returns a ticket for all that was put of a session so far: once it resolves,
+    /// [`Journal::known`] and reads have it.
     pub fn pending_ticket(&self, session: SessionKey) -> Ticket {
         let pending = self.state.lock_pending();
         if pending.last_put.contains_key(&session) {

@@ -3,8 +3,8 @@
 //! A [`Journal`] is a folder. Each session in it has *entries*, lines numbered from 1 without a
 //! gap, and *facts*, the latest of which replace those before. Puts are gathered in memory, and one
 //! thread writes everything that waits at once; a [`Ticket`] resolves when it is stored. What is
-//! stored survives the end of the process, also by SIGKILL; [`SyncMode`] decides about the end of the
-//! machine.
+//! stored survives the end of the process, also by SIGKILL; [`SyncMode`] decides about the end of
+//! the machine.
 //!
 //! A session has one writer at a time, named by its epoch. The journal refuses what does not
 //! continue a session: see [`Journal::put_entries`]. It does not parse lines and facts; their

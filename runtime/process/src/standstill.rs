@@ -2,16 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// Measures standstills of this process: time in which it did not run, because it was stopped (SIGSTOP, Ctrl-Z, a debugger)
-/// or frozen (a cgroup, a paused virtual machine). Deadlines for the silence of another program do not count that time.
+/// Measures standstills of this process: time in which it did not run, because it was stopped
+/// (SIGSTOP, Ctrl-Z, a debugger) or frozen (a cgroup, a paused virtual machine). Deadlines for the
+/// silence of another program do not count that time.
 ///
-/// The owner waits with a timer, and [measures](Self::measure) when it wakes: a wake that comes much later than the timer
-/// should have fired is the end of a standstill. While a deadline runs, the timer fires at least once every
-/// [`StandstillMeter::BEAT`], so that a standstill is noticed whose end is before the deadline.
+/// The owner waits with a timer, and [measures](Self::measure) when it wakes: a wake that comes
+/// much later than the timer should have fired is the end of a standstill. While a deadline runs,
+/// the timer fires at least once every [`StandstillMeter::BEAT`], so that a standstill is noticed
+/// whose end is before the deadline.
 ///
-/// The clock is [`Instant`], as that of the deadlines. On Linux it does not go on while the machine is suspended, so a
-/// suspend makes no deadline come early and is no standstill here. [`BootInstant`](crate::BootInstant) is for deadlines that
-/// a suspend does not move.
+/// The clock is [`Instant`], as that of the deadlines. On Linux it does not go on while the machine
+/// is suspended, so a suspend makes no deadline come early and is no standstill here.
+/// [`BootInstant`](crate::BootInstant) is for deadlines that a suspend does not move.
 #[derive(Debug)]
 pub struct StandstillMeter {
     /// The time of the latest measurement.
@@ -21,8 +23,8 @@ pub struct StandstillMeter {
 }
 
 impl StandstillMeter {
-    /// The longest wait while a deadline runs. A standstill is noticed if it is longer than this and
-    /// [`StandstillMeter::MAX_DELAY`] together.
+    /// The longest wait while a deadline runs. A standstill is noticed if it is longer than this
+    /// and [`StandstillMeter::MAX_DELAY`] together.
     pub const BEAT: Duration = Duration::from_millis(500);
 
     /// The longest delay of a wake that a busy machine explains.
@@ -42,8 +44,8 @@ impl StandstillMeter {
         self.due = self.since.checked_add(after);
     }
 
-    /// Measures: returns the time since the latest measurement if the process stood still within it. All of that time counts,
-    /// which is up to [`StandstillMeter::BEAT`] too much.
+    /// Measures: returns the time since the latest measurement if the process stood still within
+    /// it. All of that time counts, which is up to [`StandstillMeter::BEAT`] too much.
     pub fn measure(&mut self, now: Instant) -> Option<Duration> {
         let since = std::mem::replace(&mut self.since, now);
         let due = self.due.take()?;

@@ -24,7 +24,8 @@ const ECHO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python/e
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // The first call in `main`: this program also acts as the process that ends an agent's process tree.
+    // The first call in `main`: this program also acts as the process that ends an agent's process
+    // tree.
     trunkline_host::process::init::hook();
     let scratch = tempfile::tempdir()?;
     let folder = scratch.path().join("journal");
@@ -45,7 +46,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     drop((opener, observer));
     end(host, sessions).await;
 
-    // The next host has the same journal. A listener reconnects behind the last entry that it has read.
+    // The next host has the same journal. A listener reconnects behind the last entry that it has
+    // read.
     let (host, sessions) = open(&folder).await?;
     let reconnect = SessionAttach {
         after: last_read,
@@ -117,7 +119,8 @@ async fn read_turn(name: &str, listener: &mut Listener) -> Result<u64, Box<dyn E
         let mut lines = Vec::new();
         let are_entries = match listener.next(&mut lines).await? {
             StreamItem::Entries => true,
-            // For this listener only, so it is not in the history. Its `seq` is that of the entry that it is about.
+            // For this listener only, so it is not in the history. Its `seq` is that of the entry
+            // that it is about.
             StreamItem::Reply => false,
             end => return Err(format!("the listener ended: {end:?}").into()),
         };

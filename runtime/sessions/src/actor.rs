@@ -1,7 +1,8 @@
 //! A session that is in memory: drives one session of the host, and writes down what happens.
 //!
-//! A task of its own owns everything of the session. Whatever changes it is first stored as an entry; what follows from it
-//! (the input on its way to the agent, the answer to a request) is done when it is.
+//! A task of its own owns everything of the session. Whatever changes it is first stored as an
+//! entry; what follows from it (the input on its way to the agent, the answer to a request) is done
+//! when it is.
 //!
 //! ```text
 //! hubs ── Said ──▶ commands.rs ──┐
@@ -68,11 +69,12 @@ use crate::{
 /// How many commands wait for a session.
 pub(crate) const INBOX: usize = 64;
 
-/// Replies to one listener that wait until the entries they report are stored. The stream of a listener with more ends.
+/// Replies to one listener that wait until the entries they report are stored. The stream of a
+/// listener with more ends.
 const MAX_UNSTORED_REPLIES: usize = 256;
 
-/// Replies that wait to be read by one listener: those whose entries are stored at once, and as many that come meanwhile.
-/// The stream of a listener with more ends.
+/// Replies that wait to be read by one listener: those whose entries are stored at once, and as
+/// many that come meanwhile. The stream of a listener with more ends.
 pub(crate) const MAX_UNREAD_REPLIES: usize = 2 * MAX_UNSTORED_REPLIES;
 
 /// How many ended turns, and how many decisions, are remembered for what comes late.
@@ -84,7 +86,8 @@ const MAX_QUEUED_ITEMS: usize = 64;
 /// How long facts that changed wait for more.
 const FACTS: Duration = Duration::from_secs(1);
 
-/// How long a session without work and listeners stays in memory, where the agent holds nothing of it.
+/// How long a session without work and listeners stays in memory, where the agent holds nothing of
+/// it.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// How long the agent keeps a session without work and listeners. Its next input opens it again.
@@ -320,8 +323,8 @@ impl SessionActor {
             .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
     }
 
-    /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room for all that it awaits,
-    /// several times over.
+    /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room
+    /// for all that it awaits, several times over.
     pub(crate) async fn run(
         mut self: Box<Self>,
         inbox: mpsc::Receiver<SessionCommand>,
@@ -402,14 +405,15 @@ impl SessionActor {
                 false => None,
             };
         }
-        // Callers wait from now on until the last block is stored. Those that were about to join, whose commands are dropped
-        // with the inbox, enter again.
+        // Callers wait from now on until the last block is stored. Those that were about to join,
+        // whose commands are dropped with the inbox, enter again.
         lease.leave();
         inbox.close();
         self.finish(&mut inbox).await
     }
 
-    /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of events.
+    /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of
+    /// events.
     async fn step(&mut self, inbox: &mut mpsc::Receiver<SessionCommand>) -> ActorStep {
         let Self {
             recorder,
@@ -507,8 +511,8 @@ impl SessionActor {
         }
     }
 
-    /// Ends the session in this task, since another writer has continued it: nothing more is written, and inputs that were
-    /// not stored, or not given to the agent, are refused.
+    /// Ends the session in this task, since another writer has continued it: nothing more is
+    /// written, and inputs that were not stored, or not given to the agent, are refused.
     fn lose_session(&mut self, why: &NotStored, then: Vec<OnStored>) {
         tracing::error!(session = %self.id, "the session was written elsewhere: {why}");
         self.session = None;
@@ -537,8 +541,8 @@ impl SessionActor {
                     };
                     self.reply(by, None, AdapterBody::from(result));
                 }
-                // Dropped, a request is denied and a question cancelled. The result of an input that is not stored is not
-                // sent.
+                // Dropped, a request is denied and a question cancelled. The result of an input
+                // that is not stored is not sent.
                 OnStored::Decide(..) | OnStored::Answer(..) | OnStored::Reply(..) => {}
             }
         }
@@ -780,7 +784,8 @@ impl SessionActor {
         );
         let had_open = !self.facts.open.is_empty();
         self.stop_for_good();
-        // The journal has the facts of a session in which nothing has happened since they were written.
+        // The journal has the facts of a session in which nothing has happened since they were
+        // written.
         if had_open || self.facts_due.is_some() {
             self.write_facts();
         }
@@ -810,7 +815,8 @@ impl SessionActor {
     }
 }
 
-/// Whether the journal refused a block for good, since the session has another writer or was removed.
+/// Whether the journal refused a block for good, since the session has another writer or was
+/// removed.
 fn is_refused(why: &NotStored) -> bool {
     why.is_out_of_order() || matches!(why, NotStored::Removed(_))
 }

@@ -22,7 +22,8 @@ impl Archive {
         Journal::look(folder).map(|journal| Self { journal })
     }
 
-    /// Answers a `sessions.list` ([journal.12]), as a host with this journal would: no session runs.
+    /// Answers a `sessions.list` ([journal.12]), as a host with this journal would: no session
+    /// runs.
     #[must_use]
     pub fn list(&self, asked: &SessionsList) -> SessionsListResult {
         list::answer(&self.journal, &(), None, asked).0

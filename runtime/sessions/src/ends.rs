@@ -95,7 +95,8 @@ pub fn exists() -> SessionRefused {
     )
 }
 
-/// What a hub hears of a session of which this machine has a copy: it may have been this host's a moment ago ([journal.5]).
+/// What a hub hears of a session of which this machine has a copy: it may have been this host's a
+/// moment ago ([journal.5]).
 pub fn moved() -> SessionRefused {
     refused(
         AttachRefusal::Unavailable,

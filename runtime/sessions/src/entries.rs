@@ -49,7 +49,8 @@ impl EntryWriter {
         }
     }
 
-    /// Writes an entry and returns its number. Its content is kept for listeners if `keeps_content`.
+    /// Writes an entry and returns its number. Its content is kept for listeners if
+    /// `keeps_content`.
     pub(crate) fn entry<B: Body + Into<EntryBody>>(
         &mut self,
         turn: Option<TurnId>,

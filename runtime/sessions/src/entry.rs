@@ -103,7 +103,8 @@ impl Entry {
         }
     }
 
-    /// The content. One that was read from the journal is parsed; `None` for a type that this version does not know.
+    /// The content. One that was read from the journal is parsed; `None` for a type that this
+    /// version does not know.
     #[must_use]
     pub fn content(&self) -> Option<Arc<EntryContent>> {
         match &self.content {
@@ -120,7 +121,8 @@ pub struct Reply {
     pub turn_id: Option<TurnId>,
     /// The body.
     pub body: EntryBody,
-    /// Whether it is an end that comes again as an entry once the journal can store it ([journal.11]).
+    /// Whether it is an end that comes again as an entry once the journal can store it
+    /// ([journal.11]).
     pub is_provisional: bool,
 }
 

@@ -92,8 +92,8 @@ impl SessionFacts {
         }
     }
 
-    /// Reads those of a session, and what its entries and marks say since. `None` where they are damaged. Blocks for reads
-    /// of the disk.
+    /// Reads those of a session, and what its entries and marks say since. `None` where they are
+    /// damaged. Blocks for reads of the disk.
     pub(crate) fn read(journal: &Journal, key: SessionKey) -> Result<Option<Self>, ReadError> {
         let Some(mut facts) = journal.facts(key)?.and_then(|bytes| Self::of_bytes(&bytes)) else {
             return Ok(None);
@@ -197,7 +197,8 @@ impl SessionFacts {
         }
     }
 
-    /// What the agent had is not where it is opened next: it begins anew. Whether there was anything.
+    /// What the agent had is not where it is opened next: it begins anew. Whether there was
+    /// anything.
     pub(crate) fn lose_context(&mut self) -> bool {
         (self.native_session_id, self.params) = (None, None);
         self.has_begun_anew = true;

@@ -1,4 +1,5 @@
-//! Files of sessions: beside the journal, and in the record, where hosts that have the session later find them.
+//! Files of sessions: beside the journal, and in the record, where hosts that have the session
+//! later find them.
 
 use std::{io, path::PathBuf};
 
@@ -56,8 +57,8 @@ impl Sessions {
         })
     }
 
-    /// A file that is kept of a session, by its SHA-256 in hex. `None`: there is none, for who asks. One that was given at
-    /// another host is fetched, and then kept here.
+    /// A file that is kept of a session, by its SHA-256 in hex. `None`: there is none, for who
+    /// asks. One that was given at another host is fetched, and then kept here.
     ///
     /// # Errors
     /// The file system's own, and why what the record has of it cannot be fetched.
@@ -94,11 +95,13 @@ impl Sessions {
             .map(Some)
     }
 
-    /// Keeps a file beside a session's entries under its SHA-256 in hex, as those are kept that the agent gives. No one may
-    /// change it afterwards: where both are on one file system it is the same file.
+    /// Keeps a file beside a session's entries under its SHA-256 in hex, as those are kept that the
+    /// agent gives. No one may change it afterwards: where both are on one file system it is the
+    /// same file.
     ///
     /// # Errors
-    /// The file system's own, that the record does not take it, and that there is no such session for who asks.
+    /// The file system's own, that the record does not take it, and that there is no such session
+    /// for who asks.
     ///
     /// # Cancel safety
     /// A copy that has begun goes on; the record may or may not have it.

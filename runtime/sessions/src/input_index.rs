@@ -1,7 +1,9 @@
-//! Ids that a session has used: the same input twice is one turn ([journal.7]), and no id stands for two requests.
+//! Ids that a session has used: the same input twice is one turn ([journal.7]), and no id stands
+//! for two requests.
 //!
-//! The newest inputs are kept in full. Of older ids a filter remembers that they may have been used, so that memory stays
-//! bounded; an input whose id may be an older one is looked up in the journal.
+//! The newest inputs are kept in full. Of older ids a filter remembers that they may have been
+//! used, so that memory stays bounded; an input whose id may be an older one is looked up in the
+//! journal.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -188,7 +190,8 @@ enum UsedId {
     Request(RequestId),
 }
 
-/// Calls `visit` with the ids of a session in their order, until it breaks. Blocks for reads of the disk.
+/// Calls `visit` with the ids of a session in their order, until it breaks. Blocks for reads of the
+/// disk.
 fn scan<T>(
     journal: &Journal,
     key: SessionKey,

@@ -1,7 +1,7 @@
 //! The sessions of a journal, found and listed page by page ([journal.12]).
 //!
-//! A page is read from the index of the journal and the facts of those sessions that it looks at, never of all. What a
-//! session in memory does comes from its task.
+//! A page is read from the index of the journal and the facts of those sessions that it looks at,
+//! never of all. What a session in memory does comes from its task.
 
 use std::{collections::VecDeque, time::SystemTime};
 
@@ -68,8 +68,8 @@ enum ListError {
     Read(#[from] ReadError),
 }
 
-/// Answers a request with the sessions that are there for who asks, and with the cursor behind each. Blocks for reads of
-/// the disk.
+/// Answers a request with the sessions that are there for who asks, and with the cursor behind
+/// each. Blocks for reads of the disk.
 pub(crate) fn answer(
     journal: &Journal,
     memory: &impl InMemory,
@@ -100,7 +100,8 @@ pub(crate) fn answer(
     }
 }
 
-/// What a list says of one session; `None` where the journal has none of this id. Blocks for reads of the disk.
+/// What a list says of one session; `None` where the journal has none of this id. Blocks for reads
+/// of the disk.
 pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
     let Some(listed) = journal
         .find(id.as_str())
@@ -242,7 +243,8 @@ impl<'a> ListFilter<'a> {
         }
     }
 
-    /// What the list says of a session, where it is wanted. Without facts it cannot be named; a check of the journal does.
+    /// What the list says of a session, where it is wanted. Without facts it cannot be named; a
+    /// check of the journal does.
     fn read(
         &self,
         journal: &Journal,
@@ -364,7 +366,8 @@ mod tests {
         }
     }
 
-    /// A journal of so many sessions, `s-0` on, of agents `a-0` to `a-9` in turns, in this directory.
+    /// A journal of so many sessions, `s-0` on, of agents `a-0` to `a-9` in turns, in this
+    /// directory.
     fn stored(count: usize, cwd: &str) -> (TempDir, Journal) {
         let folder = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
@@ -388,7 +391,8 @@ mod tests {
         SessionsList::new(RequestId::new("r").unwrap())
     }
 
-    /// All pages of a request: the ids, how many pages there were, and how many sessions the first looked at.
+    /// All pages of a request: the ids, how many pages there were, and how many sessions the first
+    /// looked at.
     fn pages(journal: &Journal, mut asked: SessionsList) -> (Vec<String>, usize, usize) {
         let (mut ids, mut pages, mut first) = (Vec::new(), 0, 0);
         loop {
@@ -474,7 +478,8 @@ mod tests {
             (3..count).step_by(10).collect::<Vec<_>>()
         );
 
-        // One session is found by its id, and what only a session in memory does is not looked for on disk.
+        // One session is found by its id, and what only a session in memory does is not looked for
+        // on disk.
         let one = SessionsList {
             id: Some("s-77".to_owned()),
             ..asked()

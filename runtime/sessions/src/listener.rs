@@ -1,4 +1,5 @@
-//! Listeners of a session: each gets every entry once, in order, and the replies that are for it only.
+//! Listeners of a session: each gets every entry once, in order, and the replies that are for it
+//! only.
 
 use std::{collections::VecDeque, future::Future, sync::Arc};
 
@@ -35,7 +36,8 @@ pub enum StreamItem {
     Ended(StreamEnd),
 }
 
-/// A listener of a session, which can also send messages if its role allows. Dropping it leaves the session as it is.
+/// A listener of a session, which can also send messages if its role allows. Dropping it leaves the
+/// session as it is.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) id: SessionId,
@@ -146,8 +148,8 @@ impl Listener {
         Some(line)
     }
 
-    /// Waits for what comes next and appends whole lines: entries, `lag` for those that are skipped or lost, and replies
-    /// to this listener.
+    /// Waits for what comes next and appends whole lines: entries, `lag` for those that are skipped
+    /// or lost, and replies to this listener.
     ///
     /// # Errors
     /// [`ReadError`] if the journal cannot be read. A later call tries again.
@@ -293,8 +295,8 @@ pub enum EntryItem {
     Ended(StreamEnd),
 }
 
-/// A listener of a session that gets entries with their contents: those that are written while it listens are not encoded
-/// and parsed again.
+/// A listener of a session that gets entries with their contents: those that are written while it
+/// listens are not encoded and parsed again.
 #[derive(Debug)]
 pub struct EntryListener {
     listener: Listener,
@@ -358,8 +360,8 @@ pub struct SessionSender {
 }
 
 impl SessionSender {
-    /// Sends a message of a hub to the session, and waits while too many wait already. A message that the listener's role
-    /// does not allow is ignored. Returns whether the session was there.
+    /// Sends a message of a hub to the session, and waits while too many wait already. A message
+    /// that the listener's role does not allow is ignored. Returns whether the session was there.
     ///
     /// # Cancel safety
     /// Dropping the future may or may not have sent the message.
@@ -376,8 +378,8 @@ impl SessionSender {
 }
 
 impl SessionSender {
-    /// Submits an input with its files, as [`SessionSender::send`] sends a message. The outcome is a reply to the listener:
-    /// `input.result`, or the end of a refused one.
+    /// Submits an input with its files, as [`SessionSender::send`] sends a message. The outcome is
+    /// a reply to the listener: `input.result`, or the end of a refused one.
     ///
     /// # Cancel safety
     /// Dropping the future may or may not have submitted the input.

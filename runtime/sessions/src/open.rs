@@ -1,5 +1,5 @@
-//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries, so that a reader of
-//! them learns the same.
+//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries,
+//! so that a reader of them learns the same.
 
 use std::collections::VecDeque;
 

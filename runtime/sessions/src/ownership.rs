@@ -1,4 +1,5 @@
-//! Which sessions this host owns, where their record is elsewhere: how it gets them, and how it loses them.
+//! Which sessions this host owns, where their record is elsewhere: how it gets them, and how it
+//! loses them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +38,8 @@ pub struct Owned {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// Entries between what this machine has and the batch are missing, or the first batch has no facts.
+    /// Entries between what this machine has and the batch are missing, or the first batch has no
+    /// facts.
     #[error(
         "the batch from entry {first} on does not follow what this machine has, up to entry {copied}"
     )]
@@ -66,7 +68,8 @@ pub enum AdoptError {
     /// Its last entry has this epoch or a later one.
     #[error("the last entry of the session has the epoch {0}")]
     Epoch(u64),
-    /// The record does not take it. After [`NotRecorded::Behind`] copy what is missing, and adopt again.
+    /// The record does not take it. After [`NotRecorded::Behind`] copy what is missing, and adopt
+    /// again.
     #[error("{0}")]
     NotRecorded(NotRecorded),
     /// The journal could not be written.
@@ -111,8 +114,9 @@ impl Shared {
         })
     }
 
-    /// Waits until the blocks of a session that an aborted task or a dropped call left in flight are stored, so that numbers
-    /// count on from them. If nothing can be stored, they come later, and the journal refuses what does not follow them.
+    /// Waits until the blocks of a session that an aborted task or a dropped call left in flight
+    /// are stored, so that numbers count on from them. If nothing can be stored, they come later,
+    /// and the journal refuses what does not follow them.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -130,7 +134,8 @@ impl Shared {
             .expect("only a host with a record owns sessions")
     }
 
-    /// Writes first what a host writes of a session that it takes over: into the record, then into the journal.
+    /// Writes first what a host writes of a session that it takes over: into the record, then into
+    /// the journal.
     async fn take_over(
         self: &Arc<Self>,
         id: &SessionId,
@@ -178,8 +183,8 @@ impl Shared {
 }
 
 impl Sessions {
-    /// This host owns a new id from now on, under this epoch: [`Sessions::start`] opens it. What this machine has of an
-    /// earlier session of the id is removed.
+    /// This host owns a new id from now on, under this epoch: [`Sessions::start`] opens it. What
+    /// this machine has of an earlier session of the id is removed.
     ///
     /// # Cancel safety
     /// Dropped, the id may or may not be owned; [`Sessions::release`] gives it back.
@@ -212,9 +217,9 @@ impl Sessions {
         (!known.is_removed).then_some((key, known.last))
     }
 
-    /// Copies batches of a session from the record into this machine's journal, in their order and any number of times:
-    /// all whose last entry has the number [`Sessions::copied_to`] or a later one, those without entries too. Entries that
-    /// this machine has are passed over.
+    /// Copies batches of a session from the record into this machine's journal, in their order and
+    /// any number of times: all whose last entry has the number [`Sessions::copied_to`] or a later
+    /// one, those without entries too. Entries that this machine has are passed over.
     ///
     /// # Errors
     /// [`CopyError`]. What came before stays copied.
@@ -270,9 +275,10 @@ impl Sessions {
         }
     }
 
-    /// Takes over a session of which this machine has all that the record has: writes that this host has it, as the first
-    /// entry of the epoch, and that what was open is closed; then it is served. Where it `begins_anew`, what its agent had is
-    /// on another machine: that entry says `context: lost`, and nothing is resumed.
+    /// Takes over a session of which this machine has all that the record has: writes that this
+    /// host has it, as the first entry of the epoch, and that what was open is closed; then it is
+    /// served. Where it `begins_anew`, what its agent had is on another machine: that entry says
+    /// `context: lost`, and nothing is resumed.
     ///
     /// # Errors
     /// [`AdoptError`]. The session is not served then.
@@ -320,16 +326,16 @@ impl Sessions {
         Ok(())
     }
 
-    /// Stops to serve a session at once and writes nothing more of it: another host has it. Its agent's session is closed,
-    /// and its listeners end.
+    /// Stops to serve a session at once and writes nothing more of it: another host has it. Its
+    /// agent's session is closed, and its listeners end.
     pub fn release(&self, id: &SessionId) {
         self.shared()
             .registry
             .release(id.as_str(), StreamEnd::Moved);
     }
 
-    /// Gives up a session in order, so that another host may have it: all is stored, its listeners end, and it is no longer
-    /// owned.
+    /// Gives up a session in order, so that another host may have it: all is stored, its listeners
+    /// end, and it is no longer owned.
     ///
     /// # Errors
     /// [`HandOverError`]; it is served as before then.
@@ -485,8 +491,8 @@ impl Drop for NewId<'_> {
 }
 
 impl SlotLease {
-    /// Ends a session whose record takes nothing more. A record that refused the last batch gets one that closes what was
-    /// open, before anyone enters the session again.
+    /// Ends a session whose record takes nothing more. A record that refused the last batch gets
+    /// one that closes what was open, before anyone enters the session again.
     pub(crate) async fn end_without_record(&self, epoch: u64, why: NotRecorded) {
         let Some(shared) = self.shared() else {
             return;

@@ -22,17 +22,19 @@ use crate::tail::from_number;
 /// How many sessions with dropped entries are remembered for those who get them again.
 const REMEMBERED: usize = 4096;
 
-/// Stores what happens in sessions where other hosts find it. A host with one shows nothing that is not stored there; its
-/// journal is a copy.
+/// Stores what happens in sessions where other hosts find it. A host with one shows nothing that is
+/// not stored there; its journal is a copy.
 pub trait Record: Debug + Send + Sync {
     /// The name of this host, as it stands in `host.fact` where it takes a session over.
     fn host(&self) -> &str;
 
-    /// Stores a batch behind all that is stored of its session. Of each session one is on its way at a time. Resolves
-    /// when it is decided, and waits as long as that takes: a store that cannot be reached is waited for.
+    /// Stores a batch behind all that is stored of its session. Of each session one is on its way
+    /// at a time. Resolves when it is decided, and waits as long as that takes: a store that cannot
+    /// be reached is waited for.
     ///
-    /// Two batches of one session, epoch and `first` are the same batch only where both have the same content; a caller
-    /// that got an error stores no other one in its stead under this epoch, but for [`NotRecorded::Refused`].
+    /// Two batches of one session, epoch and `first` are the same batch only where both have the
+    /// same content; a caller that got an error stores no other one in its stead under this epoch,
+    /// but for [`NotRecorded::Refused`].
     ///
     /// # Errors
     /// [`NotRecorded`].
@@ -54,8 +56,8 @@ pub trait Record: Debug + Send + Sync {
         epoch: u64,
     ) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
-    /// Stores the content of a file under its SHA-256 in hex, before an entry that names it. It goes with the session.
-    /// Waits as [`Record::store`] does.
+    /// Stores the content of a file under its SHA-256 in hex, before an entry that names it. It
+    /// goes with the session. Waits as [`Record::store`] does.
     ///
     /// # Errors
     /// [`NotRecorded`].
@@ -69,8 +71,8 @@ pub trait Record: Debug + Send + Sync {
         sha256: String,
     ) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
-    /// Writes the content that is stored under a SHA-256 in hex into a new file. Whether there is one: what does not have
-    /// this SHA-256 is an error.
+    /// Writes the content that is stored under a SHA-256 in hex into a new file. Whether there is
+    /// one: what does not have this SHA-256 is an error.
     ///
     /// # Errors
     /// Why it cannot be had whole.
@@ -84,7 +86,8 @@ pub trait Record: Debug + Send + Sync {
         into: File,
     ) -> BoxFuture<'static, io::Result<bool>>;
 
-    /// Why no new work should be begun: the record cannot be reached, say. A fragment that reads after a colon.
+    /// Why no new work should be begun: the record cannot be reached, say. A fragment that reads
+    /// after a colon.
     fn trouble(&self) -> Option<String>;
 }
 
@@ -101,11 +104,14 @@ pub struct Batch {
     pub count: u32,
     /// Their lines, each with its end.
     pub lines: Bytes,
-    /// What is known of the session beside its entries, as of these, where that is stored with them.
+    /// What is known of the session beside its entries, as of these, where that is stored with
+    /// them.
     pub facts: Option<Bytes>,
-    /// Whether the facts are as of all of this batch and say that nothing is open. Without facts: `false`.
+    /// Whether the facts are as of all of this batch and say that nothing is open. Without facts:
+    /// `false`.
     pub is_settled: bool,
-    /// Marks, as the journal keeps them: up to the next facts. They come behind the facts of the same batch.
+    /// Marks, as the journal keeps them: up to the next facts. They come behind the facts of the
+    /// same batch.
     pub marks: Vec<Bytes>,
 }
 
@@ -157,10 +163,12 @@ pub enum NotRecorded {
     /// Another host owns the session: this one stops to serve it at once.
     #[error("another host has taken the session over")]
     Fenced,
-    /// The record has more of the session than this host has copied, of an earlier epoch: copy it, and adopt again.
+    /// The record has more of the session than this host has copied, of an earlier epoch: copy it,
+    /// and adopt again.
     #[error("the record has more of the session than this host has copied")]
     Behind,
-    /// It is never stored, and the session can go on without it. A fragment that reads after a colon.
+    /// It is never stored, and the session can go on without it. A fragment that reads after a
+    /// colon.
     #[error("the record does not take it: {0}")]
     Refused(String),
 }

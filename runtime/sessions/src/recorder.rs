@@ -1,5 +1,5 @@
-//! Writes the entries of one session: puts them into the record, where there is one, then into the journal, and tells what
-//! follows when they are stored.
+//! Writes the entries of one session: puts them into the record, where there is one, then into the
+//! journal, and tells what follows when they are stored.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -152,7 +152,8 @@ impl<T> EntryRecorder<T> {
         self.marks.push(mark.into());
     }
 
-    /// Hands on what was gathered: to the journal, or to the record where nothing is on its way there.
+    /// Hands on what was gathered: to the journal, or to the record where nothing is on its way
+    /// there.
     pub(crate) fn flush(&mut self) {
         let has_facts = self
             .before
@@ -247,7 +248,8 @@ impl<T> EntryRecorder<T> {
         });
     }
 
-    /// The ticket of the last block. Behind a block that was refused nothing is put, whatever its number is.
+    /// The ticket of the last block. Behind a block that was refused nothing is put, whatever its
+    /// number is.
     fn last_ticket(&self) -> Ticket {
         self.unstored
             .back()
@@ -316,10 +318,12 @@ impl<T> EntryRecorder<T> {
         self.entries.bytes() > ROOM / 4
     }
 
-    /// Waits until the oldest that was put is stored, and tells the listeners. Never resolves where nothing was put.
+    /// Waits until the oldest that was put is stored, and tells the listeners. Never resolves where
+    /// nothing was put.
     ///
     /// # Errors
-    /// Why the record does not take the oldest batch: nothing that was written from it on is stored, or will be.
+    /// Why the record does not take the oldest batch: nothing that was written from it on is
+    /// stored, or will be.
     ///
     /// # Cancel safety
     /// Loses nothing.

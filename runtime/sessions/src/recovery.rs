@@ -20,7 +20,8 @@ const RESTARTED: &str = "the host ended while this turn ran, and has been starte
 /// The same where another host has the session now.
 const MOVED: &str = "the host of this turn lost the session, and another has taken it over";
 
-/// Closes what was open in a session when the host that served it ended. Blocks for reads of the disk.
+/// Closes what was open in a session when the host that served it ended. Blocks for reads of the
+/// disk.
 ///
 /// Nothing else may be written of the session until the ticket says that this is stored.
 /// What an earlier recovery has closed already is not closed again.
@@ -47,9 +48,9 @@ pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, Read
     Ok(settle(facts, entries, RESTARTED).put(journal, key, known))
 }
 
-/// What a host writes first of a session that it takes over: these facts, and that what was open is closed. Where what the
-/// agent had stays behind, the first of them says that its context is lost. Blocks for reads of the disk. `None` where the
-/// journal has none that can be read.
+/// What a host writes first of a session that it takes over: these facts, and that what was open is
+/// closed. Where what the agent had stays behind, the first of them says that its context is lost.
+/// Blocks for reads of the disk. `None` where the journal has none that can be read.
 pub(crate) fn take_over(
     journal: &Journal,
     key: SessionKey,

@@ -1,7 +1,9 @@
-//! The registry of sessions in memory: at most one task serves a session, and every other caller joins it or waits.
+//! The registry of sessions in memory: at most one task serves a session, and every other caller
+//! joins it or waits.
 //!
-//! Each session id has a slot. A caller that finds it vacant reserves it, reads the journal, and publishes the task that
-//! serves the session from then on. The task gives the slot back when its last block is stored.
+//! Each session id has a slot. A caller that finds it vacant reserves it, reads the journal, and
+//! publishes the task that serves the session from then on. The task gives the slot back when its
+//! last block is stored.
 //!
 //! ```text
 //!          reserve            publish           leave             vacate
@@ -9,8 +11,9 @@
 //!                       └── cancel ──▶ vacant              live ── vacate ──▶ vacant
 //! ```
 //!
-//! The registry is a [`DashMap`]. Each method takes one guard, holds it for a look and a change, and calls nothing of the
-//! registry meanwhile; no guard is held over an `.await` (`clippy.toml` checks that).
+//! The registry is a [`DashMap`]. Each method takes one guard, holds it for a look and a change,
+//! and calls nothing of the registry meanwhile; no guard is held over an `.await` (`clippy.toml`
+//! checks that).
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -250,8 +253,8 @@ impl Registry {
         }
     }
 
-    /// Reserves the slot of a session that is not in memory, for as long as it takes those before to leave. `None` if
-    /// the session is live.
+    /// Reserves the slot of a session that is not in memory, for as long as it takes those before
+    /// to leave. `None` if the session is live.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the slot as it is.
@@ -282,9 +285,11 @@ impl Registry {
         }
     }
 
-    /// Marks that the host ends: nothing is published from now on. Returns the live sessions and their tasks.
+    /// Marks that the host ends: nothing is published from now on. Returns the live sessions and
+    /// their tasks.
     pub(crate) fn end(&self) -> (Vec<SessionHandle>, JoinSet<()>) {
-        // A slot is published under its guard, with a look at this: it is either seen below or refused.
+        // A slot is published under its guard, with a look at this: it is either seen below or
+        // refused.
         self.is_ending.store(true, Ordering::SeqCst);
         let live = self.all_live();
         let tasks = std::mem::take(&mut *self.tasks());
@@ -334,8 +339,8 @@ impl Registry {
         self.drop_if_empty(id);
     }
 
-    /// Forgets a session of this host at once: nothing more of it is written, and its listeners get this end when its
-    /// task has ended.
+    /// Forgets a session of this host at once: nothing more of it is written, and its listeners get
+    /// this end when its task has ended.
     pub(crate) fn release(&self, id: &str, end: StreamEnd) {
         if let Some(mut slot) = self.slots.get_mut(id) {
             slot.ownership = None;
@@ -376,7 +381,8 @@ impl Registry {
     }
 }
 
-/// The right to open, create or remove a session that is not in memory. Dropped, it makes the slot vacant again.
+/// The right to open, create or remove a session that is not in memory. Dropped, it makes the slot
+/// vacant again.
 #[derive(Debug)]
 pub(crate) struct SlotReservation {
     registry: Arc<Registry>,
@@ -447,7 +453,8 @@ impl Drop for SlotReservation {
     }
 }
 
-/// The slot of a session as its task holds it. Dropped last, it makes the slot vacant and ends the listeners.
+/// The slot of a session as its task holds it. Dropped last, it makes the slot vacant and ends the
+/// listeners.
 #[derive(Debug)]
 pub(crate) struct SlotLease {
     shared: Weak<Shared>,
@@ -581,7 +588,8 @@ mod tests {
         }
     }
 
-    /// Every order of the steps of three callers: no two of them have the session at the same moment.
+    /// Every order of the steps of three callers: no two of them have the session at the same
+    /// moment.
     #[tokio::test]
     async fn callers_in_every_order_get_one_opener_or_writer() {
         const CALLERS: usize = 3;

@@ -53,7 +53,8 @@ pub struct Sessions {
 pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) journal: Journal,
-    /// Where sessions are stored before the journal has them; then only those are served that this host owns.
+    /// Where sessions are stored before the journal has them; then only those are served that this
+    /// host owns.
     pub(crate) recording: Option<Recording>,
     pub(crate) registry: Arc<Registry>,
     listeners: AtomicU64,
@@ -108,8 +109,9 @@ impl InMemory for Shared {
 }
 
 impl Sessions {
-    /// Opens the journal of a folder, and closes in it what was open when its last host ended. Blocks for the disk: call
-    /// it where that may be. No adapter that starts in a sandbox from now on sees the folder.
+    /// Opens the journal of a folder, and closes in it what was open when its last host ended.
+    /// Blocks for the disk: call it where that may be. No adapter that starts in a sandbox from now
+    /// on sees the folder.
     ///
     /// # Errors
     /// See [`OpenError`]. What is damaged is handed over beside the sessions.
@@ -137,9 +139,9 @@ impl Sessions {
         Ok((Self::over(host, journal, None), opened.damaged))
     }
 
-    /// Opens the journal of a folder as this machine's copy of sessions whose record is elsewhere. None is served until
-    /// this host owns it: [`Sessions::own`], [`Sessions::adopt`]. Blocks for the disk. No adapter that starts in a sandbox
-    /// from now on sees the folder.
+    /// Opens the journal of a folder as this machine's copy of sessions whose record is elsewhere.
+    /// None is served until this host owns it: [`Sessions::own`], [`Sessions::adopt`]. Blocks for
+    /// the disk. No adapter that starts in a sandbox from now on sees the folder.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -198,7 +200,8 @@ impl Sessions {
         &self.shared.journal
     }
 
-    /// Opens a new session, and listens to it from its first entry on. Without a title its first input heads it in lists.
+    /// Opens a new session, and listens to it from its first entry on. Without a title its first
+    /// input heads it in lists.
     ///
     /// # Errors
     /// [`StartError`]; nothing is kept then.
@@ -364,8 +367,8 @@ impl Sessions {
         )
     }
 
-    /// Listens to a session of the journal from an entry on. One that is not in memory is loaded; its agent is not asked
-    /// for anything.
+    /// Listens to a session of the journal from an entry on. One that is not in memory is loaded;
+    /// its agent is not asked for anything.
     ///
     /// # Errors
     /// Why not, in the protocol's words.
@@ -543,8 +546,8 @@ impl Sessions {
         self.publish(reservation, actor)
     }
 
-    /// Returns the agent of a session, which is opened from the journal if needed. `None` if there is none that this
-    /// visitor may see.
+    /// Returns the agent of a session, which is opened from the journal if needed. `None` if there
+    /// is none that this visitor may see.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -624,7 +627,8 @@ impl Sessions {
         self.list_with_cursors(asked).await.0
     }
 
-    /// The same, with the cursor behind each of the sessions, for one who puts lists of several journals together.
+    /// The same, with the cursor behind each of the sessions, for one who puts lists of several
+    /// journals together.
     pub async fn list_with_cursors(
         &self,
         asked: SessionsList,
@@ -678,8 +682,8 @@ impl Sessions {
             .count_live(|handle| handle.shown.get().open_turns > 0)
     }
 
-    /// Ends with the host: each session in memory writes what ends, and leaves. Those of the journal stay. The journal
-    /// stays this process's until [`Sessions::close`].
+    /// Ends with the host: each session in memory writes what ends, and leaves. Those of the
+    /// journal stay. The journal stays this process's until [`Sessions::close`].
     pub async fn finish(&self) {
         self.shared.journal.mark_ending();
         let (handles, mut tasks) = self.shared.registry.end();
@@ -702,7 +706,8 @@ impl Sessions {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Closes the journal, once nothing of this host's runs any more: from then on another host may have it.
+    /// Closes the journal, once nothing of this host's runs any more: from then on another host may
+    /// have it.
     pub async fn close(&self) {
         let journal = self.shared.journal.clone();
         let closed = tokio::task::spawn_blocking(move || journal.close()).await;
@@ -747,8 +752,9 @@ fn secrets(
     })
 }
 
-/// Whether the journal has another entry at `after` than a hub that claims this epoch for it: then the last entry that
-/// both have, as far as epochs tell, which only grow. That is so after a power cut, or with a journal of a backup.
+/// Whether the journal has another entry at `after` than a hub that claims this epoch for it: then
+/// the last entry that both have, as far as epochs tell, which only grow. That is so after a power
+/// cut, or with a journal of a backup.
 fn fork(journal: &Journal, key: SessionKey, after: u64, epoch: u64) -> Option<u64> {
     let is_other = epoch_of(journal, key, after).is_some_and(|own| own != epoch);
     is_other.then(|| {

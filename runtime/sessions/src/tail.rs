@@ -1,4 +1,5 @@
-//! The newest stored entries of a session, for those who listen to it: they wait here, and read here while they keep up.
+//! The newest stored entries of a session, for those who listen to it: they wait here, and read
+//! here while they keep up.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -39,7 +40,8 @@ struct State {
     bytes: usize,
     /// The last entry that each listener has taken.
     listeners: HashMap<ListenerNo, u64>,
-    /// How many of them lack something of the first chunk: where there are many, none looks at all others.
+    /// How many of them lack something of the first chunk: where there are many, none looks at all
+    /// others.
     lacking: usize,
     /// The reason that listeners get at the end of the stream, once it is known.
     end: Option<StreamEnd>,
@@ -53,7 +55,8 @@ pub enum StreamEnd {
     Moved,
     /// The host ends.
     HostEnding,
-    /// The session left the memory of its host out of order: its record refused a batch, or its task failed.
+    /// The session left the memory of its host out of order: its record refused a batch, or its
+    /// task failed.
     Interrupted,
     /// Too many replies waited for this listener. Nothing that it sends is taken from now on.
     Overrun,
@@ -88,7 +91,8 @@ impl EntryChunk {
 /// What there is behind an entry.
 #[derive(Debug)]
 pub(crate) enum ReadOutcome {
-    /// Chunks in order, and the number of the last entry. The first may begin before what was asked for.
+    /// Chunks in order, and the number of the last entry. The first may begin before what was asked
+    /// for.
     Chunks(Vec<EntryChunk>, u64),
     /// There is more, and it is in the journal alone, up to this number.
     Behind(u64),
@@ -135,7 +139,8 @@ impl EntryTail {
         self.content_listeners.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Makes stored entries available to the listeners. `contents` are those of all entries, or are dropped.
+    /// Makes stored entries available to the listeners. `contents` are those of all entries, or are
+    /// dropped.
     pub(crate) fn publish(
         &self,
         first: u64,

@@ -1,9 +1,10 @@
-//! Those who reach sessions from outside, over a network say: what they see, and whether they may speak.
+//! Those who reach sessions from outside, over a network say: what they see, and whether they may
+//! speak.
 
 /// One who reaches sessions and is not the user whose host this is.
 ///
-/// What it does not see is for it as if it were not there: the answers for a session of another and for one that never
-/// was are the same.
+/// What it does not see is for it as if it were not there: the answers for a session of another and
+/// for one that never was are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visitor {
     /// Its name. It owns the sessions that it opens, and stands in the `by` of what it says.

@@ -1,4 +1,5 @@
-//! Clients that reach a session at the same moment: one task serves it, and each accepted input is stored exactly once.
+//! Clients that reach a session at the same moment: one task serves it, and each accepted input is
+//! stored exactly once.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

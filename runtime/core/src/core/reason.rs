@@ -1,4 +1,5 @@
-//! The reasons of ends that the host makes: which limit was reached, by its name in the configuration, and what followed.
+//! The reasons of ends that the host makes: which limit was reached, by its name in the
+//! configuration, and what followed.
 
 use std::{fmt, time::Duration};
 
@@ -66,7 +67,8 @@ pub(super) struct Circumstances<'a> {
 /// A hint for the author of an adapter of which no message was read: most runtimes buffer a pipe.
 const UNREAD: &str = "; no message was read from its stdout: is each line flushed?";
 
-/// The sentence that names a limit that was reached, and a process that could not act since it was suspended.
+/// The sentence that names a limit that was reached, and a process that could not act since it was
+/// suspended.
 fn limit_reached(limit: Limit, suspended: Option<u32>) -> String {
     format!("{limit} reached{}", suspended_note(suspended))
 }
@@ -92,7 +94,8 @@ impl Core {
     }
 }
 
-/// Returns the failure that a person reads of an end that the host made. `None` if the cause is no failure.
+/// Returns the failure that a person reads of an end that the host made. `None` if the cause is no
+/// failure.
 pub(super) fn host_failure(cause: Cause, circumstances: &Circumstances<'_>) -> Option<Failure> {
     let Circumstances {
         stop,
@@ -165,7 +168,8 @@ pub(super) fn host_failure(cause: Cause, circumstances: &Circumstances<'_>) -> O
     Some(Failure::new(category, text))
 }
 
-/// Returns the failure of a turn that the host stopped and that the agent then ended with a failure of its own.
+/// Returns the failure of a turn that the host stopped and that the agent then ended with a failure
+/// of its own.
 pub(super) fn stopped_failure(stop: &HostStop, mut own: Failure) -> Failure {
     let ended = match own.message.as_deref().filter(|message| !message.is_empty()) {
         Some(message) => format!("{}; the agent ended the turn: {message}", stop.reached),

@@ -158,8 +158,8 @@ impl SessionActor {
         self.write_facts();
     }
 
-    /// The session was opened for the agent again. What the agent remembers it says itself, or it remembers nothing;
-    /// where it never got an input there is nothing to remember.
+    /// The session was opened for the agent again. What the agent remembers it says itself, or it
+    /// remembers nothing; where it never got an input there is nothing to remember.
     pub(super) fn reopened(&mut self, resumes: bool) {
         self.is_context_open = true;
         if !self.facts.was_served {

@@ -1,4 +1,5 @@
-//! Inputs, files and updates on their way to the agent. Each input is stored first, and they keep their order.
+//! Inputs, files and updates on their way to the agent. Each input is stored first, and they keep
+//! their order.
 
 use std::{
     collections::VecDeque,
@@ -25,8 +26,8 @@ use crate::{
 /// Text for an input whose id another input has.
 const OTHER_INPUT: &str = "another input of this session has this message_id";
 
-/// An input and its files, which one command submits: it is judged as a whole, by its id, its text and the digests of its
-/// files, before any file is delivered.
+/// An input and its files, which one command submits: it is judged as a whole, by its id, its text
+/// and the digests of its files, before any file is delivered.
 #[derive(Debug, Default)]
 pub struct Submission {
     /// The caller's id of the turn; it is kept if it is new in the session ([journal.7]).
@@ -35,7 +36,8 @@ pub struct Submission {
     pub input: UserInput,
     /// Data that passes through untouched.
     pub meta: Option<Meta>,
-    /// Files for the agent. Each has a SHA-256, and none is delivered if the input is refused or a repeated one.
+    /// Files for the agent. Each has a SHA-256, and none is delivered if the input is refused or a
+    /// repeated one.
     pub files: Vec<FileInput>,
 }
 
@@ -78,7 +80,8 @@ pub(super) struct FilePlacing {
     pub(super) placed: BoxedReply<Result<PlacedFile, FileError>>,
 }
 
-/// A file that was copied and entered, and is announced right before the next turn of the listener that sent it.
+/// A file that was copied and entered, and is announced right before the next turn of the listener
+/// that sent it.
 #[derive(Debug)]
 pub(super) struct UnannouncedFile {
     /// `None` once the listener has left: then the next turn of any listener.
@@ -166,7 +169,8 @@ impl SessionActor {
         self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
     }
 
-    /// Returns why nothing is taken now that becomes an entry: what waits to be stored must not grow.
+    /// Returns why nothing is taken now that becomes an entry: what waits to be stored must not
+    /// grow.
     fn obstacle(&self) -> Option<(Category, String)> {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
         let trouble = trouble.or_else(|| self.recording.as_ref()?.trouble());
@@ -254,7 +258,8 @@ impl SessionActor {
         }
     }
 
-    /// Gives on what waits, in its order: one turn at a time, and nothing passes a file that is being copied.
+    /// Gives on what waits, in its order: one turn at a time, and nothing passes a file that is
+    /// being copied.
     pub(super) fn drain_queue(&mut self) {
         while self.placing.is_none() {
             if matches!(self.queue.front(), None | Some(QueuedItem::Input(..)))
@@ -423,7 +428,8 @@ impl SessionActor {
         }
     }
 
-    /// Drops what waits and is no input, since the agent will not get it, and reports each to its sender.
+    /// Drops what waits and is no input, since the agent will not get it, and reports each to its
+    /// sender.
     pub(super) fn drop_queued(&mut self, why: &str) {
         for item in std::mem::take(&mut self.queue) {
             match item {

@@ -1,7 +1,7 @@
 //! Requests of the agent: the first answer decides, and a later one learns of it ([journal.6]).
 //!
-//! An answer is stored before the agent has it. If the request is settled in between, by a stop say, the agent does not
-//! get the answer, and a further decision in the journal says so.
+//! An answer is stored before the agent has it. If the request is settled in between, by a stop
+//! say, the agent does not get the answer, and a further decision in the journal says so.
 
 use trunkline_host::Permission;
 use trunkline_protocol::{
@@ -125,7 +125,8 @@ impl SessionActor {
         open.turn.as_ref().map(|turn| turn.0.clone())
     }
 
-    /// Returns an id that is unique in the session for a request of the agent: the agent's own if it is new there.
+    /// Returns an id that is unique in the session for a request of the agent: the agent's own if
+    /// it is new there.
     pub(super) fn new_request_id(&mut self, own: &RequestId) -> RequestId {
         let is_used = |id: &RequestId| match &self.index {
             Some(index) => index.has_request(id),
@@ -156,7 +157,8 @@ impl SessionActor {
             .map(|(_, id)| id.clone())
     }
 
-    /// The host settled a request without an answer of ours, which comes too late if it is under way.
+    /// The host settled a request without an answer of ours, which comes too late if it is under
+    /// way.
     pub(super) fn withdrawn(
         &mut self,
         own: &RequestId,
@@ -196,8 +198,9 @@ impl SessionActor {
         self.note(turn, decided, meta);
     }
 
-    /// Takes back the answers of a turn, or of all, that are not stored yet. What stops the turn denies their requests and
-    /// does not wait for the journal ([journal.11]), so that a further decision takes the place of each.
+    /// Takes back the answers of a turn, or of all, that are not stored yet. What stops the turn
+    /// denies their requests and does not wait for the journal ([journal.11]), so that a further
+    /// decision takes the place of each.
     pub(super) fn revoke(&mut self, turn: Option<&TurnId>, reason: StopReason) {
         let is_meant = |of: &Option<TurnId>| turn.is_none() || of.as_ref() == turn;
         let revoked = self.recorder.take_back(

@@ -1,6 +1,8 @@
-//! A journal that cannot be written: what is open ends, and hubs learn of it before it is stored ([journal.11]).
+//! A journal that cannot be written: what is open ends, and hubs learn of it before it is stored
+//! ([journal.11]).
 //!
-//! Nothing is dropped: entries wait, and are stored in their order when the disk does its work again.
+//! Nothing is dropped: entries wait, and are stored in their order when the disk does its work
+//! again.
 
 use std::time::Duration;
 
@@ -112,7 +114,8 @@ impl SessionActor {
         }
     }
 
-    /// The end of the running turn as it stands while the journal is stalled: a stop says why it came.
+    /// The end of the running turn as it stands while the journal is stalled: a stop says why it
+    /// came.
     pub(super) fn end_in_stall(&self, end: TurnComplete) -> TurnComplete {
         if self.stall.is_on() && end.status == Some(Status::Stopped) {
             let (status, error) = (Some(Status::Failed), Some(self.stall.failure()));

@@ -1,5 +1,5 @@
-//! Answers to requests whose agent is stopped before they are stored: each step is taken by hand, so that what comes
-//! first is the test's choice.
+//! Answers to requests whose agent is stopped before they are stored: each step is taken by hand,
+//! so that what comes first is the test's choice.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
