@@ -19,19 +19,20 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{Listener, Sessions, StreamItem};
 
-/// An agent that repeats its input.
+/// Agent that repeats its input.
 const ECHO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python/echo.py");
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // The first call in `main`: this program also acts as the process that ends an agent's process
-    // tree.
+    // This must be the first call in `main`, because this program also acts as the process that
+    // ends an agent's process tree.
     trunkline_host::process::init::hook();
     let scratch = tempfile::tempdir()?;
     let folder = scratch.path().join("journal");
     let id = SessionId::new("demo")?;
 
-    // The session's first listener opened it. The second one only reads, from the first entry on.
+    // The listener that opened the session, and a second one that only reads, from the first entry
+    // on.
     let (host, sessions) = open(&folder).await?;
     let opened = sessions.start(&id, "echo", SessionStart::default(), None, Some("Demo"));
     let mut opener = opened.map_err(refused)?;
@@ -46,8 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     drop((opener, observer));
     end(host, sessions).await;
 
-    // The next host has the same journal. A listener reconnects behind the last entry that it has
-    // read.
+    // The next host uses the same journal. A listener reconnects after the last entry that it read.
     let (host, sessions) = open(&folder).await?;
     let reconnect = SessionAttach {
         after: last_read,
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let (attached, mut listener) = sessions.attach(&id, &reconnect).await.map_err(refused)?;
     println!("reconnected: entry {last_read} of {}", attached.last_seq);
-    // The same `message_id` again is the same input. Another one begins the next turn.
+    // The same `message_id` is the same input. A new one begins the next turn.
     send(&listener, "m-1", "hello").await?;
     send(&listener, "m-2", "hello again").await?;
     read_turn("reconnected", &mut listener).await?;
@@ -78,7 +78,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Opens the journal in a folder for a host of its own. A journal has one host at a time.
+/// Opens the journal in a folder for a new host. A journal has one host at a time.
 async fn open(folder: &Path) -> Result<(Host, Sessions), Box<dyn Error>> {
     let agent = AgentConfig::external("echo", Command::new("python3").arg(ECHO));
     let host = Host::builder().agent(agent).build()?;
@@ -92,7 +92,7 @@ async fn open(folder: &Path) -> Result<(Host, Sessions), Box<dyn Error>> {
     Ok((host, sessions))
 }
 
-/// Ends the sessions' turns, then the agents, then the journal.
+/// Ends the turns of all sessions, then the agents, then the journal.
 async fn end(host: Host, sessions: Sessions) {
     tokio::join!(sessions.finish(), host.shutdown());
     sessions.close().await;
@@ -112,15 +112,16 @@ async fn send(listener: &Listener, id: &str, text: &str) -> Result<(), Box<dyn E
     }
 }
 
-/// Prints what a listener receives, up to the end of a turn. Returns the number of the last entry.
+/// Prints the lines that a listener receives, up to the end of a turn. Returns the number of the
+/// last entry.
 async fn read_turn(name: &str, listener: &mut Listener) -> Result<u64, Box<dyn Error>> {
     let mut last = 0;
     loop {
         let mut lines = Vec::new();
         let are_entries = match listener.next(&mut lines).await? {
             StreamItem::Entries => true,
-            // For this listener only, so it is not in the history. Its `seq` is that of the entry
-            // that it is about.
+            // A reply is for this listener only and not part of the history. Its `seq` is the
+            // number of the entry that it refers to.
             StreamItem::Reply => false,
             end => return Err(format!("the listener ended: {end:?}").into()),
         };

@@ -1,4 +1,4 @@
-//! What a session in memory does, for those who list it: its task writes it down, others read it.
+//! Current activity of a session in memory: written by its task, read by session lists.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use trunkline_protocol::SessionState;
 
 use crate::open::OpenItems;
 
-/// What a session does. The rest of what a list says stands in the journal.
+/// Current activity of a session. Everything else in a list comes from the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionActivity {
     pub(crate) state: SessionState,
@@ -15,7 +15,7 @@ pub(crate) struct SessionActivity {
     pub(crate) open_requests: usize,
 }
 
-/// Where the task of a session says so. Clones are the same.
+/// Shared cell in which the task of a session publishes its activity. Clones share the cell.
 #[derive(Debug, Clone)]
 pub(crate) struct ActivityCell(Arc<Mutex<SessionActivity>>);
 
@@ -42,7 +42,7 @@ impl ActivityCell {
         self.lock().clone()
     }
 
-    /// Says what the session does now. Allocates only where the title has changed.
+    /// Publishes the current activity. Allocates only if the title has changed.
     pub(crate) fn set(&self, state: SessionState, title: Option<&str>, open: &OpenItems) {
         let mut shown = self.lock();
         shown.state = state;

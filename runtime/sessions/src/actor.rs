@@ -1,14 +1,14 @@
-//! A session that is in memory: drives one session of the host, and writes down what happens.
+//! The task of a session in memory: drives one session of the host and writes its entries.
 //!
-//! A task of its own owns everything of the session. Whatever changes it is first stored as an
-//! entry; what follows from it (the input on its way to the agent, the answer to a request) is done
-//! when it is.
+//! Each task owns all state of its session. Every change is first stored as an entry; its
+//! consequences (sending the input to the agent, answering the request) follow when the entry is
+//! stored.
 //!
 //! ```text
-//! hubs ── Said ──▶ commands.rs ──┐
-//!                                ├──▶ Recorder ──▶ journal ──▶ Tail ──▶ listeners
-//! host ── Event ─▶ events.rs ────┘        │
-//!      ◀── send, answer, stop ── Then ◀───┘ stored
+//! listeners ── Message ──▶ commands.rs ──┐
+//!                                        ├──▶ EntryRecorder ──▶ journal ──▶ EntryTail ──▶ listeners
+//! host ─────── Event ────▶ events.rs ────┘          │
+//!      ◀────── send, answer, stop ──── OnStored ◀───┘ stored
 //! ```
 
 mod commands;
@@ -66,70 +66,71 @@ use crate::{
     tail::{EntryTail, ListenerNo, StreamEnd},
 };
 
-/// How many commands wait for a session.
+/// Capacity of the command queue of a session.
 pub(crate) const INBOX: usize = 64;
 
-/// Replies to one listener that wait until the entries they report are stored. The stream of a
-/// listener with more ends.
+/// Maximum number of replies to one listener that wait until the entries they report are stored.
+/// The stream of a listener with more ends.
 const MAX_UNSTORED_REPLIES: usize = 256;
 
-/// Replies that wait to be read by one listener: those whose entries are stored at once, and as
-/// many that come meanwhile. The stream of a listener with more ends.
+/// Maximum number of unread replies of one listener: those whose entries are stored at once, and as
+/// many that arrive meanwhile. The stream of a listener with more ends.
 pub(crate) const MAX_UNREAD_REPLIES: usize = 2 * MAX_UNSTORED_REPLIES;
 
-/// How many ended turns, and how many decisions, are remembered for what comes late.
+/// Number of ended turns, and of decisions, that are remembered for late messages.
 const REMEMBERED: usize = 64;
 
-/// Inputs, files and updates of a session that wait, and turns that the agent has.
+/// Maximum number of inputs, files and updates in the queue of a session, and of turns that the
+/// agent has.
 const MAX_QUEUED_ITEMS: usize = 64;
 
-/// How long facts that changed wait for more.
+/// Delay before changed facts are written, so that further changes are written with them.
 const FACTS: Duration = Duration::from_secs(1);
 
-/// How long a session without work and listeners stays in memory, where the agent holds nothing of
-/// it.
+/// Time that a session without work and listeners stays in memory when the agent has no session
+/// open for it.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long the agent keeps a session without work and listeners. Its next input opens it again.
+/// Time that the agent keeps a session without work and listeners. The next input opens it again.
 const PARK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How long a session that leaves the memory waits for the record.
+/// Timeout for the record when a session leaves the memory.
 const RECORD: Duration = Duration::from_secs(10);
 
-/// For how long an end is waited for when the host ends.
+/// Timeout for the end of the running turn when the host ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// A message to a session.
+/// Message to the task of a session.
 #[derive(Debug)]
 pub(crate) enum SessionCommand {
-    /// One listens, from now on.
+    /// A listener joins.
     Joined(ListenerNo, Box<JoinRequest>),
-    /// One has left.
+    /// A listener has left.
     Left(ListenerNo),
     /// A listener sends a message, in a span.
     Message(ListenerNo, Box<HostMessage>, Span),
     /// A listener sends an input with its files, in a span.
     Submit(ListenerNo, Box<Submission>, Span),
-    /// It is to end with the host, and says when it has.
+    /// Ends the session with the host. The sender is notified when it has ended.
     End(oneshot::Sender<()>),
-    /// It is to leave for another host, and says whether it has: not where anything is open.
+    /// Releases the session for another host, unless something is open. The reply reports success.
     HandOver(oneshot::Sender<bool>),
 }
 
-/// A listener as its session knows it.
+/// A listener, as its session sees it.
 #[derive(Debug)]
 pub(crate) struct JoinRequest {
     pub(crate) role: Role,
-    /// Its name, as it stands in `by`.
+    /// The listener's name in `by`.
     pub(crate) name: String,
-    /// What it hands over that is not stored.
+    /// Values from the listener that are not stored.
     pub(crate) secrets: Option<Box<SessionStart>>,
     pub(crate) replies: mpsc::Sender<Reply>,
-    /// Told what the session does when it has joined.
+    /// Receives the state of the session when the listener has joined.
     pub(crate) joined: oneshot::Sender<SessionSnapshot>,
 }
 
-/// What a session does.
+/// Current state of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionSnapshot {
     pub(crate) state: SessionState,
@@ -142,18 +143,18 @@ pub(crate) struct SessionSnapshot {
     pub(crate) last: u64,
 }
 
-/// What follows when an entry is stored.
+/// Action to perform when an entry is stored.
 #[derive(Debug)]
 enum OnStored {
-    /// The input goes to the agent.
+    /// Sends the input to the agent.
     Send(TurnId, Box<QueuedInput>),
-    /// An addition to the running turn goes to the agent.
+    /// Sends an addition to the running turn to the agent.
     Steer(ListenerNo, Input),
-    /// A permission of this turn, which listeners know by this id, is answered.
+    /// Answers a permission of this turn, which listeners know by this id.
     Decide(Option<TurnId>, RequestId, Permission, PermissionResponse),
-    /// A question of this turn, which listeners know by this id, is answered.
+    /// Answers a question of this turn, which listeners know by this id.
     Answer(Option<TurnId>, RequestId, Question, InputResponse),
-    /// A listener gets a reply.
+    /// Sends a reply to a listener.
     Reply(ListenerNo, Reply),
 }
 
@@ -163,7 +164,7 @@ struct Subscriber {
     role: Role,
     name: String,
     replies: mpsc::Sender<Reply>,
-    /// Replies that wait until the entries they report are stored.
+    /// Number of replies that wait until the entries they report are stored.
     unstored: usize,
 }
 
@@ -174,7 +175,7 @@ enum PendingRequest {
     Question(Question),
 }
 
-/// What the host answers later.
+/// Result of a call to the host that completes later.
 #[derive(Debug)]
 enum HostReply {
     Steered(Option<MessageId>, Result<(), SteerError>),
@@ -183,7 +184,7 @@ enum HostReply {
 
 type BoxedReply<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A session as its task holds it.
+/// State of a session in memory, owned by its task.
 pub(crate) struct SessionActor {
     host: Host,
     journal: Journal,
@@ -191,20 +192,20 @@ pub(crate) struct SessionActor {
     _held: RetentionHold,
     id: SessionId,
     facts: SessionFacts,
-    /// What the hub gave that is not stored: environment and MCP servers.
+    /// Values from the hub that are not stored: environment and MCP servers.
     secrets: Option<Box<SessionStart>>,
     tail: Arc<EntryTail>,
-    /// What it does, for those who list it.
+    /// Current activity, for session lists.
     shown: ActivityCell,
     recorder: EntryRecorder<OnStored>,
-    /// Where it writes first. `None`: the journal is all there is.
+    /// The record that is written before the journal. `None` if there is only the journal.
     recording: Option<Recording>,
     /// The host's session, while the agent has one.
     session: Option<Session>,
     listeners: HashMap<ListenerNo, Subscriber>,
     /// The turn that the agent has, or is about to get.
     given: Option<GivenTurn>,
-    /// Turns of the host that ended lately, for what comes late.
+    /// Recently ended turns of the host, for late events.
     ended: VecDeque<(TurnNo, TurnId)>,
     queue: VecDeque<QueuedItem>,
     placing: Option<FilePlacing>,
@@ -213,26 +214,26 @@ pub(crate) struct SessionActor {
     replies: FuturesUnordered<BoxedReply<HostReply>>,
     /// Requests that wait for an answer, by the ids that listeners know.
     pending: HashMap<RequestId, PendingRequest>,
-    /// What was decided lately, for those who answer too late.
+    /// Recent decisions, for answers that come too late.
     decided: VecDeque<RequestDecided>,
-    /// The latest requests: the agent's id and the one that listeners know.
+    /// The latest requests: the agent's id and the id that listeners know.
     request_ids: VecDeque<(RequestId, RequestId)>,
     /// The ids that the session has used, once they were read from the journal.
     index: Option<InputIndex>,
-    /// Whether the agent was asked to remember, and has not said whether it does.
+    /// Set while the agent was asked to resume and has not reported whether it remembers.
     is_context_open: bool,
-    /// What is done about a journal that cannot be written.
+    /// Handling of a journal that cannot be written.
     stall: JournalStall,
-    /// Ends that are written, and not known to be stored.
+    /// Ends of turns that are written but not known to be stored.
     unstored_ends: VecDeque<(u64, TurnId, TurnComplete)>,
-    /// When facts that changed are written.
+    /// Time at which changed facts are written.
     facts_due: Option<Instant>,
-    /// Since when nothing is to do and no one listens.
+    /// Time at which the session became idle: without work and without listeners.
     idle_since: Option<Instant>,
     ending: Vec<oneshot::Sender<()>>,
 }
 
-/// How a session gets into memory.
+/// Everything that a new [`SessionActor`] needs.
 pub(crate) struct SessionSeed {
     pub(crate) host: Host,
     pub(crate) journal: Journal,
@@ -242,9 +243,9 @@ pub(crate) struct SessionSeed {
     pub(crate) tail: Arc<EntryTail>,
     pub(crate) session: Option<Session>,
     pub(crate) secrets: Option<Box<SessionStart>>,
-    /// The epoch in which it writes.
+    /// The epoch in which the session writes.
     pub(crate) epoch: u64,
-    /// Where it writes first.
+    /// The record that is written before the journal.
     pub(crate) recording: Option<Recording>,
 }
 
@@ -305,7 +306,7 @@ impl SessionActor {
             pending: HashMap::new(),
             decided: VecDeque::new(),
             request_ids: VecDeque::new(),
-            // A new session has used none.
+            // A new session has not used any ids.
             index: is_new.then(InputIndex::default),
             is_context_open: false,
             stall: JournalStall::default(),
@@ -323,8 +324,8 @@ impl SessionActor {
             .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
     }
 
-    /// Serves the session until it may leave the memory, or the host ends. Boxed: a task has room
-    /// for all that it awaits, several times over.
+    /// Serves the session until it may leave the memory, or the host ends. Boxed, because a task
+    /// reserves space for everything that it awaits, several times over.
     pub(crate) async fn run(
         mut self: Box<Self>,
         inbox: mpsc::Receiver<SessionCommand>,
@@ -332,7 +333,7 @@ impl SessionActor {
     ) {
         let epoch = self.recorder.epoch();
         let served = self.serve(inbox, &lease).await;
-        // Its agent's session is closed before callers enter the slot again.
+        // Close the agent's session before callers enter the slot again.
         drop(self);
         if let Err(why) = served {
             lease.end_without_record(epoch, why).await;
@@ -340,7 +341,7 @@ impl SessionActor {
     }
 
     /// # Errors
-    /// Why the record takes nothing more.
+    /// The reason that the record rejects further batches.
     async fn serve(
         &mut self,
         mut inbox: mpsc::Receiver<SessionCommand>,
@@ -353,12 +354,12 @@ impl SessionActor {
             };
             self.note(None, opened, None);
             if self.recording.is_some() {
-                // The first batch says whose session it is.
+                // The first batch names the owner of the session.
                 self.write_facts();
             }
         }
         loop {
-            // Who has heard an entry finds in a list what follows from it.
+            // A client that has received an entry must find its consequences in a list.
             self.show();
             self.recorder.flush();
             match self.step(&mut inbox).await {
@@ -381,7 +382,7 @@ impl SessionActor {
                 ActorStep::Command(None) => break,
                 ActorStep::Lost(why) => {
                     if matches!(why, NotRecorded::Refused(_)) {
-                        // It goes on with what is stored.
+                        // The session continues with the entries that are stored.
                         self.session = None;
                         let _ = tokio::time::timeout(RECORD, self.recorder.journaled()).await;
                     }
@@ -395,7 +396,7 @@ impl SessionActor {
                     self.lose_session(&why, then);
                     return Ok(());
                 }
-                // Dropped, it is closed.
+                // Dropping the agent's session closes it.
                 ActorStep::Idle if self.session.is_some() => self.session = None,
                 ActorStep::Idle => break,
                 step => self.take_step(step).await,
@@ -405,14 +406,14 @@ impl SessionActor {
                 false => None,
             };
         }
-        // Callers wait from now on until the last block is stored. Those that were about to join,
-        // whose commands are dropped with the inbox, enter again.
+        // From now on callers wait until the last block is stored. Callers that were about to join,
+        // and whose commands are dropped with the inbox, enter again.
         lease.leave();
         inbox.close();
         self.finish(&mut inbox).await
     }
 
-    /// Waits for the next thing. What hubs say comes first: a `stop` passes through a flood of
+    /// Waits for the next step. Commands of hubs come first, so that a `stop` passes a flood of
     /// events.
     async fn step(&mut self, inbox: &mut mpsc::Receiver<SessionCommand>) -> ActorStep {
         let Self {
@@ -461,7 +462,7 @@ impl SessionActor {
         }
     }
 
-    /// Takes an event, and those behind it that are there already.
+    /// Handles an event, and the events behind it that are ready.
     fn take_events(&mut self, first: Option<Event>) {
         let mut next = Some(first);
         while let Some(event) = next.take() {
@@ -483,7 +484,7 @@ impl SessionActor {
         }
     }
 
-    /// Does what follows from entries that are stored.
+    /// Performs the actions that waited for entries which are now stored.
     fn stored(&mut self, stored: StoredBlock<OnStored>) {
         self.stall.end();
         let last = self.tail.stored();
@@ -505,14 +506,15 @@ impl SessionActor {
                     Some(values) if response.cancelled != Some(true) => question.answer(values),
                     _ => question.cancel(),
                 },
-                // The host ends. Dropped, a request is denied and a question cancelled.
+                // The host ends. Dropping a permission denies it, and dropping a question cancels
+                // it.
                 (Err(_), _) => {}
             }
         }
     }
 
-    /// Ends the session in this task, since another writer has continued it: nothing more is
-    /// written, and inputs that were not stored, or not given to the agent, are refused.
+    /// Ends the session in this task, because another writer has continued it: nothing more is
+    /// written, and inputs that were not stored, or not sent to the agent, are refused.
     fn lose_session(&mut self, why: &NotStored, then: Vec<OnStored>) {
         tracing::error!(session = %self.id, "the session was written elsewhere: {why}");
         self.session = None;
@@ -541,14 +543,14 @@ impl SessionActor {
                     };
                     self.reply(by, None, AdapterBody::from(result));
                 }
-                // Dropped, a request is denied and a question cancelled. The result of an input
-                // that is not stored is not sent.
+                // Dropping a permission denies it, and dropping a question cancels it. The result
+                // of an input that is not stored is not sent.
                 OnStored::Decide(..) | OnStored::Answer(..) | OnStored::Reply(..) => {}
             }
         }
     }
 
-    /// Writes an entry that the adapter could have said.
+    /// Writes an entry with a message that an adapter may send.
     fn say(
         &mut self,
         turn: Option<TurnId>,
@@ -561,7 +563,7 @@ impl SessionActor {
         self.recorder.entry(turn, body, meta)
     }
 
-    /// Writes an entry of the relay's own.
+    /// Writes an entry with a message of the relay itself.
     fn note(
         &mut self,
         turn: Option<TurnId>,
@@ -580,7 +582,7 @@ impl SessionActor {
         self.recorder.entry(turn, body, meta)
     }
 
-    /// Writes the end of a turn, and goes on with what waits.
+    /// Writes the end of a turn and continues with the queue.
     fn end_turn(&mut self, turn: TurnId, end: TurnComplete, meta: Option<Meta>) {
         self.facts.learn_from_end(&end);
         if self.stall.is_on() {
@@ -594,7 +596,7 @@ impl SessionActor {
         self.drain_queue();
     }
 
-    /// Sends one listener a message that is no entry.
+    /// Sends a message that is not an entry to one listener.
     fn reply(&mut self, listener: ListenerNo, turn: Option<TurnId>, body: impl Into<EntryBody>) {
         self.send_reply(listener, Reply::new(turn, body));
     }
@@ -607,7 +609,7 @@ impl SessionActor {
         }
     }
 
-    /// Sends one listener a message when all entries that were written so far are stored.
+    /// Sends a message to one listener when all entries written so far are stored.
     fn reply_when_stored(
         &mut self,
         listener: ListenerNo,
@@ -631,7 +633,7 @@ impl SessionActor {
         self.listeners.remove(&listener);
     }
 
-    /// The name of one who speaks, and so has joined.
+    /// Returns the name of a listener that has joined.
     fn name(&self, listener: ListenerNo) -> String {
         self.listeners
             .get(&listener)
@@ -652,7 +654,8 @@ impl SessionActor {
     }
 
     fn is_idle(&self) -> bool {
-        // One whose leaving found the inbox full has left all the same.
+        // A listener has left when its reply channel is closed, even if the inbox had no room for
+        // `Left`.
         self.listeners
             .values()
             .all(|subscriber| subscriber.replies.is_closed())
@@ -662,7 +665,8 @@ impl SessionActor {
             && self.queue.is_empty()
     }
 
-    /// Whether another host may have it: nothing is open, and nothing is under way to the agent.
+    /// Returns `true` if another host may take the session: nothing is open, and nothing is on its
+    /// way to the agent.
     fn may_leave(&self) -> bool {
         self.facts.open.is_empty()
             && self.given.is_none()
@@ -682,7 +686,7 @@ impl SessionActor {
         }
     }
 
-    /// What the session does now.
+    /// Returns the current state of the session.
     fn now(&self) -> SessionSnapshot {
         let open = &self.facts.open;
         let running = self.running();
@@ -707,7 +711,7 @@ impl SessionActor {
         }
     }
 
-    /// The agent's session, opened again where there is none.
+    /// Returns the agent's session, and opens it again if needed.
     fn agent(&mut self) -> Result<Session, Box<SessionClosed>> {
         if let Some(session) = &self.session {
             return Ok(session.clone());
@@ -756,10 +760,10 @@ impl SessionActor {
         Ok(session)
     }
 
-    /// Ends with the host: what ends is still written.
+    /// Ends the session with the host, and writes the ends of everything that is open.
     ///
     /// # Errors
-    /// Why the record takes nothing more.
+    /// The reason that the record rejects further batches.
     async fn finish(
         &mut self,
         inbox: &mut mpsc::Receiver<SessionCommand>,
@@ -784,39 +788,37 @@ impl SessionActor {
         );
         let had_open = !self.facts.open.is_empty();
         self.stop_for_good();
-        // The journal has the facts of a session in which nothing has happened since they were
-        // written.
+        // If nothing has changed since the facts were written, the journal has them already.
         if had_open || self.facts_due.is_some() {
             self.write_facts();
         }
         let until = Instant::now() + RECORD;
         while !self.recorder.is_idle() && self.journal.stalled().is_none() {
-            // What is stored may be followed by more.
+            // Actions that follow a stored block may write more.
             self.recorder.flush();
-            // What cannot be stored now waits in the journal until that is closed.
+            // Entries that cannot be stored now wait in the journal until it is closed.
             if let Ok(stored) = tokio::time::timeout(LOOK, self.recorder.stored()).await {
                 self.stored(stored?);
             }
-            // What is not in the record by then is dropped.
+            // Entries that are not in the record by then are dropped.
             if self.recording.is_some() && Instant::now() > until {
                 break;
             }
         }
         for done in self.ending.drain(..) {
-            // Who waits for it may have given up.
+            // The receiver may have given up.
             let _ = done.send(());
         }
         Ok(())
     }
 
-    /// The turn that runs.
     fn running(&self) -> Option<&TurnId> {
         self.given.as_ref().map(|given| &given.id)
     }
 }
 
-/// Whether the journal refused a block for good, since the session has another writer or was
-/// removed.
+/// Returns `true` if the journal rejected a block for good, because the session has another writer
+/// or was removed.
 fn is_refused(why: &NotStored) -> bool {
     why.is_out_of_order() || matches!(why, NotStored::Removed(_))
 }

@@ -1,4 +1,4 @@
-//! The sessions of a journal, to be read even while a host has it.
+//! Read access to the sessions of a journal, even while a host has it.
 
 use std::path::Path;
 
@@ -7,14 +7,15 @@ use trunkline_protocol::{ListedSession, SessionId, SessionsList, SessionsListRes
 
 use crate::{facts::SessionFacts, list};
 
-/// A journal that is looked at, as it is at this moment.
+/// Read-only view of a journal at one moment.
 #[derive(Debug)]
 pub struct Archive {
     journal: Journal,
 }
 
 impl Archive {
-    /// Looks at the journal of a folder. Blocks for the disk, as all of this does.
+    /// Opens the journal of a folder for reading. Blocks for the disk, as all methods of this type
+    /// do.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -22,29 +23,29 @@ impl Archive {
         Journal::look(folder).map(|journal| Self { journal })
     }
 
-    /// Answers a `sessions.list` ([journal.12]), as a host with this journal would: no session
-    /// runs.
+    /// Answers a `sessions.list` ([journal.12]), as a host with this journal and no running session
+    /// would.
     #[must_use]
     pub fn list(&self, asked: &SessionsList) -> SessionsListResult {
         list::answer(&self.journal, &(), None, asked).0
     }
 
-    /// One session; `None` where there is none of this id.
+    /// Returns one session, or `None` if there is no session with this id.
     ///
     /// # Errors
-    /// The file system's own.
+    /// Errors of the file system.
     pub fn show(&self, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
         list::one(&self.journal, id)
     }
 
-    /// The id of a session, where its facts can be read.
+    /// Returns the id of a session, if its facts can be read.
     #[must_use]
     pub fn name(&self, key: SessionKey) -> Option<String> {
         let facts = self.journal.facts(key).ok()??;
         SessionFacts::of_bytes(&facts).map(|facts| facts.id)
     }
 
-    /// Reads the entries of a session from a number on; `None` where there is none of this id.
+    /// Reads the entries of a session from a number on. `None` if there is no session with this id.
     #[must_use]
     pub fn read(&self, id: &SessionId, from: u64) -> Option<Reader> {
         self.journal

@@ -1,4 +1,4 @@
-//! Ends that the relay gives to turns, and what it says of sessions that the host did not open.
+//! Ends that the relay writes for turns, and refusals for sessions that the host did not open.
 
 use trunkline_host::{OpenError, SendError, redact};
 use trunkline_protocol::{
@@ -6,7 +6,7 @@ use trunkline_protocol::{
     Status, StopReason, TurnComplete,
 };
 
-/// The end of a turn that failed.
+/// Returns the end of a turn that failed.
 pub fn failed(delivered: Delivered) -> TurnComplete {
     TurnComplete {
         status: Some(Status::Failed),
@@ -15,7 +15,7 @@ pub fn failed(delivered: Delivered) -> TurnComplete {
     }
 }
 
-/// The end of an input that there is no room for.
+/// Returns the end of an input for which there is no room.
 pub fn busy(why: &str) -> TurnComplete {
     TurnComplete {
         error: Some(Failure::new(Category::Busy, why)),
@@ -23,7 +23,7 @@ pub fn busy(why: &str) -> TurnComplete {
     }
 }
 
-/// The end of an input that the host did not accept.
+/// Returns the end of an input that the host did not accept.
 pub fn unsent(error: SendError) -> TurnComplete {
     match error {
         SendError::Unenforced(_) => TurnComplete {
@@ -36,7 +36,7 @@ pub fn unsent(error: SendError) -> TurnComplete {
     }
 }
 
-/// The end of an input that its sender may not send.
+/// Returns the end of an input that its sender may not send.
 pub fn forbidden(why: Failure) -> TurnComplete {
     let status = Some(Status::Refused);
     TurnComplete {
@@ -47,7 +47,7 @@ pub fn forbidden(why: Failure) -> TurnComplete {
     }
 }
 
-/// The end of a turn that was stopped.
+/// Returns the end of a turn that was stopped.
 pub fn stopped(reason: StopReason, delivered: Delivered) -> TurnComplete {
     TurnComplete {
         status: Some(Status::Stopped),
@@ -57,7 +57,7 @@ pub fn stopped(reason: StopReason, delivered: Delivered) -> TurnComplete {
     }
 }
 
-/// The end of an input that came too late for its session.
+/// Returns the end of an input that came too late for its session.
 pub fn never_sent(closed: &SessionClosed) -> TurnComplete {
     let status = match closed.reason {
         Some(ClosedReason::Refused | ClosedReason::UnknownAgent) => Status::Refused,
@@ -78,7 +78,7 @@ pub fn never_sent(closed: &SessionClosed) -> TurnComplete {
     }
 }
 
-/// Why the journal does not open a session.
+/// Returns the refusal of the journal to open a session.
 pub fn refused(reason: AttachRefusal, why: impl Into<String>) -> SessionRefused {
     SessionRefused {
         reason: Some(reason),
@@ -87,7 +87,7 @@ pub fn refused(reason: AttachRefusal, why: impl Into<String>) -> SessionRefused 
     }
 }
 
-/// What a `session.start` is answered whose id the journal knows ([journal.2]).
+/// Returns the reply to a `session.start` whose id the journal has already ([journal.2]).
 pub fn exists() -> SessionRefused {
     refused(
         AttachRefusal::Exists,
@@ -95,8 +95,8 @@ pub fn exists() -> SessionRefused {
     )
 }
 
-/// What a hub hears of a session of which this machine has a copy: it may have been this host's a
-/// moment ago ([journal.5]).
+/// Returns the refusal for a session of which this machine has a copy: this host may have owned it
+/// a moment ago ([journal.5]).
 pub fn moved() -> SessionRefused {
     refused(
         AttachRefusal::Unavailable,
@@ -104,7 +104,7 @@ pub fn moved() -> SessionRefused {
     )
 }
 
-/// Why the host did not open a session, in the protocol's words.
+/// Converts an error of the host, which did not open a session, to a message of the protocol.
 pub fn refusal(error: &OpenError) -> SessionClosed {
     let (reason, category) = match error {
         OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),

@@ -1,4 +1,4 @@
-//! Entries of one session that are written down and not handed on: numbered lines.
+//! Encoder for entries of one session: numbered lines that are not handed on yet.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -10,17 +10,17 @@ use crate::{
     facts::now,
 };
 
-/// Entries that follow each other, under one epoch.
+/// Consecutive entries of one epoch.
 #[derive(Debug)]
 pub(crate) struct EntryWriter {
     id: SessionId,
     epoch: u64,
     /// The number of the next entry.
     next: u64,
-    /// The number of the first that is not handed on, and the lines from it on.
+    /// The number of the first entry that is not handed on, and the lines from there on.
     first: u64,
     lines: Vec<u8>,
-    /// Their contents, if a listener wants them: all from `first` on, or none.
+    /// The contents of these entries if a listener wants them: all from `first` on, or none.
     contents: Vec<Arc<EntryContent>>,
     ending: String,
 }
@@ -35,7 +35,7 @@ pub(crate) struct EntryBlock {
 }
 
 impl EntryWriter {
-    /// Those behind the entry `last`.
+    /// Creates a writer of the entries after `last`.
     pub(crate) fn new(id: SessionId, epoch: u64, last: u64) -> Self {
         let next = last + 1;
         Self {
@@ -66,7 +66,7 @@ impl EntryWriter {
             body,
         };
         message.write(&mut self.lines);
-        // In place of the brace and the LF.
+        // Replaces the brace and the LF.
         self.lines.truncate(self.lines.len() - 2);
         let seq = self.next;
         if keeps_content {
@@ -95,22 +95,22 @@ impl EntryWriter {
         self.epoch
     }
 
-    /// The number of the last entry that was written.
+    /// Returns the number of the last entry that was written.
     pub(crate) fn last(&self) -> u64 {
         self.next - 1
     }
 
-    /// How many are not handed on.
+    /// Returns the number of entries that are not handed on.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.next - self.first).unwrap_or(u32::MAX)
     }
 
-    /// How many bytes these have.
+    /// Returns the size of these entries in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.lines.len()
     }
 
-    /// Takes what was written since the last block.
+    /// Returns the entries that were written since the last block.
     pub(crate) fn take_block(&mut self) -> EntryBlock {
         let block = EntryBlock {
             first: self.first,

@@ -1,4 +1,4 @@
-//! Entries as listeners get them: a number, the body, and the line that the journal has.
+//! Entries as listeners get them: a number, the body, and the line in the journal.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -17,7 +17,7 @@ pub enum EntryBody {
 }
 
 impl EntryBody {
-    /// The type as it is written on the wire.
+    /// Returns the type as it is written on the wire.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -76,25 +76,25 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry with a line that ends before its LF.
+    /// Creates an entry from a line without its LF.
     pub(crate) fn new(seq: u64, line: Bytes, content: Option<Arc<EntryContent>>) -> Self {
         Self { seq, line, content }
     }
 
-    /// The sequence number, from 1 within its session.
+    /// Returns the sequence number, which counts from 1 within the session.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The line as the journal has it, without its LF.
+    /// Returns the line as the journal has it, without its LF.
     #[must_use]
     pub fn line(&self) -> &str {
-        // The journal holds lines that this program wrote; a damaged one is no entry.
+        // The journal contains lines that this program wrote; a damaged one is no entry.
         std::str::from_utf8(&self.line).unwrap_or_default()
     }
 
-    /// The type as it is written on the wire, also one that this version does not know.
+    /// Returns the type as it is written on the wire, even if this version does not know it.
     #[must_use]
     pub fn kind(&self) -> Cow<'_, str> {
         match &self.content {
@@ -103,8 +103,8 @@ impl Entry {
         }
     }
 
-    /// The content. One that was read from the journal is parsed; `None` for a type that this
-    /// version does not know.
+    /// Returns the content, and parses it if the entry was read from the journal. `None` for a type
+    /// that this version does not know.
     #[must_use]
     pub fn content(&self) -> Option<Arc<EntryContent>> {
         match &self.content {
@@ -114,15 +114,14 @@ impl Entry {
     }
 }
 
-/// A message to one listener that is no entry ([journal.4]).
+/// A message to one listener that is not an entry ([journal.4]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// The turn that it belongs to.
+    /// The turn that the reply belongs to.
     pub turn_id: Option<TurnId>,
     /// The body.
     pub body: EntryBody,
-    /// Whether it is an end that comes again as an entry once the journal can store it
-    /// ([journal.11]).
+    /// Set for an end that comes again as an entry once the journal can store it ([journal.11]).
     pub is_provisional: bool,
 }
 
@@ -147,21 +146,21 @@ impl Reply {
                 .write(lines),
         }
         if self.is_provisional {
-            // In place of the brace and the LF.
+            // Replaces the brace and the LF.
             lines.truncate(lines.len() - 2);
             lines.extend_from_slice(b",\"provisional\":true}\n");
         }
     }
 }
 
-/// Splits lines whose first has the number `first` into entries.
+/// Splits lines into entries. The first line has the number `first`.
 pub(crate) fn split_lines(first: u64, lines: &Bytes) -> impl Iterator<Item = Entry> + '_ {
     line_ranges(lines)
         .zip(first..)
         .map(|(range, seq)| Entry::new(seq, lines.slice(range), None))
 }
 
-/// The ranges of lines that each end with an LF, without it.
+/// Returns the ranges of lines that each end with an LF, without the LF.
 pub(crate) fn line_ranges(lines: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut start = 0;
     memchr::memchr_iter(b'\n', lines).map(move |end| std::mem::replace(&mut start, end + 1)..end)

@@ -1,4 +1,4 @@
-//! What the journal keeps of a session beside its entries.
+//! Facts of a session that the journal stores beside its entries.
 
 use std::time::SystemTime;
 
@@ -12,22 +12,20 @@ use trunkline_protocol::{
 
 use crate::open::{InputProgress, OpenItems};
 
-/// The facts of a session, of which the latest stand in the journal.
+/// The facts of a session. The journal has the latest ones.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SessionFacts {
-    /// Its id.
     pub(crate) id: String,
-    /// Its agent.
     pub(crate) agent: String,
-    /// The visitor that opened it. `None`: the user whose host this is.
+    /// The visitor that opened the session. `None` for the user whose host this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
-    /// The `session.start` that opened it, as a line, without secrets.
+    /// The `session.start` that opened the session, as a line, without secrets.
     start: String,
-    /// What the hub handed over at the start and is not stored, by name.
+    /// Names of the values that the hub passed at the start and that are not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secrets: Vec<String>,
-    /// When it was opened, RFC 3339.
+    /// Time at which the session was opened, RFC 3339.
     pub(crate) created: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
@@ -35,24 +33,24 @@ pub(crate) struct SessionFacts {
     native_session_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     params: Option<Box<RawValue>>,
-    /// Whether the agent gave up what the hub resumed: that is not resumed again.
+    /// Set if the agent gave up the session that the hub resumed: that one is not resumed again.
     #[serde(default)]
     has_begun_anew: bool,
-    /// Whether it is closed: it can be read, and takes nothing more.
+    /// Set if the session is closed: it can be read, but accepts nothing more.
     #[serde(default)]
     pub(crate) is_closed: bool,
-    /// Whether an agent has served it: it can then have lost what it knew.
+    /// Set if an agent has served the session: it can then have lost its context.
     #[serde(default)]
     pub(crate) was_served: bool,
-    /// What was open when this was written.
+    /// Items that were open when these facts were written.
     #[serde(default)]
     pub(crate) open: OpenItems,
-    /// The number of the last entry that this knows.
+    /// The number of the last entry that is covered by these facts.
     #[serde(default)]
     pub(crate) last: u64,
 }
 
-/// How much of the journal is read at once, in bytes.
+/// Number of bytes of the journal to read at once.
 const READ: usize = 1024 * 1024;
 
 impl SessionFacts {
@@ -63,7 +61,7 @@ impl SessionFacts {
         meta: Option<&Meta>,
     ) -> Self {
         let mut start = start.clone();
-        // Secrets stay in memory: they come again with the attach.
+        // Secrets stay in memory: the next attach brings them again.
         let mut secrets = Vec::new();
         if start.env.take().is_some() {
             secrets.push("env".to_owned());
@@ -92,8 +90,8 @@ impl SessionFacts {
         }
     }
 
-    /// Reads those of a session, and what its entries and marks say since. `None` where they are
-    /// damaged. Blocks for reads of the disk.
+    /// Reads the facts of a session and applies its later entries and marks. `None` if the facts
+    /// are damaged. Blocks for reads of the disk.
     pub(crate) fn read(journal: &Journal, key: SessionKey) -> Result<Option<Self>, ReadError> {
         let Some(mut facts) = journal.facts(key)?.and_then(|bytes| Self::of_bytes(&bytes)) else {
             return Ok(None);
@@ -135,7 +133,7 @@ impl SessionFacts {
         Ok(Some(facts))
     }
 
-    /// The options with which it is opened again.
+    /// Returns the options with which to open the session again.
     pub(crate) fn start(&self) -> (SessionStart, Option<Meta>) {
         let (mut start, meta) = match HostMessage::parse(&self.start) {
             Ok(HostMessage {
@@ -148,7 +146,7 @@ impl SessionFacts {
         if self.has_begun_anew {
             start.resume = None;
         } else if let Some(resume) = start.resume.as_mut().filter(|_| self.was_served) {
-            // What was said before is in the journal by now.
+            // The journal has the earlier history by now.
             resume.history = None;
         }
         if self.native_session_id.is_some() || self.params.is_some() {
@@ -165,17 +163,17 @@ impl SessionFacts {
         (start, meta)
     }
 
-    /// Its working directory, where the hub chose one.
+    /// Returns the working directory, if the hub chose one.
     pub(crate) fn cwd(&self) -> Option<String> {
         self.start().0.cwd
     }
 
-    /// Learns from what the agent said of the session.
+    /// Updates the facts from the agent's information about the session.
     pub(crate) fn learn(&mut self, info: &SessionInfo) {
         if let Some(id) = &info.native_session_id {
             self.native_session_id = Some(id.clone());
         }
-        // What a person reads: the agent's own title is better than the first input, an id is not.
+        // For people the agent's own title is better than the first input, but an id is not.
         if let Some(display_id) = &info.display_id
             && self.native_session_id.as_ref() != Some(display_id)
             && !display_id.is_empty()
@@ -184,7 +182,7 @@ impl SessionFacts {
         }
     }
 
-    /// Learns from the end of a turn.
+    /// Updates the facts from the end of a turn.
     pub(crate) fn learn_from_end(&mut self, end: &TurnComplete) {
         if end.clear_session == Some(true) {
             self.lose_context();
@@ -197,15 +195,15 @@ impl SessionFacts {
         }
     }
 
-    /// What the agent had is not where it is opened next: it begins anew. Whether there was
-    /// anything.
+    /// Drops the agent's context, because the agent opened next does not have it and begins anew.
+    /// Returns `true` if there was any.
     pub(crate) fn lose_context(&mut self) -> bool {
         (self.native_session_id, self.params) = (None, None);
         self.has_begun_anew = true;
         self.was_served
     }
 
-    /// Takes the first input for a headline, where there is no better one.
+    /// Uses the first input as a title if there is no better one.
     pub(crate) fn entitle(&mut self, input: &str) {
         if self.title.is_none() {
             self.title = input
@@ -216,7 +214,7 @@ impl SessionFacts {
         }
     }
 
-    /// Learns from a line of the journal.
+    /// Updates the facts from a line of the journal.
     pub(crate) fn take(&mut self, line: &str) {
         self.last += 1;
         if let Ok(message) = AdapterMessage::parse(line) {
@@ -241,7 +239,7 @@ impl SessionFacts {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Reads the id of the session in the bytes of its facts.
+    /// Reads the id of the session from the bytes of its facts.
     pub(crate) fn session_name(bytes: &[u8]) -> Option<String> {
         Self::of_bytes(bytes).map(|facts| facts.id)
     }
@@ -255,7 +253,7 @@ fn cut(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TITLE)].to_owned()
 }
 
-/// The time, RFC 3339 with milliseconds.
+/// Returns the current time, RFC 3339 with milliseconds.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_millis(SystemTime::now()).to_string()
 }
@@ -304,12 +302,12 @@ mod tests {
         assert!(facts.open.is_empty());
     }
 
-    /// What a session is opened again with, after these entries.
+    /// Returns the resume options of a session after these entries.
     fn resumed(facts: &mut SessionFacts, lines: &[&str]) -> Option<Resume> {
         for line in lines {
             facts.take(line);
         }
-        // As the next host reads them.
+        // Decode the facts as the next host reads them.
         *facts = SessionFacts::of_bytes(&facts.to_bytes()).unwrap();
         facts.start().0.resume
     }

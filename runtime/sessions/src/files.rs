@@ -1,5 +1,5 @@
-//! Files of sessions: beside the journal, and in the record, where hosts that have the session
-//! later find them.
+//! Files of sessions: stored beside the journal, and in the record for hosts that have the session
+//! later.
 
 use std::{io, path::PathBuf};
 
@@ -8,7 +8,7 @@ use trunkline_protocol::SessionId;
 
 use crate::{record::Recording, sessions::Sessions};
 
-/// Where a session's files are kept.
+/// Storage for the files of one session.
 #[derive(Debug)]
 pub(crate) struct FileKeeper {
     pub(crate) journal: Journal,
@@ -18,7 +18,7 @@ pub(crate) struct FileKeeper {
 }
 
 impl FileKeeper {
-    /// Keeps a file under its SHA-256 in hex, and says where it lies.
+    /// Stores a file under its SHA-256 in hex and returns its path.
     pub(crate) async fn keep(self, file: PathBuf, sha256: String) -> io::Result<PathBuf> {
         let Self {
             journal,
@@ -36,7 +36,7 @@ impl FileKeeper {
     }
 }
 
-/// Does what waits for the disk.
+/// Runs work that blocks for the disk.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
@@ -57,14 +57,14 @@ impl Sessions {
         })
     }
 
-    /// A file that is kept of a session, by its SHA-256 in hex. `None`: there is none, for who
-    /// asks. One that was given at another host is fetched, and then kept here.
+    /// Returns a stored file of a session by its SHA-256 in hex. `None` if this visitor can see no
+    /// such file. A file that was stored at another host is fetched, and then kept here.
     ///
     /// # Errors
-    /// The file system's own, and why what the record has of it cannot be fetched.
+    /// Errors of the file system, and the reason that the record's copy cannot be fetched.
     ///
     /// # Cancel safety
-    /// Dropped, the file may or may not be kept here.
+    /// If the future is dropped, the file may or may not be kept here.
     pub async fn file(&self, id: &SessionId, sha256: &str) -> io::Result<Option<PathBuf>> {
         let Some(FileKeeper {
             journal,
@@ -95,23 +95,23 @@ impl Sessions {
             .map(Some)
     }
 
-    /// Keeps a file beside a session's entries under its SHA-256 in hex, as those are kept that the
-    /// agent gives. No one may change it afterwards: where both are on one file system it is the
-    /// same file.
+    /// Stores a file beside a session's entries under its SHA-256 in hex, like the files of the
+    /// agent. The file must not be changed afterwards: on the same file system both are the same
+    /// file.
     ///
     /// # Errors
-    /// The file system's own, that the record does not take it, and that there is no such session
-    /// for who asks.
+    /// Errors of the file system, a rejection by the record, or a session that does not exist for
+    /// this visitor.
     ///
     /// # Cancel safety
-    /// A copy that has begun goes on; the record may or may not have it.
+    /// A copy that has begun is completed; the record may or may not have it.
     pub async fn keep_file(&self, id: &SessionId, file: PathBuf, sha256: String) -> io::Result<()> {
         let keeper = self.keeper(id).await.ok_or(io::ErrorKind::NotFound)?;
         keeper.keep(file, sha256).await.map(drop)
     }
 }
 
-/// Whether this is a SHA-256 in hex, as names of files have it.
+/// Returns `true` for a SHA-256 in hex, as used in the names of files.
 fn is_sha256(text: &str) -> bool {
     text.len() == 64
         && text

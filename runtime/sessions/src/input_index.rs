@@ -1,9 +1,8 @@
-//! Ids that a session has used: the same input twice is one turn ([journal.7]), and no id stands
+//! Ids that a session has used: the same input twice is one turn ([journal.7]), and no id is used
 //! for two requests.
 //!
-//! The newest inputs are kept in full. Of older ids a filter remembers that they may have been
-//! used, so that memory stays bounded; an input whose id may be an older one is looked up in the
-//! journal.
+//! The newest inputs are kept in full. A filter remembers that older ids may have been used, so
+//! that memory stays bounded; an input whose id may be an older one is looked up in the journal.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -17,13 +16,13 @@ use trunkline_protocol::{
     TurnId,
 };
 
-/// Bytes of the journal that are read at once.
+/// Number of bytes of the journal to read at once.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// Inputs that are kept in full.
+/// Maximum number of inputs that are kept in full.
 const RECENT_INPUTS: usize = 1024;
 
-/// Beginnings of the lines that bring an id.
+/// Prefixes of the lines that contain an id.
 const PREFIXES: [&[u8]; 4] = [
     b"{\"type\":\"turn.begin\"",
     b"{\"type\":\"input.steered\"",
@@ -50,7 +49,7 @@ struct IndexedInput {
     content: u64,
 }
 
-/// What the session knows of the id of an input.
+/// Result of looking up the id of an input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KnownInput {
     /// The session has this input.
@@ -62,7 +61,7 @@ pub(crate) enum KnownInput {
 }
 
 impl InputIndex {
-    /// Reads the ids that the journal has of a session.
+    /// Reads the ids of a session from the journal.
     pub(crate) async fn read(journal: &Journal, key: SessionKey) -> Self {
         let journal = journal.clone();
         let read = move || {
@@ -73,7 +72,7 @@ impl InputIndex {
             });
             index
         };
-        // Given up with the runtime.
+        // Fails only if the runtime shuts down.
         tokio::task::spawn_blocking(read).await.unwrap_or_default()
     }
 
@@ -93,7 +92,7 @@ impl InputIndex {
                 _ => ControlFlow::Continue(()),
             })
         };
-        // Given up with the runtime.
+        // Fails only if the runtime shuts down.
         tokio::task::spawn_blocking(search).await.ok().flatten()
     }
 
@@ -150,7 +149,7 @@ impl InputIndex {
         self.recent_requests.add(id);
     }
 
-    /// Returns what the session knows of an input's id, or `None` if the id is new.
+    /// Looks up the id of an input. `None` if the id is new.
     pub(crate) fn find(&self, id: &MessageId, content: u64) -> Option<KnownInput> {
         match self.recent.get(id) {
             Some(input) => Some(input.compare(content)),
@@ -161,12 +160,12 @@ impl InputIndex {
         }
     }
 
-    /// Whether the session has had a turn of this id. A turn that it may have had counts.
+    /// Returns `true` if the session has had a turn with this id, or may have had one.
     pub(crate) fn has_turn(&self, turn: &TurnId) -> bool {
         self.recent_turns.may_have(turn)
     }
 
-    /// Whether the session has had a request of this id. A request that it may have had counts.
+    /// Returns `true` if the session has had a request with this id, or may have had one.
     pub(crate) fn has_request(&self, request: &RequestId) -> bool {
         self.recent_requests.may_have(request)
     }
@@ -184,7 +183,7 @@ impl IndexedInput {
     }
 }
 
-/// An id that an entry brings.
+/// An id that an entry contains.
 enum UsedId {
     Input(Option<MessageId>, IndexedInput),
     Request(RequestId),
@@ -254,7 +253,7 @@ impl UsedId {
     }
 }
 
-/// Hashes what makes an input the same as another one: its text, and the digests of its files.
+/// Hashes the parts that identify an input: its text, and the digests of its files.
 pub(crate) fn content_hash(content: &str, files: &[Option<Sha256>]) -> u64 {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
@@ -264,7 +263,7 @@ pub(crate) fn content_hash(content: &str, files: &[Option<Sha256>]) -> u64 {
     hasher.finish()
 }
 
-/// The digests of files, in their order.
+/// Returns the digests of files, in their order.
 pub(crate) fn digests<'a>(files: impl IntoIterator<Item = &'a FileInput>) -> Vec<Option<Sha256>> {
     files.into_iter().map(|file| file.sha256).collect()
 }
@@ -308,7 +307,7 @@ impl<T: Clone + Eq + Hash> RecentIds<T> {
 /// A Bloom filter that grows with its ids: ten bits for each, up to [`IdFilter::MAX_BYTES`] in all.
 #[derive(Debug, Default)]
 struct IdFilter {
-    /// Each twice as large as the one before.
+    /// Layers, each twice as large as the one before.
     layers: Vec<FilterLayer>,
 }
 
@@ -328,7 +327,7 @@ impl IdFilter {
         let bytes: usize = self.layers.iter().map(|layer| layer.bits.len() * 8).sum();
         match self.layers.last() {
             Some(last) if !last.is_full() => {}
-            // Full for good: more ids are looked up in vain from now on.
+            // The filter has its maximum size: from now on more ids are looked up in vain.
             Some(last) if bytes + last.bits.len() * 16 > Self::MAX_BYTES => {}
             last => {
                 let words = last.map_or(Self::FIRST_WORDS, |last| last.bits.len() * 2);
@@ -359,7 +358,7 @@ impl FilterLayer {
     }
 }
 
-/// The bits of an id in a layer of so many words.
+/// Returns the bits of an id in a layer with this number of words.
 fn places(id: &impl Hash, words: usize) -> impl Iterator<Item = usize> {
     let hash = |seed: u8| {
         let mut hasher = DefaultHasher::new();
@@ -424,7 +423,7 @@ mod tests {
             }
             assert!(index.has_turn(&turn_id(number)));
         }
-        // A filter of ten bits an id is wrong about less than two of a hundred.
+        // A filter with ten bits per id is wrong about less than two in a hundred.
         let wrong = (COUNT..2 * COUNT).filter(|number| index.has_turn(&turn_id(*number)));
         assert!(wrong.count() < COUNT / 50);
         let new = message_id(COUNT);

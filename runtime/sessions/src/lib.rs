@@ -1,11 +1,11 @@
 //! Sessions that outlive their hub, their host and their adapter.
 //!
 //! [`Sessions`] serves sessions of a [`Host`](trunkline_host::Host) from a
-//! [`Journal`](trunkline_journal::Journal). Whatever happens in a session is an *entry*: a line of
-//! the protocol with a number, stored before any listener gets it. A [`Listener`] gets each entry
-//! once, in order, from where it left off; of several answers to one request the first decides.
-//! When the host ends, also by SIGKILL, the next one on the same folder closes what was open, each
-//! by an entry, and the conversation continues with its next input.
+//! [`Journal`](trunkline_journal::Journal). Every event in a session is an *entry*: a line of the
+//! protocol with a number, stored before any listener gets it. A [`Listener`] gets each entry once,
+//! in order, from its last position on; of several answers to one request the first decides. When
+//! the host ends, even by SIGKILL, the next one on the same folder closes everything that was open,
+//! each item by an entry, and the conversation continues with its next input.
 //!
 //! # Theory of operation
 //!
@@ -16,8 +16,8 @@
 //!
 //! The registry makes sure that at most one task serves a session: look-up and reservation are one
 //! step, and callers wait while another one opens the session or its task leaves. The task
-//! (`actor`) owns everything of its session: it handles what listeners send and what the host
-//! reports, writes entries (`recorder`), and does what follows from an entry when it is stored.
+//! (`actor`) owns all state of its session: it handles messages of listeners and events of the
+//! host, writes entries (`recorder`), and performs the actions of an entry when it is stored.
 //! Stored entries reach the listeners through the session's `tail`; a listener that is behind reads
 //! the journal at its own pace and delays nothing. Open turns and requests of a session are a
 //! function of its entries (`open`), so that a later host finds them too (`recovery`).

@@ -1,7 +1,7 @@
 //! The sessions of a journal, found and listed page by page ([journal.12]).
 //!
-//! A page is read from the index of the journal and the facts of those sessions that it looks at,
-//! never of all. What a session in memory does comes from its task.
+//! A page is read from the index of the journal and the facts of the sessions that it examines,
+//! never of all sessions. The activity of a session in memory comes from its task.
 
 use std::{collections::VecDeque, time::SystemTime};
 
@@ -16,37 +16,37 @@ use crate::{
     visitor::{Visitor, is_seen},
 };
 
-/// How many sessions a page has, unless the request says otherwise, and at most.
+/// Default number of sessions on a page, followed by the maximum.
 const PAGE: usize = 50;
 const LONGEST: usize = 1000;
 
-/// How many sessions one request looks at, whatever its filters are.
+/// Maximum number of sessions that one request examines, whatever its filters are.
 const LOOKED_AT: usize = 2000;
 
-/// How many are taken from the index at once.
+/// Number of sessions to read from the index at once.
 const CHUNK: usize = 128;
 
-/// What the sessions of one answer take at most, in bytes, so that its line stays below 1 MiB.
+/// Maximum size of the sessions in one answer, in bytes, so that its line stays below 1 MiB.
 const BYTES: usize = 896 * 1024;
 
-/// The longest directory that is listed, in bytes: Linux opens none that is longer.
+/// The longest directory that is listed, in bytes. Linux opens no longer ones.
 const DIRECTORY: usize = 4096;
 
 /// The sessions that are in memory.
 pub(crate) trait InMemory {
-    /// What the session of this id does; `None` where it is not in memory.
+    /// Returns the activity of a session, or `None` if it is not in memory.
     fn activity(&self, id: &str) -> Option<SessionActivity>;
 
-    /// Those that do this.
+    /// Returns the sessions in this state.
     fn in_state(&self, state: SessionState) -> Vec<SessionKey>;
 
-    /// Whether the session of this id is this host's; others are not listed.
+    /// Returns `true` if this host serves the session; other sessions are not listed.
     fn is_served(&self, _: &str) -> bool {
         true
     }
 }
 
-/// Of a journal that is looked at beside its host, or without one: no session is in memory.
+/// A journal that is read beside its host, or without one: no session is in memory.
 impl InMemory for () {
     fn activity(&self, _: &str) -> Option<SessionActivity> {
         None
@@ -57,7 +57,7 @@ impl InMemory for () {
     }
 }
 
-/// Why a list was not answered.
+/// Reason that a list was not answered.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
     #[error(
@@ -68,8 +68,8 @@ enum ListError {
     Read(#[from] ReadError),
 }
 
-/// Answers a request with the sessions that are there for who asks, and with the cursor behind
-/// each. Blocks for reads of the disk.
+/// Answers a request with the sessions that this visitor can see, and with the cursor behind each.
+/// Blocks for reads of the disk.
 pub(crate) fn answer(
     journal: &Journal,
     memory: &impl InMemory,
@@ -100,8 +100,8 @@ pub(crate) fn answer(
     }
 }
 
-/// What a list says of one session; `None` where the journal has none of this id. Blocks for reads
-/// of the disk.
+/// Returns the list entry of one session, or `None` if the journal has no session with this id.
+/// Blocks for reads of the disk.
 pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
     let Some(listed) = journal
         .find(id.as_str())
@@ -119,7 +119,7 @@ pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSess
 
 struct ListPage {
     sessions: Vec<ListedSession>,
-    /// Of each.
+    /// Position of each session.
     places: Vec<ListPosition>,
     next: Option<ListPosition>,
 }
@@ -167,12 +167,12 @@ fn page(
     Ok(found)
 }
 
-/// The sessions that may be wanted, the last active first.
+/// The sessions to examine, the last active first.
 struct ListCandidates<'a> {
     journal: &'a Journal,
     behind: Option<ListPosition>,
     chunk: VecDeque<SessionListing>,
-    /// Whether there are none behind the chunk.
+    /// Set if there are no more behind the chunk.
     is_last: bool,
 }
 
@@ -185,7 +185,7 @@ impl<'a> ListCandidates<'a> {
     ) -> Self {
         let few = match (&asked.id, asked.state) {
             (Some(id), _) => Some(Vec::from_iter(journal.find(id))),
-            // Only one in memory does this.
+            // Only sessions in memory can have this state.
             (None, Some(state @ (SessionState::Running | SessionState::Idle))) => {
                 Some(memory.in_state(state))
             }
@@ -225,12 +225,12 @@ impl Iterator for ListCandidates<'_> {
     }
 }
 
-/// Which sessions are wanted.
+/// The filters of a request.
 struct ListFilter<'a> {
     asked: &'a SessionsList,
-    /// Who asks; `None` sees all.
+    /// The requesting visitor; `None` sees all sessions.
     visitor: Option<&'a Visitor>,
-    /// The text in small letters.
+    /// The text in lower case.
     text: Option<String>,
 }
 
@@ -243,8 +243,8 @@ impl<'a> ListFilter<'a> {
         }
     }
 
-    /// What the list says of a session, where it is wanted. Without facts it cannot be named; a
-    /// check of the journal does.
+    /// Returns the list entry of a session if it passes the filters. Without facts a session cannot
+    /// be listed; a check of the journal reports it.
     fn read(
         &self,
         journal: &Journal,
@@ -271,7 +271,7 @@ impl<'a> ListFilter<'a> {
         let activity = match memory.activity(&facts.id) {
             Some(activity) => activity,
             None => {
-                // Where a host was killed its last entries stand behind the facts.
+                // If a host was killed, its last entries come after the facts.
                 if facts.last < listed.known.last {
                     match SessionFacts::read(journal, listed.key)? {
                         Some(read) => facts = read,
@@ -320,7 +320,7 @@ impl<'a> ListFilter<'a> {
     }
 }
 
-/// Whether title or id have a text, which is in small letters.
+/// Returns `true` if the title or the id contains a text, which is in lower case.
 fn has(text: &str, title: Option<&str>, id: &str) -> bool {
     title.is_some_and(|title| title.to_lowercase().contains(text))
         || id.to_lowercase().contains(text)
@@ -351,7 +351,7 @@ mod tests {
 
     use super::*;
 
-    /// No session is in memory; those that are looked at are counted.
+    /// No session is in memory. Counts the sessions that are examined.
     #[derive(Default)]
     struct Counted(Cell<usize>);
 
@@ -366,8 +366,8 @@ mod tests {
         }
     }
 
-    /// A journal of so many sessions, `s-0` on, of agents `a-0` to `a-9` in turns, in this
-    /// directory.
+    /// Creates a journal with this number of sessions, from `s-0` on, of agents `a-0` to `a-9` in
+    /// turns, in this directory.
     fn stored(count: usize, cwd: &str) -> (TempDir, Journal) {
         let folder = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
@@ -391,8 +391,8 @@ mod tests {
         SessionsList::new(RequestId::new("r").unwrap())
     }
 
-    /// All pages of a request: the ids, how many pages there were, and how many sessions the first
-    /// looked at.
+    /// Reads all pages of a request. Returns the ids, the number of pages, and the number of
+    /// sessions that the first page examined.
     fn pages(journal: &Journal, mut asked: SessionsList) -> (Vec<String>, usize, usize) {
         let (mut ids, mut pages, mut first) = (Vec::new(), 0, 0);
         loop {
@@ -427,7 +427,7 @@ mod tests {
             numbers.sort_unstable();
             numbers
         };
-        // The first page reads itself, and one more to learn whether there is a next one.
+        // The first page reads its own sessions, and one more to find out if there is a next page.
         let (ids, paged, first) = pages(&journal, asked());
         assert_eq!((paged, first), (count / PAGE, PAGE + 1));
         assert_eq!(
@@ -442,7 +442,7 @@ mod tests {
         };
         assert_eq!(pages(&journal, longest).1, count.div_ceil(LONGEST));
 
-        // Behind each session its own cursor goes on.
+        // A list continues from the cursor of each session.
         let three = SessionsList {
             limit: Some(3),
             ..asked()
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(first.sessions.unwrap()[1..], second.sessions.unwrap()[..2]);
         assert_eq!(first.next, cursors.last().cloned());
 
-        // What only few have is looked for in several requests, of which the first find nothing.
+        // A rare match takes several requests, of which the first may find nothing.
         for (rare, found) in [
             ("title 0.", vec![0]),
             ("S-2499", vec![2499]),
@@ -478,8 +478,8 @@ mod tests {
             (3..count).step_by(10).collect::<Vec<_>>()
         );
 
-        // One session is found by its id, and what only a session in memory does is not looked for
-        // on disk.
+        // A single session is found by its id, and states that only a session in memory can have
+        // are not searched on disk.
         let one = SessionsList {
             id: Some("s-77".to_owned()),
             ..asked()
@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn an_answer_stays_below_a_mebibyte() {
-        // Each byte of these takes six on the wire.
+        // Each of these bytes takes six on the wire.
         let (_folder, journal) = stored(500, &"\u{1}".repeat(DIRECTORY));
         let (ids, paged, _) = pages(
             &journal,

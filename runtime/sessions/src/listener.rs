@@ -1,5 +1,4 @@
-//! Listeners of a session: each gets every entry once, in order, and the replies that are for it
-//! only.
+//! Listeners of a session: each gets every entry once, in order, and its own replies.
 
 use std::{collections::VecDeque, future::Future, sync::Arc};
 
@@ -19,18 +18,18 @@ use crate::{
     tail::{EntryChunk, EntryTail, ListenerNo, ReadOutcome, StreamEnd},
 };
 
-/// Bytes of the journal that are read at once.
+/// Number of bytes of the journal to read at once.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Text for a hub that reads the replies of a session too slowly.
+/// Error text for a hub that reads the replies of a session too slowly.
 const OVERRUN: &str = "too many replies of this session wait for this hub, so it gets no more of the session; attach to the session again";
 
-/// An item of the stream of lines of a listener.
+/// An item of the line stream of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamItem {
     /// Entries were appended, or `lag` in their place: whole lines.
     Entries,
-    /// One line was appended that replies to this listener only.
+    /// A line was appended that replies to this listener only.
     Reply,
     /// The stream has ended: nothing more comes.
     Ended(StreamEnd),
@@ -48,18 +47,18 @@ pub struct Listener {
     pub(crate) key: SessionKey,
     pub(crate) journal: Journal,
     pub(crate) tail: Arc<EntryTail>,
-    /// The last entry that was taken.
+    /// The last entry that the listener has read.
     pub(crate) after: u64,
-    /// Reads the journal while this listener is behind.
+    /// Reader of the journal while this listener is behind.
     pub(crate) reader: Option<Reader>,
     pub(crate) replies: mpsc::Receiver<Reply>,
     pub(crate) commands: mpsc::Sender<SessionCommand>,
 }
 
-/// What comes next, before it is encoded or split.
+/// The next item, before it is encoded or split.
 enum Next {
     Chunks(Vec<EntryChunk>),
-    /// Lines of the journal, of which the first has this number.
+    /// Lines of the journal. The first one has this number.
     Lines(u64, Vec<u8>),
     Lag(Lag),
     Reply(Reply),
@@ -67,19 +66,19 @@ enum Next {
 }
 
 impl Listener {
-    /// The session.
+    /// Returns the id of the session.
     #[must_use]
     pub fn session(&self) -> &SessionId {
         &self.id
     }
 
-    /// What this listener may do.
+    /// Returns the role of this listener.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The number of listeners of the session.
+    /// Returns the number of listeners of the session.
     #[must_use]
     pub fn listeners(&self) -> usize {
         self.tail.listeners()
@@ -104,7 +103,7 @@ impl Listener {
         }
     }
 
-    /// Returns the line that tells a hub why the stream ended, and what to do ([journal.5]).
+    /// Returns the line that informs a hub why the stream ended, and what to do ([journal.5]).
     #[must_use]
     pub fn last_line(&self, end: StreamEnd) -> Vec<u8> {
         let unavailable = |why: &str| self.refusal_line(why.to_owned());
@@ -128,7 +127,7 @@ impl Listener {
         }
     }
 
-    /// Returns the line that tells a hub that its next entries cannot be read from the journal.
+    /// Returns the line that informs a hub that its next entries cannot be read from the journal.
     #[must_use]
     pub fn unreadable_line(&self, error: &ReadError) -> Vec<u8> {
         self.refusal_line(format!(
@@ -148,7 +147,7 @@ impl Listener {
         Some(line)
     }
 
-    /// Waits for what comes next and appends whole lines: entries, `lag` for those that are skipped
+    /// Waits for the next item and appends whole lines: entries, `lag` for entries that are skipped
     /// or lost, and replies to this listener.
     ///
     /// # Errors
@@ -160,7 +159,7 @@ impl Listener {
         self.next_with(std::future::ready(()), lines).await
     }
 
-    /// As [`Listener::next`], while entries wait for `room`. Replies do not wait.
+    /// Works like [`Listener::next`], but entries wait for `room`. Replies do not wait.
     ///
     /// # Errors
     /// As [`Listener::next`].
@@ -190,7 +189,7 @@ impl Listener {
         Ok(StreamItem::Entries)
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next item.
     async fn receive(&mut self, room: impl Future<Output = ()>) -> Result<Next, ReadError> {
         tokio::select! {
             biased;
@@ -249,7 +248,7 @@ impl Listener {
             (reader, lines, read)
         };
         let Ok((reader, lines, read)) = tokio::task::spawn_blocking(read).await else {
-            // The runtime ends.
+            // The runtime is shutting down.
             return std::future::pending().await;
         };
         let next = match read? {
@@ -259,10 +258,10 @@ impl Listener {
                 Next::Lines(*numbers.start(), lines)
             }
             ReadBatch::Missing(numbers) => self.lag(*numbers.start(), *numbers.end()),
-            // The session has more, and the journal has lost it.
+            // The session has more entries, but the journal has lost them.
             ReadBatch::End => self.lag(first, self.tail.stored()),
         };
-        // A listener that waits holds no file open: there may be many of them.
+        // A listener that waits keeps no file open, because there may be many of them.
         self.reader = (self.after < self.tail.stored()).then_some(reader);
         Ok(next)
     }
@@ -282,7 +281,7 @@ impl Drop for Listener {
     }
 }
 
-/// An item of the stream of entries of an [`EntryListener`].
+/// An item of the entry stream of an [`EntryListener`].
 #[derive(Debug)]
 pub enum EntryItem {
     /// The next entry.
@@ -295,7 +294,7 @@ pub enum EntryItem {
     Ended(StreamEnd),
 }
 
-/// A listener of a session that gets entries with their contents: those that are written while it
+/// A listener of a session that gets entries with their contents. Entries that are written while it
 /// listens are not encoded and parsed again.
 #[derive(Debug)]
 pub struct EntryListener {
@@ -304,13 +303,13 @@ pub struct EntryListener {
 }
 
 impl EntryListener {
-    /// The listener, for its lines and its sender.
+    /// Returns the listener, for its lines and its sender.
     #[must_use]
     pub fn listener(&self) -> &Listener {
         &self.listener
     }
 
-    /// Whether the next call of [`EntryListener::next`] returns an entry at once.
+    /// Returns `true` if the next call of [`EntryListener::next`] returns an entry at once.
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
@@ -352,7 +351,7 @@ impl Drop for EntryListener {
     }
 }
 
-/// Sends messages to a session in the name of a listener.
+/// Sender of messages to a session in the name of a listener.
 #[derive(Debug, Clone)]
 pub struct SessionSender {
     no: ListenerNo,
@@ -360,11 +359,12 @@ pub struct SessionSender {
 }
 
 impl SessionSender {
-    /// Sends a message of a hub to the session, and waits while too many wait already. A message
-    /// that the listener's role does not allow is ignored. Returns whether the session was there.
+    /// Sends a message of a hub to the session, and waits while its queue is full. A message that
+    /// the listener's role does not allow is ignored. Returns `false` if the session has left the
+    /// memory.
     ///
     /// # Cancel safety
-    /// Dropping the future may or may not have sent the message.
+    /// If the future is dropped, the message may or may not have been sent.
     pub async fn send(&self, message: HostMessage) -> bool {
         self.commands
             .send(SessionCommand::Message(
@@ -379,10 +379,10 @@ impl SessionSender {
 
 impl SessionSender {
     /// Submits an input with its files, as [`SessionSender::send`] sends a message. The outcome is
-    /// a reply to the listener: `input.result`, or the end of a refused one.
+    /// a reply to the listener: `input.result`, or the end of a refused input.
     ///
     /// # Cancel safety
-    /// Dropping the future may or may not have submitted the input.
+    /// If the future is dropped, the input may or may not have been submitted.
     pub async fn submit(&self, submission: Submission) -> bool {
         self.commands
             .send(SessionCommand::Submit(
@@ -504,7 +504,7 @@ mod tests {
             turn_id: None,
             body: AdapterBody::Output(Output::text("x")).into(),
         });
-        // The line is another one, so that a listener that parses it is found.
+        // The line differs from the content, so that the test detects a listener that parses it.
         let line = "{\"type\":\"output\",\"session_id\":\"s\",\"content\":\"y\"}\n";
         world.tail.publish(1, 1, line.into(), vec![content.clone()]);
         world.tail.publish(2, 2, line.into(), Vec::new());

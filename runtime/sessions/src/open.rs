@@ -1,5 +1,5 @@
-//! What is open in a session: turns, requests, tool calls, steers. Pure; a function of the entries,
-//! so that a reader of them learns the same.
+//! Open items of a session: turns, requests, tool calls, steers. A pure function of the entries, so
+//! that every reader of them gets the same result.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use trunkline_protocol::{
     AdapterBody, Delivered, MessageId, RelayBody, RequestId, ToolCallId, TurnId,
 };
 
-/// How many tool calls without an end are remembered.
+/// Maximum number of remembered tool calls without an end.
 const TOOLS: usize = 1024;
 
-/// What is open, in the order in which it was opened.
+/// Open items, in the order in which they were opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct OpenItems {
@@ -26,23 +26,23 @@ pub(crate) struct OpenItems {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenTurn {
     pub(crate) id: IdText<TurnId>,
-    /// How far its input got.
+    /// Progress of its input.
     pub(crate) reached: InputProgress,
 }
 
-/// How far an input got.
+/// Progress of an input on its way to the adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum InputProgress {
-    /// It is stored.
+    /// The input is stored.
     Journal,
-    /// It may have been written to the adapter.
+    /// The input may have been written to the adapter.
     Pipe,
-    /// The adapter answered something.
+    /// The adapter has sent something in reply.
     Adapter,
 }
 
 impl InputProgress {
-    /// What is known of the delivery.
+    /// Returns the known state of the delivery.
     pub(crate) fn delivered(self) -> Delivered {
         match self {
             Self::Journal => Delivered::No,
@@ -66,7 +66,7 @@ pub(crate) struct OpenTool {
     pub(crate) turn: Option<IdText<TurnId>>,
 }
 
-/// An id, kept as its text.
+/// An id, serialized as its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdText<T>(pub(crate) T);
 
@@ -90,12 +90,12 @@ macro_rules! text {
 text!(TurnId, RequestId, MessageId, ToolCallId);
 
 impl OpenItems {
-    /// Whether nothing is.
+    /// Returns `true` if nothing is open.
     pub(crate) fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 
-    /// Takes an entry that the adapter said.
+    /// Applies an entry with a message of the adapter.
     pub(crate) fn take_adapter(&mut self, turn: Option<&TurnId>, body: &AdapterBody) {
         let of_turn = || turn.cloned().map(IdText);
         match body {
@@ -120,7 +120,7 @@ impl OpenItems {
                     turn: of_turn(),
                 });
             }
-            // What is beyond gets no end of ours.
+            // We write no end for tool calls above the limit.
             AdapterBody::ToolStart(_) if self.tools.len() == TOOLS => {}
             AdapterBody::ToolStart(start) => {
                 self.tools.push(OpenTool {
@@ -145,7 +145,7 @@ impl OpenItems {
         }
     }
 
-    /// Takes an entry of the relay's own.
+    /// Applies an entry with a message of the relay.
     pub(crate) fn take_relay(&mut self, turn: Option<&TurnId>, body: &RelayBody) {
         match body {
             RelayBody::TurnBegin(_) => {
@@ -164,7 +164,7 @@ impl OpenItems {
         }
     }
 
-    /// Notes how far the input of a turn got.
+    /// Notes the progress of the input of a turn.
     pub(crate) fn reached(&mut self, turn: &TurnId, reached: InputProgress) {
         if let Some(open) = self.turns.iter_mut().find(|open| open.id.0 == *turn) {
             open.reached = reached;

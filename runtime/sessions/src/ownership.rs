@@ -1,5 +1,4 @@
-//! Which sessions this host owns, where their record is elsewhere: how it gets them, and how it
-//! loses them.
+//! Ownership of sessions whose record is elsewhere: acquiring and losing them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,28 +16,28 @@ use crate::{
     tail::StreamEnd,
 };
 
-/// How long a session whose batch was refused tries to write that.
+/// Timeout for the batch that closes a session after the record refused one.
 const MEND: Duration = Duration::from_secs(10);
 
 /// A session that this host owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Owned {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// The epoch under which it is owned.
+    /// The epoch under which the session is owned.
     pub epoch: u64,
-    /// Whether a turn runs or waits in it.
+    /// Set if a turn runs or waits in the session.
     pub is_busy: bool,
-    /// How many listen to it.
+    /// Number of listeners of the session.
     pub listeners: usize,
 }
 
-/// Why batches were not copied.
+/// Reason that batches were not copied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// Entries between what this machine has and the batch are missing, or the first batch has no
+    /// Entries between this machine's copy and the batch are missing, or the first batch has no
     /// facts.
     #[error(
         "the batch from entry {first} on does not follow what this machine has, up to entry {copied}"
@@ -47,7 +46,7 @@ pub enum CopyError {
     Gap {
         /// The last entry that this machine has.
         copied: u64,
-        /// The first of the batch.
+        /// The first entry of the batch.
         first: u64,
     },
     /// This host serves the session.
@@ -58,18 +57,18 @@ pub enum CopyError {
     NotStored(NotStored),
 }
 
-/// Why a session was not taken over.
+/// Reason that a session was not taken over.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// Nothing of it was copied to this machine, or its facts cannot be read.
+    /// Nothing of the session was copied to this machine, or its facts cannot be read.
     #[error("nothing of the session that can be read was copied to this machine")]
     Unknown,
-    /// Its last entry has this epoch or a later one.
+    /// The last entry of the session has this epoch or a later one.
     #[error("the last entry of the session has the epoch {0}")]
     Epoch(u64),
-    /// The record does not take it. After [`NotRecorded::Behind`] copy what is missing, and adopt
-    /// again.
+    /// The record rejects the session. After [`NotRecorded::Behind`] copy the missing batches, and
+    /// adopt again.
     #[error("{0}")]
     NotRecorded(NotRecorded),
     /// The journal could not be written.
@@ -83,14 +82,14 @@ pub enum AdoptError {
     Ends,
 }
 
-/// Why a session was not handed over.
+/// Reason that a session was not handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandOverError {
-    /// This host does not own it.
+    /// This host does not own the session.
     #[error("this host does not own the session")]
     NotOwned,
-    /// Something is open in it: a turn runs, say.
+    /// Something is open in the session, for example a running turn.
     #[error("something is open in the session")]
     Busy,
 }
@@ -99,7 +98,7 @@ impl Shared {
     /// Returns the epoch in which this host serves a session.
     ///
     /// # Errors
-    /// The refusal that a hub gets if another host has the session or is about to.
+    /// The refusal that a hub gets if another host has the session or is about to get it.
     pub(crate) fn check_serves(&self, id: &SessionId) -> Result<u64, SessionRefused> {
         if self.recording.is_none() {
             return Ok(self.journal.epoch());
@@ -115,11 +114,11 @@ impl Shared {
     }
 
     /// Waits until the blocks of a session that an aborted task or a dropped call left in flight
-    /// are stored, so that numbers count on from them. If nothing can be stored, they come later,
-    /// and the journal refuses what does not follow them.
+    /// are stored, so that numbers continue from them. If nothing can be stored, they come later,
+    /// and the journal rejects entries that do not follow them.
     ///
     /// # Cancel safety
-    /// It changes nothing.
+    /// Dropping the future changes nothing.
     pub(crate) async fn settle_journal(&self, id: &SessionId) {
         if let Some(key) = self.journal.find(id.as_str())
             && self.journal.stalled().is_none()
@@ -134,7 +133,7 @@ impl Shared {
             .expect("only a host with a record owns sessions")
     }
 
-    /// Writes first what a host writes of a session that it takes over: into the record, then into
+    /// Writes the first batch of a session that this host takes over: into the record, then into
     /// the journal.
     async fn take_over(
         self: &Arc<Self>,
@@ -183,18 +182,19 @@ impl Shared {
 }
 
 impl Sessions {
-    /// This host owns a new id from now on, under this epoch: [`Sessions::start`] opens it. What
-    /// this machine has of an earlier session of the id is removed.
+    /// Makes this host the owner of a new id, under this epoch. [`Sessions::start`] opens it. This
+    /// machine's copy of an earlier session with the id is removed.
     ///
     /// # Cancel safety
-    /// Dropped, the id may or may not be owned; [`Sessions::release`] gives it back.
+    /// If the future is dropped, the id may or may not be owned; [`Sessions::release`] gives it
+    /// back.
     pub async fn own(&self, id: &SessionId, epoch: u64) {
         self.shared().registry.wait_until_left(id.as_str()).await;
         let journal = self.journal().clone();
         if let Some(key) = journal.find(id.as_str())
             && journal.known(key).is_some_and(|known| !known.is_removed)
         {
-            // Where that fails the id is not opened.
+            // If that fails, the id is not opened.
             let _ = tokio::task::spawn_blocking(move || journal.remove(key)).await;
         }
         let owned = OwnedSession {
@@ -205,7 +205,8 @@ impl Sessions {
         self.shared().registry.own(id, owned);
     }
 
-    /// The number of the last entry of this machine's copy of a session; 0: there is none.
+    /// Returns the number of the last entry of this machine's copy of a session, or 0 if there is
+    /// none.
     #[must_use]
     pub fn copied_to(&self, id: &SessionId) -> u64 {
         self.copy_of(id).map_or(0, |(_, last)| last)
@@ -219,13 +220,13 @@ impl Sessions {
 
     /// Copies batches of a session from the record into this machine's journal, in their order and
     /// any number of times: all whose last entry has the number [`Sessions::copied_to`] or a later
-    /// one, those without entries too. Entries that this machine has are passed over.
+    /// one, including batches without entries. Entries that this machine has are skipped.
     ///
     /// # Errors
-    /// [`CopyError`]. What came before stays copied.
+    /// [`CopyError`]. Batches before the failed one stay copied.
     ///
     /// # Cancel safety
-    /// Dropped, some may be copied; the same may be copied again.
+    /// If the future is dropped, some batches may be copied; the same may be copied again.
     pub async fn copy(&self, id: &SessionId, batches: Vec<Batch>) -> Result<(), CopyError> {
         if self.owns(id) {
             return Err(CopyError::Served);
@@ -243,7 +244,7 @@ impl Sessions {
                     ticket.detach();
                     (key, 0)
                 }
-                // Created by another call, and not stored yet.
+                // Another call has created the session, and it is not stored yet.
                 Err(_) => {
                     return Err(CopyError::Gap {
                         copied: 0,
@@ -275,16 +276,17 @@ impl Sessions {
         }
     }
 
-    /// Takes over a session of which this machine has all that the record has: writes that this
-    /// host has it, as the first entry of the epoch, and that what was open is closed; then it is
-    /// served. Where it `begins_anew`, what its agent had is on another machine: that entry says
-    /// `context: lost`, and nothing is resumed.
+    /// Takes over a session of which this machine has a complete copy of the record. Writes that
+    /// this host has the session, as the first entry of the epoch, and that everything open is
+    /// closed; then serves it. If it `begins_anew`, the context of its agent is on another machine:
+    /// the first entry has `context: lost`, and nothing is resumed.
     ///
     /// # Errors
     /// [`AdoptError`]. The session is not served then.
     ///
     /// # Cancel safety
-    /// Dropped, that entry may or may not be in the record: begin again, with a later epoch.
+    /// If the future is dropped, the first entry may or may not be in the record: begin again, with
+    /// a later epoch.
     pub async fn adopt(
         &self,
         id: &SessionId,
@@ -318,7 +320,7 @@ impl Sessions {
             is_shut: false,
         };
         shared.registry.own(id, owned);
-        // An end of the host that has come meanwhile does not know of it.
+        // A shutdown of the host that began meanwhile does not include this session.
         if shared.registry.is_ending() {
             shared.registry.disown(id.as_str(), epoch);
             return Err(AdoptError::Ends);
@@ -326,22 +328,22 @@ impl Sessions {
         Ok(())
     }
 
-    /// Stops to serve a session at once and writes nothing more of it: another host has it. Its
-    /// agent's session is closed, and its listeners end.
+    /// Stops serving a session at once and writes nothing more of it, because another host has it.
+    /// Its agent's session is closed, and its listeners end.
     pub fn release(&self, id: &SessionId) {
         self.shared()
             .registry
             .release(id.as_str(), StreamEnd::Moved);
     }
 
-    /// Gives up a session in order, so that another host may have it: all is stored, its listeners
-    /// end, and it is no longer owned.
+    /// Gives up a session in order, so that another host may have it: everything is stored, its
+    /// listeners end, and it is no longer owned.
     ///
     /// # Errors
-    /// [`HandOverError`]; it is served as before then.
+    /// [`HandOverError`]. The session is then served as before.
     ///
     /// # Cancel safety
-    /// Dropped, it may or may not be given up: [`Sessions::owned`] says so.
+    /// If the future is dropped, the session may or may not be given up: check [`Sessions::owned`].
     pub async fn hand_over(&self, id: &SessionId) -> Result<(), HandOverError> {
         let shared = self.shared();
         let shut = self.shut(id)?;
@@ -352,7 +354,7 @@ impl Sessions {
                 .send(SessionCommand::HandOver(done))
                 .await
                 .is_ok();
-            // If it has left the memory by itself, all was stored.
+            // If the session has left the memory by itself, everything was stored.
             if is_asked && has_left.await == Ok(false) {
                 return Err(HandOverError::Busy);
             }
@@ -362,7 +364,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Lets no one into a session that is owned, until it is dropped.
+    /// Locks an owned session against callers until the lock is dropped.
     pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Result<EntryLock<'a>, HandOverError> {
         let shared = self.shared();
         let shut = shared.registry.change_ownership(id.as_str(), |own| {
@@ -382,7 +384,7 @@ impl Sessions {
         })
     }
 
-    /// Whether this host owns a session, also one that waits to be opened.
+    /// Returns `true` if this host owns a session, including one that waits to be opened.
     #[must_use]
     pub fn owns(&self, id: &SessionId) -> bool {
         self.shared()
@@ -390,7 +392,7 @@ impl Sessions {
             .ownership(id.as_str(), |own| own.is_some())
     }
 
-    /// The sessions that this host owns.
+    /// Returns the sessions that this host owns.
     #[must_use]
     pub fn owned(&self) -> Vec<Owned> {
         self.shared().registry.owned(|id, own, handle| Owned {
@@ -401,7 +403,7 @@ impl Sessions {
         })
     }
 
-    /// How many entries were dropped because they did not get into the record.
+    /// Returns the number of entries that were dropped because they did not get into the record.
     #[must_use]
     pub fn dropped_entries(&self) -> u64 {
         self.shared()
@@ -411,7 +413,7 @@ impl Sessions {
     }
 }
 
-/// A session that lets no one in while it is handed over or removed.
+/// Lock that keeps callers out of a session while it is handed over or removed.
 pub(crate) struct EntryLock<'a> {
     shared: &'a Shared,
     id: &'a SessionId,
@@ -420,7 +422,7 @@ pub(crate) struct EntryLock<'a> {
 }
 
 impl EntryLock<'_> {
-    /// It is this host's no more.
+    /// Gives up the ownership of the session.
     pub(crate) fn lose(mut self) {
         self.is_lost = true;
     }
@@ -440,7 +442,7 @@ impl Drop for EntryLock<'_> {
     }
 }
 
-/// An id that is owned and about to be opened. Dropped, it waits to be opened again.
+/// An id that is owned and about to be opened. Dropping it makes the id wait to be opened again.
 pub(crate) struct NewId<'a> {
     shared: &'a Shared,
     id: &'a SessionId,
@@ -491,8 +493,8 @@ impl Drop for NewId<'_> {
 }
 
 impl SlotLease {
-    /// Ends a session whose record takes nothing more. A record that refused the last batch gets
-    /// one that closes what was open, before anyone enters the session again.
+    /// Ends a session whose record rejects further batches. A record that refused the last batch
+    /// gets one that closes everything open, before any caller enters the session again.
     pub(crate) async fn end_without_record(&self, epoch: u64, why: NotRecorded) {
         let Some(shared) = self.shared() else {
             return;

@@ -1,4 +1,4 @@
-//! A record of sessions that other hosts read, too: what is stored there outlives this machine.
+//! Record of sessions that other hosts read, too: everything stored there outlives this machine.
 
 use std::{
     collections::HashMap,
@@ -19,51 +19,51 @@ use trunkline_protocol::SessionId;
 
 use crate::tail::from_number;
 
-/// How many sessions with dropped entries are remembered for those who get them again.
+/// Maximum number of sessions whose dropped entries are counted until they are adopted again.
 const REMEMBERED: usize = 4096;
 
-/// Stores what happens in sessions where other hosts find it. A host with one shows nothing that is
-/// not stored there; its journal is a copy.
+/// Storage for sessions that other hosts can read. A host with a record shows nothing that is not
+/// stored there; its journal is a copy.
 pub trait Record: Debug + Send + Sync {
-    /// The name of this host, as it stands in `host.fact` where it takes a session over.
+    /// Returns the name of this host, for the `host.fact` with which it takes a session over.
     fn host(&self) -> &str;
 
-    /// Stores a batch behind all that is stored of its session. Of each session one is on its way
-    /// at a time. Resolves when it is decided, and waits as long as that takes: a store that cannot
-    /// be reached is waited for.
+    /// Stores a batch after everything that is stored of its session. Each session has one batch on
+    /// its way at a time. Resolves when the outcome is decided, however long that takes: the call
+    /// waits for a store that cannot be reached.
     ///
-    /// Two batches of one session, epoch and `first` are the same batch only where both have the
-    /// same content; a caller that got an error stores no other one in its stead under this epoch,
-    /// but for [`NotRecorded::Refused`].
+    /// Two batches of one session, epoch and `first` are the same batch only if both have the same
+    /// content. A caller that got an error stores no other batch in its place under this epoch,
+    /// except after [`NotRecorded::Refused`].
     ///
     /// # Errors
     /// [`NotRecorded`].
     ///
     /// # Cancel safety
-    /// Dropped, the batch may or may not be stored.
+    /// If the future is dropped, the batch may or may not be stored.
     fn store(&self, batch: Batch) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
-    /// Removes all of a session that this host owns under this epoch.
+    /// Removes a session, with all its data, that this host owns under this epoch.
     ///
     /// # Errors
     /// [`NotRecorded`].
     ///
     /// # Cancel safety
-    /// Dropped, it may or may not be removed.
+    /// If the future is dropped, the session may or may not be removed.
     fn remove(
         &self,
         session: &SessionId,
         epoch: u64,
     ) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
-    /// Stores the content of a file under its SHA-256 in hex, before an entry that names it. It
-    /// goes with the session. Waits as [`Record::store`] does.
+    /// Stores the content of a file under its SHA-256 in hex, before an entry that names it. The
+    /// file is removed with the session. Waits as [`Record::store`] does.
     ///
     /// # Errors
     /// [`NotRecorded`].
     ///
     /// # Cancel safety
-    /// Dropped, it may or may not be stored.
+    /// If the future is dropped, the file may or may not be stored.
     fn keep_file(
         &self,
         session: &SessionId,
@@ -71,14 +71,14 @@ pub trait Record: Debug + Send + Sync {
         sha256: String,
     ) -> BoxFuture<'static, Result<(), NotRecorded>>;
 
-    /// Writes the content that is stored under a SHA-256 in hex into a new file. Whether there is
-    /// one: what does not have this SHA-256 is an error.
+    /// Writes the content that is stored under a SHA-256 in hex into a new file. Returns `false` if
+    /// there is none. Content that does not have this SHA-256 is an error.
     ///
     /// # Errors
-    /// Why it cannot be had whole.
+    /// The reason that the file cannot be read completely.
     ///
     /// # Cancel safety
-    /// Dropped, a part of it may be written.
+    /// If the future is dropped, a part of the file may be written.
     fn fetch_file(
         &self,
         session: &SessionId,
@@ -86,49 +86,48 @@ pub trait Record: Debug + Send + Sync {
         into: File,
     ) -> BoxFuture<'static, io::Result<bool>>;
 
-    /// Why no new work should be begun: the record cannot be reached, say. A fragment that reads
-    /// after a colon.
+    /// Returns the reason not to begin new work, for example that the record cannot be reached. The
+    /// text is a fragment that reads after a colon.
     fn trouble(&self) -> Option<String>;
 }
 
-/// What is stored of a session at once.
+/// Part of a session that is stored at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// The session.
     pub session: SessionId,
     /// The epoch under which its host owned it.
     pub epoch: u64,
-    /// The number of the first entry; of the next one where there are none.
+    /// The number of the first entry, or of the next one if the batch has no entries.
     pub first: u64,
-    /// How many entries there are.
+    /// The number of entries.
     pub count: u32,
-    /// Their lines, each with its end.
+    /// The lines of the entries, each with its end.
     pub lines: Bytes,
-    /// What is known of the session beside its entries, as of these, where that is stored with
-    /// them.
+    /// Facts of the session as of these entries, if they are stored with them.
     pub facts: Option<Bytes>,
-    /// Whether the facts are as of all of this batch and say that nothing is open. Without facts:
-    /// `false`.
+    /// Set if the facts are as of this whole batch and list nothing open. `false` without facts.
     pub is_settled: bool,
-    /// Marks, as the journal keeps them: up to the next facts. They come behind the facts of the
+    /// Marks, as the journal keeps them: up to the next facts. They come after the facts of the
     /// same batch.
     pub marks: Vec<Bytes>,
 }
 
 impl Batch {
-    /// The number of the last entry; of the one before `first` where there are none.
+    /// Returns the number of the last entry, or of the one before `first` if the batch has no
+    /// entries.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.first + u64::from(self.count) - 1
     }
 
-    /// Whether there is nothing in it.
+    /// Returns `true` if the batch contains nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.facts.is_none() && self.marks.is_empty()
     }
 
-    /// Puts it into a journal which has the entries up to `known`.
+    /// Puts the batch into a journal that has the entries up to `known`.
     pub(crate) fn put(&self, journal: &Journal, key: SessionKey, known: u64) -> Ticket {
         let mut ticket = Ticket::stored();
         let from = self.first.max(known + 1);
@@ -138,7 +137,7 @@ impl Batch {
             ticket = journal.put_entries(key, self.epoch, from, count, lines);
         }
         if matches!(ticket.ended(), Some(Err(_))) {
-            // Refused: neither do its facts and marks follow.
+            // If the entries were rejected, their facts and marks do not follow either.
             return ticket;
         }
         if let Some(facts) = &self.facts {
@@ -156,31 +155,31 @@ impl Batch {
     }
 }
 
-/// Why a batch is not stored.
+/// Reason that a batch is not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotRecorded {
-    /// Another host owns the session: this one stops to serve it at once.
+    /// Another host owns the session: this one stops serving it at once.
     #[error("another host has taken the session over")]
     Fenced,
-    /// The record has more of the session than this host has copied, of an earlier epoch: copy it,
-    /// and adopt again.
+    /// The record has more of the session than this host has copied, from an earlier epoch. Copy
+    /// it, and adopt again.
     #[error("the record has more of the session than this host has copied")]
     Behind,
-    /// It is never stored, and the session can go on without it. A fragment that reads after a
-    /// colon.
+    /// The batch is never stored, and the session can continue without it. The text is a fragment
+    /// that reads after a colon.
     #[error("the record does not take it: {0}")]
     Refused(String),
 }
 
-/// A record as all sessions of a host share it.
+/// A record, shared by all sessions of a host.
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
     pub(crate) record: Arc<dyn Record>,
     dropped: Arc<DroppedEntries>,
 }
 
-/// Entries that were written and are not in the record.
+/// Entries that were written but are not in the record.
 #[derive(Debug, Default)]
 struct DroppedEntries {
     total: AtomicU64,
@@ -195,7 +194,7 @@ impl Recording {
         }
     }
 
-    /// Notes entries that no one will hear of.
+    /// Counts entries that no listener will receive.
     pub(crate) fn drop_entries(&self, id: &SessionId, count: u64) {
         tracing::warn!(session = %id, count, "entries that are not in the record are dropped");
         self.dropped.total.fetch_add(count, Ordering::Relaxed);
@@ -209,7 +208,7 @@ impl Recording {
         }
     }
 
-    /// How many entries of a session were dropped since this was asked last.
+    /// Returns the number of dropped entries of a session since the last call.
     pub(crate) fn take_dropped(&self, id: &SessionId) -> u64 {
         self.dropped
             .of
@@ -219,7 +218,7 @@ impl Recording {
             .unwrap_or(0)
     }
 
-    /// Why nothing new is begun, as a sentence.
+    /// Returns the reason not to begin new work, as a sentence.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.record
             .trouble()

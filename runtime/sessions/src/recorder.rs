@@ -1,5 +1,5 @@
-//! Writes the entries of one session: puts them into the record, where there is one, then into the
-//! journal, and tells what follows when they are stored.
+//! Writer of the entries of one session: puts them into the record, if there is one, then into the
+//! journal, and returns the actions that follow when they are stored.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -16,29 +16,29 @@ use crate::{
     tail::EntryTail,
 };
 
-/// How many bytes may wait to be stored before the session takes no further event.
+/// Maximum number of bytes that wait to be stored before the session takes no further event.
 const ROOM: usize = 256 * 1024;
 
-/// The entries of one session on their way. `T` is what follows from them.
+/// The entries of one session on their way to the journal. `T` is the action that follows an entry.
 #[derive(Debug)]
 pub(crate) struct EntryRecorder<T> {
     journal: Journal,
     key: SessionKey,
     tail: Arc<EntryTail>,
-    /// What was gathered since the last put: entries, what follows, marks.
+    /// Entries, actions and marks that were gathered since the last put.
     entries: EntryWriter,
     then: Vec<T>,
     marks: Vec<Bytes>,
-    /// What was put into the journal and is not known to be stored there.
+    /// Blocks that were put into the journal but are not known to be stored there.
     unstored: VecDeque<PendingBlock<T>>,
     unstored_bytes: usize,
-    /// Whether the journal has refused a block: the session has another writer.
+    /// Set if the journal has rejected a block: the session has another writer.
     is_refused: bool,
-    /// What goes before the journal. `None`: the journal is all there is.
+    /// The stage before the journal. `None` if there is only the journal.
     before: Option<Box<RecordStage<T>>>,
 }
 
-/// What was put and is not known to be stored.
+/// A block that was put but is not known to be stored.
 #[derive(Debug)]
 struct PendingBlock<T> {
     ticket: Ticket,
@@ -49,12 +49,12 @@ struct PendingBlock<T> {
     then: Vec<T>,
 }
 
-/// The way into the record, which one batch is on at a time: the rest gathers.
+/// The way into the record. One batch is on its way at a time; the rest is gathered.
 struct RecordStage<T> {
     recording: Recording,
     facts: Option<GatheredFacts>,
     on_way: Option<BatchInFlight<T>>,
-    /// Whether nothing is taken any more.
+    /// Set if the record accepts nothing more.
     is_over: bool,
 }
 
@@ -78,13 +78,13 @@ impl<T> std::fmt::Debug for RecordStage<T> {
             .on_way
             .as_ref()
             .map(|on_way| (on_way.batch.first, on_way.batch.count));
-        f.debug_struct("Before")
+        f.debug_struct("RecordStage")
             .field("on_way", &on_way)
             .finish_non_exhaustive()
     }
 }
 
-/// What was put together is stored, or is not.
+/// Outcome of a block: stored or not.
 #[derive(Debug)]
 pub(crate) struct StoredBlock<T> {
     pub(crate) result: Result<(), NotStored>,
@@ -92,7 +92,7 @@ pub(crate) struct StoredBlock<T> {
 }
 
 impl<T> EntryRecorder<T> {
-    /// Writes behind what the tail has, under an epoch.
+    /// Creates a recorder that continues after the tail's last entry, under an epoch.
     pub(crate) fn new(
         journal: Journal,
         key: SessionKey,
@@ -115,7 +115,7 @@ impl<T> EntryRecorder<T> {
         }
     }
 
-    /// All that is written goes into this record first.
+    /// Sends everything that is written to this record first.
     pub(crate) fn record_first(&mut self, recording: Recording) {
         let before = RecordStage {
             recording,
@@ -137,22 +137,22 @@ impl<T> EntryRecorder<T> {
         self.entries.entry(turn, body, meta, keeps_content)
     }
 
-    /// Where entries are written.
+    /// Returns the writer of the entries.
     pub(crate) fn entries(&mut self) -> &mut EntryWriter {
         &mut self.entries
     }
 
-    /// Says what follows when all that was written so far is stored.
+    /// Adds an action for the time when all entries written so far are stored.
     pub(crate) fn then(&mut self, then: T) {
         self.then.push(then);
     }
 
-    /// Puts a mark behind the entries so far.
+    /// Puts a mark after the entries written so far.
     pub(crate) fn mark(&mut self, mark: Vec<u8>) {
         self.marks.push(mark.into());
     }
 
-    /// Hands on what was gathered: to the journal, or to the record where nothing is on its way
+    /// Hands on the gathered entries: to the journal, or to the record if nothing is on its way
     /// there.
     pub(crate) fn flush(&mut self) {
         let has_facts = self
@@ -223,7 +223,7 @@ impl<T> EntryRecorder<T> {
             contents,
         } = self.entries.take_block();
         let last = self.entries.last();
-        // What follows from entries that were put before follows when those are stored.
+        // The actions of earlier entries follow when those are stored.
         let mut ticket = self.last_ticket();
         if count > 0 && !is_refused(&ticket) {
             ticket = self
@@ -248,19 +248,19 @@ impl<T> EntryRecorder<T> {
         });
     }
 
-    /// The ticket of the last block. Behind a block that was refused nothing is put, whatever its
-    /// number is.
+    /// Returns the ticket of the last block. Nothing is put behind a block that was rejected,
+    /// whatever its number is.
     fn last_ticket(&self) -> Ticket {
         self.unstored
             .back()
             .map_or_else(Ticket::stored, |unstored| unstored.ticket.clone())
     }
 
-    /// Puts the facts, as of all that was written so far.
+    /// Puts the facts, as of all entries written so far.
     pub(crate) fn facts(&mut self, facts: &SessionFacts) {
         let bytes = facts.to_bytes();
         if let Some(before) = &mut self.before {
-            // They have what the marks say.
+            // The facts include the marks.
             self.marks.clear();
             let (last, is_settled) = (self.entries.last(), facts.open.is_empty());
             before.facts = Some(GatheredFacts {
@@ -290,22 +290,22 @@ impl<T> EntryRecorder<T> {
             .detach();
     }
 
-    /// The epoch in which entries are written.
+    /// Returns the epoch in which entries are written.
     pub(crate) fn epoch(&self) -> u64 {
         self.entries.epoch()
     }
 
-    /// The number of the last entry that was written.
+    /// Returns the number of the last entry that was written.
     pub(crate) fn last(&self) -> u64 {
         self.entries.last()
     }
 
-    /// Whether a further event may be taken.
+    /// Returns `true` if there is room for a further event.
     pub(crate) fn has_room(&self) -> bool {
         self.unstored_bytes + self.entries.bytes() < ROOM && !self.journal.is_full()
     }
 
-    /// Whether all is stored.
+    /// Returns `true` if everything is stored.
     pub(crate) fn is_idle(&self) -> bool {
         let is_recorded = self.before.as_ref().is_none_or(|before| {
             before.on_way.is_none() && before.facts.is_none() && self.marks.is_empty()
@@ -313,16 +313,16 @@ impl<T> EntryRecorder<T> {
         self.unstored.is_empty() && self.entries.bytes() == 0 && self.then.is_empty() && is_recorded
     }
 
-    /// Whether so much was gathered that it should be put.
+    /// Returns `true` if enough was gathered to put it now.
     pub(crate) fn is_due(&self) -> bool {
         self.entries.bytes() > ROOM / 4
     }
 
-    /// Waits until the oldest that was put is stored, and tells the listeners. Never resolves where
+    /// Waits until the oldest block is stored, and publishes it to the listeners. Never resolves if
     /// nothing was put.
     ///
     /// # Errors
-    /// Why the record does not take the oldest batch: nothing that was written from it on is
+    /// The reason that the record rejects the oldest batch. Nothing that was written from it on is
     /// stored, or will be.
     ///
     /// # Cancel safety
@@ -348,7 +348,8 @@ impl<T> EntryRecorder<T> {
         Ok(self.take_stored(result))
     }
 
-    /// Waits until the journal has all that was put into it, and tells the listeners.
+    /// Waits until the journal has everything that was put into it, and publishes it to the
+    /// listeners.
     pub(crate) async fn journaled(&mut self) {
         while let Some(unstored) = self.unstored.front_mut() {
             let result = (&mut unstored.ticket).await;
@@ -356,14 +357,14 @@ impl<T> EntryRecorder<T> {
         }
     }
 
-    /// The record has taken what was on its way, which then goes to the journal, or has not.
+    /// Handles the record's answer to the batch on its way. An accepted batch goes to the journal.
     fn recorded(&mut self, recorded: Result<(), NotRecorded>) -> Result<(), NotRecorded> {
         let Some(before) = &mut self.before else {
             return Ok(());
         };
         if let Err(why) = recorded {
             before.is_over = true;
-            // Nothing more is to be waited for; what was on its way is still counted.
+            // No further answer comes; the batch that was on its way is still counted.
             before
                 .on_way
                 .iter_mut()
@@ -397,7 +398,7 @@ impl<T> EntryRecorder<T> {
         Ok(())
     }
 
-    /// The oldest that was put is stored, or is not.
+    /// Handles the outcome of the oldest block.
     fn take_stored(&mut self, result: Result<(), NotStored>) -> StoredBlock<T> {
         let Some(unstored) = self.unstored.pop_front() else {
             return StoredBlock {
@@ -425,7 +426,7 @@ impl<T> EntryRecorder<T> {
         }
     }
 
-    /// How many of what is to follow are meant.
+    /// Counts the waiting actions for which `is_meant` holds.
     pub(crate) fn count(&self, mut is_meant: impl FnMut(&T) -> bool) -> usize {
         let on_way = self
             .before
@@ -441,7 +442,7 @@ impl<T> EntryRecorder<T> {
         thens.filter(|then| is_meant(then)).count()
     }
 
-    /// Takes back what was to follow from entries that are not stored yet.
+    /// Takes back actions of entries that are not stored yet.
     pub(crate) fn take_back(&mut self, mut is_meant: impl FnMut(&T) -> bool) -> Vec<T> {
         let on_way = self
             .before
@@ -460,14 +461,14 @@ impl<T> EntryRecorder<T> {
     }
 }
 
-/// Whether the journal has refused what was put.
+/// Returns `true` if the journal has rejected the block.
 fn is_refused(ticket: &Ticket) -> bool {
     matches!(ticket.ended(), Some(Err(_)))
 }
 
 impl<T> Drop for RecordStage<T> {
     fn drop(&mut self) {
-        // What was gathered behind it is counted by its recorder.
+        // The recorder counts the entries that were gathered behind it.
         if let Some(on_way) = &self.on_way
             && on_way.batch.count > 0
         {

@@ -1,4 +1,4 @@
-//! After the end of a host: what was open is closed, each by an entry.
+//! Recovery after the end of a host: everything that was open is closed, each item by an entry.
 
 use trunkline_journal::{Journal, ReadError, SessionKey, Ticket};
 use trunkline_protocol::{
@@ -14,17 +14,17 @@ use crate::{
     record::Batch,
 };
 
-/// What the host says of turns that it finds without an end.
+/// Error text for turns that the host finds without an end.
 const RESTARTED: &str = "the host ended while this turn ran, and has been started again";
 
-/// The same where another host has the session now.
+/// Error text for turns without an end in a session that another host has now.
 const MOVED: &str = "the host of this turn lost the session, and another has taken it over";
 
-/// Closes what was open in a session when the host that served it ended. Blocks for reads of the
-/// disk.
+/// Closes everything that was open in a session when the host that served it ended. Blocks for
+/// reads of the disk.
 ///
-/// Nothing else may be written of the session until the ticket says that this is stored.
-/// What an earlier recovery has closed already is not closed again.
+/// Nothing else may be written of the session until the ticket reports that this is stored. Items
+/// that an earlier recovery has closed are not closed again.
 pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, ReadError> {
     let Some(facts) = SessionFacts::read(journal, key)? else {
         tracing::warn!(
@@ -48,9 +48,9 @@ pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, Read
     Ok(settle(facts, entries, RESTARTED).put(journal, key, known))
 }
 
-/// What a host writes first of a session that it takes over: these facts, and that what was open is
-/// closed. Where what the agent had stays behind, the first of them says that its context is lost.
-/// Blocks for reads of the disk. `None` where the journal has none that can be read.
+/// Returns the first batch of a host that takes over a session: these facts, and the ends of
+/// everything open. If the agent's context stays behind, the first fact records that the context is
+/// lost. Blocks for reads of the disk. `None` if the journal has no readable facts of the session.
 pub(crate) fn take_over(
     journal: &Journal,
     key: SessionKey,
@@ -78,7 +78,7 @@ pub(crate) fn take_over(
     Ok(Some(settle(facts, entries, MOVED)))
 }
 
-/// Closes what the facts say is open, behind these entries.
+/// Closes everything that the facts list as open, after these entries.
 fn settle(mut facts: SessionFacts, mut entries: EntryWriter, why: &str) -> Batch {
     let open = std::mem::take(&mut facts.open);
     close(open, &mut entries, why, |delivered| TurnComplete {
@@ -106,7 +106,7 @@ fn settle(mut facts: SessionFacts, mut entries: EntryWriter, why: &str) -> Batch
     }
 }
 
-/// Writes that what is open has ended: requests, tools, steers, turns, in this order.
+/// Writes the ends of open items: requests, tools, steers, turns, in this order.
 pub(crate) fn close(
     open: OpenItems,
     entries: &mut EntryWriter,

@@ -11,9 +11,9 @@
 //!                       └── cancel ──▶ vacant              live ── vacate ──▶ vacant
 //! ```
 //!
-//! The registry is a [`DashMap`]. Each method takes one guard, holds it for a look and a change,
-//! and calls nothing of the registry meanwhile; no guard is held over an `.await` (`clippy.toml`
-//! checks that).
+//! The registry is a [`DashMap`]. Each method takes one guard, holds it for one read and one
+//! change, and calls nothing of the registry meanwhile; no guard is held over an `.await`
+//! (`clippy.toml` checks that).
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -38,11 +38,11 @@ use crate::{
 pub(crate) enum SlotPhase {
     /// The session is not in memory.
     Vacant,
-    /// One caller reads the session from the journal, creates it or removes it.
+    /// A caller reads the session from the journal, creates it or removes it.
     Opening,
     /// A task serves the session.
     Live,
-    /// The task takes nothing more and stores what it has.
+    /// The task accepts nothing more and stores its remaining entries.
     Leaving,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum SlotEvent {
     Publish,
     /// The caller that reserved it gives up.
     Cancel,
-    /// The task takes nothing more.
+    /// The task accepts nothing more.
     Leave,
     /// The task has ended.
     Vacate,
@@ -80,7 +80,7 @@ impl SlotPhase {
     }
 }
 
-/// A session in memory, as others reach it. Clones are the same session.
+/// Handle of a session in memory. Clones are the same session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionHandle {
     pub(crate) key: SessionKey,
@@ -104,9 +104,9 @@ pub(crate) struct SessionOrigin {
 #[derive(Debug)]
 pub(crate) struct OwnedSession {
     pub(crate) epoch: u64,
-    /// Whether the session waits to be opened for the first time.
+    /// Set if the session waits to be opened for the first time.
     pub(crate) is_new: bool,
-    /// Whether nobody may enter: the session is about to move.
+    /// Set if the session is closed to new callers because it is about to move.
     pub(crate) is_shut: bool,
 }
 
@@ -156,7 +156,7 @@ impl SlotState {
 }
 
 impl Slot {
-    /// Moves to the next state if the table allows the event. Returns whether it does.
+    /// Moves to the next state if the table allows the event. Returns `true` if it does.
     fn advance(&mut self, event: SlotEvent, next: SlotState) -> bool {
         let is_legal = self.state.phase().after(event) == Some(next.phase());
         if is_legal {
@@ -180,7 +180,7 @@ pub(crate) enum SlotEntry {
     Busy(CancellationToken),
 }
 
-/// Reason for which a session was not published.
+/// Reason that a session was not published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PublishError {
     /// The host ends.
@@ -189,7 +189,7 @@ pub(crate) enum PublishError {
     NotOwned,
 }
 
-/// The sessions in memory, and those that this host owns.
+/// The sessions in memory, and the sessions that this host owns.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     slots: DashMap<SessionId, Slot>,
@@ -203,7 +203,7 @@ impl Registry {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the session if it is live and takes commands.
+    /// Returns the session if it is live and accepts commands.
     pub(crate) fn live(&self, id: &str) -> Option<SessionHandle> {
         let slot = self.slots.get(id)?;
         slot.state
@@ -212,7 +212,6 @@ impl Registry {
             .cloned()
     }
 
-    /// Returns every live session.
     pub(crate) fn all_live(&self) -> Vec<SessionHandle> {
         self.slots
             .iter()
@@ -228,7 +227,7 @@ impl Registry {
             .count()
     }
 
-    /// Returns the live session, reserves the vacant slot, or names what to wait for.
+    /// Returns the live session, reserves the vacant slot, or returns a token to wait for.
     pub(crate) fn enter(self: &Arc<Self>, id: &SessionId) -> SlotEntry {
         let mut slot = self.slots.entry(id.clone()).or_default();
         match &slot.state {
@@ -253,8 +252,8 @@ impl Registry {
         }
     }
 
-    /// Reserves the slot of a session that is not in memory, for as long as it takes those before
-    /// to leave. `None` if the session is live.
+    /// Reserves the slot of a session that is not in memory, and waits until earlier callers have
+    /// left. `None` if the session is live.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the slot as it is.
@@ -271,7 +270,7 @@ impl Registry {
     /// Waits until the task of a session that leaves has ended. Returns at once if none leaves.
     ///
     /// # Cancel safety
-    /// It changes nothing.
+    /// Dropping the future changes nothing.
     pub(crate) async fn wait_until_left(&self, id: &str) {
         loop {
             let vacated = match self.slots.get(id).as_deref() {
@@ -288,20 +287,19 @@ impl Registry {
     /// Marks that the host ends: nothing is published from now on. Returns the live sessions and
     /// their tasks.
     pub(crate) fn end(&self) -> (Vec<SessionHandle>, JoinSet<()>) {
-        // A slot is published under its guard, with a look at this: it is either seen below or
-        // refused.
+        // A slot is published under its guard, after a check of this flag: it is either seen below
+        // or refused.
         self.is_ending.store(true, Ordering::SeqCst);
         let live = self.all_live();
         let tasks = std::mem::take(&mut *self.tasks());
         (live, tasks)
     }
 
-    /// Whether the host ends.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::SeqCst)
     }
 
-    /// Looks at the ownership of a session.
+    /// Reads the ownership of a session.
     pub(crate) fn ownership<T>(
         &self,
         id: &str,
@@ -381,7 +379,7 @@ impl Registry {
     }
 }
 
-/// The right to open, create or remove a session that is not in memory. Dropped, it makes the slot
+/// The right to open, create or remove a session that is not in memory. Dropping it makes the slot
 /// vacant again.
 #[derive(Debug)]
 pub(crate) struct SlotReservation {
@@ -424,7 +422,7 @@ impl SlotReservation {
         };
         let mut tasks = self.registry.tasks();
         let task = tasks.spawn(serve(lease));
-        // Those that have ended are forgotten.
+        // Forget tasks that have ended.
         while tasks.try_join_next().is_some() {}
         drop(tasks);
         let live = SlotState::Live {
@@ -434,7 +432,7 @@ impl SlotReservation {
         };
         slot.advance(SlotEvent::Publish, live);
         drop(slot);
-        // Wakes those that wait; the slot is not this reservation's any more.
+        // Wake the waiting callers; the slot no longer belongs to this reservation.
         self.opened.cancel();
         Ok(handle)
     }
@@ -453,8 +451,8 @@ impl Drop for SlotReservation {
     }
 }
 
-/// The slot of a session as its task holds it. Dropped last, it makes the slot vacant and ends the
-/// listeners.
+/// The slot of a session, owned by its task. Dropping it makes the slot vacant and ends the
+/// listeners, so the task drops it last.
 #[derive(Debug)]
 pub(crate) struct SlotLease {
     shared: Weak<Shared>,
@@ -464,17 +462,16 @@ pub(crate) struct SlotLease {
 }
 
 impl SlotLease {
-    /// The session.
     pub(crate) fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The sessions of this host, unless all their handles are dropped.
+    /// Returns the sessions of this host, unless all their handles are dropped.
     pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
         self.shared.upgrade()
     }
 
-    /// Lets callers wait from now on until the slot is vacant: the task takes nothing more.
+    /// Makes callers wait from now on until the slot is vacant: the task accepts nothing more.
     pub(crate) fn leave(&self) {
         let Some(shared) = self.shared.upgrade() else {
             return;
@@ -536,7 +533,7 @@ mod tests {
                 phase.after(SlotEvent::Reserve).is_none(),
                 has_opener_or_writer
             );
-            // Each phase ends: one event at least leads out of it.
+            // Each phase ends: at least one event leads out of it.
             assert!(EVENTS.iter().any(|event| phase.after(*event).is_some()));
             // A writer stays until the slot is vacated.
             if matches!(phase, SlotPhase::Live | SlotPhase::Leaving) {
@@ -553,7 +550,7 @@ mod tests {
         }
     }
 
-    /// One of several callers of the registry, and what it holds.
+    /// A caller of the registry, one of several, with its reservation or lease.
     #[derive(Default)]
     struct Caller {
         reservation: Option<SlotReservation>,
@@ -588,7 +585,7 @@ mod tests {
         }
     }
 
-    /// Every order of the steps of three callers: no two of them have the session at the same
+    /// Tries every order of the steps of three callers: no two of them have the session at the same
     /// moment.
     #[tokio::test]
     async fn callers_in_every_order_get_one_opener_or_writer() {

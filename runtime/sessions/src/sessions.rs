@@ -1,4 +1,4 @@
-//! The sessions of a journal: which are in memory, and how one gets there.
+//! The sessions of a journal: loading, attaching, listing and removing them.
 
 use std::{
     collections::BTreeMap,
@@ -37,40 +37,41 @@ use crate::{
     visitor::{Visitor, is_seen},
 };
 
-/// How much a `session.history` answers at most, in bytes, unless one entry alone is larger.
+/// Maximum size of the entries in a `session.history` reply, in bytes, unless a single entry is
+/// larger.
 const HISTORY: usize = 1024 * 1024;
 
 /// Sessions that outlive their hub, their host and their adapter. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Sessions {
     shared: Arc<Shared>,
-    /// Who asks. `None`: the user whose host this is.
+    /// The visitor that makes requests. `None` for the user whose host this is.
     visitor: Option<Arc<Visitor>>,
 }
 
-/// What all sessions share.
+/// State that all sessions share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) journal: Journal,
-    /// Where sessions are stored before the journal has them; then only those are served that this
-    /// host owns.
+    /// The record that is written before the journal. With a record, only sessions that this host
+    /// owns are served.
     pub(crate) recording: Option<Recording>,
     pub(crate) registry: Arc<Registry>,
     listeners: AtomicU64,
 }
 
-/// Why a session was not opened.
+/// Reason that a session was not opened.
 #[derive(Debug)]
 pub enum StartError {
-    /// The journal does not take it.
+    /// The journal rejects the session.
     Refused(SessionRefused),
-    /// The host does not.
+    /// The host rejects the session.
     Closed(Box<SessionClosed>),
 }
 
 impl Shared {
-    /// Why no new work should be begun.
+    /// Returns the reason not to begin new work.
     fn trouble(&self) -> Option<String> {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
         trouble.or_else(|| self.recording.as_ref()?.trouble())
@@ -79,7 +80,7 @@ impl Shared {
 
 #[cfg(test)]
 impl Shared {
-    /// Sessions of a journal on a host without agents.
+    /// Creates sessions of a journal on a host without agents.
     pub(crate) fn for_tests(journal: Journal) -> Arc<Self> {
         Arc::new(Self {
             host: Host::builder().build().expect("a host without agents"),
@@ -109,12 +110,12 @@ impl InMemory for Shared {
 }
 
 impl Sessions {
-    /// Opens the journal of a folder, and closes in it what was open when its last host ended.
-    /// Blocks for the disk: call it where that may be. No adapter that starts in a sandbox from now
-    /// on sees the folder.
+    /// Opens the journal of a folder, and closes in it everything that was open when its last host
+    /// ended. Blocks for the disk: call it only from a context that may block. Adapters that start
+    /// in a sandbox from now on do not see the folder.
     ///
     /// # Errors
-    /// See [`OpenError`]. What is damaged is handed over beside the sessions.
+    /// See [`OpenError`]. Damaged data is returned beside the sessions.
     pub fn open(
         host: Host,
         folder: &Path,
@@ -130,7 +131,7 @@ impl Sessions {
                 Err(error) => tracing::warn!("a session that was open was not closed: {error}"),
             }
         }
-        // A hub that attaches counts on from there.
+        // A hub that attaches continues from there.
         for stored in closed {
             journal
                 .wait(&stored)
@@ -141,7 +142,7 @@ impl Sessions {
 
     /// Opens the journal of a folder as this machine's copy of sessions whose record is elsewhere.
     /// None is served until this host owns it: [`Sessions::own`], [`Sessions::adopt`]. Blocks for
-    /// the disk. No adapter that starts in a sandbox from now on sees the folder.
+    /// the disk. Adapters that start in a sandbox from now on do not see the folder.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -166,7 +167,7 @@ impl Sessions {
             journal,
             recording,
             registry: Arc::default(),
-            // A name is never given twice, in any epoch.
+            // A name is never used twice, in any epoch.
             listeners: AtomicU64::new(0),
         };
         Self {
@@ -179,7 +180,8 @@ impl Sessions {
         &self.shared
     }
 
-    /// The same sessions as a visitor sees them: what it opens is its own.
+    /// Returns the same sessions as a visitor sees them. The visitor owns the sessions that it
+    /// opens.
     #[must_use]
     pub fn for_visitor(&self, visitor: Arc<Visitor>) -> Self {
         Self {
@@ -188,20 +190,20 @@ impl Sessions {
         }
     }
 
-    /// Who asks; `None` is the user whose host this is.
+    /// Returns the visitor; `None` is the user whose host this is.
     #[must_use]
     pub fn visitor(&self) -> Option<&Visitor> {
         self.visitor.as_deref()
     }
 
-    /// The journal.
+    /// Returns the journal.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.shared.journal
     }
 
-    /// Opens a new session, and listens to it from its first entry on. Without a title its first
-    /// input heads it in lists.
+    /// Opens a new session, and listens to it from its first entry on. Without a title, its first
+    /// input becomes its title in lists.
     ///
     /// # Errors
     /// [`StartError`]; nothing is kept then.
@@ -280,7 +282,7 @@ impl Sessions {
             .map_err(StartError::Refused)?;
         new.into_iter().for_each(NewId::keep);
         let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default(), 0);
-        // There is room in a new inbox.
+        // A new inbox has room.
         let _ = handle.commands.try_send(joined);
         Ok(listener)
     }
@@ -367,11 +369,11 @@ impl Sessions {
         )
     }
 
-    /// Listens to a session of the journal from an entry on. One that is not in memory is loaded;
-    /// its agent is not asked for anything.
+    /// Listens to a session of the journal from an entry on. A session that is not in memory is
+    /// loaded; its agent receives no request.
     ///
     /// # Errors
-    /// Why not, in the protocol's words.
+    /// The refusal, as a message of the protocol.
     ///
     /// # Cancel safety
     /// Dropping the future leaves nothing behind.
@@ -383,10 +385,10 @@ impl Sessions {
         self.attach_from(id, attach, From::Entry).await
     }
 
-    /// As [`Sessions::attach`], from the next entry on.
+    /// Works like [`Sessions::attach`], but from the next entry on.
     ///
     /// # Errors
-    /// Why not, in the protocol's words.
+    /// The refusal, as a message of the protocol.
     ///
     /// # Cancel safety
     /// Dropping the future leaves nothing behind.
@@ -441,7 +443,7 @@ impl Sessions {
         }
     }
 
-    /// Whether the journal has the last entry that the hub has.
+    /// Checks that the journal has the last entry that the hub has.
     async fn check_position(
         &self,
         handle: &SessionHandle,
@@ -474,7 +476,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Returns the session in memory, and opens it from the journal if it is not there.
+    /// Returns the session in memory, and opens it from the journal if needed.
     ///
     /// # Cancel safety
     /// Dropping the future leaves nothing behind.
@@ -487,12 +489,12 @@ impl Sessions {
                 self.shared.check_serves(id)?;
                 return Ok(handle);
             }
-            // Ids that the journal does not know take no slot.
+            // Unknown ids take no slot.
             if self.shared.journal.find(id.as_str()).is_none() {
                 return Err(unknown_session());
             }
             match self.shared.registry.enter(id) {
-                // Judged as above.
+                // The next iteration checks the access, as above.
                 SlotEntry::Live => {}
                 SlotEntry::Busy(until) => until.cancelled().await,
                 SlotEntry::Reserved(reservation) => {
@@ -512,7 +514,7 @@ impl Sessions {
         let key = journal.find(id.as_str()).ok_or_else(unknown_session)?;
         let known = journal.known(key).ok_or_else(unknown_session)?;
         if known.is_removed {
-            // Its owner is not known any longer.
+            // The owner is no longer known.
             return Err(match self.visitor {
                 Some(_) => unknown_session(),
                 None => ends::refused(AttachRefusal::Gone, "this session was removed"),
@@ -546,11 +548,11 @@ impl Sessions {
         self.publish(reservation, actor)
     }
 
-    /// Returns the agent of a session, which is opened from the journal if needed. `None` if there
-    /// is none that this visitor may see.
+    /// Returns the agent of a session, which is opened from the journal if needed. `None` if this
+    /// visitor can see no such session.
     ///
     /// # Cancel safety
-    /// It changes nothing.
+    /// Dropping the future changes nothing.
     pub async fn agent(&self, id: &SessionId) -> Option<String> {
         let handle = self.session_handle(id).await.ok()?;
         Some(handle.origin.agent.clone())
@@ -560,7 +562,7 @@ impl Sessions {
         is_seen(self.visitor(), origin.owner.as_deref(), &origin.agent)
     }
 
-    /// The key of a session that is there for who asks, in memory or not.
+    /// Returns the key of a session that this visitor can see, in memory or not.
     pub(crate) async fn find(&self, id: &SessionId) -> Option<SessionKey> {
         let key = self.shared.journal.find(id.as_str())?;
         self.shared.check_serves(id).ok()?;
@@ -578,7 +580,7 @@ impl Sessions {
                 .and_then(|bytes| SessionFacts::of_bytes(&bytes))?;
             is_seen(visitor.as_deref(), facts.owner.as_deref(), &facts.agent).then_some(key)
         });
-        // Given up with the runtime.
+        // Fails only if the runtime shuts down.
         seen.await.ok().flatten()
     }
 
@@ -627,8 +629,8 @@ impl Sessions {
         self.list_with_cursors(asked).await.0
     }
 
-    /// The same, with the cursor behind each of the sessions, for one who puts lists of several
-    /// journals together.
+    /// Works like [`Sessions::list`], but also returns the cursor behind each session, for merging
+    /// the lists of several journals.
     pub async fn list_with_cursors(
         &self,
         asked: SessionsList,
@@ -645,10 +647,10 @@ impl Sessions {
         answered.await.unwrap_or((failed, Vec::new()))
     }
 
-    /// Removes a session: nothing of it can be read any more.
+    /// Removes a session: nothing of it can be read afterwards.
     ///
     /// # Errors
-    /// Why not: it is not known, it is in memory, or the disk does not do it.
+    /// [`RemoveError`]: the session is unknown or in memory, or the disk fails.
     pub async fn remove(&self, id: &SessionId) -> Result<(), RemoveError> {
         let Some(key) = self.find(id).await else {
             return Err(RemoveError::Unknown);
@@ -656,7 +658,7 @@ impl Sessions {
         if self.visitor().is_some_and(|visitor| !visitor.may_speak) {
             return Err(RemoveError::Denied);
         }
-        // Nobody opens it meanwhile.
+        // The reservation keeps other callers from opening it meanwhile.
         let Some(_reservation) = self.shared.registry.reserve(id).await else {
             return Err(RemoveError::InUse);
         };
@@ -674,7 +676,7 @@ impl Sessions {
         removed.unwrap_or(Ok(())).map_err(RemoveError::NotStored)
     }
 
-    /// How many sessions have a turn that runs or waits, of those that are in memory.
+    /// Returns the number of sessions in memory that have a running or waiting turn.
     #[must_use]
     pub fn busy(&self) -> usize {
         self.shared
@@ -682,8 +684,8 @@ impl Sessions {
             .count_live(|handle| handle.shown.get().open_turns > 0)
     }
 
-    /// Ends with the host: each session in memory writes what ends, and leaves. Those of the
-    /// journal stay. The journal stays this process's until [`Sessions::close`].
+    /// Ends with the host: each session in memory writes its open ends, and leaves. The sessions of
+    /// the journal stay. The journal belongs to this process until [`Sessions::close`].
     pub async fn finish(&self) {
         self.shared.journal.mark_ending();
         let (handles, mut tasks) = self.shared.registry.end();
@@ -700,14 +702,13 @@ impl Sessions {
             }
         }
         for ended in ends {
-            // Gone is ended too.
+            // A dropped sender means that the session has ended, too.
             let _ = ended.await;
         }
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Closes the journal, once nothing of this host's runs any more: from then on another host may
-    /// have it.
+    /// Closes the journal, once nothing of this host runs: from then on another host may have it.
     pub async fn close(&self) {
         let journal = self.shared.journal.clone();
         let closed = tokio::task::spawn_blocking(move || journal.close()).await;
@@ -728,16 +729,16 @@ fn refuse_start(reason: AttachRefusal, why: String) -> StartError {
     StartError::Refused(ends::refused(reason, why))
 }
 
-/// From where one listens.
+/// Position from which to listen.
 #[derive(Debug, Clone, Copy)]
 enum From {
-    /// From behind the entry that the attach names.
+    /// From the entry after the one that the attach names.
     Entry,
     /// From the next entry on.
     Now,
 }
 
-/// What a hub hands over that is not stored.
+/// Returns the values of a hub that are not stored.
 fn secrets(
     env: Option<&BTreeMap<String, String>>,
     mcp_servers: Option<&Json>,
@@ -752,9 +753,9 @@ fn secrets(
     })
 }
 
-/// Whether the journal has another entry at `after` than a hub that claims this epoch for it: then
-/// the last entry that both have, as far as epochs tell, which only grow. That is so after a power
-/// cut, or with a journal of a backup.
+/// Returns the last entry that the journal and a hub have in common, as far as epochs show, if the
+/// journal's entry at `after` has another epoch than the hub claims. The search relies on epochs
+/// that only grow. A fork happens after a power cut, or with a journal from a backup.
 fn fork(journal: &Journal, key: SessionKey, after: u64, epoch: u64) -> Option<u64> {
     let is_other = epoch_of(journal, key, after).is_some_and(|own| own != epoch);
     is_other.then(|| {
@@ -770,7 +771,7 @@ fn fork(journal: &Journal, key: SessionKey, after: u64, epoch: u64) -> Option<u6
     })
 }
 
-/// The epoch in which an entry was written, where that can be read.
+/// Returns the epoch in which an entry was written, if that can be read.
 pub(crate) fn epoch_of(journal: &Journal, key: SessionKey, seq: u64) -> Option<u64> {
     #[derive(serde::Deserialize)]
     struct Epoch {
@@ -784,23 +785,23 @@ pub(crate) fn epoch_of(journal: &Journal, key: SessionKey, seq: u64) -> Option<u
         .map(|entry| entry.epoch)
 }
 
-/// Why a session was not removed.
+/// Reason that a session was not removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveError {
-    /// The journal has no session of this id.
+    /// The journal has no session with this id.
     #[error("the journal has no session of this id")]
     Unknown,
-    /// Someone listens to it, or a turn runs.
+    /// The session has a listener or a running turn.
     #[error("the session is in use; detach from it, and stop its turn, then try again")]
     InUse,
-    /// A visitor that may only listen.
+    /// The visitor may only listen.
     #[error("who asks may only listen")]
     Denied,
     /// The journal could not be written.
     #[error("{0}")]
     NotStored(NotStored),
-    /// The record has it still.
+    /// The record still has the session.
     #[error("{0}")]
     NotRecorded(NotRecorded),
 }

@@ -1,5 +1,5 @@
-//! The newest stored entries of a session, for those who listen to it: they wait here, and read
-//! here while they keep up.
+//! The newest stored entries of a session. Its listeners wait here, and read here while they keep
+//! up.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,21 +14,21 @@ use tokio::sync::Notify;
 
 use crate::entry::{Entry, EntryContent, line_ranges};
 
-/// How many bytes are kept for listeners that are a little behind. Others read the journal.
+/// Number of bytes that are kept for listeners that are a little behind. Others read the journal.
 const KEPT: usize = 256 * 1024;
 
-/// How many bytes a listener takes at once.
+/// Number of bytes that a listener takes at once.
 const TAKEN: usize = 64 * 1024;
 
-/// Names a listener of a session.
+/// Number of a listener of a session.
 pub(crate) type ListenerNo = u64;
 
-/// What listeners hear.
+/// The newest entries, shared with the listeners.
 #[derive(Debug)]
 pub(crate) struct EntryTail {
     state: Mutex<State>,
     changed: Notify,
-    /// How many listeners want the contents of entries beside their lines.
+    /// Number of listeners that want the contents of entries beside their lines.
     content_listeners: AtomicUsize,
 }
 
@@ -40,15 +40,15 @@ struct State {
     bytes: usize,
     /// The last entry that each listener has taken.
     listeners: HashMap<ListenerNo, u64>,
-    /// How many of them lack something of the first chunk: where there are many, none looks at all
-    /// others.
+    /// Number of listeners that lack a part of the first chunk. The count avoids that each of many
+    /// listeners checks all others.
     lacking: usize,
-    /// The reason that listeners get at the end of the stream, once it is known.
+    /// The reason that listeners get at the end of the stream, if already set.
     end: Option<StreamEnd>,
     is_over: bool,
 }
 
-/// Reasons for which the stream of a session ends for a listener, although the session may go on.
+/// Reasons for which the stream of a session ends for a listener. The session itself may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
     /// Another host has the session, or will have it.
@@ -58,7 +58,7 @@ pub enum StreamEnd {
     /// The session left the memory of its host out of order: its record refused a batch, or its
     /// task failed.
     Interrupted,
-    /// Too many replies waited for this listener. Nothing that it sends is taken from now on.
+    /// Too many replies waited for this listener. Its messages are ignored from now on.
     Overrun,
 }
 
@@ -73,12 +73,12 @@ pub(crate) struct EntryChunk {
 }
 
 impl EntryChunk {
-    /// The lines from the number `from` on.
+    /// Returns the lines from the number `from` on.
     pub(crate) fn lines_from(&self, from: u64) -> &[u8] {
         from_number(&self.lines, self.first, from.max(self.first))
     }
 
-    /// The entries from the number `from` on.
+    /// Returns the entries from the number `from` on.
     pub(crate) fn entries_from(&self, from: u64) -> impl Iterator<Item = Entry> + '_ {
         let mut contents = self.contents.iter().cloned();
         line_ranges(&self.lines)
@@ -88,17 +88,17 @@ impl EntryChunk {
     }
 }
 
-/// What there is behind an entry.
+/// Result of reading after an entry.
 #[derive(Debug)]
 pub(crate) enum ReadOutcome {
-    /// Chunks in order, and the number of the last entry. The first may begin before what was asked
-    /// for.
+    /// Chunks in order, and the number of the last entry. The first chunk may begin before the
+    /// requested entry.
     Chunks(Vec<EntryChunk>, u64),
-    /// There is more, and it is in the journal alone, up to this number.
+    /// More entries follow, but up to this number they are only in the journal.
     Behind(u64),
-    /// Nothing yet.
+    /// There is nothing to read yet.
     Nothing,
-    /// Nothing, and nothing will come.
+    /// The stream is over: nothing more will come.
     Over(StreamEnd),
 }
 
@@ -124,12 +124,13 @@ impl EntryTail {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a listener wants the contents of entries.
+    /// Returns `true` if a listener wants the contents of entries.
     pub(crate) fn wants_contents(&self) -> bool {
         self.content_listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a listener that wants the contents of entries. Those written before have lines only.
+    /// Counts a listener that wants the contents of entries. Entries written before have lines
+    /// only.
     pub(crate) fn want_contents(&self) {
         self.content_listeners.fetch_add(1, Ordering::Relaxed);
     }
@@ -139,8 +140,8 @@ impl EntryTail {
         self.content_listeners.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Makes stored entries available to the listeners. `contents` are those of all entries, or are
-    /// dropped.
+    /// Makes stored entries available to the listeners. `contents` must cover all entries;
+    /// otherwise it is dropped.
     pub(crate) fn publish(
         &self,
         first: u64,
@@ -196,7 +197,7 @@ impl EntryTail {
         state.count_lacking();
     }
 
-    /// How many listen.
+    /// Returns the number of listeners.
     pub(crate) fn listeners(&self) -> usize {
         self.lock().listeners.len()
     }
@@ -208,7 +209,7 @@ impl EntryTail {
         state.drop_taken();
     }
 
-    /// Takes what comes behind `after`, about [`TAKEN`] bytes at most, for a listener.
+    /// Returns the entries after `after` for a listener, about [`TAKEN`] bytes at most.
     pub(crate) fn take(&self, listener: ListenerNo, after: u64) -> ReadOutcome {
         let mut state = self.lock();
         if state.stored <= after {
@@ -238,12 +239,12 @@ impl EntryTail {
         ReadOutcome::Chunks(chunks, last)
     }
 
-    /// Notes what a listener has read elsewhere.
+    /// Notes the last entry that a listener has read elsewhere.
     pub(crate) fn has_taken(&self, listener: ListenerNo, last: u64) {
         self.lock().has_taken(listener, last);
     }
 
-    /// Resolves when something has changed since it was made.
+    /// Returns a future that resolves when something has changed since it was made.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
@@ -264,13 +265,13 @@ impl State {
         }
     }
 
-    /// Drops what every listener has.
+    /// Drops chunks that every listener has.
     fn drop_taken(&mut self) {
         while self.lacking == 0 && !self.chunks.is_empty() {
             self.drop_first();
         }
         if self.chunks.is_empty() {
-            // An idle session keeps no room for them.
+            // An idle session keeps no capacity for chunks.
             self.chunks = VecDeque::new();
         }
     }
@@ -293,7 +294,7 @@ impl State {
     }
 }
 
-/// The lines from the number `from` on, of lines whose first has the number `first`.
+/// Returns the lines from the number `from` on. The first of `lines` has the number `first`.
 pub(crate) fn from_number(lines: &[u8], first: u64, from: u64) -> &[u8] {
     let Some(before) = usize::try_from(from - first)
         .ok()
@@ -321,7 +322,7 @@ mod tests {
         tail.publish(*numbers.start(), *numbers.end(), lines(numbers), Vec::new());
     }
 
-    /// The lines that a listener takes, or how far it must read the journal.
+    /// Returns the lines that a listener takes, or the number up to which it must read the journal.
     fn take_lines(tail: &EntryTail, listener: ListenerNo, after: u64) -> Result<Vec<u8>, u64> {
         match tail.take(listener, after) {
             ReadOutcome::Chunks(chunks, _) => Ok(chunks
@@ -364,7 +365,7 @@ mod tests {
         }
         publish(&tail, 1..=2);
         publish(&tail, 3..=3);
-        // One reads the journal, one leaves, one comes late and has a part.
+        // One listener reads the journal, one leaves, one comes late and has a part.
         tail.has_taken(0, 1);
         tail.leave(1);
         tail.join(200, 1);

@@ -1,24 +1,24 @@
-//! Those who reach sessions from outside, over a network say: what they see, and whether they may
-//! speak.
+//! Visitors, who reach sessions from outside, for example over a network, and their rights.
 
-/// One who reaches sessions and is not the user whose host this is.
+/// A client of sessions other than the user whose host this is.
 ///
-/// What it does not see is for it as if it were not there: the answers for a session of another and
-/// for one that never was are the same.
+/// Sessions that the visitor may not see do not exist for it: the answers for a session of another
+/// user and for one that never existed are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visitor {
-    /// Its name. It owns the sessions that it opens, and stands in the `by` of what it says.
+    /// Name of the visitor. It owns the sessions that it opens, and appears in the `by` of its
+    /// messages.
     pub name: String,
-    /// Whether it sees the sessions of others, too.
+    /// Set if the visitor also sees the sessions of others.
     pub sees_all: bool,
-    /// Whether it may speak. One that may not listens, whatever role it asks for.
+    /// Set if the visitor may send messages. Otherwise it only listens, whatever role it requests.
     pub may_speak: bool,
-    /// The agents whose sessions it sees and opens. `None`: all.
+    /// The agents whose sessions the visitor sees and opens. `None` for all agents.
     pub agents: Option<Vec<String>>,
 }
 
 impl Visitor {
-    /// Whether it may have sessions of this agent.
+    /// Returns `true` if the visitor may have sessions of this agent.
     #[must_use]
     pub fn may_have(&self, agent: &str) -> bool {
         self.agents
@@ -26,19 +26,19 @@ impl Visitor {
             .is_none_or(|agents| agents.iter().any(|known| known == agent))
     }
 
-    /// Whether it may open sessions of this agent.
+    /// Returns `true` if the visitor may open sessions of this agent.
     #[must_use]
     pub fn may_open(&self, agent: &str) -> bool {
         self.may_speak && self.may_have(agent)
     }
 
-    /// Whether a session of this owner and agent is there for it.
+    /// Returns `true` if the visitor sees a session of this owner and agent.
     pub(crate) fn sees(&self, owner: Option<&str>, agent: &str) -> bool {
         (self.sees_all || owner == Some(&*self.name)) && self.may_have(agent)
     }
 }
 
-/// Whether a session is there for who asks, the user of the host or a visitor.
+/// Returns `true` if a session is visible to a visitor, or to the user of the host if `None`.
 pub(crate) fn is_seen(visitor: Option<&Visitor>, owner: Option<&str>, agent: &str) -> bool {
     visitor.is_none_or(|visitor| visitor.sees(owner, agent))
 }

@@ -23,10 +23,10 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{Listener, Sessions, StreamEnd, StreamItem};
 
-/// Timeout for what should happen soon, on a busy machine too.
+/// Timeout for events that should happen soon, on a busy machine too.
 const SOON: Duration = Duration::from_secs(60);
 
-/// Clients of one session at the same moment.
+/// Number of clients that use one session at the same moment.
 const CLIENTS: usize = 4;
 
 /// Opens the journal of a folder on a host whose agent reads everything and never writes.
@@ -52,7 +52,7 @@ async fn read_all(mut agent: DuplexStream) {
     while agent.read(&mut read).await.is_ok_and(|bytes| bytes > 0) {}
 }
 
-/// Ends the sessions as a host that ends in order does.
+/// Ends the sessions like a host that ends in order.
 async fn close_sessions(host: Host, sessions: Sessions) {
     sessions.finish().await;
     host.shutdown().await;
@@ -71,7 +71,7 @@ async fn create_session(sessions: &Sessions, id: &SessionId) {
     assert_eq!(stored.unwrap().unwrap(), StreamItem::Entries);
 }
 
-/// Sends an input and returns the number of the entry that has it, or `None` if it was refused.
+/// Sends an input and returns the number of its entry, or `None` if it was refused.
 async fn send_input(listener: &mut Listener, message_id: &str) -> Option<u64> {
     let input = json!({
         "type": "user.input", "session_id": listener.session().as_str(), "message_id": message_id,
@@ -102,7 +102,7 @@ async fn send_input(listener: &mut Listener, message_id: &str) -> Option<u64> {
     }
 }
 
-/// Reads all entries of a session, which have the numbers from 1 without a gap.
+/// Reads all entries of a session, which are numbered from 1 without a gap.
 async fn read_entries(sessions: &Sessions, id: &SessionId) -> Vec<Value> {
     let mut entries: Vec<Value> = Vec::new();
     loop {
@@ -124,7 +124,7 @@ async fn read_entries(sessions: &Sessions, id: &SessionId) -> Vec<Value> {
     }
 }
 
-/// Every accepted input stands in the entry that its sender was given, and in no other one.
+/// Checks that every accepted input is in the entry reported to its sender, and in no other one.
 fn check_inputs(accepted: &HashMap<String, u64>, entries: &[Value]) {
     let mut seen = HashSet::new();
     for entry in entries.iter().filter(|entry| entry["type"] == "turn.begin") {
@@ -141,7 +141,8 @@ fn check_inputs(accepted: &HashMap<String, u64>, entries: &[Value]) {
     }
 }
 
-/// `TRUNKLINE_STRESS` is the number of sessions; the daily run takes more than this.
+/// Returns the number of sessions, from `TRUNKLINE_STRESS`; the daily run sets more than the
+/// default.
 fn stress_sessions() -> usize {
     std::env::var("TRUNKLINE_STRESS").map_or(60, |count| count.parse().unwrap())
 }
@@ -268,7 +269,8 @@ async fn listeners_learn_that_the_host_ends() {
     close_sessions(host, sessions).await;
 }
 
-/// The second wall: a task whose session was written elsewhere stops, and loses nothing in silence.
+/// Second line of defence: a task whose session was written elsewhere stops, and loses nothing
+/// silently.
 #[tokio::test]
 async fn a_writer_that_the_journal_refuses_ends_and_its_inputs_are_not_delivered() {
     let folder = tempfile::tempdir().unwrap();
@@ -309,7 +311,7 @@ async fn a_writer_that_the_journal_refuses_ends_and_its_inputs_are_not_delivered
         "{reply}"
     );
 
-    // The session is opened again behind the other writer's entry.
+    // The session is opened again after the other writer's entry.
     let (_, mut listener) = sessions.join(&session(0)).await.unwrap();
     assert_eq!(send_input(&mut listener, "m").await, Some(next + 1));
     close_sessions(host, sessions).await;

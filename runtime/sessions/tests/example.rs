@@ -20,7 +20,7 @@ fn the_example_reads_the_same_entries_by_each_listener_and_in_the_history() {
             .lines()
             .filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
             .map(|line| serde_json::from_str::<Value>(line).unwrap())
-            // An `input.result` has the `seq` of an entry, and is none.
+            // An `input.result` has the `seq` of an entry, but is not an entry.
             .filter(|line| line["time"].is_string())
             .collect()
     };

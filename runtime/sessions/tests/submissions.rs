@@ -1,4 +1,4 @@
-//! Inputs with files, requests and queues: what the agent gets of what several clients send.
+//! Inputs with files, requests and queues: the agent's view of the messages of several clients.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -24,17 +24,17 @@ use trunkline_sessions::{
     EntryBody, EntryContent, EntryItem, EntryListener, Reply, Sessions, Submission,
 };
 
-/// Timeout for what should happen soon, on a busy machine too.
+/// Timeout for events that should happen soon, on a busy machine too.
 const SOON: Duration = Duration::from_secs(60);
 
-/// An agent that a test plays.
+/// An agent that is played by a test.
 struct Agent {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
 }
 
 impl Agent {
-    /// Reads the next message, which has this type.
+    /// Reads the next message, which must have this type.
     async fn read(&mut self, kind: &str) -> Value {
         let line = timeout(SOON, self.lines.next_line()).await.unwrap();
         let message: Value = serde_json::from_str(&line.unwrap().unwrap()).unwrap();
@@ -67,7 +67,7 @@ impl Agent {
     }
 }
 
-/// A session with an agent that the test plays.
+/// A session with an agent that is played by the test.
 struct World {
     folder: TempDir,
     host: Host,
@@ -157,7 +157,6 @@ fn announce(path: &Path, content: &str) -> FileInput {
     }
 }
 
-/// A client of the session.
 struct Client {
     entries: EntryListener,
 }
@@ -205,7 +204,7 @@ impl Client {
         }
     }
 
-    /// Waits for the result of an input, which is a repeated one or not.
+    /// Waits for the result of an input. Returns `true` for a repeated one.
     async fn result(&mut self) -> bool {
         match self.reply().await.body {
             EntryBody::Relay(RelayBody::InputResult(result)) => result.duplicate == Some(true),
@@ -213,7 +212,7 @@ impl Client {
         }
     }
 
-    /// Waits for the request that the agent makes, and returns its id.
+    /// Waits for the agent's request, and returns its id.
     async fn request(&mut self) -> String {
         let id = |content: &EntryContent| match &content.body {
             EntryBody::Adapter(AdapterBody::PermissionRequest(request)) => {
@@ -283,7 +282,7 @@ async fn a_file_goes_with_the_next_turn_of_the_client_that_sent_it() {
         .unwrap()
         .extend(file.as_object().unwrap().clone());
     one.send(message.clone()).await;
-    // It is entered at once.
+    // The file is entered at once.
     let delivered = |content: &EntryContent| {
         matches!(content.body, EntryBody::Relay(RelayBody::FileDelivered(_))).then_some(())
     };
@@ -295,7 +294,7 @@ async fn a_file_goes_with_the_next_turn_of_the_client_that_sent_it() {
     assert_eq!(agent.read("file.input").await["file_name"], "mine");
     agent.end_turn("of one").await;
 
-    // That of a client that has left goes with the next turn.
+    // The file of a client that has left goes with the next turn.
     one.send(message).await;
     two.entry(delivered).await;
     drop(one);
@@ -364,7 +363,7 @@ async fn a_request_whose_id_was_used_gets_another_and_a_late_answer_settles_noth
     client.send(answer("r", true)).await;
     assert_eq!(agent.read("permission.response").await["approved"], true);
 
-    // Another listener answers the first one late, while the second waits.
+    // Another listener answers the first request late, while the second waits.
     agent.write(first).await;
     let second = client.request().await;
     assert_ne!(second, "r");

@@ -1,4 +1,4 @@
-//! What is another's is not there for a visitor, in memory or on disk.
+//! Sessions of others do not exist for a visitor, in memory or on disk.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -13,7 +13,7 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{RemoveError, Sessions, StartError, StreamItem, Visitor};
 
-/// A host of the agents `x` and `y`, which read and say nothing, on a folder.
+/// Opens a host with the agents `x` and `y`, which read and never write, on a folder.
 async fn opened(folder: &Path) -> (Sessions, tokio::sync::mpsc::Receiver<DuplexStream>) {
     let (peers, kept) = tokio::sync::mpsc::channel(16);
     let streams = move || {
@@ -67,7 +67,7 @@ async fn listed(sessions: &Sessions) -> Vec<String> {
     listed.into_iter().map(|one| one.session_id).collect()
 }
 
-/// What `sessions` says of a session, in every way there is.
+/// Returns `true` if `sessions` shows a session, through every method that can show one.
 async fn is_there(sessions: &Sessions, session: &SessionId) -> bool {
     let attached = sessions
         .attach(session, &SessionAttach::default())

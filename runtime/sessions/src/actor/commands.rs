@@ -1,4 +1,4 @@
-//! What hubs say in a session.
+//! Commands that hubs send to a session.
 
 use tracing::Span;
 use trunkline_protocol::{
@@ -33,7 +33,7 @@ impl SessionActor {
                         unstored: 0,
                     },
                 );
-                // Gone again, if no one waits for it.
+                // Fails only if the listener has already left.
                 let _ = joined.send(self.now());
             }
             SessionCommand::Left(listener) => {
@@ -86,7 +86,7 @@ impl SessionActor {
             HostBody::PermissionResponse(response) => self.permission(by, response),
             HostBody::InputResponse(response) => self.question(by, response),
             HostBody::SessionClose(_) => self.close(),
-            // A pause concerns the listener alone, which its pipe holds back.
+            // A pause only concerns this listener, which its own pipe holds back.
             HostBody::FlowPause(_)
             | HostBody::FlowResume(_)
             | HostBody::SessionStart(_)
@@ -96,7 +96,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether a listener's messages are taken.
+    /// Returns `true` if messages of this listener are accepted.
     fn may_control(&self, listener: ListenerNo) -> bool {
         let may = self
             .listeners
@@ -127,7 +127,7 @@ impl SessionActor {
         if in_queue.is_none() && self.running() != Some(&turn) {
             return;
         }
-        // A stop waits for no entry, so nothing else bounds how many there are.
+        // A stop does not wait for its entry, so nothing else limits the number of these entries.
         if self.recorder.has_room() {
             let stop = StopRequested {
                 reason: Some(reason),
@@ -144,13 +144,13 @@ impl SessionActor {
                 session.stop_turn(*no, reason);
                 self.revoke(Some(&turn), reason);
             }
-            // It waits for the store; a stop does not.
+            // The input waits until it is stored; the stop does not.
             (_, Some(given)) => given.stop = Some(reason),
             (_, None) => {}
         }
     }
 
-    /// Closes the session for all: it can be read, and takes nothing more.
+    /// Closes the session for every client: it can still be read, but accepts nothing more.
     fn close(&mut self) {
         self.facts.is_closed = true;
         self.revoke(None, StopReason::Stopped);
@@ -173,7 +173,7 @@ impl SessionActor {
             self.say(Some(id), ends::stopped(StopReason::User, delivered), None);
         }
         self.settle_all(StopReason::Stopped);
-        // Dropped, it is closed.
+        // Dropping the agent's session closes it.
         self.session = None;
         let closed = trunkline_protocol::SessionClosed::default();
         self.say(None, closed, None);

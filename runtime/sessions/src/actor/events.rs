@@ -1,4 +1,4 @@
-//! What comes from the host, as it is written down.
+//! Events of the host, and the entries that are written for them.
 
 use trunkline_host::{Event, EventKind, SessionEnd, TurnEnd, TurnNo, TurnScope};
 use trunkline_protocol::{
@@ -51,7 +51,7 @@ impl SessionActor {
             EventKind::Error(error) if error.category == Some(Category::ProcessExit) => {
                 self.process_ended(error, meta)
             }
-            // Nothing that is to be read again.
+            // Not part of the history.
             EventKind::Working | EventKind::Stalled { .. } => {}
             EventKind::End(end) => self.take_end(*end, meta),
             EventKind::Closed(end) => self.take_closed(*end),
@@ -59,7 +59,7 @@ impl SessionActor {
                 Ok(body) => {
                     self.say(turn, body, meta);
                 }
-                // Not even its kind is logged: its text would show what it says.
+                // Not even the kind is logged, because its text would show the content.
                 Err(_) => {
                     tracing::warn!(session = %self.id, "an event of an unknown kind is not written down")
                 }
@@ -88,7 +88,7 @@ impl SessionActor {
         self.say(turn, Box::new(info), meta);
     }
 
-    /// The process ended ([relay.7], [journal.4]).
+    /// Notes the end of the agent's process ([relay.7], [journal.4]).
     fn process_ended(&mut self, error: ErrorEvent, meta: Option<Meta>) {
         let fact = HostFact {
             fact: Some(Fact::ProcessEnded),
@@ -112,7 +112,8 @@ impl SessionActor {
         self.end_turn(turn, end, meta);
     }
 
-    /// The host's session has ended. That of the journal goes on: its next input opens another one.
+    /// Handles the end of the host's session. The session of the journal continues: its next input
+    /// opens another one.
     fn take_closed(&mut self, end: SessionEnd) {
         let closed = SessionClosed {
             reason: Some(end.reason),
@@ -158,8 +159,9 @@ impl SessionActor {
         self.write_facts();
     }
 
-    /// The session was opened for the agent again. What the agent remembers it says itself, or it
-    /// remembers nothing; where it never got an input there is nothing to remember.
+    /// Notes that the session was opened for the agent again. If it resumes, the agent reports
+    /// whether it remembers; otherwise it remembers nothing. An agent that never got an input has
+    /// lost nothing.
     pub(super) fn reopened(&mut self, resumes: bool) {
         self.is_context_open = true;
         if !self.facts.was_served {
@@ -169,7 +171,7 @@ impl SessionActor {
         }
     }
 
-    /// Writes down whether the agent remembers: before anything else that it says.
+    /// Writes whether the agent remembers, before any other output of the agent.
     fn tell_context(&mut self, context: Context) {
         self.is_context_open = false;
         let fact = HostFact {

@@ -1,4 +1,4 @@
-//! Files that the agent gives: they outlive the host's own copies, so the journal keeps them.
+//! Files from the agent. They outlive the host's own copies, so the journal keeps them.
 
 use std::{io, path::PathBuf};
 
@@ -40,7 +40,7 @@ impl SessionActor {
         });
     }
 
-    /// A file lies in the journal, or does not.
+    /// Writes the entry of a file that the journal has stored, or failed to store.
     pub(super) fn kept(&mut self, kept: io::Result<PathBuf>) {
         let Some(FileInProgress {
             turn,

@@ -1,5 +1,5 @@
-//! Inputs, files and updates on their way to the agent. Each input is stored first, and they keep
-//! their order.
+//! Inputs, files and updates on their way to the agent. Each input is stored first, and their order
+//! is kept.
 
 use std::{
     collections::VecDeque,
@@ -23,21 +23,21 @@ use crate::{
     tail::ListenerNo,
 };
 
-/// Text for an input whose id another input has.
+/// Error text for an input whose id belongs to another input.
 const OTHER_INPUT: &str = "another input of this session has this message_id";
 
-/// An input and its files, which one command submits: it is judged as a whole, by its id, its text
-/// and the digests of its files, before any file is delivered.
+/// An input and its files, submitted by one command. It is accepted or refused as a whole, by its
+/// id, its text and the digests of its files, before any file is delivered.
 #[derive(Debug, Default)]
 pub struct Submission {
-    /// The caller's id of the turn; it is kept if it is new in the session ([journal.7]).
+    /// The caller's id of the turn. It is kept if it is new in the session ([journal.7]).
     pub turn_id: Option<TurnId>,
     /// The text, the id and the mode.
     pub input: UserInput,
-    /// Data that passes through untouched.
+    /// Data that is passed through unchanged.
     pub meta: Option<Meta>,
-    /// Files for the agent. Each has a SHA-256, and none is delivered if the input is refused or a
-    /// repeated one.
+    /// Files for the agent. Each has a SHA-256, and none is delivered if the input is refused or
+    /// repeated.
     pub files: Vec<FileInput>,
 }
 
@@ -46,14 +46,14 @@ pub struct Submission {
 pub(super) struct QueuedInput {
     pub(super) by: ListenerNo,
     input: Input,
-    /// Its files that are not copied yet, and those that are.
+    /// Files that are not copied yet, followed by the copied ones in `placed`.
     files: VecDeque<FileInput>,
     placed: Vec<PlacedFile>,
-    /// The span in which it was sent, which the turn's follows from.
+    /// The span in which the input was sent. The turn's span follows from it.
     from: Span,
 }
 
-/// What keeps its order on the way to the agent.
+/// An item that keeps its order on the way to the agent.
 #[derive(Debug)]
 pub(super) enum QueuedItem {
     Input(TurnId, Box<QueuedInput>),
@@ -65,32 +65,33 @@ pub(super) enum QueuedItem {
 #[derive(Debug)]
 pub(super) struct GivenTurn {
     pub(super) id: TurnId,
-    /// The host's number of it, once the host has it.
+    /// The host's number of the turn, once the host has it.
     pub(super) no: Option<TurnNo>,
-    /// The reason to stop it instead of giving it to the host.
+    /// The reason to stop the turn instead of sending it to the host.
     pub(super) stop: Option<StopReason>,
 }
 
 /// A file that is being copied for the agent.
 pub(super) struct FilePlacing {
     by: ListenerNo,
-    /// The turn whose input brings it. `None` for a file that a hub sent by itself.
+    /// The turn whose input brings the file. `None` for a file that a hub sent separately.
     turn: Option<TurnId>,
     delivered: FileDelivered,
     pub(super) placed: BoxedReply<Result<PlacedFile, FileError>>,
 }
 
-/// A file that was copied and entered, and is announced right before the next turn of the listener
+/// A file that was copied and entered. It is announced right before the next turn of the listener
 /// that sent it.
 #[derive(Debug)]
 pub(super) struct UnannouncedFile {
-    /// `None` once the listener has left: then the next turn of any listener.
+    /// `None` once the listener has left: the file is then announced before the next turn of any
+    /// listener.
     pub(super) by: Option<ListenerNo>,
     pub(super) file: PlacedFile,
 }
 
 impl SessionActor {
-    /// Takes an input with its files.
+    /// Handles an input with its files.
     pub(super) async fn submit(&mut self, by: ListenerNo, submission: Submission, from: Span) {
         let Submission {
             turn_id,
@@ -169,8 +170,8 @@ impl SessionActor {
         self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
     }
 
-    /// Returns why nothing is taken now that becomes an entry: what waits to be stored must not
-    /// grow.
+    /// Returns the reason not to accept anything that becomes an entry: the entries that wait to be
+    /// stored must not grow.
     fn obstacle(&self) -> Option<(Category, String)> {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
         let trouble = trouble.or_else(|| self.recording.as_ref()?.trouble());
@@ -202,7 +203,7 @@ impl SessionActor {
         }
     }
 
-    /// Answers an input that the session has, when it is stored.
+    /// Replies to a repeated input when the original is stored.
     fn reply_duplicate(
         &mut self,
         by: ListenerNo,
@@ -222,7 +223,7 @@ impl SessionActor {
         }
     }
 
-    /// Ends an input that was not accepted: only its sender gets the end.
+    /// Ends an input that was not accepted. Only its sender gets the end.
     fn refuse(&mut self, by: ListenerNo, turn: Option<TurnId>, category: Category, why: &str) {
         let end = TurnComplete {
             error: Some(Failure::new(category, why)),
@@ -231,7 +232,7 @@ impl SessionActor {
         self.reply(by, turn, AdapterBody::from(end));
     }
 
-    /// Adds an item that keeps its order, and gives on what need not wait.
+    /// Adds an item that keeps its order, and forwards everything that need not wait.
     pub(super) fn enqueue(&mut self, item: QueuedItem) {
         match (&item, self.obstacle()) {
             (QueuedItem::File(by, _), Some((_, why))) => return self.refuse_file(*by, &why),
@@ -258,8 +259,8 @@ impl SessionActor {
         }
     }
 
-    /// Gives on what waits, in its order: one turn at a time, and nothing passes a file that is
-    /// being copied.
+    /// Forwards queued items in order: one turn at a time, and nothing passes a file that is being
+    /// copied.
     pub(super) fn drain_queue(&mut self) {
         while self.placing.is_none() {
             if matches!(self.queue.front(), None | Some(QueuedItem::Input(..)))
@@ -297,10 +298,10 @@ impl SessionActor {
         }
     }
 
-    /// Sends an input, which is stored, to the agent, with the files of its listener before it.
+    /// Sends a stored input to the agent, after the files of its listener.
     pub(super) fn send_input(&mut self, turn: TurnId, queued: QueuedInput) {
         let Some(given) = self.given.as_mut().filter(|given| given.id == turn) else {
-            // It has ended since: the session was closed, say.
+            // The turn has ended meanwhile, for example because the session was closed.
             return;
         };
         if let Some(reason) = given.stop.take() {
@@ -337,7 +338,7 @@ impl SessionActor {
         self.end_turn(turn, end, None);
     }
 
-    /// Announces the files that a listener sent, and those of listeners that have left.
+    /// Announces the files of a listener, and the files of listeners that have left.
     fn announce_files(&mut self, session: &trunkline_host::Session, by: ListenerNo) {
         let is_due = |file: &mut UnannouncedFile| file.by.is_none_or(|of| of == by);
         for due in self.unannounced.extract_if(.., is_due) {
@@ -374,7 +375,7 @@ impl SessionActor {
         });
     }
 
-    /// A file has been copied, or has not.
+    /// Handles the result of copying a file.
     pub(super) fn file_placed(&mut self, placed: Result<PlacedFile, FileError>) {
         let Some(FilePlacing {
             by,
@@ -392,7 +393,7 @@ impl SessionActor {
                 let by = self.listeners.contains_key(&by).then_some(by);
                 self.unannounced.push(UnannouncedFile { by, file });
             }
-            // An input that was stopped meanwhile takes its files along.
+            // If the input was stopped meanwhile, its files are dropped with it.
             (Ok(file), Some(turn)) => {
                 let queued = self.queue.iter_mut().find_map(|item| match item {
                     QueuedItem::Input(id, queued) if *id == turn => Some(queued),
@@ -407,7 +408,7 @@ impl SessionActor {
         self.drain_queue();
     }
 
-    /// A file cannot be given to the agent: neither can the input that brings it.
+    /// Refuses a file that the agent cannot get, and the input that brings it.
     fn file_failed(&mut self, by: ListenerNo, turn: Option<TurnId>, why: &str) {
         let Some(turn) = turn else {
             return self.refuse_file(by, why);
@@ -419,7 +420,7 @@ impl SessionActor {
         self.end_queued(&turn, end);
     }
 
-    /// Ends a turn whose input waits in the queue, if it does.
+    /// Ends a turn if its input waits in the queue.
     fn end_queued(&mut self, turn: &TurnId, end: TurnComplete) {
         let is_it = |item: &QueuedItem| matches!(item, QueuedItem::Input(id, _) if id == turn);
         if let Some(at) = self.queue.iter().position(is_it) {
@@ -428,8 +429,8 @@ impl SessionActor {
         }
     }
 
-    /// Drops what waits and is no input, since the agent will not get it, and reports each to its
-    /// sender.
+    /// Drops queued items other than inputs, because the agent will not get them, and reports each
+    /// to its sender.
     pub(super) fn drop_queued(&mut self, why: &str) {
         for item in std::mem::take(&mut self.queue) {
             match item {
@@ -444,7 +445,7 @@ impl SessionActor {
         self.drop_unannounced(why);
     }
 
-    /// Enters that files which were delivered did not reach the agent.
+    /// Writes that delivered files did not reach the agent.
     pub(super) fn drop_unannounced(&mut self, why: &str) {
         for UnannouncedFile { file, .. } in std::mem::take(&mut self.unannounced) {
             let message = format!("the agent did not get the file {}: {why}", file.name());
@@ -456,7 +457,7 @@ impl SessionActor {
         self.reply(by, None, AdapterBody::from(file_error(why)));
     }
 
-    /// Refuses an update: the reason, and that the values stay as they are.
+    /// Refuses an update: reports the reason, and that the values are unchanged.
     fn refuse_update(&mut self, by: ListenerNo, category: Category, why: &str) {
         self.reply(by, None, AdapterBody::from(error_event(category, why)));
         self.reply(by, None, AdapterBody::from(SessionInfo::default()));
@@ -518,7 +519,7 @@ impl SessionActor {
         self.recorder.then(OnStored::Steer(by, input));
     }
 
-    /// Takes back what was to go to the agent once it is stored: the agent does not get it.
+    /// Withdraws inputs that wait to be stored, so that the agent does not get them.
     pub(super) fn take_back(&mut self, end: &TurnComplete, why: &str) {
         let taken = self
             .recorder
@@ -543,7 +544,7 @@ impl SessionActor {
         }
     }
 
-    /// Sends an addition to the running turn, which is stored, to the agent.
+    /// Sends a stored addition to the running turn to the agent.
     pub(super) fn send_steer(&mut self, by: ListenerNo, input: Input) {
         let message_id = input.message.message_id.clone();
         match self.session.clone() {
@@ -557,7 +558,7 @@ impl SessionActor {
         }
     }
 
-    /// Polls a call of the host once, so that it takes its place among the others at once.
+    /// Polls a call to the host once, so that it takes its place among the other calls immediately.
     fn await_host(&mut self, mut reply: BoxedReply<HostReply>) {
         match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => self.host_replied(reply),
@@ -604,7 +605,7 @@ fn file_error(why: &str) -> ErrorEvent {
     error_event(Category::FileRefused, why)
 }
 
-/// The digests of files as an entry has them, or `None` without files.
+/// Returns the digests of files as an entry lists them, or `None` without files.
 fn hex_digests<'a>(files: impl IntoIterator<Item = &'a FileInput>) -> Option<Vec<String>> {
     let hex = |digest: Option<Sha256>| digest.map_or_else(String::new, |digest| digest.to_string());
     let digests: Vec<_> = digests(files).into_iter().map(hex).collect();

@@ -1,7 +1,9 @@
-//! Requests of the agent: the first answer decides, and a later one learns of it ([journal.6]).
+//! Requests of the agent. The first answer decides; the sender of a later one receives that
+//! decision ([journal.6]).
 //!
-//! An answer is stored before the agent has it. If the request is settled in between, by a stop
-//! say, the agent does not get the answer, and a further decision in the journal says so.
+//! An answer is stored before the agent gets it. If the request is settled in between, for example
+//! by a stop, the agent does not get the answer, and a further decision in the journal records
+//! that.
 
 use trunkline_host::Permission;
 use trunkline_protocol::{
@@ -12,14 +14,15 @@ use trunkline_protocol::{
 use super::{OnStored, PendingRequest, SessionActor};
 use crate::tail::ListenerNo;
 
-/// Requests whose ids are remembered for what the agent does with them later.
+/// Maximum number of requests whose ids are remembered for later events of the agent.
 const MAX_REQUEST_IDS: usize = 1024;
 
 impl SessionActor {
     pub(super) fn permission(&mut self, by: ListenerNo, response: PermissionResponse) {
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Permission(permission)) => {
-                // As the host judges it: an option that contradicts the approval denies ([ext.5]).
+                // Same rule as in the host: an option that contradicts the approval denies
+                // ([ext.5]).
                 let offered = permission.request().options.as_deref().unwrap_or_default();
                 let approved = approves(response.approved, response.option_id.as_deref(), offered);
                 let decided = RequestDecided {
@@ -30,7 +33,7 @@ impl SessionActor {
                 };
                 self.decide(decided, permission, response);
             }
-            // Not what was asked: no one has decided, and that denies.
+            // The answer has the wrong type, so it decides nothing, and that denies.
             Some(PendingRequest::Question(question)) => {
                 let decided = RequestDecided {
                     cancelled: Some(true),
@@ -57,7 +60,7 @@ impl SessionActor {
             self.recorder
                 .then(OnStored::Decide(turn, id, permission, response));
         } else {
-            // A denial waits for no store.
+            // A denial does not wait until it is stored.
             permission.respond(response);
         }
     }
@@ -99,7 +102,7 @@ impl SessionActor {
         }
     }
 
-    /// Tells one who answers too late what was decided before, and by whom.
+    /// Sends the earlier decision, and its author, to a listener that answers too late.
     fn tell_decided(&mut self, by: ListenerNo, request_id: &RequestId) {
         if let Some(decided) = self.last_decision(request_id).cloned() {
             // The decision may not be stored yet.
@@ -114,7 +117,7 @@ impl SessionActor {
             .find(|decided| decided.request_id == *request_id)
     }
 
-    /// The turn that an open request was asked in.
+    /// Returns the turn to which an open request belongs.
     fn asked_in(&self, request_id: &RequestId) -> Option<TurnId> {
         let open = self
             .facts
@@ -125,8 +128,8 @@ impl SessionActor {
         open.turn.as_ref().map(|turn| turn.0.clone())
     }
 
-    /// Returns an id that is unique in the session for a request of the agent: the agent's own if
-    /// it is new there.
+    /// Returns an id for a request of the agent that is unique in the session: the agent's own id
+    /// if it is new there.
     pub(super) fn new_request_id(&mut self, own: &RequestId) -> RequestId {
         let is_used = |id: &RequestId| match &self.index {
             Some(index) => index.has_request(id),
@@ -148,7 +151,7 @@ impl SessionActor {
         id
     }
 
-    /// The id that listeners know of the agent's latest request of this id.
+    /// Returns the id that listeners know of the agent's latest request with this id.
     fn request_id_of(&self, own: &RequestId) -> Option<RequestId> {
         let latest = self.request_ids.iter().rev();
         latest
@@ -157,8 +160,8 @@ impl SessionActor {
             .map(|(_, id)| id.clone())
     }
 
-    /// The host settled a request without an answer of ours, which comes too late if it is under
-    /// way.
+    /// Handles a request that the host settled without our answer. An answer that is under way
+    /// comes too late.
     pub(super) fn withdrawn(
         &mut self,
         own: &RequestId,
@@ -174,7 +177,7 @@ impl SessionActor {
             OnStored::Decide(_, id, ..) | OnStored::Answer(_, id, ..) => *id == request_id,
             OnStored::Send(..) | OnStored::Steer(..) | OnStored::Reply(..) => false,
         };
-        // Dropped, it answers a request that is settled, which is ignored.
+        // Dropping the answer answers a settled request, which is ignored.
         self.recorder.take_back(is_it);
         let is_open = self
             .facts
@@ -186,7 +189,7 @@ impl SessionActor {
             None => None,
             Some(decided) if decided.approved == Some(true) => Some(false),
             Some(decided) if decided.values.is_some() => None,
-            // What is stored is what the agent got.
+            // The agent got the decision that is stored.
             Some(_) => return,
         };
         let decided = RequestDecided {
@@ -198,9 +201,9 @@ impl SessionActor {
         self.note(turn, decided, meta);
     }
 
-    /// Takes back the answers of a turn, or of all, that are not stored yet. What stops the turn
-    /// denies their requests and does not wait for the journal ([journal.11]), so that a further
-    /// decision takes the place of each.
+    /// Takes back the answers of a turn, or of all turns, that are not stored yet. The stop of the
+    /// turn denies its requests and does not wait for the journal ([journal.11]), so a further
+    /// decision replaces each answer.
     pub(super) fn revoke(&mut self, turn: Option<&TurnId>, reason: StopReason) {
         let is_meant = |of: &Option<TurnId>| turn.is_none() || of.as_ref() == turn;
         let revoked = self.recorder.take_back(
@@ -237,7 +240,7 @@ impl SessionActor {
     }
 }
 
-/// Whether an id ends as numbered ones do: in `~` and digits.
+/// Returns `true` if an id ends like a numbered one: in `~` and digits.
 fn is_numbered(id: &RequestId) -> bool {
     let number = id.as_str().rsplit_once('~').map(|(_, number)| number);
     number.is_some_and(|number| {
@@ -245,10 +248,10 @@ fn is_numbered(id: &RequestId) -> bool {
     })
 }
 
-/// The id with a number that no other request of the session has: that of its entry.
+/// Appends the number of the entry to an id. No other request of the session has this number.
 fn numbered(id: &RequestId, seq: u64) -> RequestId {
     let text = id.as_str();
-    // An id has 256 bytes at most; the number needs 21 of them.
+    // An id has at most 256 bytes; the number needs 21 of them.
     let kept = &text[..text.floor_char_boundary(text.len().min(230))];
     RequestId::new(format!("{kept}~{seq}")).unwrap_or_else(|_| id.clone())
 }
@@ -272,7 +275,7 @@ fn decided(request: &RequestId, by: String) -> RequestDecided {
     }
 }
 
-/// The fields of a question whose answers are not kept.
+/// Returns the fields of a question whose answers are not stored.
 fn secret_fields(request: &trunkline_protocol::InputRequest) -> Vec<String> {
     let fields = request.fields.iter().flatten();
     fields

@@ -1,8 +1,7 @@
-//! A journal that cannot be written: what is open ends, and hubs learn of it before it is stored
-//! ([journal.11]).
+//! Handling of a journal that cannot be written: open turns end, and hubs receive the ends before
+//! these are stored ([journal.11]).
 //!
-//! Nothing is dropped: entries wait, and are stored in their order when the disk does its work
-//! again.
+//! Nothing is dropped: entries wait, and are stored in order when the disk works again.
 
 use std::time::Duration;
 
@@ -14,16 +13,16 @@ use trunkline_protocol::{
 use super::{GivenTurn, QueuedItem, SessionActor};
 use crate::{ends, entry::Reply};
 
-/// How often a session with entries that wait looks whether the journal is stalled.
+/// Interval at which a session with waiting entries checks whether the journal is stalled.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 
-/// How long the agent may take to end its turn.
+/// Time that the agent has to end its turn.
 const STOP: Duration = Duration::from_secs(10);
 
-/// What a session does about a journal that is stalled.
+/// Reaction of a session to a stalled journal.
 #[derive(Debug, Default)]
 pub(super) struct JournalStall {
-    /// Why nothing is stored, and until when the running turn may end by itself.
+    /// The reason for the stall, and the deadline until which the running turn may end by itself.
     on: Option<(String, Instant)>,
 }
 
@@ -32,12 +31,12 @@ impl JournalStall {
         self.on.is_some()
     }
 
-    /// Something is stored again.
+    /// Notes that the journal stores entries again.
     pub(super) fn end(&mut self) {
         self.on = None;
     }
 
-    /// When to look at the journal again.
+    /// Returns the time of the next check of the journal.
     pub(super) fn look(&self, waits: bool) -> Option<Instant> {
         waits.then(|| Instant::now() + LOOK)
     }
@@ -59,7 +58,7 @@ impl SessionActor {
         match &self.stall.on {
             None => self.begin_stall(why.to_string()),
             Some((_, until)) if self.given.is_some() && Instant::now() > *until => {
-                // Dropped, the agent's session is closed.
+                // Dropping the agent's session closes it.
                 self.session = None;
                 self.settle_all(StopReason::Stopped);
                 self.end_running(Delivered::Unknown);
@@ -68,9 +67,9 @@ impl SessionActor {
         }
     }
 
-    /// Ends what is open: what waits at once, the running turn by a stop.
+    /// Ends everything that is open: queued inputs at once, the running turn by a stop.
     pub(super) fn begin_stall(&mut self, why: String) {
-        // The journal warns, once for all sessions.
+        // The journal logs a warning, once for all sessions.
         tracing::debug!(session = %self.id, "{why}");
         self.stall.on = Some((why, Instant::now() + STOP));
         for (_, turn, end) in std::mem::take(&mut self.unstored_ends) {
@@ -114,8 +113,8 @@ impl SessionActor {
         }
     }
 
-    /// The end of the running turn as it stands while the journal is stalled: a stop says why it
-    /// came.
+    /// Returns the end of the running turn to report while the journal is stalled: a stop is
+    /// replaced by a failure with its reason.
     pub(super) fn end_in_stall(&self, end: TurnComplete) -> TurnComplete {
         if self.stall.is_on() && end.status == Some(Status::Stopped) {
             let (status, error) = (Some(Status::Failed), Some(self.stall.failure()));
@@ -129,7 +128,7 @@ impl SessionActor {
         end
     }
 
-    /// Tells every listener of an end before it is stored; it comes again as an entry.
+    /// Sends an end to every listener before it is stored; it comes again as an entry.
     pub(super) fn tell_early(&mut self, turn: &TurnId, end: &TurnComplete) {
         let listeners: Vec<_> = self.listeners.keys().copied().collect();
         for listener in listeners {

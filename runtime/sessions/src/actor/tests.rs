@@ -1,5 +1,5 @@
-//! Answers to requests whose agent is stopped before they are stored: each step is taken by hand,
-//! so that what comes first is the test's choice.
+//! Answers to requests whose agent is stopped before the answers are stored. The tests take each
+//! step explicitly, so that they choose the order.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,13 +17,13 @@ fn json_of(reply: Reply) -> Value {
 
 const HUB: ListenerNo = 1;
 
-/// A session in memory whose turn asks something, and the agent behind it.
+/// A session in memory whose turn makes a request, and the agent behind it.
 struct World {
     live: SessionActor,
     inbox: mpsc::Receiver<SessionCommand>,
     _commands: mpsc::Sender<SessionCommand>,
     replies: mpsc::Receiver<Reply>,
-    /// What the host writes, and where the agent does.
+    /// The pipe that the host writes to, and the pipe that the agent writes to.
     told: BufReader<DuplexStream>,
     says: DuplexStream,
     turn: String,
@@ -31,7 +31,7 @@ struct World {
 }
 
 impl World {
-    /// One whose agent asks this.
+    /// Creates a session whose agent makes this request.
     async fn asking(mut request: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
@@ -125,7 +125,7 @@ impl World {
         .await
     }
 
-    /// The hub says something, which is put into the journal as far as it is an entry.
+    /// Sends a message of the hub, and puts its entry, if it has one, into the journal.
     async fn say(&mut self, mut message: Value) {
         message["session_id"] = json!("s");
         let message = HostMessage::parse(&message.to_string()).unwrap();
@@ -148,7 +148,7 @@ impl World {
         self.say(json!({"type": "stop"})).await;
     }
 
-    /// Takes all that comes until something holds.
+    /// Takes every step until a condition holds.
     async fn until(&mut self, mut holds: impl FnMut(&SessionActor) -> bool) {
         while !holds(&self.live) {
             self.live.recorder.flush();
@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// Takes nothing but what is stored.
+    /// Takes no step except stored blocks.
     async fn until_stored(&mut self) {
         self.live.recorder.flush();
         while !self.live.recorder.is_idle() {
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// The host's next event of a request that is settled.
+    /// Waits for the host's next event of a settled request.
     async fn withdrawal(&mut self) -> Event {
         loop {
             let event = soon(self.live.session.as_ref().unwrap().next_event())
@@ -195,7 +195,7 @@ impl World {
         message
     }
 
-    /// Ends the turn, and gives the decisions that the journal has: approved, cancelled, reason.
+    /// Ends the turn and returns the decisions in the journal: approved, cancelled, reason.
     async fn decisions(&mut self) -> Vec<[Value; 3]> {
         self.agent_says(
             json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"}),
@@ -299,7 +299,7 @@ async fn a_request_that_the_agent_withdraws_before_its_approval_is_stored_is_not
         world.live.take_event(withdrawn);
         world.until_stored().await;
         world.stop().await;
-        // No answer before it.
+        // No answer comes before it.
         world.agent_hears("stop").await;
         assert_eq!(world.decisions().await, [given(), taken_back("timeout")]);
     }
@@ -398,7 +398,7 @@ async fn a_host_that_ends_before_an_approval_is_stored_takes_it_back() {
 #[tokio::test]
 async fn answers_that_wait_to_be_stored_are_bounded_and_one_that_has_more_is_let_go() {
     let mut world = World::asking_permission().await;
-    // The first decides. The others come too late, and are answered when that is stored.
+    // The first answer decides. The others come too late, and get their reply when that is stored.
     for _ in 0..=MAX_UNSTORED_REPLIES {
         world.approve().await;
     }
@@ -452,7 +452,7 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
     world
         .agent_says(json!({"type": "turn.complete", "turn_id": turn}))
         .await;
-    // Nothing is taken as stored meanwhile.
+    // No block is reported as stored meanwhile.
     while world.live.given.is_some() {
         let event = soon(world.live.session.as_ref().unwrap().next_event())
             .await
