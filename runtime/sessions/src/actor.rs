@@ -409,7 +409,9 @@ impl SessionActor {
         // From now on callers wait until the last block is stored. Callers that were about to join,
         // and whose commands are dropped with the inbox, enter again.
         lease.leave();
-        inbox.close();
+        if self.ending.is_empty() {
+            inbox.close();
+        }
         self.finish(&mut inbox).await
     }
 

@@ -106,6 +106,10 @@ impl Sessions {
     /// # Cancel safety
     /// A copy that has begun is completed; the record may or may not have it.
     pub async fn keep_file(&self, id: &SessionId, file: PathBuf, sha256: String) -> io::Result<()> {
+        if !is_sha256(&sha256) {
+            let why = "the name of a kept file is its SHA-256 in lower-case hex";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let keeper = self.keeper(id).await.ok_or(io::ErrorKind::NotFound)?;
         keeper.keep(file, sha256).await.map(drop)
     }

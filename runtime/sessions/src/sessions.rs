@@ -612,7 +612,8 @@ impl Sessions {
         if let Err(error) = read {
             return result(None, None, Some(error.to_string()));
         }
-        let most = usize::try_from(to.saturating_sub(from).saturating_add(1)).unwrap_or(usize::MAX);
+        let most = to.saturating_add(1).saturating_sub(from);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
         let entries: Vec<Json> = lines
             .split(|byte| *byte == b'\n')
             .filter_map(|line| serde_json::from_slice::<&RawValue>(line).ok())

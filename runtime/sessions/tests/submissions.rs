@@ -395,3 +395,24 @@ async fn a_request_whose_id_was_used_gets_another_and_a_late_answer_settles_noth
     client.send(answer(&third, true)).await;
     assert_eq!(agent.read("permission.response").await["approved"], true);
 }
+
+/// The end of a turn that comes while the host ends is stored as it is.
+#[tokio::test]
+async fn a_turn_that_ends_while_the_host_ends_has_the_end_of_the_agent() {
+    let (mut world, mut client) = World::new().await;
+    client.submit("m-1", "last", Vec::new()).await;
+    let mut agent = world.agent().await;
+    let turn = agent.read("user.input").await["turn_id"].clone();
+    let sessions = world.sessions.clone();
+    let finished = tokio::spawn(async move { sessions.finish().await });
+    // On this one thread the session takes the end before the agent writes.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    agent
+        .write(json!({"type": "turn.complete", "turn_id": turn, "summary": "done"}))
+        .await;
+    let ended = client.entry(end).await;
+    assert_eq!(ended["summary"], "done", "{ended}");
+    finished.await.unwrap();
+}

@@ -152,6 +152,9 @@ impl SessionActor {
 
     /// Closes the session for every client: it can still be read, but accepts nothing more.
     fn close(&mut self) {
+        if self.facts.is_closed {
+            return;
+        }
         self.facts.is_closed = true;
         self.revoke(None, StopReason::Stopped);
         self.keeping = None;
