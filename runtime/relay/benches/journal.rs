@@ -1,7 +1,8 @@
-//! What a journal costs a hub: turns, a stream, attaching, listing.
+//! Cost of a journal for a hub: turns, a stream, attaching, listing.
 //!
-//! `cargo bench -p trunkline-relay --bench journal [ROW…]`. Turns and stream are measured with and without the journal in
-//! turns, through a relay in this process and an adapter that is this program again. Quote ratios, not times.
+//! `cargo bench -p trunkline-relay --bench journal [ROW…]`. Turns and stream are measured with and
+//! without the journal in turns, through a relay in this process and an adapter that is this
+//! program again. Quote ratios, not times.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -29,7 +30,8 @@ use trunkline_protocol::{HostBody, HostMessage};
 use trunkline_relay::{RelayOptions, serve};
 use trunkline_sessions::{Archive, Sessions};
 
-/// How often turns and stream are measured, with and without the journal in turns; the median counts.
+/// Number of measurements of turns and stream, with and without the journal in turns; the median
+/// counts.
 const ROUNDS: usize = 5;
 const TURNS: usize = 40_000;
 const SESSIONS: usize = 64;
@@ -58,7 +60,7 @@ fn main() {
     }
 }
 
-/// A fast adapter: an input is answered by as many outputs as it names, or by one.
+/// Runs a fast adapter: it answers an input with as many outputs as the input names, or with one.
 fn counterpart() {
     let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut stdin = std::io::BufReader::with_capacity(64 * 1024, stdin);
@@ -153,7 +155,7 @@ impl World {
         self.say(&line).await;
     }
 
-    /// Reads lines until so many of a type have come; calls for each of them.
+    /// Reads lines until `count` lines of a type have arrived, and calls `each` for every one.
     async fn until(&mut self, kind: &str, mut count: usize, mut each: impl FnMut(&str)) {
         let (mut line, begin) = (String::new(), format!("{{\"type\":\"{kind}\""));
         while count > 0 {
@@ -185,7 +187,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-/// Seconds for turns at 64 in flight, one in each of 64 sessions.
+/// Returns the seconds for turns at 64 in flight, one in each of 64 sessions.
 async fn time_turns(journal: Option<&Path>) -> f64 {
     let mut world = World::new(journal);
     for id in 0..SESSIONS {
@@ -213,7 +215,7 @@ async fn time_turns(journal: Option<&Path>) -> f64 {
     let mut batch = String::new();
     while ended < TURNS {
         batch.clear();
-        // What is there now is answered at once.
+        // Everything that has arrived by now is answered at once.
         let mut taken = 0;
         world
             .until("turn.complete", 1, |line| {
@@ -249,7 +251,7 @@ async fn time_stream(journal: Option<&Path>) -> f64 {
     took
 }
 
-/// The medians of both, measured in turns: with the journal and without.
+/// Returns the medians of both, measured in turns: with the journal and without.
 fn pair(with: impl Fn(Option<&Path>) -> f64) -> (f64, f64) {
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -348,7 +350,7 @@ fn list() {
     };
     let (found, took) = request(None);
     assert_eq!(found, 50);
-    // What none has: as many are looked at as one request may.
+    // A text that no session has: the request searches as many sessions as one request may.
     let (found, sought) = request(Some("none has this"));
     assert_eq!(found, 0);
     drop(archive);

@@ -1,16 +1,15 @@
-//! What the relay counted of its hub: nothing is ignored in silence ([relay.7]).
+//! Counters of a relay's hub: nothing is ignored in silence ([relay.7]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident, )*) => {
-        /// The counters, live.
         #[derive(Debug, Default)]
         pub(crate) struct LiveCounters {
             $( pub(crate) $name: Count, )*
         }
 
-        /// What was counted of a hub.
+        /// Counters of one hub.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub struct Counters {
@@ -18,7 +17,7 @@ macro_rules! counters {
         }
 
         impl LiveCounters {
-            /// The counters as they stand.
+            /// Returns the current values.
             pub(crate) fn snapshot(&self) -> Counters {
                 Counters { $( $name: self.$name.0.load(Ordering::Relaxed), )* }
             }
@@ -27,7 +26,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Messages that were taken.
+    /// Accepted messages.
     messages,
     /// Lines that were not messages ([frame.6]).
     noise,
@@ -39,21 +38,24 @@ counters! {
     unknown_type,
     /// Messages for sessions that never were ([session.5]).
     unknown_session,
-    /// Messages for closed sessions, and answers that no one waits for ([session.4], [permission.4]).
+    /// Messages for closed sessions, and answers that nothing waits for ([session.4],
+    /// [permission.4]).
     late,
-    /// Messages that the hub may not say.
+    /// Messages that the hub is not allowed to send.
     forbidden,
     /// A second `session.start` or `session.close` ([session.7]).
     repeated,
-    /// What agents said of turns that had ended, for a hub that cannot distinguish it from the next turn ([turn.9]).
+    /// Output of turns that had ended, for a hub that cannot distinguish it from the next turn
+    /// ([turn.9]).
     late_output,
-    /// Messages that were cut, or replaced by an `error`, for the length of the hub's lines ([frame.11]).
+    /// Messages that were cut, or replaced by an `error`, for the length of the hub's lines
+    /// ([frame.11]).
     shortened,
-    /// Refused inputs whose ends the hub had not read when the relay ended, beyond what is still written then.
+    /// Refused inputs whose ends the hub had not read when the relay ended, beyond what is still
+    /// written then.
     unanswered,
 }
 
-/// One counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

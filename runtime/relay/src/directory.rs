@@ -1,4 +1,4 @@
-//! The agents and, where a hub asks, their health and open sessions ([relay.4]).
+//! The agents and, on request, their health and open sessions ([relay.4]).
 
 mod health;
 
@@ -12,10 +12,10 @@ use trunkline_protocol::{
     SessionId,
 };
 
-/// How many open sessions an answer has at most. Each takes some 250 bytes of the line.
+/// Maximum number of open sessions in an answer. Each takes some 250 bytes of the line.
 const SESSIONS: usize = 2048;
 
-/// What links have to be asked for.
+/// Figures that must be requested from links.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) agents: Vec<AgentHealth>,
@@ -23,7 +23,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Asks every link.
+    /// Requests the figures from every link.
     pub(crate) async fn of(host: &Host) -> Self {
         let (agents, mut sessions) = (host.health().await, host.sessions().await);
         let runs = |one: &SessionStatus| {
@@ -34,8 +34,9 @@ impl Figures {
     }
 }
 
-/// The answer to `agents.list`, within a line that any hub can read: where it would be longer, sessions are left out
-/// from the end, then the longest of what is known of an agent: `stderr`, then `models`, then the rest ([relay.4]).
+/// Returns the answer to `agents.list`, within a line that any hub can read. If it would be longer,
+/// sessions are left out from the end, then the longest member of an agent: `stderr`, then
+/// `models`, then the rest ([relay.4]).
 pub(crate) fn answer(
     host: &Host,
     list: &AgentsList,
@@ -62,7 +63,7 @@ pub(crate) fn answer(
             sessions.truncate(sessions.len() / 2);
             continue;
         }
-        // What is left out is shorter here than on the wire: two rounds at most, mostly one.
+        // The count is lower than the length on the wire: two rounds at most, mostly one.
         while let Some(bytes) = leave_out_longest(&mut agents) {
             match excess.checked_sub(bytes) {
                 Some(rest) => excess = rest,
@@ -77,7 +78,8 @@ pub(crate) fn answer(
     }
 }
 
-/// The host's agents with their health, as `agents.list.result` has them, whole. Asks every link.
+/// Returns the host's agents with their health, complete, in the form of `agents.list.result`.
+/// Queries every link.
 pub async fn list_agents(host: &Host) -> Vec<AgentEntry> {
     let health = host.health().await;
     let mut agents = agents(host);
@@ -94,7 +96,7 @@ fn add_health(agents: &mut [AgentEntry], known: &[AgentHealth]) {
     }
 }
 
-/// The host's agents, with what is known of them.
+/// Returns the host's agents with their known properties.
 fn agents(host: &Host) -> Vec<AgentEntry> {
     let entry = |status: AgentStatus| {
         let config = status.config;
@@ -132,8 +134,8 @@ fn stderr_of(agent: &AgentEntry) -> Option<&String> {
     agent.health.as_ref()?.stderr.as_ref()
 }
 
-/// Leaves out the longest `stderr`, where there is none the longest list of models, and then the longest description.
-/// Says about how long it was.
+/// Leaves out the longest `stderr`; if none is left, the longest list of models, and then the
+/// longest description. Returns its approximate length.
 fn leave_out_longest(agents: &mut [AgentEntry]) -> Option<usize> {
     let longest = agents
         .iter_mut()
@@ -146,7 +148,7 @@ fn leave_out_longest(agents: &mut [AgentEntry]) -> Option<usize> {
         return Some(stderr.len());
     }
     let models = |agent: &AgentEntry| {
-        // With the members' names; what has to be escaped is longer.
+        // With the members' names; escaped characters take more.
         let label = |model: &Model| model.label.as_ref().map_or(0, |label| 11 + label.len());
         let length = |model: &Model| 10 + model.id.len() + label(model);
         agent
@@ -195,7 +197,7 @@ mod tests {
 
     #[tokio::test]
     async fn sessions_and_health_are_what_was_asked_for_within_a_line_that_any_hub_reads() {
-        // The adapter's end is kept: it reads and says nothing.
+        // The adapter's end is kept open; it reads and sends nothing.
         let (peers, _kept) = std::sync::mpsc::sync_channel(1);
         let streams = move || {
             let (host, peer) = tokio::io::duplex(64);

@@ -1,4 +1,5 @@
-//! Where the hub's messages arrive: checked by the protocol's tables, answered or handed to their session's task.
+//! Dispatch of the hub's messages: checks them by the protocol's tables, and answers them or passes
+//! them to their session's task.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -36,19 +37,20 @@ use crate::{
     upstream::{Gate, Upstream, write_for},
 };
 
-/// How many messages wait for a session's task, which never waits for the pipe.
+/// Capacity of the inbox of a session's task, which never waits for the pipe.
 const INBOX: usize = 64;
 
-/// How many closed ids are remembered, to count what is late apart from what is unknown.
+/// Number of closed ids that are remembered, to count late messages separately from unknown ones.
 const REMEMBERED: usize = 1024;
 
-/// How many requests for the agents wait for these to describe themselves.
+/// Number of requests for the agents that wait for the agents to describe themselves.
 const LISTS: usize = 64;
 
-/// How long they may take together.
+/// Timeout for all descriptions together.
 const DESCRIBED: Duration = Duration::from_secs(15);
 
-/// For how long the files of an ended session can still be read by a hub that has just learnt of them ([file.3]).
+/// Time for which a hub that has just received the files of an ended session can still read them
+/// ([file.3]).
 const FILES_STAY: Duration = Duration::from_secs(30);
 
 /// The sessions of a hub.
@@ -59,14 +61,14 @@ pub(crate) struct Dispatch {
     common: Arc<Common>,
     links: HashMap<SessionId, Link>,
     closed: VecDeque<SessionId>,
-    /// Those that the hub has closed and the host is closing.
+    /// Sessions that the hub has closed and the host is closing.
     closing: HashSet<Key>,
     sessions: Sessions,
     /// Requests for the agents, until these have described themselves.
     lists: Vec<AgentsList>,
-    /// The task that asks them, and their links for figures, while there is such a request.
+    /// The task that queries the agents, and their links for figures, while a request waits.
     describing: JoinSet<Option<Figures>>,
-    /// Those of the journal, where there is one.
+    /// Sessions of the journal, if the relay has one.
     journaled: Option<Journaled>,
     /// Ended sessions whose files can still be read.
     kept: VecDeque<(Instant, Session)>,
@@ -75,17 +77,17 @@ pub(crate) struct Dispatch {
 /// The tasks of the sessions.
 pub(crate) type Sessions = JoinSet<Gone>;
 
-/// A session's task has ended.
+/// The result of a session's task that has ended.
 pub(crate) struct Gone {
     id: SessionId,
     key: Key,
     session: Option<Session>,
 }
 
-/// The way to a session's task.
+/// The dispatcher's handle to a session's task.
 struct Link {
     key: Key,
-    /// Where the hub may not say all: what it may differs between agents.
+    /// Set for a hub with a judge: permissions may differ between agents.
     agent: Option<Box<str>>,
     hub: Recipient,
     /// Boxed, since the channel of an idle session keeps room for many.
@@ -119,7 +121,7 @@ impl Dispatch {
         }
     }
 
-    /// Waits for the end of a task, and does what follows from it.
+    /// Waits for the end of a task and handles its result.
     ///
     /// # Cancel safety
     /// No end is lost.
@@ -135,7 +137,8 @@ impl Dispatch {
         &self.common.counters
     }
 
-    /// Answers what waits, closes the inboxes of the sessions, which then finish, and hands their tasks over.
+    /// Answers waiting requests, closes the inboxes of the sessions, which then finish, and returns
+    /// their tasks.
     pub(crate) fn close(mut self) -> (Sessions, Listeners, Arc<Common>) {
         self.answer_lists(None);
         (
@@ -147,7 +150,8 @@ impl Dispatch {
         )
     }
 
-    /// Takes what was found in the hub's bytes. What cannot be understood is counted and never answered ([msg.4]).
+    /// Handles an item found in the hub's bytes. Input that cannot be understood is counted and
+    /// never answered ([msg.4]).
     ///
     /// Waits for no pipe, only for a session's task to take its messages.
     pub(crate) async fn take(&mut self, item: Item<'_>) {
@@ -199,7 +203,7 @@ impl Dispatch {
         }
     }
 
-    /// Whether the hub may say a message.
+    /// Checks that the hub is allowed to send a message.
     async fn judge(&self, message: &HostMessage) -> Result<(), String> {
         let Some(judge) = &self.options.judge else {
             return Ok(());
@@ -226,7 +230,8 @@ impl Dispatch {
         judge.hear_host(message, agent.as_deref())
     }
 
-    /// Answers what the hub may not say: by the end of what it would have begun, else by an `error`.
+    /// Answers a forbidden message: with the end of what it would have begun, otherwise with an
+    /// `error`.
     fn forbid(&self, message: HostMessage, why: String) {
         count(&self.counters().forbidden);
         let HostMessage {
@@ -240,7 +245,7 @@ impl Dispatch {
             HostBody::SessionStart(start) => start.max_line,
             _ => None,
         };
-        // The values stay: each update has its answer.
+        // The values stay as they are: each update has its answer.
         let unchanged = matches!(body, HostBody::SessionUpdate(_)).then(SessionInfo::default);
         let body: AdapterBody = match body {
             HostBody::SessionStart(_) => SessionClosed {
@@ -301,7 +306,7 @@ impl Dispatch {
         }
     }
 
-    /// Writes a message of the relay's own, in the form that the session agreed on.
+    /// Writes a message of the relay itself, in the form that the session agreed on.
     fn put(&self, message: AdapterMessage, hub: &Recipient) {
         write_for(hub, message, self.counters(), |line| {
             self.upstream.put_control(&line);
@@ -316,7 +321,7 @@ impl Dispatch {
         }
     }
 
-    /// Takes what only a hub of a journal says.
+    /// Handles a message that only a hub of a journal sends.
     async fn take_journal(&mut self, message: HubMessage) {
         count(&self.counters().messages);
         let is_other = self
@@ -359,7 +364,7 @@ impl Dispatch {
                 );
             }
             (SessionRule::Accept, Some(link)) => {
-                // The task is gone only when the session has just ended: then the message is late.
+                // The task has ended only if the session has just ended: then the message is late.
                 if link.inbox.send(Box::new(message)).await.is_err() {
                     return count(&self.counters().late);
                 }
@@ -368,7 +373,7 @@ impl Dispatch {
                 let id = message.session_id.clone();
                 if let Some(link) = self.links.remove(&id) {
                     self.closing.insert(link.key);
-                    // Gone already is closed already.
+                    // A session whose task has ended is closed already.
                     let _ = link.inbox.send(Box::new(message)).await;
                 }
                 self.remember(id);
@@ -487,7 +492,7 @@ impl Dispatch {
         meta: Option<Meta>,
         agreed: Extensions,
     ) {
-        // Members in files would be lost: an entry holds all that it says.
+        // Members in files would be lost: an entry contains its whole message.
         let mut ready = self.ready(agent, &start, agreed - Extensions::LARGE);
         ready
             .extensions
@@ -499,13 +504,13 @@ impl Dispatch {
         };
         let max_line = start.max_line;
         if let Err(closed) = journaled.start(id, agent, below(start), meta, &ready) {
-            // It ends the session, whatever else the hub understands.
+            // The message ends the session, whatever else the hub understands.
             let hub = self.recipient(Extensions::all(), max_line);
             self.put(AdapterMessage::new(id.clone(), closed), &hub);
         }
     }
 
-    /// Opens the host's session. What the hub has closed before makes room first.
+    /// Opens the host's session. Sessions that the hub closed earlier make room first.
     async fn open_below(
         &mut self,
         agent: &str,
@@ -537,7 +542,7 @@ impl Dispatch {
         }
     }
 
-    /// What the relay can say of a session before its agent has said anything.
+    /// Builds the `session.ready` from what the relay knows before the agent has sent anything.
     fn ready(&self, agent: &str, start: &SessionStart, agreed: Extensions) -> SessionReady {
         let (config, capabilities) = self
             .host
@@ -553,7 +558,7 @@ impl Dispatch {
             .and_then(|config| config.limits.max_sessions)
             .map(|limit| limit as u64);
         let max_sessions = configured.into_iter().chain(declared).min();
-        // The host below refuses the session where the agent does not apply these ([ext.7]).
+        // The host below refuses the session if the agent does not apply these ([ext.7]).
         let enforced = config
             .as_ref()
             .is_some_and(|config| config.unenforced != Unenforced::Allow);
@@ -605,11 +610,12 @@ impl Dispatch {
             .put_control(&AdapterMessage::new(SessionId::none(), body).to_line());
     }
 
-    /// Answers with the agents, once those of which nothing is known have been asked, and the links for what the hub asks
-    /// of these ([relay.4]). At once where too many such answers wait.
+    /// Answers with the agents, after querying the unknown agents, and the links for the figures
+    /// that the hub requests ([relay.4]). Answers at once if too many requests wait.
     fn list_agents(&mut self, mut list: AgentsList) {
         if !self.options.is_of_user {
-            // One hub's sessions are no other's business; on a socket of the relay all hubs are its user's own.
+            // A hub does not see the sessions of others, except on a socket of the relay: all hubs
+            // there belong to its user.
             list.sessions = None;
         }
         self.lists.push(list);
@@ -619,7 +625,7 @@ impl Dispatch {
         }
     }
 
-    /// Begins to ask the agents what the waiting lists need, unless that is under way.
+    /// Starts the query that the waiting lists need, unless one is under way.
     fn ask_agents(&mut self) {
         if !self.describing.is_empty() || self.lists.is_empty() {
             return;
@@ -627,7 +633,7 @@ impl Dispatch {
         let host = self.host.clone();
         let needs_figures = self.lists.iter().any(needs_figures);
         let mut asked = Box::pin(async move {
-            // What is not known by then is left out.
+            // Agents that have not described themselves by then are left out.
             let _ = timeout(DESCRIBED, host.describe()).await;
             if needs_figures {
                 Some(Figures::of(&host).await)
@@ -641,7 +647,8 @@ impl Dispatch {
         }
     }
 
-    /// Answers the lists that wait. One that came too late for the figures that it needs gets the next ones.
+    /// Answers the waiting lists. A list that came too late for the figures it needs gets the next
+    /// ones.
     fn agents_asked(&mut self, figures: Option<&Figures>) {
         let waits = |list: &mut AgentsList| figures.is_none() && needs_figures(list);
         let later: Vec<_> = self.lists.extract_if(.., waits).collect();
@@ -659,12 +666,13 @@ impl Dispatch {
         }
     }
 
-    /// A session's task has ended.
+    /// Removes a session whose task has ended.
     fn forget(&mut self, gone: Result<Gone, JoinError>) {
         let Gone { id, key, session } = match gone {
             Ok(gone) => gone,
             Err(error) => {
-                // Whose it was is not known: no one waits for the closing ones any more.
+                // The failed task's session is unknown, so the relay stops waiting for all closing
+                // sessions.
                 self.closing.clear();
                 return tracing::error!(%error, "a session's task has failed");
             }
@@ -693,7 +701,7 @@ impl Dispatch {
     }
 }
 
-/// Whether an answer has what links must be asked for.
+/// Returns true if an answer needs figures from the links.
 fn needs_figures(list: &AgentsList) -> bool {
     list.health == Some(true) || list.sessions.is_some()
 }
@@ -702,13 +710,13 @@ fn count(count: &Count) {
     count.one();
 }
 
-/// A hub's start as the host below gets it: without what is between hub and relay alone.
+/// Returns a hub's start for the host below, without the members that only concern hub and relay.
 fn below(start: SessionStart) -> SessionStart {
     SessionStart {
         protocol: None,
         extensions: None,
         max_line: None,
-        // The relay has used it; below, it would pick the agent of a further relay.
+        // The relay has used it; below, it would select the agent of a further relay.
         agent_id: None,
         exchange_dir: None,
         ..start

@@ -1,7 +1,7 @@
-//! The sockets of a relay: further hubs of the same user, and no one else.
+//! The sockets of a relay, for further hubs of the same user only.
 //!
-//! A socket is a file of mode 0600, and each who connects is looked at: another user is refused, and so is whatever
-//! descends from this process. An agent must not answer its own permission.
+//! A socket is a file of mode 0600, and each connection is checked: other users are refused, and so
+//! is every descendant of this process. An agent must not answer its own permission.
 
 use std::{
     fs, io,
@@ -22,10 +22,10 @@ use trunkline_host::{Host, process::descends_from_this};
 
 use crate::{RelayOptions, serve::serve_hub};
 
-/// How many hubs there are at a time on one socket. A further one waits until one has gone.
+/// Maximum number of connected hubs per socket. A further hub waits until another has left.
 const HUBS: usize = 256;
 
-/// How long it waits after a connection could not be taken: there may be no descriptor.
+/// Delay after a connection could not be accepted: the process may be out of descriptors.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// All sockets of a relay. Dropping them ends what they serve at once.
@@ -36,10 +36,10 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    /// Opens those that the options name.
+    /// Opens the sockets that the options name.
     ///
     /// # Errors
-    /// Which cannot be opened, and why.
+    /// Returned for the first socket that cannot be opened, with the reason.
     pub(crate) fn open(host: &Host, options: &RelayOptions) -> io::Result<Self> {
         let (stopping, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
@@ -56,16 +56,17 @@ impl Doors {
         Ok(Self { doors, stopping })
     }
 
-    /// Takes no further hubs, and lets those that there are hear the last.
+    /// Stops accepting hubs, and waits until the connected ones have received their last messages.
     pub(crate) async fn close(&mut self) {
-        // Without a door no one hears it.
+        // Fails only if no socket is served.
         let _ = self.stopping.send(true);
         while self.doors.join_next().await.is_some() {}
     }
 }
 
-/// A socket of this user: a file of mode 0600, which takes no connection of another user, and none of a process that
-/// this process has started, or one of those. Dropping it removes its file.
+/// A socket of this user: a file of mode 0600. Connections of other users are refused, and so are
+/// processes that this process or one of its descendants has started. Dropping the socket removes
+/// its file.
 #[derive(Debug)]
 pub struct PrivateSocket {
     listener: UnixListener,
@@ -73,11 +74,12 @@ pub struct PrivateSocket {
 }
 
 impl PrivateSocket {
-    /// Listens at a path. What a process has left there that has ended is replaced. [`Host::hide`] keeps it from adapters
-    /// in a sandbox, which could not be taken as hubs either.
+    /// Listens at a path, and replaces a socket left there by a process that has ended.
+    /// [`Host::hide`] hides it from adapters in a sandbox, which could not be accepted as hubs
+    /// either.
     ///
     /// # Errors
-    /// The path, and why not: another process listens there, say.
+    /// Names the path and the reason, for example that another process listens there.
     ///
     /// # Panics
     /// Outside a tokio runtime with I/O.
@@ -98,7 +100,7 @@ impl PrivateSocket {
             // Left by a process that has ended.
             fs::remove_file(path).map_err(named)?;
         }
-        // Made under another name, so that no one connects before its mode is set.
+        // Bound under another name first, so that nothing connects before the mode is set.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
         let _ = fs::remove_file(&new);
@@ -112,7 +114,7 @@ impl PrivateSocket {
         })
     }
 
-    /// Waits for the next one who may connect. Others are refused, and the log says so.
+    /// Waits for the next permitted connection. Other connections are refused and logged.
     ///
     /// # Cancel safety
     /// Loses no connection.
@@ -136,12 +138,12 @@ impl PrivateSocket {
 
 impl Drop for PrivateSocket {
     fn drop(&mut self) {
-        // Another's, if it is not there any more.
+        // If the file is missing, another process has removed it.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Takes the hubs that connect to a socket.
+/// Serves the hubs that connect to a socket.
 async fn serve(
     socket: PrivateSocket,
     host: Host,
@@ -152,7 +154,7 @@ async fn serve(
     loop {
         let stream = tokio::select! {
             biased;
-            // Gone is stopped.
+            // A dropped sender means stop.
             _ = stopped.changed() => break,
             Some(_) = hubs.join_next() => continue,
             stream = socket.accept(), if hubs.len() < HUBS => stream,
@@ -160,7 +162,7 @@ async fn serve(
         let (input, output) = stream.into_split();
         let mut stopped = stopped.clone();
         let stop = async move {
-            // Gone is stopped.
+            // A dropped sender means stop.
             let _ = stopped.changed().await;
         };
         hubs.spawn(serve_hub(
@@ -174,7 +176,7 @@ async fn serve(
     while hubs.join_next().await.is_some() {}
 }
 
-/// Whether one who connects may be a hub.
+/// Checks that the peer of a connection may be a hub.
 fn may_enter(stream: &UnixStream) -> Result<(), String> {
     let peer = stream.peer_cred().map_err(|error| error.to_string())?;
     let own = rustix::process::geteuid().as_raw();

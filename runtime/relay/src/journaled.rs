@@ -1,4 +1,5 @@
-//! The hub's part in sessions of a journal: it listens and speaks; the sessions themselves are elsewhere ([journal.5]).
+//! The hub's side of sessions of a journal: listeners and senders. The sessions themselves run in
+//! `trunkline-sessions` ([journal.5]).
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,22 +21,22 @@ use crate::upstream::{Outlet, Upstream};
 /// The name of the extension.
 pub(crate) const JOURNAL: &str = "journal";
 
-/// Whether a hub asks for the journal ([journal.1]).
+/// Returns true if a hub requests the journal ([journal.1]).
 pub(crate) fn is_asked_for(extensions: Option<&[String]>) -> bool {
     extensions.into_iter().flatten().any(|name| name == JOURNAL)
 }
 
-/// How many messages wait for the task of a listener.
+/// Capacity of the inbox of a listener's task.
 const INBOX: usize = 64;
 
-/// How many answers to `session.history` and `sessions.list` are on their way.
+/// Maximum number of answers to `session.history` and `sessions.list` in progress.
 const ANSWERS: usize = 16;
 
 /// The answer to an edit or a fork ([journal.13], [journal.14]).
 const UNSUPPORTED: &str =
     "not supported: this relay changes no titles, archives no sessions and forks none";
 
-/// What a request gets that comes while there are so many.
+/// The error for a request that comes while [`ANSWERS`] are in progress.
 const BUSY: &str = "too many wait already; ask again when one is answered";
 
 /// The sessions of the journal that a hub has on one pipe.
@@ -46,25 +47,25 @@ pub(crate) struct Journaled {
     listeners: Listeners,
 }
 
-/// The tasks that tell a hub what happens in its sessions.
+/// The tasks that report to a hub what happens in its sessions.
 #[derive(Default)]
 pub(crate) struct Listeners {
     tasks: JoinSet<()>,
-    /// Whether the hub has gone while the sessions stay.
+    /// Set when the hub has disconnected while the sessions stay.
     detached: watch::Sender<bool>,
 }
 
-/// The way to the task of a listener.
+/// The handle to the task of a listener.
 struct Link {
     inbox: mpsc::Sender<ToListener>,
     outlet: Arc<Outlet>,
 }
 
-/// What goes to the task of a listener.
+/// A message to the task of a listener.
 enum ToListener {
-    /// The hub says something.
+    /// A message that the hub has sent.
     Said(Box<HostMessage>),
-    /// It ends, and says when it has put its last line.
+    /// Ends the task, which confirms when it has written its last line.
     Leave(oneshot::Sender<()>),
 }
 
@@ -78,22 +79,22 @@ impl Journaled {
         }
     }
 
-    /// Whether this pipe has a session of this id.
+    /// Returns true if this pipe has a session of this id.
     pub(crate) fn has(&self, id: &SessionId) -> bool {
         self.links
             .get(id)
             .is_some_and(|link| !link.inbox.is_closed())
     }
 
-    /// The agent of a session.
+    /// Returns the agent of a session.
     pub(crate) async fn agent(&self, id: &SessionId) -> Option<String> {
         self.sessions.agent(id).await
     }
 
-    /// Opens a new session: the hub has `ready`, a line, before its first entry.
+    /// Opens a new session: the hub gets `ready`, a line, before its first entry.
     ///
     /// # Errors
-    /// Why the host does not; the hub learns what the journal refuses.
+    /// Returned if the host refuses. A refusal by the journal is reported to the hub instead.
     pub(crate) fn start(
         &mut self,
         id: &SessionId,
@@ -124,7 +125,7 @@ impl Journaled {
         }
     }
 
-    /// Takes what only a hub of a journal says.
+    /// Handles a message that only a hub of a journal sends.
     pub(crate) async fn take(&mut self, message: HubMessage) {
         let id = message.session_id;
         match message.body {
@@ -143,7 +144,7 @@ impl Journaled {
         self.listeners.forget_ended();
     }
 
-    /// Hands a message of the hub to its session.
+    /// Passes a message of the hub to its session.
     pub(crate) async fn said(&mut self, message: HostMessage) {
         let id = message.session_id.clone();
         if let HostBody::SessionStart(_) = message.body {
@@ -153,17 +154,17 @@ impl Journaled {
         let Some(link) = self.links.get(&id) else {
             return;
         };
-        // Gone is closed.
+        // A listener whose task has ended is closed.
         let _ = link.inbox.send(ToListener::Said(Box::new(message))).await;
         if closes && let Some(link) = self.links.remove(&id) {
             link.leave().await;
-            // Nothing more is said of it on this pipe ([session.4]).
+            // Nothing more of this session is sent on this pipe ([session.4]).
             link.outlet.purge();
         }
     }
 
     async fn attach(&mut self, id: SessionId, attach: SessionAttach) {
-        // A second attach replaces the first: nothing of that comes behind the answer to this.
+        // A second attach replaces the first, from which nothing may follow the new answer.
         let before = self.links.remove(&id);
         let outlet = match before {
             Some(link) => {
@@ -210,7 +211,7 @@ impl Journaled {
         });
     }
 
-    /// Whether so many answers are on their way that no more are begun.
+    /// Returns true if too many answers are in progress to begin another one.
     fn is_busy(&self) -> bool {
         self.listeners.tasks.len() > self.links.len() + ANSWERS
     }
@@ -262,7 +263,8 @@ impl Journaled {
         upstream.put_control(&RelayMessage::new(message.session_id.clone(), refused).to_line());
     }
 
-    /// Hands over the listeners, which go on to tell what happens until their sessions end, or they are detached.
+    /// Returns the listeners, which continue to report until their sessions end or they are
+    /// detached.
     pub(crate) fn into_listeners(self) -> Listeners {
         self.listeners
     }
@@ -273,18 +275,18 @@ impl Listeners {
         while self.tasks.try_join_next().is_some() {}
     }
 
-    /// Has each leave its session once that has all that the hub said.
+    /// Makes each listener leave its session as soon as the session has every message of the hub.
     pub(crate) fn detach(&self) {
         self.detached.send_replace(true);
     }
 
-    /// Waits until the last has ended.
+    /// Waits until the last listener has ended.
     pub(crate) async fn join(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// The answer to a message of a hub of a journal that is not taken.
+/// Returns the answer to a refused message of a hub of a journal.
 pub(crate) fn refusal(body: &HubBody, reason: AttachRefusal, why: impl Into<String>) -> RelayBody {
     match body {
         HubBody::SessionEdit(edit) => SessionEditResult {
@@ -304,17 +306,18 @@ fn of_pipe(result: SessionsListResult) -> Vec<u8> {
 }
 
 impl Link {
-    /// Lets the task of the listener end.
+    /// Ends the listener's task and waits for it.
     async fn leave(&self) {
         let (done, left) = oneshot::channel();
         if self.inbox.send(ToListener::Leave(done)).await.is_ok() {
-            // Gone has left.
+            // An error means that the task has ended.
             let _ = left.await;
         }
     }
 }
 
-/// Answers a `session.attach` in a line that every hub accepts ([frame.5]): it names no longest line.
+/// Answers a `session.attach` in a line that every hub accepts ([frame.5]), since it names no
+/// longest line.
 fn put_answer(outlet: &Outlet, answer: &RelayMessage) {
     let put = |line| outlet.put(line, Class::Answer);
     match fit(answer, Extensions::all(), MIN_MAX_LINE, put) {
@@ -336,7 +339,8 @@ fn reply(outlet: &Outlet, line: Vec<u8>) {
     }
 }
 
-/// Tells the hub what is heard, as it reads, and the session what the hub says.
+/// Reports the session's stream to the hub, as fast as the hub reads, and passes the hub's messages
+/// to the session.
 async fn listen(
     mut listener: Listener,
     outlet: &Outlet,
@@ -347,7 +351,8 @@ async fn listen(
     let mut lines = Vec::new();
     let mut is_speaking = true;
     loop {
-        // Before it says more: too many that wait would have it let go.
+        // Before the hub's next message: with too many waiting replies the session would drop the
+        // listener.
         while let Some(line) = listener.try_reply() {
             reply(outlet, line);
         }
@@ -357,20 +362,20 @@ async fn listen(
                 Some(ToListener::Said(message)) => match message.body {
                     HostBody::FlowPause(_) => outlet.flow(Flow::Pause),
                     HostBody::FlowResume(_) => outlet.flow(Flow::Resume),
-                    // Where the session is gone its listener hears so.
+                    // If the session is closed, its listener reports that.
                     _ => drop(sender.send(*message).await),
                 },
                 Some(ToListener::Leave(done)) => {
                     drop(listener);
-                    // Who waits for it may have given up.
+                    // The receiver may have given up waiting.
                     let _ = done.send(());
                     return;
                 }
-                // The pipe ends: the hub still hears what happens, unless the session stays.
+                // The pipe ends: the hub still gets what happens, unless the session stays.
                 None => is_speaking = false,
             },
             () = async {
-                // Gone is detached.
+                // A dropped sender means detached.
                 let _ = detached.wait_for(|is| *is).await;
             }, if !is_speaking => return,
             heard = listener.next_with(outlet.room(), &mut lines) => match heard {

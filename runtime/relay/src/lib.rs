@@ -1,8 +1,9 @@
-//! A host that is an adapter: drives a [`Host`](trunkline_host::Host) over the protocol that the host itself speaks.
+//! A host that is an adapter: drives a [`Host`](trunkline_host::Host) over the protocol that the
+//! host itself speaks.
 //!
-//! A hub in any language writes host-to-adapter messages into the relay's input and reads adapter-to-host messages from
-//! its output, for any number of agents behind it ([relay.*]). [`serve_stdio`] is the whole of `trunkline serve`;
-//! [`serve`] does the same over any streams.
+//! A hub in any language writes host-to-adapter messages into the relay's input and reads
+//! adapter-to-host messages from its output, for any number of agents behind it ([relay.*]).
+//! [`serve_stdio`] is the whole of `trunkline serve`; [`serve`] does the same over any streams.
 //!
 //! ```
 //! use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -30,11 +31,12 @@
 //!
 //! # Theory of operation
 //!
-//! One task reads the hub (`dispatch`): it finds lines, checks them by the protocol's tables, and hands each message to
-//! the task of its session; it never waits for the pipe to the hub. One task for each open session (`session`) drives
-//! a session of the host, whose events it takes one by one, only while its own queue towards the hub has room: what a
-//! slow hub does not read waits in the host's spool. One task writes (`upstream`): it takes from the sessions' queues
-//! in turn, by bytes ([`Fair`](trunkline_pipe::Fair)).
+//! One task reads the hub (`dispatch`): it finds lines, checks them by the protocol's tables, and
+//! hands each message to the task of its session; it never waits for the pipe to the hub. One task
+//! for each open session (`session`) drives a session of the host, whose events it takes one by
+//! one, only while its own queue towards the hub has room: what a slow hub does not read waits in
+//! the host's spool. One task writes (`upstream`): it takes from the sessions' queues in turn, by
+//! bytes ([`Fair`](trunkline_pipe::Fair)).
 
 #![forbid(unsafe_code)]
 

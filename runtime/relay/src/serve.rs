@@ -1,4 +1,5 @@
-//! A relay's life: reads until the input ends, it is asked to stop or the output breaks; then ends in time ([relay.9]).
+//! A relay's life: reads until the input ends, a stop is requested or the output breaks; then ends
+//! in time ([relay.9]).
 
 use std::{
     future::Future,
@@ -22,39 +23,40 @@ use crate::{
     session::Common, upstream::Upstream,
 };
 
-/// For how long the hub is still written to after the end.
+/// Time for which the hub is still written to after the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The steps of the end below, shorter than those of a host at the top: gone within 4 s with the hub above waiting.
+/// Time limits for ending the agents, shorter than for a top-level host: all end within 4 s while
+/// the hub above waits.
 const STEPS: StopSteps = StopSteps {
     close: Duration::from_millis(500),
     eof: Duration::from_secs(2),
     term: Duration::from_secs(1),
 };
 
-/// What ended a relay. Each is an orderly end.
+/// The cause of a relay's end. Each is an orderly end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
     /// The hub closed its side.
     EndOfInput,
-    /// It was asked to: by SIGTERM, say.
+    /// A stop was requested, for example by SIGTERM.
     Stopped,
-    /// The hub does not read any more.
+    /// The hub no longer reads.
     BrokenOutput,
 }
 
-/// How a relay has ended.
+/// The outcome of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// By what.
+    /// The cause of the end.
     pub ended: Ended,
-    /// What was counted of the hub's messages.
+    /// Counters of the hub's messages.
     pub counters: Counters,
 }
 
-/// Serves a hub until its messages end, then shuts the host down ([relay.9]). As [`serve_until`], with nothing else
-/// that ends it.
+/// Serves a hub until its messages end, then shuts the host down ([relay.9]). Same as
+/// [`serve_until`] without a stop.
 pub async fn serve<R, W>(host: Host, reader: R, writer: W, options: RelayOptions) -> Report
 where
     R: AsyncRead + Unpin + Send,
@@ -63,13 +65,14 @@ where
     serve_until(host, reader, writer, options, std::future::pending()).await
 }
 
-/// Serves a hub: reads its messages from `reader`, writes the answers to `writer`, until the input ends, `stop`
-/// resolves or the output breaks. Then every open turn gets its `turn.complete`, what is queued is written, for 1 s at
-/// most, and the host is shut down meanwhile: it returns within 4 s ([relay.9]).
+/// Serves a hub: reads its messages from `reader`, writes the answers to `writer`, until the input
+/// ends, `stop` resolves or the output breaks. Then every open turn gets its `turn.complete`, and
+/// the queues are written, for 1 s at most. The host is shut down meanwhile, and the call returns
+/// within 4 s ([relay.9]).
 ///
 /// # Cancel safety
-/// Dropping the future drops everything at once: sessions are closed, processes signalled to end, and nothing is
-/// waited for.
+/// Dropping the future drops everything at once: sessions are closed, processes signalled to end,
+/// and nothing is waited for.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -96,10 +99,11 @@ where
     .await
 }
 
-/// As [`serve`], and serves those who connect to the options' sockets, too, as [`serve_stdio`](crate::serve_stdio) does.
+/// Serves a hub as [`serve`] does, and hubs on the options' sockets as
+/// [`serve_stdio`](crate::serve_stdio) does.
 ///
 /// # Errors
-/// When a socket cannot be taken. The relay's own end is never an error.
+/// Returned if a socket cannot be opened. The relay's own end is never an error.
 ///
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
@@ -120,7 +124,7 @@ where
     Ok(serve_with(host, doors, &mut reader, writer, options, &mut stop, never).await)
 }
 
-/// Serves a hub, and those who connect to the doors, until it has gone, or with `stays` until `stop` resolves.
+/// Serves a hub and the sockets until the hub disconnects, or with `stays` until `stop` resolves.
 pub(crate) async fn serve_with(
     host: Host,
     mut doors: Doors,
@@ -146,11 +150,12 @@ pub(crate) async fn serve_with(
     end(&host, sessions, all).await
 }
 
-/// Serves one hub of several: reads its messages until they end, `stop` resolves or the output breaks. The host goes on,
-/// and so do the sessions of its journal; those that this hub alone has are closed. What it said before the end is taken.
+/// Serves one hub of several: reads its messages until they end, `stop` resolves or the output
+/// breaks. The host and the sessions of its journal continue; sessions that only this hub has are
+/// closed. Messages that the hub sent before the end are handled.
 ///
 /// # Cancel safety
-/// Dropping the future lets the hub go at once, as if its output had broken.
+/// Dropping the future disconnects the hub at once, as if its output had broken.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -177,14 +182,15 @@ where
     talked.last_words().await
 }
 
-/// Something awaited that this crate compiles, as its own profile says, and not each crate that awaits it.
+/// A boxed future, compiled with this crate's profile and not in each crate that awaits it.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub(crate) type Input<'a> = Box<dyn AsyncRead + Unpin + Send + 'a>;
 pub(crate) type Output = Box<dyn AsyncWrite + Unpin + Send>;
 
-/// As [`serve_until`], with `hung_up`: resolves when the hub has closed the input, however much of it is unread. The
-/// relay then ends within 1 s even while it does not read, since the hub does not.
+/// Serves like [`serve_until`], with `hung_up`: resolves when the hub has closed the input, however
+/// much of it is unread. The relay then ends within 1 s even while it does not read because the hub
+/// does not.
 pub(crate) fn serve_pipes<'a>(
     host: Host,
     reader: Input<'a>,
@@ -209,7 +215,7 @@ async fn run(
     end(&host, sessions, talked.last_words()).await
 }
 
-/// Shuts a host down, and its journal, while `last_words` reach who is served: within 4 s ([relay.9]).
+/// Shuts down a host and its journal within 4 s, while `last_words` reach the hub ([relay.9]).
 ///
 /// # Cancel safety
 /// Dropping the future drops everything at once.
@@ -224,18 +230,18 @@ pub async fn end<T>(
         }
     };
     let (said, (), ()) = tokio::join!(last_words, host.shutdown_within(Some(STEPS)), finished);
-    // Behind the adapters: the next host must not drive what these still do.
+    // After the adapters: the next host must not drive sessions in which these still work.
     if let Some(sessions) = sessions {
         sessions.close().await;
     }
     said
 }
 
-/// A hub that nothing more is taken from.
+/// A hub from which no further message is accepted.
 pub(crate) struct Talked {
     pub(crate) ended: Ended,
     sessions: crate::dispatch::Sessions,
-    /// Those who listen to sessions of the journal for it.
+    /// Listeners to sessions of the journal for this hub.
     listeners: Listeners,
     common: Arc<Common>,
     upstream: Arc<Upstream>,
@@ -243,19 +249,20 @@ pub(crate) struct Talked {
 }
 
 impl Talked {
-    /// Lets the sessions of the journal go, which stay.
+    /// Releases the sessions of the journal, which continue.
     pub(crate) fn detach(self) -> Self {
         self.listeners.detach();
         self
     }
 
-    /// Tells what still happens in its sessions, for a second at most. In vain where the hub does not read.
+    /// Reports the remaining events of its sessions, for a second at most; in vain if the hub does
+    /// not read.
     pub(crate) async fn last_words(mut self) -> Report {
         let told = async {
             while self.sessions.join_next().await.is_some() {}
             self.listeners.join().await;
             self.upstream.finish();
-            // Broken or whole, the writing is over.
+            // Whether it failed or not, the writing has ended.
             while self.writing.join_next().await.is_some() {}
         };
         let _ = timeout(LAST_WORDS, told).await;
@@ -285,12 +292,13 @@ pub(crate) async fn talk(
         hung_up.await;
         sleep(LAST_WORDS).await;
     });
-    // Whether all that was read has been taken.
+    // True if everything that was read has been handled.
     let mut taken = true;
     let ended = loop {
-        // The ends come first, so that a flood of messages cannot put them off; a session's task that has ended is
-        // forgotten before the hub's answer to it is read. While the hub does not read its answers nothing more is
-        // taken ([relay.6]), so its end of input is not found by reading.
+        // Ends come first, so that a flood of messages cannot delay them; a session's task that has
+        // ended is forgotten before the hub's answer to it is read. While the hub does not read its
+        // answers, no further message is accepted ([relay.6]), so its end of input is not found by
+        // reading.
         let read = tokio::select! {
             biased;
             () = &mut *stop => break Ended::Stopped,

@@ -1,7 +1,8 @@
-//! One session of the hub: drives one session of the host and reports to the hub what happens in it.
+//! A session of the hub: drives one session of the host and reports to the hub what happens in it.
 //!
-//! A task of its own owns everything of the session. It takes the hub's messages whenever they come, and events from
-//! the host only while its queue to the hub has room ([flow.3], [relay.6]). What it answers the hub is never dropped.
+//! A single task owns all state of the session. It takes the hub's messages at any time, and events
+//! from the host only while its queue to the hub has room ([flow.3], [relay.6]). Its answers to the
+//! hub are never dropped.
 
 mod brief;
 mod events;
@@ -35,10 +36,11 @@ use crate::{
     upstream::{Outlet, write_for},
 };
 
-/// For how long a session reports what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
+/// Time for which a session reports what happened before the relay's end; the rest of [relay.9]'s
+/// second is the writer's.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// What all sessions of a relay share.
+/// State that all sessions of a relay share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) tools: ToolsAsOutput,
@@ -50,15 +52,15 @@ pub(crate) struct Common {
 pub(crate) struct NewSession {
     pub(crate) id: SessionId,
     pub(crate) hub: Recipient,
-    /// The hub's exchange folder, where members may go by file.
+    /// The hub's exchange folder, for members in files.
     pub(crate) folder: Option<PathBuf>,
     pub(crate) outlet: Outlet,
     pub(crate) common: Arc<Common>,
-    /// The host's session, or why there is none.
+    /// The host's session, or the reason for its refusal.
     pub(crate) opened: Result<Session, SessionClosed>,
 }
 
-/// A session as its task holds it.
+/// A session, owned by its task.
 pub(crate) struct HubSession {
     id: SessionId,
     hub: Recipient,
@@ -66,18 +68,19 @@ pub(crate) struct HubSession {
     outlet: Outlet,
     common: Arc<Common>,
     session: Option<Session>,
-    /// Why the session has ended below, once it has.
+    /// The reason for the session's end below, once it has ended.
     over: Option<SessionClosed>,
     phase: Phase,
     turns: Turns,
     requests: Requests,
     in_force: InForce,
-    /// What waits behind the file that is being copied.
+    /// Messages that wait for the file that is being copied.
     ordered: VecDeque<Ordered>,
     placing: Option<Placing>,
     answers: FuturesUnordered<Answering>,
     gave_files: bool,
-    /// Whether the end of a turn has said that the process ended, to a hub that would read it twice.
+    /// Set if the end of a turn has reported the end of the process, to a hub that would read it
+    /// twice.
     said_exit: bool,
 }
 
@@ -85,29 +88,30 @@ pub(crate) struct HubSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// It has ended below. What the hub waits for comes first, then why.
+    /// The session has ended below. Pending ends and answers are sent first, then the reason.
     Ending,
-    /// The hub has learnt why, and cannot know that it has ended: each further input is answered ([session.8]).
+    /// The hub has received the reason, but cannot know that the session has ended: each further
+    /// input is answered ([session.8]).
     Ended,
-    /// The relay ends: what happened is reported, and nothing more is taken.
+    /// The relay ends: what happened is reported, and nothing more is accepted.
     Finishing,
-    /// The hub has closed it, or has learnt of its end.
+    /// The hub has closed the session, or has received its end.
     Closed,
 }
 
-/// What the task waits for.
+/// The next thing that the task handles.
 enum Step {
     Hub(Option<Box<HostMessage>>),
     Placed(Result<(), FileError>),
     Answer(Answer),
-    /// There is room for ends that wait for their turn.
+    /// The queue has room for ends that wait for their turn.
     Room,
     Event(Option<Event>),
 }
 
 impl HubSession {
-    /// Serves the session until the hub closes it, has received its end, or the relay ends. Gives the host's session
-    /// back where files of it may still be read ([file.3]).
+    /// Serves the session until the hub closes it, has received its end, or the relay ends. Returns
+    /// the host's session if its files may still be read ([file.3]).
     pub(crate) async fn run(
         new: NewSession,
         mut inbox: mpsc::Receiver<Box<HostMessage>>,
@@ -155,7 +159,7 @@ impl HubSession {
         match &own.session {
             _ if own.over.is_some() => own.see_out(&mut inbox).await,
             Some(session) if own.phase == Phase::Closed => {
-                // Before its requests are dropped, which would answer them first.
+                // Before its requests are dropped, since dropping would answer them first.
                 session.close().await;
                 return None;
             }
@@ -164,8 +168,8 @@ impl HubSession {
         own.session.filter(|_| own.gave_files)
     }
 
-    /// Waits for the next thing. What the hub says comes first: a `stop` passes through a flood of events. Ends that
-    /// wait for their turn come before the events behind them.
+    /// Waits for the next step. Messages of the hub come first: a `stop` passes through a flood of
+    /// events. Ends that wait for their turn come before later events.
     async fn step(&mut self, inbox: Option<&mut mpsc::Receiver<Box<HostMessage>>>) -> Step {
         let Self {
             placing,
@@ -188,7 +192,7 @@ impl HubSession {
         }
     }
 
-    /// Takes what is not the hub's.
+    /// Handles a step that is not a message of the hub.
     async fn take_step(&mut self, step: Step) {
         match step {
             Step::Hub(_) => {}
@@ -205,18 +209,18 @@ impl HubSession {
         self.tell_end_if_due();
     }
 
-    /// Whether the hub and the relay agreed on an extension.
+    /// Returns true if the hub and the relay agreed on an extension.
     fn knows(&self, extension: Extensions) -> bool {
         self.hub.agreed.contains(extension)
     }
 
-    /// Tells the hub what happened, in the form that it knows ([ext.3]).
+    /// Reports an event to the hub, in the form that it knows ([ext.3]).
     fn say(&self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
         self.put(self.message(turn, body, meta), Class::Event);
     }
 
-    /// [`HubSession::say`] for what an agent said: members that are too long for a line go by file where that was agreed
-    /// on ([large.2]).
+    /// Reports an event of an agent, as [`HubSession::say`] does: members that are too long for a
+    /// line are passed in files if that was agreed on ([large.2]).
     async fn pass_on(&mut self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
         let message = self.message(turn, body, meta);
         if let Some(message) = place_large_aside(
@@ -246,7 +250,8 @@ impl HubSession {
         }
     }
 
-    /// Answers a message of the hub. Never dropped: a pause ends before it holds back too much ([relay.5]).
+    /// Answers a message of the hub. Never dropped: a pause ends before it holds back too much
+    /// ([relay.5]).
     fn reply(&mut self, turn: Option<TurnId>, body: AdapterBody) {
         let message = Envelope::new(self.id.clone(), body).of_turn(turn);
         self.put(message, Class::Answer);
@@ -260,7 +265,7 @@ impl HubSession {
         self.write(message, |line| self.outlet.put(line, class));
     }
 
-    /// Sends the hub the last message of the session.
+    /// Sends the session's last message to the hub.
     fn say_last(&mut self, body: AdapterBody) {
         let message = self.message(None, body, None);
         self.write(message, |line| self.outlet.put_last(line));
@@ -271,14 +276,16 @@ impl HubSession {
         write_for(&self.hub, message, &self.common.counters, put);
     }
 
-    /// Drops what is under way: requests are denied, files are not announced. What the host answers still comes.
+    /// Drops work in progress: requests are denied, files are not announced. Answers of the host
+    /// still come.
     fn drop_work(&mut self) {
         self.requests = Requests::default();
         self.ordered.clear();
         self.placing = None;
     }
 
-    /// Waits until the hub may have read the session's end; until then it is as open as before ([session.8]).
+    /// Waits until the hub may have read the session's end; until then the session is as open as
+    /// before ([session.8]).
     async fn see_out(&mut self, inbox: &mut mpsc::Receiver<Box<HostMessage>>) {
         loop {
             let message = tokio::select! {
@@ -296,7 +303,8 @@ impl HubSession {
         }
     }
 
-    /// The relay ends: reports what has happened, then ends every open turn ([relay.9]).
+    /// Finishes because the relay ends: reports what has happened, then ends every open turn
+    /// ([relay.9]).
     async fn finish(&mut self) {
         self.phase = Phase::Finishing;
         self.outlet.flow(Flow::Resume);
@@ -314,7 +322,7 @@ impl HubSession {
     }
 }
 
-/// The next event of the host, as soon as there is room for it. Loses none when it is dropped.
+/// Returns the host's next event as soon as it has room. Loses no event when dropped.
 async fn next_event(outlet: &Outlet, session: Option<&Session>) -> Option<Event> {
     outlet.room().await;
     session?.next_event().await

@@ -1,4 +1,4 @@
-//! Taking stdin and stdout for the wire, and SIGTERM for the end ([relay.9]).
+//! Setup of stdin and stdout as the wire, and of SIGTERM as the end ([relay.9]).
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -23,18 +23,20 @@ use crate::{
 /// The first descriptor that is not a standard one.
 const FIRST_FREE: i32 = 3;
 
-/// How often the end of an input is looked for that is not read for the moment.
+/// Interval for checking the end of an input that is not being read.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Serves the hub that holds the other ends of stdin and stdout, and those that connect to the options' sockets, until
-/// stdin ends, SIGTERM or SIGINT comes, or stdout breaks: the whole of `trunkline serve`. With
-/// [`stays`](RelayOptions::stays) only a signal ends it. Takes both descriptors for the rest of the process's life.
+/// Serves the hub that holds the other ends of stdin and stdout, and hubs that connect to the
+/// options' sockets, until stdin ends, SIGTERM or SIGINT comes, or stdout breaks: the whole of
+/// `trunkline serve`. With [`stays`](RelayOptions::stays) only a signal ends it. Takes both
+/// descriptors for the rest of the process's life.
 ///
-/// A terminal or file as stdin is read by a thread that cannot be interrupted: end the process after this, rather than
-/// wait for the runtime to.
+/// A terminal or file as stdin is read by a thread that cannot be interrupted: end the process
+/// after this, rather than wait for the runtime to.
 ///
 /// # Errors
-/// When the descriptors, the signals or a socket cannot be taken. The relay's own end is never an error.
+/// Returned if the descriptors, the signals or a socket cannot be taken. The relay's own end is
+/// never an error.
 ///
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
@@ -44,7 +46,7 @@ pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report
         signal(SignalKind::interrupt())?,
     );
     let doors = Doors::open(&host, &options)?;
-    // A second handle to the input, to see its end while nothing is read.
+    // A second handle to the input, to notice its end while nothing is read.
     let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
     let (mut reader, writer) = take_stdio()?;
     let mut stop: Boxed<'_, ()> = Box::pin(async move {
@@ -66,7 +68,8 @@ pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report
     .await)
 }
 
-/// Resolves when the hub has closed the input, however much of it is unread; never for what is not a pipe or socket.
+/// Resolves when the hub has closed the input, however much of it is unread; never for other files
+/// than pipes and sockets.
 async fn closed_above(input: OwnedFd) {
     let mut looks = interval(LOOK);
     loop {

@@ -1,12 +1,14 @@
-//! The way to the hub: every message passes here, whole, in its session's order and in its turn ([relay.6]).
+//! The way to the hub: every message passes here, whole, in its session's order and in its turn
+//! ([relay.6]).
 //!
 //! ```text
 //! session task ── Outlet::put ──▶ the session's queue ── deficit round robin ──┐
 //! dispatch ── pong, session.ready, lists ──▶ control queue ── first ───────────┴─▶ one write
 //! ```
 //!
-//! Nothing that was put is dropped. What bounds it: events wait for [`Outlet::room`]; answers do not wait, so while too
-//! many of them are unread the relay takes no further message of the hub ([`Upstream::is_answered`]).
+//! Nothing that was put is dropped. What bounds it: events wait for [`Outlet::room`]; answers do
+//! not wait, so while too many of them are unread the relay takes no further message of the hub
+//! ([`Upstream::is_answered`]).
 
 use std::{
     collections::HashMap,
@@ -26,45 +28,46 @@ use trunkline_protocol::{AdapterMessage, Recipient, TooLong};
 
 use crate::counters::LiveCounters;
 
-/// How many bytes are written ahead of the pipe, unless one message alone is larger.
+/// Number of bytes that are written ahead of the pipe, unless one message is larger by itself.
 const AHEAD: usize = 256 * 1024;
 
-/// What a session may write when its turn comes ([relay.6]).
+/// Number of bytes that a session may write in its turn ([relay.6]).
 const QUANTUM: usize = 64 * 1024;
 
-/// One round a batch: a session's task puts more as soon as it has room.
+/// A single round per batch: a session's task puts more as soon as it has room.
 const TURNS: Turns = Turns {
     quantum: QUANTUM,
     batch: AHEAD,
     rounds: Rounds::One,
 };
 
-/// A session takes no event from the host while so many of its bytes wait for the pipe.
+/// Limit of a session's waiting bytes from which it takes no event of the host.
 const ROOM: usize = 64 * 1024;
 
-/// A session takes no further input while so many of its bytes wait.
+/// Limit of a session's waiting bytes from which it accepts no further input.
 const FULL: usize = 1024 * 1024;
 
-/// The relay takes no further message of the hub while more bytes of answers wait for it ([relay.6]).
+/// Limit of waiting bytes of answers above which the relay accepts no further message of the hub
+/// ([relay.6]).
 const ANSWERS: usize = 1024 * 1024;
 
-/// A pause ends when it would hold back more bytes of answers ([relay.5]): the relay must not stop reading the hub for
-/// what only a message of the hub can let go.
+/// Limit of bytes of answers that a pause may hold back ([relay.5]): the relay must not stop
+/// reading the hub for answers that only a message of the hub can release.
 const HELD_ANSWERS: usize = 64 * 1024;
 
-/// What waits for the hub.
+/// The queues of all messages to the hub.
 #[derive(Debug, Default)]
 pub(crate) struct Upstream {
     state: Mutex<State>,
-    /// There is something to write, or nothing more will come.
+    /// Notified if data is ready to write, or nothing more will come.
     more: Notify,
-    /// The hub has read answers.
+    /// Notified when the hub has read answers.
     read: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Messages that overtake.
+    /// Messages that overtake all others.
     control: Vec<u8>,
     fair: Fair,
     gates: HashMap<Key, Arc<Gate>>,
@@ -76,24 +79,24 @@ struct State {
 enum Phase {
     #[default]
     Open,
-    /// What waits is still written.
+    /// Waiting messages are still written.
     Finishing,
-    /// The pipe is gone; everything is dropped.
+    /// The pipe is broken; everything is dropped.
     Broken,
 }
 
-/// Where one session's task waits for room, and where its end is seen.
+/// Notifies one session's task of room in its queue, and records the session's end.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     changed: Notify,
-    /// Its last message has been put.
+    /// Set when the session's last message has been put.
     last_put: AtomicBool,
-    /// Its last message is being written: the hub may know that the session has ended.
+    /// Set when its last message is being written: the hub may know that the session has ended.
     ended: AtomicBool,
 }
 
 impl Gate {
-    /// Whether the hub may have seen the session's last message.
+    /// Returns true if the hub may have seen the session's last message.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -104,7 +107,7 @@ impl Upstream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A queue for one session.
+    /// Creates a queue for one session.
     pub(crate) fn outlet(self: &Arc<Self>) -> Outlet {
         let gate = Arc::new(Gate::default());
         let mut state = self.lock();
@@ -128,12 +131,12 @@ impl Upstream {
         }
     }
 
-    /// Whether few enough answers wait for a further message of the hub to be taken.
+    /// Returns true if few enough answers wait to accept a further message of the hub.
     pub(crate) fn is_answered(&self) -> bool {
         self.lock().is_answered()
     }
 
-    /// Waits until a further message of the hub may be taken. For one task.
+    /// Waits until a further message of the hub may be accepted. For one task.
     ///
     /// # Cancel safety
     /// Takes nothing.
@@ -143,7 +146,8 @@ impl Upstream {
         }
     }
 
-    /// Says that nothing more will be put: [`Upstream::write`] returns when all is written.
+    /// Finishes the queues: nothing more will be put, and [`Upstream::write`] returns when all is
+    /// written.
     pub(crate) fn finish(&self) {
         let mut state = self.lock();
         if state.phase == Phase::Open {
@@ -167,7 +171,7 @@ impl Upstream {
     /// Writes until [`Upstream::finish`] and nothing is left.
     ///
     /// # Errors
-    /// The pipe's own: it is broken, and what waits and comes is dropped.
+    /// The pipe's own error: it is broken, and all waiting and later messages are dropped.
     pub(crate) async fn write(
         self: Arc<Self>,
         mut pipe: impl AsyncWrite + Unpin,
@@ -184,7 +188,7 @@ impl Upstream {
                     self.fail();
                     return Err(error);
                 }
-                // Those that have just got room put more before the next turns are given.
+                // Sessions that have just got room put more before the next turns are given.
                 tokio::task::yield_now().await;
             } else if finishing {
                 return Ok(());
@@ -194,7 +198,8 @@ impl Upstream {
         }
     }
 
-    /// Fills the next batch and wakes those that gave to it. Whether nothing more will be put.
+    /// Fills the next batch and wakes the sessions that gave to it. Returns true if nothing more
+    /// will be put.
     fn take(&self, out: &mut Vec<u8>, gave: &mut Vec<Key>) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -228,7 +233,7 @@ impl State {
     }
 }
 
-/// One session's queue to the hub. Dropping it leaves what was put.
+/// The queue of a session to the hub. Dropping it keeps the messages that were put.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     key: Key,
@@ -237,12 +242,12 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    /// Names the session's queue.
+    /// Returns the key of the session's queue.
     pub(crate) fn key(&self) -> Key {
         self.key
     }
 
-    /// Where the session's end is seen.
+    /// Returns the gate, which records the session's end.
     pub(crate) fn gate(&self) -> Arc<Gate> {
         self.gate.clone()
     }
@@ -257,23 +262,23 @@ impl Outlet {
         self.upstream.more.notify_one();
     }
 
-    /// Adds the last line: [`Gate::is_ended`] as soon as it is being written.
+    /// Adds the last line: [`Gate::is_ended`] is true as soon as it is being written.
     pub(crate) fn put_last(&self, line: Vec<u8>) {
         self.gate.last_put.store(true, Ordering::Release);
         self.put(line, Class::Event);
     }
 
-    /// Whether too much waits for a further input to be taken.
+    /// Returns true if too much waits to accept a further input.
     pub(crate) fn is_full(&self) -> bool {
         self.upstream.lock().fair.bytes(self.key) >= FULL
     }
 
-    /// Whether a pause holds back more answers than it may.
+    /// Returns true if a pause holds back more answers than it may.
     pub(crate) fn holds_too_much(&self) -> bool {
         self.upstream.lock().fair.held_answers(self.key) > HELD_ANSWERS
     }
 
-    /// Whether an event may be put.
+    /// Returns true if an event may be put.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.upstream.lock();
         let has_room = state.fair.bytes(self.key) < ROOM && !state.fair.is_paused(self.key);
@@ -306,7 +311,7 @@ impl Outlet {
         }
     }
 
-    /// Holds back what is put, or lets it go in order ([flow.1]).
+    /// Holds messages back, or releases them in order ([flow.1]).
     pub(crate) fn flow(&self, flow: Flow) {
         let mut state = self.upstream.lock();
         if flow == Flow::Pause && state.phase != Phase::Open {
@@ -317,7 +322,7 @@ impl Outlet {
         self.gate.changed.notify_one();
     }
 
-    /// Drops what was put and is not written: the session has fallen silent ([session.4]).
+    /// Drops messages that are not written yet: the session sends nothing more ([session.4]).
     pub(crate) fn purge(&self) {
         self.upstream.lock().fair.purge(self.key);
     }
@@ -329,7 +334,8 @@ impl Drop for Outlet {
     }
 }
 
-/// Writes a message in the form that its hub understands, and counts what was too long for a line.
+/// Writes a message in the form that its hub understands, and counts messages that were too long
+/// for a line.
 pub(crate) fn write_for(
     hub: &Recipient,
     message: AdapterMessage,

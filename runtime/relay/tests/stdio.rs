@@ -1,6 +1,8 @@
-//! A relay as a process: the pipes are the wire, signals end it, nothing is left behind ([relay.9], [frame.9]).
+//! A relay as a process: the pipes are the wire, signals end it, nothing is left behind ([relay.9],
+//! [frame.9]).
 //!
-//! No harness: with an argument, this program is the relay under test; without, it starts itself as one and judges it.
+//! No harness: with an argument, this program is the relay under test; without, it starts itself as
+//! one and judges it.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +22,7 @@ use trunkline_host::{
 };
 use trunkline_relay::{RelayOptions, serve_stdio};
 
-/// Answers each input and ends with its input; leaves its pid where the test finds it.
+/// Answers each input and ends with its input; writes its pid to a file for the test.
 const AGENT: &str = r#"echo "$$" > "$PID_FILE"
 while read -r line; do
   case "$line" in
@@ -33,7 +35,7 @@ done"#;
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("relay") => relay(),
-        // What test runners ask of a program with a harness.
+        // The option that test runners pass to a program with a harness.
         Some("--list") => ExitCode::SUCCESS,
         _ => {
             the_pipes_are_the_wire_and_the_end_of_input_ends_it();

@@ -1,11 +1,11 @@
-//! Figures of the host in the form of the wire.
+//! Conversion of the host's figures to the form of the wire.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use trunkline_host::{AgentHealth, Counters, SessionState, SessionStatus};
 use trunkline_protocol::{HealthEntry, OpenSession, SessionActivity};
 
-/// What a hub learns of an agent's health.
+/// Converts an agent's health for the hub.
 pub(super) fn entry(health: &AgentHealth) -> HealthEntry {
     let verdict = health.verdict();
     let stderr = health.stderr_tail();
@@ -31,7 +31,7 @@ pub(super) fn entry(health: &AgentHealth) -> HealthEntry {
     }
 }
 
-/// Those that are not 0.
+/// Returns the counters that are not 0.
 fn counters(counters: &Counters) -> BTreeMap<String, u64> {
     let counted = counters
         .counts()
@@ -42,7 +42,7 @@ fn counters(counters: &Counters) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What a hub learns of an open session.
+/// Converts an open session for the hub.
 pub(super) fn open_session(session: &SessionStatus) -> OpenSession {
     OpenSession {
         id: session.id.to_string(),

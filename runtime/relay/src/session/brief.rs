@@ -1,12 +1,13 @@
-//! A failure as a hub without the extensions shows it: a sentence or two in a conversation.
+//! A failure as shown to a hub without the extensions: a sentence or two in a conversation.
 
-/// The longest such text, in bytes.
+/// Maximum length of the shown text, in bytes.
 const LONGEST: usize = 1024;
 
-/// Joins a failure to the stderr that follows it.
+/// Separator between a failure and its stderr.
 const LAST_WORDS: &str = "; its last words on stderr:\n";
 
-/// Leaves the last line of what the adapter wrote to stderr. `tail` is that text, where the message does not hold it.
+/// Keeps only the last line of the adapter's stderr. `tail` is that text, if the message does not
+/// contain it.
 pub(super) fn shorten(message: &mut String, tail: Option<&str>) {
     let (what, said) = message
         .split_once(LAST_WORDS)

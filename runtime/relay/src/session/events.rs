@@ -1,4 +1,4 @@
-//! What comes from the host, as the hub receives it ([relay.7]).
+//! Events of the host, as the hub receives them ([relay.7]).
 
 use trunkline_host::{Cause, Event, EventKind, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
@@ -14,7 +14,7 @@ use super::{
 };
 
 impl HubSession {
-    /// Tells the hub of an event.
+    /// Reports an event to the hub.
     pub(super) async fn take_event(&mut self, event: Event) {
         let Event {
             scope, kind, meta, ..
@@ -24,7 +24,7 @@ impl HubSession {
             TurnScope::Running(no) => (self.turns.hub_id(no), Some(no)),
             TurnScope::Outside => (None, None),
             TurnScope::Ended(no) => {
-                // Unmarked it would become part of the turn that runs now ([turn.9]).
+                // Unmarked, it would become part of the turn that runs now ([turn.9]).
                 if !self.knows(Extensions::TURNS)
                     && !self.turns.is_empty()
                     && !matches!(kind, EventKind::File(_))
@@ -65,7 +65,7 @@ impl HubSession {
                         PendingRequest::Question(question),
                     );
                 } else {
-                    // Told as text, and cancelled at once ([ext.3]).
+                    // Shown as text, and cancelled at once ([ext.3]).
                     question.cancel();
                 }
                 let hub_id = request.request_id.clone();
@@ -96,7 +96,7 @@ impl HubSession {
             EventKind::Closed(end) => return self.take_closed(*end),
             plain => match plain.into_body() {
                 Ok(body) => body,
-                // Not even its kind is logged: its text would show what it says.
+                // Not even its kind is logged: its text would reveal the content.
                 Err(_) => {
                     return tracing::warn!(session = %self.id, "an event of an unknown kind is not passed on");
                 }
@@ -111,7 +111,8 @@ impl HubSession {
         self.hub.check(message).is_err()
     }
 
-    /// Settles a request that the hub cannot be shown: a permission as denied, a question as cancelled.
+    /// Settles a request that cannot be shown to the hub: a permission as denied, a question as
+    /// cancelled.
     fn settle_unsent(&mut self, hub_id: &RequestId) {
         self.common.counters.shortened.one();
         match self.requests.answered(hub_id) {
@@ -133,7 +134,7 @@ impl HubSession {
         }
     }
 
-    /// The one end of a turn ([turn.1]).
+    /// Reports the only end of a turn ([turn.1]).
     async fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
         self.requests.turn_ended(end.turn);
         let Some(turn) = self.turns.end(end.turn) else {
@@ -148,7 +149,8 @@ impl HubSession {
             .await;
     }
 
-    /// The end of a turn for a hub that reads it as text: without the whole tail of stderr.
+    /// Shortens the end of a turn for a hub that reads it as text: without the whole tail of
+    /// stderr.
     fn brief_end(&mut self, mut end: TurnEnd) -> TurnEnd {
         self.said_exit = matches!(
             end.cause,
@@ -163,14 +165,14 @@ impl HubSession {
         end
     }
 
-    /// Whether this is the news, as text, that the end of a turn has just said.
+    /// Returns true if this text repeats what the end of a turn has just reported.
     fn is_said_already(&mut self, error: &ErrorEvent) -> bool {
         error.category == Some(Category::ProcessExit)
             && !self.knows(Extensions::EVENTS)
             && std::mem::take(&mut self.said_exit)
     }
 
-    /// The host's session has ended: so has the hub's ([session.8]).
+    /// Ends the hub's session, since the host's has ended ([session.8]).
     fn take_closed(&mut self, end: SessionEnd) {
         let closed = SessionClosed {
             reason: Some(end.reason),
@@ -178,14 +180,15 @@ impl HubSession {
             cause: None,
         };
         if self.phase == Phase::Finishing {
-            // The hub has ended the pipe: there is nothing to report but the ends of the turns ([relay.9]).
+            // The hub has ended the pipe: only the ends of the turns remain to be reported
+            // ([relay.9]).
             self.over = Some(closed);
             return;
         }
         self.end_from_here(closed);
     }
 
-    /// Ends what is open. Why nothing more will come is reported when the hub has had what it waits for.
+    /// Ends what is open. The reason is reported after everything that the hub waits for.
     pub(super) fn end_from_here(&mut self, mut closed: SessionClosed) {
         if !self.knows(Extensions::CONTROL)
             && let Some(message) = closed
@@ -212,7 +215,8 @@ impl HubSession {
         self.tell_end_if_due();
     }
 
-    /// Tells why the session has ended, after the ends and the answers that the hub waits for ([session.8]).
+    /// Reports the reason of the session's end, after the ends and answers that the hub waits for
+    /// ([session.8]).
     pub(super) fn tell_end_if_due(&mut self) {
         if self.phase != Phase::Ending || !self.turns.is_empty() || !self.answers.is_empty() {
             return;
@@ -228,7 +232,8 @@ impl HubSession {
         }
     }
 
-    /// Keeps what is in force, and reports input modes as the relay has them: it queues for every agent ([relay.8]).
+    /// Stores the values in force, and reports the relay's own input modes: it queues for every
+    /// agent ([relay.8]).
     fn learn(&mut self, mut info: SessionInfo) -> Box<SessionInfo> {
         self.in_force.take(&info);
         if let Some(modes) = &mut info.input_modes
@@ -239,8 +244,8 @@ impl HubSession {
         Box::new(info)
     }
 
-    /// Ends a turn that the host did not take: at once where the hub can distinguish its end from others, else in its
-    /// order.
+    /// Ends a turn that the host did not accept: at once if the hub can distinguish its end from
+    /// others, otherwise in its order.
     pub(super) fn refuse(&mut self, serial: Serial, end: TurnComplete) {
         if !self.knows(Extensions::TURNS) {
             self.turns.refuse(serial, end);
@@ -249,7 +254,8 @@ impl HubSession {
         }
     }
 
-    /// Tells the ends of refused turns whose order has come, as far as there is room: a hub may wait for a million.
+    /// Reports the ends of refused turns in their order, as far as the queue has room: a hub may
+    /// wait for a million.
     pub(super) fn tell_refused(&mut self) {
         while self.outlet.has_room()
             && let Some(end) = self.turns.take_refused_first()
@@ -258,8 +264,8 @@ impl HubSession {
         }
     }
 
-    /// Ends what is open, since the relay ends ([relay.9]). A hub that has not read its refusals until now is not told
-    /// them all: what is not is counted.
+    /// Ends what is open, since the relay ends ([relay.9]). A hub that has not read its refusals by
+    /// now does not receive them all: the rest is counted.
     pub(super) fn end_turns(&mut self) {
         while let Some(turn) = self.turns.take_first() {
             let (delivered, mut refused) = match turn.stage {

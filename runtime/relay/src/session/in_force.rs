@@ -2,12 +2,13 @@
 
 use trunkline_protocol::SessionInfo;
 
-/// What `session.update` can change, as it is. Answers an update that the agent does not know ([relay.8]).
+/// Current values of the options that `session.update` can change. Answers an update that the agent
+/// does not know ([relay.8]).
 #[derive(Debug, Default)]
 pub(super) struct InForce(SessionInfo);
 
 impl InForce {
-    /// Keeps what is reported.
+    /// Stores reported values.
     pub(super) fn take(&mut self, info: &SessionInfo) {
         let keep = |kept: &mut Option<String>, told: &Option<String>| {
             if told.is_some() {
@@ -27,7 +28,7 @@ impl InForce {
         keep(&mut self.0.denied_tools, &info.denied_tools);
     }
 
-    /// The values in force.
+    /// Returns the values in force.
     pub(super) fn told(&self) -> SessionInfo {
         self.0.clone()
     }

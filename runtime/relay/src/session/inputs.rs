@@ -1,7 +1,7 @@
-//! What the hub says in a session, as the host receives it.
+//! Messages of the hub in a session, as the host receives them.
 //!
-//! Inputs, files and updates go on in the order in which they came; a file is copied first, and those behind it wait.
-//! Everything else overtakes ([turn.11]).
+//! Inputs, files and updates keep the order in which they came; a file is copied first, and later
+//! ones wait for it. Everything else overtakes ([turn.11]).
 
 use std::{
     future::Future,
@@ -25,11 +25,11 @@ use super::{
     turns::{Serial, Stage},
 };
 
-/// How many inputs, files and updates of one session wait behind a file, and how many answers of the host are waited
-/// for.
+/// Number of inputs, files and updates of one session that wait for a file, and of outstanding
+/// answers of the host.
 const WAITING: usize = 64;
 
-/// What waits behind a file.
+/// A message that keeps its order and may wait for a file.
 #[derive(Debug)]
 pub(super) enum Ordered {
     Input(Serial, Input),
@@ -37,7 +37,7 @@ pub(super) enum Ordered {
     Update(Box<SessionUpdate>),
 }
 
-/// What the host answers later.
+/// A later answer of the host.
 #[derive(Debug)]
 pub(super) enum Answer {
     Steered {
@@ -45,27 +45,27 @@ pub(super) enum Answer {
         result: Result<(), SteerError>,
     },
     Updated(Values),
-    /// An update that the host refuses, and why.
+    /// An update that the host refuses, with the reason.
     Refused(UpdateError),
 }
 
-/// Where the hub reads the values that are in force after an update.
+/// The source from which the hub receives the values in force after an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
-    /// In the agent's own answer, which comes as an event.
+    /// The agent's own answer, which comes as an event.
     Reported,
-    /// Nowhere yet: the agent reports none, or cannot change any.
+    /// None yet: the agent reports none, or cannot change any.
     Unreported,
 }
 
-/// A file on its way into the exchange folder.
+/// A file that is being copied into the exchange folder.
 pub(super) type Placing = Pin<Box<dyn Future<Output = Result<(), FileError>> + Send>>;
 
-/// An answer on its way.
+/// A pending answer of the host.
 pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 impl HubSession {
-    /// Takes a message that the tables let through.
+    /// Handles a message that the tables allow.
     pub(super) async fn take_message(&mut self, message: HostMessage) {
         let HostMessage {
             turn_id,
@@ -109,7 +109,7 @@ impl HubSession {
             HostBody::FlowPause(_) => self.flow(Flow::Pause),
             HostBody::FlowResume(_) => self.flow(Flow::Resume),
             HostBody::SessionClose(_) => {
-                // Nothing more is said of it ([session.4]).
+                // Nothing more is sent for this session ([session.4]).
                 self.phase = Phase::Closed;
                 self.outlet.purge();
             }
@@ -120,7 +120,7 @@ impl HubSession {
         }
     }
 
-    /// Refuses an input whose text could not be had.
+    /// Refuses an input whose text could not be read.
     fn refuse_text(&mut self, turn: Option<TurnId>, body: HostBody, why: &str) {
         let why = format!("the text of the input could not be read from its file: {why}");
         match body {
@@ -163,7 +163,8 @@ impl HubSession {
         self.order(Ordered::Input(serial, input));
     }
 
-    /// Answers an input of a session that has ended, for a hub that could not learn of it otherwise ([session.8]).
+    /// Answers an input of a session that has ended, for a hub that has no other way to know
+    /// ([session.8]).
     fn answer_after_the_end(&mut self, turn: Option<TurnId>) {
         let Some(closed) = self.over.clone() else {
             return;
@@ -177,7 +178,7 @@ impl HubSession {
         self.reply(turn, Box::new(end).into());
     }
 
-    /// Takes what keeps its order, and hands on what need not wait.
+    /// Queues a message that keeps its order, and passes on what need not wait.
     fn order(&mut self, ordered: Ordered) {
         if self.over.is_some() {
             if let Ordered::Update(_) = ordered {
@@ -198,7 +199,7 @@ impl HubSession {
         self.hand_on();
     }
 
-    /// Hands on what waits, up to the next file that has to be copied.
+    /// Passes on waiting messages, up to the next file that must be copied.
     pub(super) fn hand_on(&mut self) {
         while self.placing.is_none() {
             let Some(session) = self.session.clone() else {
@@ -215,7 +216,7 @@ impl HubSession {
                     Err(SendError::Closed) => {}
                     Err(refused) => self.refuse(serial, unsent(refused)),
                 },
-                // This process's directory is none of the hub's.
+                // This process's directory has no meaning for the hub.
                 Some(Ordered::File(file)) if Path::new(&file.file_path).is_relative() => {
                     self.refuse_file("`file_path` is relative; name the file by an absolute path");
                 }
@@ -256,7 +257,7 @@ impl HubSession {
         self.reply(None, error.into());
     }
 
-    /// A file has been copied, or has not.
+    /// Handles the result of copying a file.
     pub(super) fn placed(&mut self, placed: Result<(), FileError>) {
         self.placing = None;
         match placed {
@@ -287,7 +288,7 @@ impl HubSession {
         }
     }
 
-    /// Polls a call of the host once, so that what it asks takes its place among the others at once.
+    /// Polls a call of the host once, so that its request takes its place among the others at once.
     fn wait_for(&mut self, mut answering: Answering) {
         match answering
             .as_mut()
@@ -298,12 +299,13 @@ impl HubSession {
         }
     }
 
-    /// Tells the hub an answer of the host: each question of the hub has one.
+    /// Sends an answer of the host to the hub: each request of the hub has one.
     pub(super) fn answer(&mut self, answer: Answer) {
         match answer {
             Answer::Steered { message_id, result } => {
                 let reason = result.as_ref().err().map(ToString::to_string);
-                // It belongs to the turn that it reached; the steer's own `turn_id` names none ([turn.10]).
+                // The result belongs to the turn that the steer reached; the steer's own `turn_id`
+                // names none ([turn.10]).
                 let turn = result.is_ok().then(|| self.turns.running()).flatten();
                 self.reply(
                     turn,
@@ -332,7 +334,7 @@ impl HubSession {
         self.reply(None, Box::new(self.in_force.told()).into());
     }
 
-    /// Answers the updates that wait, since the session ends.
+    /// Answers the waiting updates, since the session ends.
     pub(super) fn answer_updates(&mut self) {
         let updates = self
             .ordered
@@ -367,7 +369,7 @@ impl HubSession {
     fn permission(&mut self, response: PermissionResponse) {
         match self.requests.answered(&response.request_id) {
             Some(PendingRequest::Permission(permission)) => permission.respond(response),
-            // Not what was asked: no one has decided, and that denies.
+            // The answer does not fit the request: nothing was decided, which denies.
             Some(PendingRequest::Question(question)) => question.cancel(),
             None => self.common.counters.late.one(),
         }
@@ -395,8 +397,8 @@ impl HubSession {
     }
 }
 
-/// The input with its text, which lies right in the hub's exchange folder; or the input as it was, and why it is that.
-/// Blocks on the file system.
+/// Returns the input with its text, which is stored right in the hub's exchange folder; or the
+/// unchanged input and the reason. Blocks on the file system.
 fn with_text(
     body: HostBody,
     folder: Option<PathBuf>,
@@ -419,7 +421,7 @@ async fn place(session: Session, file: FileInput) -> Result<(), FileError> {
     session.deliver_announced(file).await
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,15 +1,15 @@
-//! The permissions and questions that the hub was asked, by the id that it knows ([permission.*]).
+//! The permissions and questions sent to the hub, by the id that it knows ([permission.*]).
 
 use std::collections::{HashMap, VecDeque};
 
 use trunkline_host::{Permission, Question, TurnNo};
 use trunkline_protocol::RequestId;
 
-/// How many requests are remembered that were settled without a way to report it to the hub. Of an older one the id
-/// is never used again, so that its late answer answers nothing.
+/// Number of remembered requests that were settled without a way to report it to the hub. The id of
+/// an older one is never used again, so that its late answer answers nothing.
 const SETTLED: usize = 1024;
 
-/// What waits for the hub's answer. Dropped unanswered, it is denied or cancelled.
+/// A request that waits for the hub's answer. Dropping it unanswered denies or cancels it.
 #[derive(Debug)]
 pub(super) enum PendingRequest {
     Permission(Permission),
@@ -22,20 +22,20 @@ struct Request<A> {
     /// The adapter's own id.
     own: RequestId,
     turn: Option<TurnNo>,
-    /// Nothing where it was settled and the hub could not learn of it: its answer will be late.
+    /// `None` if it was settled and the hub could not be informed: its answer will be late.
     asked: Option<A>,
 }
 
-/// The requests that the hub counts as pending. Each step costs the same, however many there are.
+/// The requests that the hub counts as pending. Each step costs the same, however many exist.
 #[derive(Debug)]
 pub(super) struct Requests<A = PendingRequest> {
-    /// By the id that the hub knows.
+    /// Requests by the id that the hub knows.
     pending: HashMap<RequestId, Request<A>>,
-    /// The hub's ids of those that wait, by the adapter's own.
+    /// The hub's ids of waiting requests, by the adapter's own.
     hub_ids: HashMap<RequestId, RequestId>,
-    /// The hub's ids of those that were settled, oldest first; some have gone since.
+    /// The hub's ids of settled requests, oldest first; some are no longer pending.
     settled: VecDeque<RequestId>,
-    /// Whether the ids of all settled ones are known. If not, each request gets a fresh id.
+    /// Set if some ids of settled requests were forgotten. Then each request gets a fresh id.
     forgot: bool,
     renamed: u64,
 }
@@ -53,11 +53,11 @@ impl<A> Default for Requests<A> {
 }
 
 impl<A> Requests<A> {
-    /// Takes a request and says under which id the hub is asked: the adapter's own, unless the hub may still have one
-    /// pending under it whose end it could not learn.
+    /// Adds a request and returns its id for the hub: the adapter's own, unless the hub may still
+    /// have one pending under it whose end could not be reported.
     pub(super) fn ask(&mut self, own: &RequestId, turn: Option<TurnNo>, asked: A) -> RequestId {
         let mut hub = own.clone();
-        // An own id in the form of a fresh one could be given twice.
+        // An own id in the form of a fresh one could be assigned twice.
         let mut taken = self.forgot || is_fresh_form(own) || self.pending.contains_key(&hub);
         while taken {
             self.renamed += 1;
@@ -81,7 +81,7 @@ impl<A> Requests<A> {
         hub
     }
 
-    /// Takes out what the hub answers; nothing where none waits for an answer.
+    /// Removes the request that the hub answers; `None` if none waits for an answer.
     pub(super) fn answered(&mut self, hub: &RequestId) -> Option<A> {
         let request = self.pending.remove(hub)?;
         if request.asked.is_some() {
@@ -90,7 +90,8 @@ impl<A> Requests<A> {
         request.asked
     }
 
-    /// The request has been settled without the hub. Says under which id the hub knows it, where it waits for it.
+    /// Removes a request that was settled without the hub. Returns the id under which the hub waits
+    /// for it, if it does.
     pub(super) fn withdraw(&mut self, own: &RequestId, informed: HubInformed) -> Option<RequestId> {
         let hub = self.hub_ids.remove(own)?;
         match informed {
@@ -121,14 +122,15 @@ impl<A> Requests<A> {
         }
     }
 
-    /// The turn has ended: hub and adapter settle its requests by themselves ([permission.3]).
+    /// Removes the requests of an ended turn: hub and adapter settle them by themselves
+    /// ([permission.3]).
     pub(super) fn turn_ended(&mut self, turn: TurnNo) {
         if self.pending.is_empty() {
             return;
         }
         let ended = |_: &RequestId, request: &mut Request<A>| request.turn == Some(turn);
         for (hub, request) in self.pending.extract_if(ended) {
-            // One that was settled may have given its own id to a later one.
+            // A settled request may have passed its own id to a later one.
             if self.hub_ids.get(&request.own) == Some(&hub) {
                 self.hub_ids.remove(&request.own);
             }
@@ -136,7 +138,7 @@ impl<A> Requests<A> {
     }
 }
 
-/// Whether an id ends as fresh ones do: in `~` and a number.
+/// Returns true if an id ends as fresh ones do: in `~` and a number.
 fn is_fresh_form(id: &RequestId) -> bool {
     let number = id.as_str().rsplit_once('~').map(|(_, number)| number);
     number.is_some_and(|number| {
@@ -144,7 +146,7 @@ fn is_fresh_form(id: &RequestId) -> bool {
     })
 }
 
-/// Whether the hub learns that a request was settled.
+/// Flag for reporting to the hub that a request was settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HubInformed {
     Yes,

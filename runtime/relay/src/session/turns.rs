@@ -12,34 +12,36 @@ use std::collections::VecDeque;
 use trunkline_host::TurnNo;
 use trunkline_protocol::{TurnComplete, TurnId};
 
-/// How many ended turns are remembered by the hub's id, for what comes late.
+/// Number of ended turns that are remembered by the hub's id, for late output.
 const REMEMBERED: usize = 64;
 
-/// How many turns of one session may be open, refused ones that end alike counted as one. A further input is refused.
+/// Maximum number of open turns in one session; refused ones that end alike count as one. A further
+/// input is refused.
 const OPEN: usize = 4096;
 
-/// Names an input within its session, from the hub on.
+/// Id of an input within its session, from its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Serial(u64);
 
-/// One turn that the hub waits for.
+/// A turn that the hub waits for.
 #[derive(Debug)]
 pub(super) struct OpenTurn {
-    /// The hub's own id of it, where it gave one.
+    /// The hub's own id of the turn, if it gave one.
     pub(super) hub: Option<TurnId>,
     serial: Serial,
     pub(super) stage: Stage,
 }
 
-/// How far a turn is.
+/// The progress of a turn.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Its input waits behind a file.
+    /// The input waits for a file.
     Waiting,
-    /// The host has it.
+    /// The host has the turn.
     Given(TurnNo),
-    /// The host did not take it, nor those that followed: so many ends, all alike. Only for a hub that does not know
-    /// `turns`: it distinguishes ends by their order alone, so these wait for the ends before them.
+    /// The host did not accept it, nor the ones that followed: a number of ends, all alike. Only
+    /// for a hub that does not know `turns`: it distinguishes ends only by their order, so these
+    /// wait for earlier ends.
     Refused(Box<TurnComplete>, u64),
 }
 
@@ -52,7 +54,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Takes an input.
+    /// Adds an input.
     pub(super) fn begin(&mut self, hub: Option<TurnId>) -> Serial {
         self.serials += 1;
         let serial = Serial(self.serials);
@@ -64,19 +66,19 @@ impl Turns {
         serial
     }
 
-    /// Whether too many are open for a further one to be given to the host.
+    /// Returns true if too many turns are open to give another one to the host.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() > OPEN
     }
 
-    /// Says how the host took an input.
+    /// Sets the stage of an input.
     pub(super) fn set(&mut self, serial: Serial, stage: Stage) {
         if let Some(turn) = self.open.iter_mut().find(|turn| turn.serial == serial) {
             turn.stage = stage;
         }
     }
 
-    /// The hub's id of a turn of the host, also of one that ended lately.
+    /// Returns the hub's id of a turn of the host, also if the turn has ended lately.
     pub(super) fn hub_id(&self, no: TurnNo) -> Option<TurnId> {
         let open = self.open.iter().find(|turn| turn.is(no));
         let ended = || {
@@ -88,7 +90,7 @@ impl Turns {
         open.map_or_else(ended, |turn| turn.hub.clone())
     }
 
-    /// The hub's id of the turn that runs, if one does.
+    /// Returns the hub's id of the running turn.
     pub(super) fn running(&self) -> Option<TurnId> {
         self.open
             .front()
@@ -96,7 +98,7 @@ impl Turns {
             .and_then(|turn| turn.hub.clone())
     }
 
-    /// Ends a turn of the host; nothing where the hub does not wait for it.
+    /// Ends a turn of the host; `None` if the hub does not wait for it.
     pub(super) fn end(&mut self, no: TurnNo) -> Option<OpenTurn> {
         let at = self.open.iter().position(|turn| turn.is(no))?;
         let turn = self.open.remove(at)?;
@@ -109,8 +111,8 @@ impl Turns {
         Some(turn)
     }
 
-    /// The turn that a `stop` means: the named one, else the first that the host has, else the first that waits
-    /// ([turn.4], [turn.9]). A refused one has ended.
+    /// Returns the turn that a `stop` means: the named one, otherwise the first that the host has,
+    /// otherwise the first that waits ([turn.4], [turn.9]). A refused one has ended.
     pub(super) fn meant_by(&self, named: Option<&TurnId>) -> Option<(Serial, &Stage)> {
         let first = |is: fn(&Stage) -> bool| self.open.iter().find(|turn| is(&turn.stage));
         let meant = match named {
@@ -121,24 +123,24 @@ impl Turns {
         meant.map(|turn| (turn.serial, &turn.stage))
     }
 
-    /// Takes out a turn by its serial.
+    /// Removes a turn by its serial.
     pub(super) fn take(&mut self, serial: Serial) -> Option<OpenTurn> {
         let at = self.open.iter().rposition(|turn| turn.serial == serial)?;
         self.open.remove(at)
     }
 
-    /// Leaves a turn that the host did not take in its place, with its end.
+    /// Marks a turn as refused, with its end. The turn stays in its place.
     pub(super) fn refuse(&mut self, serial: Serial, end: TurnComplete) {
         let Some(at) = self.open.iter().rposition(|turn| turn.serial == serial) else {
             return;
         };
         self.open[at].stage = Stage::Refused(Box::new(end), 1);
-        // With the one behind first: its place does not move.
+        // With the later neighbour first: its place does not move.
         self.join(at + 1);
         self.join(at);
     }
 
-    /// Ends all that are open, each in its place.
+    /// Refuses all open turns, each in its place.
     pub(super) fn refuse_all(&mut self, end: &TurnComplete) {
         for at in (0..self.open.len()).rev() {
             if !matches!(self.open[at].stage, Stage::Refused(..)) {
@@ -148,8 +150,8 @@ impl Turns {
         }
     }
 
-    /// Makes one of two neighbours whose ends are alike, so that a million of them take no room. Where too much is open
-    /// the reason of the first serves both.
+    /// Merges two neighbours whose ends are alike, so that a million of them take no room. If too
+    /// many turns are open, the reason of the first serves both.
     fn join(&mut self, at: usize) {
         let is_full = self.is_full();
         let (Some(second), Some(first)) = (
@@ -172,7 +174,7 @@ impl Turns {
         }
     }
 
-    /// Whether the first turn was refused: those before it have ended.
+    /// Returns true if the first turn was refused: all earlier ones have ended.
     pub(super) fn is_refused_first(&self) -> bool {
         matches!(
             self.open.front(),
@@ -183,7 +185,7 @@ impl Turns {
         )
     }
 
-    /// Takes one refused turn from the front, and gives its end.
+    /// Removes one refused turn from the front and returns its end.
     pub(super) fn take_refused_first(&mut self) -> Option<Box<TurnComplete>> {
         match &mut self.open.front_mut()?.stage {
             Stage::Refused(end, count) if *count > 1 => {
@@ -198,12 +200,12 @@ impl Turns {
         }
     }
 
-    /// Takes out the first turn.
+    /// Removes the first turn.
     pub(super) fn take_first(&mut self) -> Option<OpenTurn> {
         self.open.pop_front()
     }
 
-    /// Whether the hub waits for none.
+    /// Returns true if the hub waits for no turn.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }

@@ -47,7 +47,7 @@ async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
     );
 }
 
-/// A pipe that notes at each write whether the session's end is seen.
+/// A pipe that records at each write if the session's end is visible.
 struct Noting(Arc<Gate>, Arc<Mutex<Vec<bool>>>);
 
 impl AsyncWrite for Noting {
@@ -100,7 +100,7 @@ async fn answers_are_kept_and_the_hub_waits_while_it_reads_none() {
             .await
             .is_ok()
     };
-    // What overtakes and what a session answers count together; events have a bound of their own.
+    // Overtaking messages and a session's answers count together; events have a limit of their own.
     outlet.put(vec![b'x'; 4 * ANSWERS], Class::Event);
     upstream.put_control(&vec![b'x'; ANSWERS / 2]);
     outlet.put(vec![b'x'; ANSWERS / 2], Class::Answer);

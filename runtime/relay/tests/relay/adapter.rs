@@ -1,4 +1,4 @@
-//! A scripted adapter below the relay: the test says what it says.
+//! A scripted adapter below the relay: the test sends each message by hand.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use tokio::{
 
 use crate::hub::{ALL, SOON};
 
-/// One run of an adapter.
+/// A run of an adapter.
 pub struct Adapter {
     input: BufReader<DuplexStream>,
     output: DuplexStream,
 }
 
-/// Where the runs of an adapter arrive.
+/// The receiver of an adapter's runs.
 pub struct Adapters(mpsc::Receiver<Adapter>);
 
 /// Two pipes, each used one way, so that each can end by itself.
 type Pipes = (DuplexStream, DuplexStream);
 
 impl Adapters {
-    /// The runs, and what makes one for the host.
+    /// Returns the runs, and the function that makes one for the host.
     pub fn new() -> (Self, impl FnMut() -> Pipes + Send + 'static) {
         let (runs, arrived) = mpsc::channel(16);
         let connect = move || {
@@ -40,7 +40,7 @@ impl Adapters {
         (Self(arrived), connect)
     }
 
-    /// The next run.
+    /// Waits for the next run.
     pub async fn next(&mut self) -> Adapter {
         timeout(SOON, self.0.recv())
             .await
@@ -63,7 +63,7 @@ impl Adapter {
         self.hear_or_end().await.expect("the host has more to say")
     }
 
-    /// The next message, which is of this type.
+    /// Returns the next message, which must have this type.
     pub async fn expect(&mut self, kind: &str) -> Value {
         let message = self.hear().await;
         assert_eq!(message["type"], kind, "{message}");
@@ -89,7 +89,8 @@ impl Adapter {
         self.write(&message.to_string()).await;
     }
 
-    /// Takes a `session.start` and answers it with all extensions. Gives the wire's session id.
+    /// Receives a `session.start` and answers it with all extensions. Returns the wire's session
+    /// id.
     pub async fn ready(&mut self) -> String {
         let start = self.expect("session.start").await;
         let id = start["session_id"].as_str().unwrap().to_owned();
@@ -100,7 +101,7 @@ impl Adapter {
         id
     }
 
-    /// Takes a `user.input` and gives its turn's id.
+    /// Receives a `user.input` and returns its turn's id.
     pub async fn turn(&mut self) -> String {
         let input = self.expect("user.input").await;
         input["turn_id"]

@@ -1,4 +1,4 @@
-//! What a hub sees for each thing that happens below, with extensions and without ([relay.7]).
+//! Messages to a hub for each event below, with extensions and without ([relay.7]).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     world::World,
 };
 
-/// What the hub knows.
+/// Hubs with extensions and without.
 const HUBS: [bool; 2] = [true, false];
 
 async fn open(world: &mut World, extended: bool) -> Adapter {
@@ -23,7 +23,7 @@ async fn open(world: &mut World, extended: bool) -> Adapter {
     }
 }
 
-/// Takes the end of the turn `t`: with extensions in full, without as text and a bare end.
+/// Receives the end of the turn `t`: with extensions in full, without as text and a bare end.
 async fn end(hub: &mut Hub, extended: bool, status: &str, category: &str, words: &str) -> Value {
     if extended {
         let end = hub.expect("turn.complete").await;
@@ -48,7 +48,7 @@ async fn end(hub: &mut Hub, extended: bool, status: &str, category: &str, words:
     }
 }
 
-/// Takes something told between turns or within one: an `error`, or text on `system`.
+/// Receives a report between turns or within one: an `error`, or text on `system`.
 async fn told(hub: &mut Hub, extended: bool, category: &str, words: &str) {
     let told = hub.hear().await;
     if extended {
@@ -454,7 +454,7 @@ async fn an_id_of_an_agent_has_at_most_256_bytes() {
                 assert_eq!(world.hub.hear().await["type"], kind, "{member}");
             }
         }
-        // It names no session that there is: counted, and reported to none.
+        // No session of this id exists: counted, and reported to none.
         let line = json!({"type": "output", "session_id": "s".repeat(257), "content": "x"});
         adapter.say(line).await;
         world.hub.hears_nothing().await;

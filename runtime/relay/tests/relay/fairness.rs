@@ -10,10 +10,11 @@ use crate::{
     world::World,
 };
 
-/// What may be on its way at any moment: a batch, the pipe, a turn's quantum, the queue of a session.
+/// Maximum of bytes in transit at any moment: a batch, the pipe, a turn's quantum, the queue of a
+/// session.
 const ON_THE_WAY: usize = 512 * 1024;
 
-/// Floods a turn with messages of one size until so many bytes are said.
+/// Floods a turn with messages of one size until the given number of bytes is sent.
 async fn flood(adapter: &mut Adapter, id: &str, message: usize, bytes: usize) {
     let turn = adapter.turn().await;
     let filling = "x".repeat(message);
@@ -28,7 +29,8 @@ async fn two_floods_share_the_pipe_by_bytes() {
     let (mut others, connect) = Adapters::new();
     let other = AgentConfig::external("other", "none");
     let bytes = 8 << 20;
-    // No spool: its thread is outside the runtime, and how soon it reads would decide what they share.
+    // No spool: its thread runs outside the runtime, and its speed would decide how the sessions
+    // share the pipe.
     let mut unspooled = Config::default();
     unspooled.buffers.mailbox = 4 * bytes;
     let mut world = World::made(
@@ -59,7 +61,8 @@ async fn two_floods_share_the_pipe_by_bytes() {
             .or_default() += bytes;
         since_rest += bytes;
         if since_rest > 64 * 1024 {
-            // Time passes only when nothing else can run: the pipe is full again, and is what they share.
+            // Time passes only when nothing else can run: the pipe, which they share, is full
+            // again.
             since_rest = 0;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

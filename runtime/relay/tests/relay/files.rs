@@ -1,4 +1,4 @@
-//! Files, and what keeps its order ([file.*], [turn.11]).
+//! Files and the order of messages ([file.*], [turn.11]).
 
 use serde_json::json;
 
@@ -66,7 +66,8 @@ async fn a_stop_overtakes_a_file_and_ends_the_input_behind_it() {
         (&end["type"], &end["status"]),
         (&json!("turn.complete"), &json!("stopped"))
     );
-    // Stopped while it waited: delivered `no`; the file's refusal came first: it was stopped where it ran or waited.
+    // Stopped while it waited: delivered `no`. If the file's refusal came first, it was stopped
+    // while it ran or waited.
     if end["delivered"] == "no" {
         assert_eq!(end["stop_reason"], "timeout");
         world.hub.input("s", "u", "still here").await;
@@ -128,7 +129,7 @@ async fn the_files_of_a_session_that_has_just_ended_can_still_be_read() {
         (&json!("result.txt"), &json!("application/octet-stream"))
     );
     world.hub.expect("session.closed").await;
-    // The relay has seen the end by the time that it answers.
+    // The relay has seen the end by the time it answers.
     world
         .hub
         .say(json!({"type": "ping", "session_id": ""}))
@@ -149,7 +150,7 @@ async fn a_relative_path_is_refused_wherever_the_relay_runs() {
         } else {
             world.open_core("s").await
         };
-        // It is there, in the directory of this process.
+        // The file exists, in the directory of this process.
         world
             .hub
             .say(json!({"type": "file.input", "session_id": "s", "file_path": "Cargo.toml"}))

@@ -1,4 +1,4 @@
-//! How a relay ends ([relay.9]).
+//! The end of a relay ([relay.9]).
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn assert_stopped(end: &Value, turn: &str, delivered: &str) {
     );
 }
 
-/// Reads to the end of the input, and says so.
+/// Reads to the end of the input and returns the types of all messages.
 async fn obedient(mut adapter: Adapter) -> Vec<String> {
     let mut heard = Vec::new();
     while let Some(message) = adapter.hear_or_end().await {

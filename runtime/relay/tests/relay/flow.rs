@@ -21,7 +21,7 @@ async fn a_paused_session_waits_on_disk_in_order_while_others_go_on() {
     world.hub.say(flow("flow.pause")).await;
     world.hub.input("s", "t", "flood").await;
     let turn = adapter.turn().await;
-    // The pause is passed on. What an adapter says all the same waits here.
+    // The pause is passed on. Messages that an adapter sends anyway wait here.
     adapter.expect("flow.pause").await;
     let filling = "x".repeat(LINE);
     for line in 0..LINES {
@@ -76,7 +76,7 @@ async fn a_stop_works_while_the_session_is_paused() {
         .hub
         .say(json!({"type": "stop", "session_id": "s", "turn_id": "t"}))
         .await;
-    // The end of what is stopped is not held back.
+    // The end of a stopped turn is not held back.
     adapter.expect("flow.resume").await;
     adapter.expect("stop").await;
     adapter.output("s", &turn, "bye").await;

@@ -1,4 +1,4 @@
-//! The published exchange, end to end, with a hub that knows the core alone ([msg]).
+//! The published exchange, end to end, with a hub that knows only the core ([msg]).
 
 use serde_json::json;
 

@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a hub waits for what must come.
+/// Timeout for messages that must come.
 pub const SOON: Duration = Duration::from_secs(20);
 
 /// A hub at the other end of a relay's pipes.
@@ -28,7 +28,7 @@ impl Lines {
     }
 }
 
-/// Every extension.
+/// All extensions.
 pub const ALL: [&str; 9] = [
     "turns",
     "events",
@@ -72,7 +72,7 @@ impl Hub {
         self.write(&message.to_string()).await;
     }
 
-    /// Opens a session with all extensions and takes the `session.ready`.
+    /// Opens a session with all extensions and receives the `session.ready`.
     pub async fn start(&mut self, id: &str) -> Value {
         self.start_with(id, &ALL, json!({})).await
     }
@@ -90,7 +90,7 @@ impl Hub {
         ready
     }
 
-    /// Opens a session as a hub does that knows the core alone.
+    /// Opens a session as a hub that knows only the core.
     pub async fn start_core(&mut self, id: &str) {
         self.say(json!({"type": "session.start", "session_id": id}))
             .await;
@@ -108,12 +108,12 @@ impl Hub {
             .await;
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub async fn hear(&mut self) -> Value {
         self.hear_or_end().await.expect("the relay has more to say")
     }
 
-    /// The next message, nothing at the end of the relay's output.
+    /// Returns the next message, or `None` at the end of the relay's output.
     pub async fn hear_or_end(&mut self) -> Option<Value> {
         let mut line = String::new();
         let read = timeout(SOON, self.output.read_line(&mut line))
@@ -123,14 +123,14 @@ impl Hub {
         (read > 0).then(|| serde_json::from_str(&line).expect("a line is JSON"))
     }
 
-    /// The next message, which is of this type.
+    /// Returns the next message, which must have this type.
     pub async fn expect(&mut self, kind: &str) -> Value {
         let message = self.hear().await;
         assert_eq!(message["type"], kind, "{message}");
         message
     }
 
-    /// Lets messages go until one of this type comes.
+    /// Skips messages until one of this type comes.
     pub async fn until(&mut self, kind: &str) -> Value {
         loop {
             let message = self.hear().await;
@@ -140,7 +140,7 @@ impl Hub {
         }
     }
 
-    /// All messages to the end of the relay's output.
+    /// Returns all messages up to the end of the relay's output.
     pub async fn rest(&mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(message) = self.hear_or_end().await {

@@ -1,4 +1,4 @@
-//! Sessions of a journal, as a hub has them: each entry once, over the end of the hub and of the host.
+//! Sessions of a journal for a hub: each entry once, across the end of the hub and of the host.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -8,14 +8,14 @@ use trunkline_host::config::SessionMay;
 
 use crate::{adapter::Adapter, hub::Hub, world::World};
 
-/// What a hub of a journal names at least.
+/// The minimal extensions of a hub of a journal.
 pub(crate) const JOURNAL: [&str; 3] = ["turns", "events", "journal"];
 
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A session that is open, with its first entry heard, and its adapter.
+/// Opens a session and returns its adapter; the first entry has been received.
 pub(crate) async fn open(world: &mut World, id: &str) -> Adapter {
     let ready = world.hub.start_with(id, &JOURNAL, json!({})).await;
     assert_eq!(ready["extensions"], json!(JOURNAL));
@@ -44,7 +44,7 @@ async fn attach_as(hub: &mut Hub, id: &str, after: u64, more: Value) -> Value {
     hub.until("session.attached").await
 }
 
-/// The next entry: what has a number.
+/// Returns the next entry: a message with a number.
 async fn entry(hub: &mut Hub) -> Value {
     loop {
         let message = hub.hear().await;
@@ -54,7 +54,7 @@ async fn entry(hub: &mut Hub) -> Value {
     }
 }
 
-/// Entries up to one of this type.
+/// Returns the entries up to one of this type.
 pub(crate) async fn entries_until(hub: &mut Hub, kind: &str) -> Vec<Value> {
     let mut entries = Vec::new();
     loop {
@@ -131,7 +131,7 @@ async fn who_comes_back_gets_each_entry_once_and_the_same() {
         (&json!("detached"), &json!(2))
     );
     let again = entries_until(&mut world.hub, "turn.complete").await;
-    // The first is that of the opening, which was heard before.
+    // The first is the entry of the opening, which was received before.
     let known = live.len();
     live.insert(0, again[0].clone());
     assert_eq!(again[..=known], live[..], "what was live is the same line");
@@ -156,7 +156,7 @@ async fn who_comes_back_gets_each_entry_once_and_the_same() {
         )
     );
 
-    // A second attach replaces the first; an input right behind it goes on.
+    // A second attach replaces the first; an input right after it is accepted.
     let last = again.len() as u64;
     world
         .hub
@@ -258,7 +258,7 @@ async fn the_same_input_twice_is_one_turn() {
         (&refused["error"]["category"], refused.get("seq")),
         (&json!("protocol"), None)
     );
-    // A turn id that was used is not used again.
+    // A used turn id is not used again.
     world.hub.input("s", "a", "new").await;
     let begin = loop {
         let begin = world.hub.until("turn.begin").await;
@@ -292,7 +292,7 @@ async fn what_may_not_be_attached_is_refused_with_its_reason() {
     assert_eq!(refused(start).await, "exists");
     world.kill().await;
 
-    // A relay without a journal says so.
+    // A relay without a journal reports that.
     let mut world = World::new();
     world.hub.say(attach("s", 0, 1)).await;
     let refused = world.hub.expect("session.refused").await;
@@ -348,7 +348,7 @@ async fn an_agent_keeps_no_session_that_has_been_idle_for_a_week() {
         .hub
         .say(json!({"type": "session.detach", "session_id": "s"}))
         .await;
-    // What it answers comes behind the detach.
+    // Its answer comes after the detach.
     world
         .hub
         .say(json!({"type": "session.history", "session_id": "s", "request_id": "h"}))
@@ -365,7 +365,7 @@ async fn an_agent_keeps_no_session_that_has_been_idle_for_a_week() {
     world.kill().await;
 }
 
-/// A turn from its input to its end, which has this number.
+/// Runs a turn from its input to its end, and returns the number of the end.
 async fn whole_turn(world: &mut World, adapter: &mut Adapter, name: &str) -> u64 {
     world.hub.input("s", name, "hello").await;
     let turn = adapter.turn().await;
@@ -375,7 +375,7 @@ async fn whole_turn(world: &mut World, adapter: &mut Adapter, name: &str) -> u64
         .unwrap()
 }
 
-/// The folder as it is now, as a backup.
+/// Copies the folder in its current state, as a backup.
 fn copied(from: &Path) -> TempDir {
     let to = folder();
     for file in fs::read_dir(from)

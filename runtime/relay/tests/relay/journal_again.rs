@@ -1,4 +1,4 @@
-//! What is said again in a session of the journal, and what ends while nothing runs.
+//! Repeated messages in a session of the journal, and ends while nothing runs.
 
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ async fn each_of_very_many_inputs_at_once_is_answered() {
         input.write(&inputs).await;
         input
     });
-    // Nothing ends the turn that runs, so all but those that wait are refused.
+    // Nothing ends the running turn, so all inputs except the waiting ones are refused.
     let (mut taken, mut refused) = (0, 0);
     while taken + refused < MANY {
         let message = world.hub.hear().await;

@@ -1,4 +1,4 @@
-//! A hub that may not say all: what it may not is answered, and reaches no session.
+//! A hub with a judge: forbidden messages are answered, and reach no session.
 
 use serde_json::json;
 use trunkline_protocol::{HostBody, HostMessage, HubBody, HubMessage};
@@ -9,7 +9,7 @@ use crate::{
     world::World,
 };
 
-/// Takes inputs, and no more, from a hub that hands over nothing.
+/// A judge that accepts inputs and little else, from a hub that sets no options.
 #[derive(Debug)]
 struct Few;
 
@@ -78,11 +78,12 @@ async fn what_a_hub_may_not_say_is_answered_and_reaches_no_session() {
         (&json!("forbidden"), &json!("no env"))
     );
 
-    // What it may say goes on, and the agent has heard nothing of the rest.
+    // Allowed inputs are passed on, and the agent has received nothing of the rest.
     world.hub.input("s", "two", "allowed").await;
     assert_eq!(adapter.expect("user.input").await["content"], "allowed");
 
-    // What may be set differs between agents: the judge knows which it is, in a session of the journal and in another.
+    // Permitted options differ between agents: the judge knows the agent, in a session of the
+    // journal and in another.
     let extensions = ["options", "events"];
     let start = json!({"type": "session.start", "session_id": "plain", "protocol": 1, "extensions": extensions});
     world.hub.say(start).await;

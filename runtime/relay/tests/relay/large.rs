@@ -1,4 +1,4 @@
-//! What is longer than the hub reads ([frame.11]).
+//! Messages that are longer than the hub reads ([frame.11]).
 
 use serde_json::{Value, json};
 
@@ -139,7 +139,8 @@ async fn large_values_go_by_file_on_both_sides_of_the_relay() {
         .say(json!({"type": "user.input", "session_id": "s", "turn_id": "t", "content": "", "large": {"content": member}}))
         .await;
     let input = adapter.expect("user.input").await;
-    // It may wait for the agent's word on what it reads; this one says nothing, so the line is what it was.
+    // The input may wait for the agent to report its limit; this agent reports none, so the line is
+    // unchanged.
     assert!(input["content"] == text.as_str());
     let turn = input["turn_id"].as_str().unwrap();
     adapter
@@ -204,7 +205,7 @@ async fn every_end_reaches_a_hub_of_the_shortest_lines() {
         adapter.say(end).await;
         let mut end = hear(&mut world, MIB).await;
         if member == "native_session_id" || member == "session_params" {
-            // The host does not keep so much to resume from.
+            // The host does not store so much to resume from.
             assert_eq!(end["type"], "error");
             end = hear(&mut world, MIB).await;
         }
@@ -273,7 +274,7 @@ async fn a_request_that_the_hub_cannot_be_shown_is_settled() {
     let answer = adapter.expect("input.response").await;
     assert_eq!(answer["cancelled"], true);
     assert_eq!(hear(&mut world, MIB).await["category"], "oversize");
-    // One that just fits is shown.
+    // A request that just fits is shown.
     let mut request = json!({"type": "permission.request", "session_id": "s", "turn_id": "t", "request_id": "f",
         "tool": "T", "description": "d", "resource": ""});
     let room = MIB - request.to_string().len();

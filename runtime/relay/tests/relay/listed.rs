@@ -1,4 +1,4 @@
-//! The sessions of a journal, found and listed page by page ([journal.12]).
+//! The sessions of a journal, searched and listed page by page ([journal.12]).
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     world::World,
 };
 
-/// The answer to a request for the sessions of the journal.
+/// Returns the answer to a request for the sessions of the journal.
 async fn answer(hub: &mut Hub, more: Value) -> Value {
     let mut asked = json!({"type": "sessions.list", "session_id": "", "request_id": "l",
         "extensions": ["journal"]});
@@ -36,7 +36,7 @@ async fn open_more(hub: &mut Hub, adapter: &mut Adapter, id: &str) {
     assert_eq!(adapter.ready().await, id);
 }
 
-/// The sessions of an answer, by id and state, in the order of ids.
+/// Returns the sessions of an answer, by id and state, in the order of ids.
 fn states(answer: &Value) -> Vec<(&str, &str)> {
     let sessions = answer["sessions"]
         .as_array()
@@ -66,7 +66,7 @@ async fn a_hub_finds_sessions_by_what_they_do_and_what_they_are_called() {
     let turn = adapter.turn().await;
     adapter.complete("old", &turn).await;
     entries_until(&mut world.hub, "turn.complete").await;
-    // What a host says in the moment of its last entry, the next one knows, too.
+    // The next host also knows what a host reports at the moment of its last entry.
     assert_eq!(
         states(&answer(&mut world.hub, json!({})).await),
         [("old", "idle")]

@@ -1,4 +1,4 @@
-//! The relay between a hub by hand and a scripted adapter, over pipes in memory.
+//! Tests of the relay between a hub by hand and a scripted adapter, over pipes in memory.
 
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 #![allow(

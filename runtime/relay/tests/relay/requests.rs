@@ -63,7 +63,7 @@ async fn only_the_boolean_true_without_a_contradiction_approves() {
         world.hub.say(response.clone()).await;
         let response_below = adapter.expect("permission.response").await;
         assert_eq!(response_below["approved"], approved, "{answer}");
-        // The first answer stands.
+        // The first answer is final.
         world
             .hub
             .say(
@@ -120,7 +120,8 @@ async fn a_request_that_is_settled_below_is_withdrawn_from_the_hub() {
                 (&json!("r"), &json!("timeout"))
             );
         }
-        // The id may be used again. A hub that was not told the end of the first is asked under another.
+        // The id may be used again. A hub that did not receive the end of the first gets the second
+        // under another id.
         adapter.say(ask(&turn, "r")).await;
         let again = world.hub.expect("permission.request").await;
         let id = again["request_id"].as_str().unwrap();

@@ -1,4 +1,5 @@
-//! Sessions: how they open, what they learn at once, how they end ([relay.1], [relay.4], [relay.8], [session.8]).
+//! Sessions: their opening, the first messages, their end ([relay.1], [relay.4], [relay.8],
+//! [session.8]).
 
 use serde_json::json;
 use trunkline_host::HostBuilder;
@@ -138,7 +139,7 @@ async fn an_unknown_agent_ends_the_session_of_a_hub_that_knows_control() {
             .contains("\"scripted\""),
         "{closed}"
     );
-    // It is over: what comes is late, and the id may open a new session.
+    // The session has ended: further messages are late, and the id may open a new session.
     world.hub.input("s", "t", "hello").await;
     world.hub.start("s").await;
     world.hub.hears_nothing().await;
@@ -298,7 +299,7 @@ async fn a_session_that_ends_with_its_process_is_told_a_core_only_hub_as_text() 
     drop(adapter);
     assert_eq!(world.hub.expect("output").await["channel"], "system");
     world.hub.expect("turn.complete").await;
-    // Of the process it has read: this is the session's end.
+    // The end of the process has been read: this is the session's end.
     let closed = world.hub.expect("output").await;
     assert_eq!(closed["channel"], "system");
     assert!(
@@ -343,7 +344,8 @@ async fn an_update_has_one_answer_also_where_the_agent_knows_none() {
         (&info["model"], &info["mode"]),
         (&json!("large"), &json!("plan"))
     );
-    // What would widen the configuration changes nothing, and the hub learns why.
+    // An update that would widen the configuration changes nothing, and the hub receives the
+    // reason.
     world
         .hub
         .say(json!({"type": "session.update", "session_id": "s", "permission_mode": "bypass"}))
@@ -426,7 +428,7 @@ async fn an_id_that_was_closed_opens_a_new_session() {
     );
 }
 
-/// A program that answers `--describe` by this script.
+/// Returns an agent whose program answers `--describe` by this script.
 fn described_by(id: &str, script: &str) -> AgentConfig {
     let mut agent = AgentConfig::external(id, Command::new("sh").args(["-c", script, "sh"]));
     agent.sdk = true;

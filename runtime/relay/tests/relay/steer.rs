@@ -67,7 +67,7 @@ async fn a_steer_has_one_result_and_no_end() {
     assert_eq!(result["delivered"], false);
     assert!(result["reason"].as_str().unwrap().contains("no"));
 
-    // The turn ends first: the result says so, once.
+    // The turn ends first: the result reports it, once.
     world.hub.say(steer("m3")).await;
     adapter.expect("user.input").await;
     adapter.complete("s", &turn).await;
@@ -104,7 +104,7 @@ async fn a_mode_of_a_hub_without_turns_means_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_host_has_not_answered_is_answered_at_the_end_of_the_session() {
-    // Without `control` the hub gets the end as text, so each of its questions needs its own answer.
+    // Without `control` the hub gets the end as text, so each of its requests needs its own answer.
     let mut world = World::new();
     world
         .hub

@@ -1,4 +1,4 @@
-//! Turns: their ids, their order, how they stop ([turn.*], [relay.8]).
+//! Turns: their ids, their order, their stop ([turn.*], [relay.8]).
 
 use std::time::Duration;
 
@@ -166,7 +166,8 @@ async fn a_stop_names_a_turn_or_means_the_running_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_that_crosses_the_end_stops_no_other_turn() {
-    // The hub has not read the end of its turn when it stops it; the turn that runs below by then goes on.
+    // The hub has not read the end of its turn when it stops it; the turn that runs below by then
+    // continues.
     let mut world = World::new();
     let mut adapter = world.open("s").await;
     world.hub.input("s", "a", "one").await;
@@ -325,7 +326,7 @@ async fn a_core_only_hub_reads_the_ends_of_its_inputs_in_their_order() {
     let first = adapter.turn().await;
     world.hub.input_core("s", "two").await;
     world.hub.input_core("s", "three").await;
-    // The third is refused, and told after the ends of those before it.
+    // The third is refused, and reported after the earlier ends.
     world.hub.hears_nothing().await;
     adapter.output("s", &first, "one").await;
     adapter.complete("s", &first).await;

@@ -1,4 +1,5 @@
-//! A hub that does not read: each of its messages has its answer all the same, and memory is bounded ([turn.1], [relay.6]).
+//! A hub that does not read: each of its messages has its answer anyway, and memory is bounded
+//! ([turn.1], [relay.6]).
 
 use std::{
     sync::{
@@ -16,15 +17,18 @@ use crate::{
     world::World,
 };
 
-/// How many inputs "very many" are. `TRUNKLINE_MANY=1000000` for the long form, which also looks at memory.
+/// Number of inputs that is "very many". `TRUNKLINE_MANY=1000000` selects the long form, which also
+/// checks memory.
 fn many() -> usize {
     std::env::var("TRUNKLINE_MANY").map_or(20_000, |many| many.parse().unwrap())
 }
 
-/// More than may be asked of a hub that reads no answer, in inputs of the tests below.
+/// Upper bound of the inputs, as in the tests below, that the relay accepts from a hub that reads
+/// no answer.
 const UNREAD: usize = 12_000;
 
-/// The memory of this process, in bytes; looked at in the long form only, which runs alone.
+/// Returns the memory of this process, in bytes; checked in the long form only, which runs by
+/// itself.
 fn memory() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
@@ -38,7 +42,8 @@ fn assert_flat(before: usize) {
     );
 }
 
-/// Writes so many lines while the test goes on. Says how many the relay has taken, within what the pipe holds.
+/// Writes `many` lines while the test continues. Returns the number that the relay has read, give
+/// or take what the pipe holds.
 fn write_all(
     mut input: Lines,
     many: usize,
@@ -58,19 +63,19 @@ fn write_all(
     (written, writing)
 }
 
-/// Until nothing moves any more: time passes only then.
+/// Waits until nothing moves: time passes only then.
 async fn all_is_still() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-/// Makes more of the session wait for the hub than it may: the line that is written, and 1 MiB.
+/// Exceeds the limit of a session's waiting bytes: the line that is written, and 1 MiB.
 async fn fill(adapter: &mut Adapter, turn: &str) {
     adapter.output("s", turn, &"x".repeat(2 << 20)).await;
     all_is_still().await;
 }
 
 async fn drain(hub: &mut Hub) {
-    // In lines of 1 MiB at most: this hub says of none that it reads longer ones.
+    // In lines of 1 MiB at most: this hub has not announced that it reads longer ones.
     let mut bytes = 0;
     while bytes < 2 << 20 {
         bytes += hub.expect("output").await["content"]
@@ -155,7 +160,7 @@ async fn each_of_very_many_unread_inputs_has_one_end() {
     );
     assert_flat(before);
 
-    // Now it reads. What was accepted is served when the first turn ends.
+    // Now the hub reads. Accepted inputs are served when the first turn ends.
     let mut ends = vec![0_u8; many];
     let mut left = many;
     let mut one = async |hub: &mut Hub| {
@@ -203,7 +208,7 @@ async fn very_many_refused_inputs_of_a_core_only_hub_wait_for_their_order_withou
         |_| json!({"type": "user.input", "session_id": "s", "content": "more"}),
     );
     all_is_still().await;
-    // Their ends come after that of the first turn, so nothing waits for the hub.
+    // Their ends come after the end of the first turn, so nothing waits for the hub.
     assert_eq!(written.load(Ordering::Relaxed), many - 1);
     world.hub.return_input(writing.await.unwrap());
     world
@@ -229,7 +234,7 @@ async fn very_many_refused_inputs_of_a_core_only_hub_wait_for_their_order_withou
             texts += 1;
         }
     }
-    // The first turn and the 64 that waited were served; the others were refused, which is said as text.
+    // The first turn and the 64 that waited were served; the others were refused, as text.
     assert_eq!(texts, many - 65);
     assert_flat(before);
     world.hub.hears_nothing().await;
@@ -278,7 +283,8 @@ async fn steers_updates_and_files_are_answered_also_while_their_session_waits() 
             .hub
             .say(json!({"type": "user.input", "session_id": "s", "mode": "steer", "message_id": id, "content": "x"}))
             .await;
-        // What would widen the configuration is answered by the relay, by an error and what is in force.
+        // The relay answers an update that would widen the configuration with an error and the
+        // values in force.
         world
             .hub
             .say(json!({"type": "session.update", "session_id": "s", "permission_mode": "bypass"}))
@@ -319,7 +325,8 @@ async fn a_pause_ends_rather_than_hold_back_many_answers() {
         let turn = format!("t{}", number + 1);
         json!({"type": "user.input", "session_id": "s", "turn_id": turn, "content": "more"})
     });
-    // The hub could let nothing go by a message, since the relay takes none: it has to read, that is all.
+    // No message of the hub could release anything, since the relay accepts none: the hub only has
+    // to read.
     let mut outputs = 0;
     for _ in 0..many - 65 {
         while world.hub.hear().await["type"] != "turn.complete" {
@@ -355,7 +362,7 @@ async fn every_ping_is_answered_however_long_its_nonce_and_however_many_are_unre
     world.hub.return_input(writing.await.unwrap());
 }
 
-/// An adapter that tells so many bytes of models.
+/// Answers a `session.start` with models of the given number of bytes.
 async fn ready_with_models(adapter: &mut Adapter, bytes: usize) {
     let models: Vec<_> = (0..bytes / 100)
         .map(|number| json!({"id": format!("{number:0100}")}))
@@ -407,7 +414,7 @@ async fn agents_are_listed_however_many_models_they_have_within_a_line_that_any_
         let models = |at: usize| list["agents"][at]["models"].as_array().map(Vec::len);
         assert_eq!(list["agents"].as_array().unwrap().len(), 3);
         assert!(list.to_string().len() <= 1 << 20);
-        // The longest is left out where all are too long for one line.
+        // The longest is left out if all are too long for one line.
         match agent {
             "scripted" => assert_eq!((models(0), models(1), models(2)), (Some(4000), None, None)),
             "second" => assert_eq!((models(0), models(1), models(2)), (Some(4000), None, None)),

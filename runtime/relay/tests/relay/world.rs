@@ -13,7 +13,7 @@ use crate::{
     hub::Hub,
 };
 
-/// All of it.
+/// The hub, relay and adapter of a test.
 pub struct World {
     pub host: Host,
     pub hub: Hub,
@@ -27,12 +27,12 @@ impl World {
         Self::with(|agent| agent)
     }
 
-    /// With an agent that is configured otherwise.
+    /// Creates a world whose agent is configured by `configure`.
     pub fn with(configure: impl FnOnce(AgentConfig) -> AgentConfig) -> Self {
         Self::made(configure, |host| host, 64 * 1024)
     }
 
-    /// With further agents, and a pipe of so many bytes to the hub.
+    /// Creates a world with further agents, and a pipe of the given number of bytes to the hub.
     pub fn made(
         configure: impl FnOnce(AgentConfig) -> AgentConfig,
         more: impl FnOnce(HostBuilder) -> HostBuilder,
@@ -41,12 +41,13 @@ impl World {
         Self::serving(configure, more, pipe, |_| RelayOptions::default())
     }
 
-    /// With the sessions of a journal in this folder. One that is being closed is waited for.
+    /// Creates a world with the sessions of a journal in this folder. Waits for a journal that is
+    /// being closed.
     pub async fn journaled(folder: &Path) -> Self {
         Self::serving_journal(folder, |agent| agent)
     }
 
-    /// The same with an agent that is configured otherwise.
+    /// Creates a journaled world whose agent is configured by `configure`.
     pub fn serving_journal(
         folder: &Path,
         configure: impl FnOnce(AgentConfig) -> AgentConfig,
@@ -65,7 +66,7 @@ impl World {
         Self::serving(configure, |host| host, 64 * 1024, open)
     }
 
-    /// With a hub that may not say all, and a journal.
+    /// Creates a world with a judge and a journal.
     pub fn judged(folder: &Path, judge: impl Judge + 'static) -> Self {
         let folder = folder.to_owned();
         Self::serving(
@@ -95,7 +96,8 @@ impl World {
         pipe: usize,
         options: impl FnOnce(&Host) -> RelayOptions,
     ) -> Self {
-        // Most tests drop everything at once: what that leaves lies in the build's own folder. The second time it is set.
+        // Most tests drop everything at once: the leftovers stay in the build's own folder. The
+        // second call finds it set.
         let _ = tempfile::env::override_temp_dir(env!("CARGO_TARGET_TMPDIR").as_ref());
         let (adapters, connect) = Adapters::new();
         let agent = configure(AgentConfig::external("scripted", "none"));
@@ -121,7 +123,7 @@ impl World {
         }
     }
 
-    /// A session with all extensions on both sides, and its adapter.
+    /// Opens a session with all extensions on both sides, and returns its adapter.
     pub async fn open(&mut self, id: &str) -> Adapter {
         self.hub.start(id).await;
         let mut adapter = self.adapters.next().await;
@@ -129,7 +131,7 @@ impl World {
         adapter
     }
 
-    /// A session of a hub that knows the core alone, and its adapter.
+    /// Opens a session of a hub that knows only the core, and returns its adapter.
     pub async fn open_core(&mut self, id: &str) -> Adapter {
         self.hub.start_core(id).await;
         let mut adapter = self.adapters.next().await;
@@ -137,7 +139,7 @@ impl World {
         adapter
     }
 
-    /// Hangs up, and gives the relay's report.
+    /// Hangs up and returns the relay's report.
     pub async fn end(mut self) -> Report {
         self.hub.hang_up().await;
         self.hub.rest().await;

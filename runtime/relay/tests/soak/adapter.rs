@@ -1,4 +1,4 @@
-//! The adapter below: does what the first word of each input says.
+//! The adapter below: obeys the first word of each input.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Whether it knows the extensions.
+/// Adapters with the extensions and without.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Full,
@@ -19,7 +19,7 @@ pub enum Kind {
 struct Waiting {
     turn: Value,
     request: Option<String>,
-    /// Whether it does not end at a stop.
+    /// Set if the turn does not end at a stop.
     deaf: bool,
 }
 
@@ -142,7 +142,7 @@ impl Adapter {
             "crash" => std::process::abort(),
             "exit" => std::process::exit(3),
             "mute" => {
-                // Its output ends, it lives on until its input does.
+                // Its output ends; the process continues until its input ends.
                 let _ = rustix::stdio::dup2_stdout(std::io::stderr());
                 return;
             }

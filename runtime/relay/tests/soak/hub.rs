@@ -15,16 +15,16 @@ use tokio::{
 
 use crate::rng::Rng;
 
-/// What waits to be written while the relay takes nothing.
+/// Capacity for lines that wait while the relay reads nothing.
 const WRITES: usize = 1 << 14;
 
-/// One session as its hub counts it.
+/// A session as its hub counts it.
 pub struct Session {
     pub turns: bool,
-    /// What the hub waits for: by turn, or without `turns` as a number.
+    /// Turns that the hub waits for: by id; without `turns`, they are only counted.
     pub open: HashMap<String, &'static str>,
     pub unnamed: u64,
-    /// Closed by the hub, or told so.
+    /// Set when the hub has closed the session, or has received its end.
     pub closed: bool,
     pub paused: bool,
     count: u64,
@@ -41,7 +41,7 @@ pub struct State {
     pub sessions: HashMap<String, Session>,
     pub inputs: u64,
     pub ends: u64,
-    /// How many of the ends were those of refused inputs.
+    /// Number of ends of refused inputs.
     pub refused: u64,
     pub failures: Vec<String>,
 }
@@ -89,7 +89,7 @@ impl State {
             "session.closed" => {
                 session.closed = true;
                 if !session.open.is_empty() {
-                    // Sent before the hub could know: it ends them itself ([session.8]).
+                    // Sent before the hub could know: the hub ends them itself ([session.8]).
                     session.open.clear();
                 }
             }
@@ -101,7 +101,7 @@ impl State {
 /// A hub's side of one relay.
 pub struct Hub {
     pub state: Arc<Mutex<State>>,
-    /// Something has ended, or a reply came.
+    /// Notified when something has ended or a reply came.
     pub moved: Arc<Notify>,
     stall: watch::Sender<bool>,
     lines: Option<mpsc::Sender<String>>,
@@ -137,7 +137,7 @@ impl Hub {
         self.state.lock().unwrap()
     }
 
-    /// Whether the hub reads.
+    /// Stops or continues reading.
     pub fn stall(&self, stalled: bool) {
         self.stall.send_replace(stalled);
     }
@@ -145,7 +145,7 @@ impl Hub {
     pub async fn say(&self, message: Value) {
         let Some(lines) = &self.lines else { return };
         if let Err(mpsc::error::TrySendError::Full(line)) = lines.try_send(message.to_string()) {
-            // The relay takes no more of a hub that does not read.
+            // The relay stops reading from a hub that does not read.
             self.stall(false);
             let _ = lines.send(line).await;
         }
@@ -189,7 +189,7 @@ impl Hub {
         self.say(input).await;
     }
 
-    /// Adds to the running turn; without `turns` it is an input as any other.
+    /// Adds to the running turn; without `turns`, sends an ordinary input.
     pub async fn steer(&self, id: &str) {
         {
             let mut state = self.state();
@@ -208,7 +208,7 @@ impl Hub {
         .await;
     }
 
-    /// Stops the turn that runs, or one that is open.
+    /// Stops the running turn, or an open one.
     pub async fn stop(&self, id: &str, named: bool) {
         let turn = self
             .state()
@@ -288,7 +288,7 @@ async fn read(
             let answer = json!({"type": "permission.response", "session_id": message["session_id"],
                 "request_id": message["request_id"], "approved": rng.below(2) == 0});
             if let Some(lines) = lines.upgrade() {
-                // Not answered where too much waits: it is stopped later.
+                // Not answered if too much waits: the turn is stopped later.
                 let _ = lines.try_send(answer.to_string());
             }
         }

@@ -1,4 +1,4 @@
-//! The life of one relay: what its hub does to it, and how it ends.
+//! The life of one relay: the actions of its hub, and the end.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use trunkline_relay::{RelayOptions, serve_until};
 
 use crate::{hub::Hub, rng::Rng};
 
-/// What the hub and the relay may have agreed on.
+/// Sets of extensions that the hub and the relay may agree on.
 const EXTENSIONS: [&[&str]; 6] = [
     &[
         "turns",
@@ -35,7 +35,7 @@ const EXTENSIONS: [&[&str]; 6] = [
     &[],
 ];
 
-/// What an input asks of the adapter. Most just answer.
+/// Commands for the adapter in an input. Most just answer.
 const WORDS: [&str; 24] = [
     "say",
     "say",
@@ -63,16 +63,16 @@ const WORDS: [&str; 24] = [
     "say",
 ];
 
-/// What costs a process or a session.
+/// Commands that cost a process or a session.
 const HARD: [&str; 5] = ["crash", "exit", "mute", "deaf", "over"];
 
-/// How many inputs a hub leaves open before it waits for ends.
+/// Number of inputs that a hub leaves open before it waits for ends.
 const OPEN: usize = 200;
 
-/// Until when each input must have had its end.
+/// Deadline for the end of each input.
 const END_BY: Duration = Duration::from_secs(60);
 
-/// What lives have had.
+/// Counts over all lives.
 #[derive(Default)]
 pub struct Tally {
     pub lives: u64,
@@ -129,7 +129,7 @@ fn host() -> Host {
         .unwrap()
 }
 
-/// One relay from its start to its end.
+/// Runs one relay from its start to its end.
 pub async fn live(mut rng: Rng, steps: u32) -> Tally {
     let (input, below_in) = pipe::pipe().unwrap();
     let (below_out, output) = pipe::pipe().unwrap();

@@ -1,9 +1,11 @@
-//! Relays under all that a day brings at once: slow and vanishing hubs, killed adapters, stops, permissions that are
-//! never answered, pauses, refused inputs. Each input has exactly one end, and the process keeps its descriptors, and
-//! all that it allocated for a relay is freed ([turn.1], [turn.7]).
+//! Relays under all loads of a day at once: slow and vanishing hubs, killed adapters, stops,
+//! permissions that are never answered, pauses, refused inputs. Each input has exactly one end, and
+//! the process keeps its descriptors, and all that it allocated for a relay is freed ([turn.1],
+//! [turn.7]).
 //!
-//! No harness: this program is hub, relay and, started by the host below with an argument, adapter. By default it runs
-//! three seeds, for some seconds. `TRUNKLINE_SOAK=600` runs for so many seconds; `TRUNKLINE_SEED` is the first seed.
+//! No harness: this program is hub, relay and, started by the host below with an argument, adapter.
+//! By default it runs three seeds, for some seconds. `TRUNKLINE_SOAK=600` runs for 600 seconds;
+//! `TRUNKLINE_SEED` is the first seed.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,16 +38,17 @@ use crate::{
 /// Number of seeds of the short form.
 const SHORT_SEEDS: u64 = 3;
 
-/// How many relays live at a time.
+/// Number of relays that live at a time.
 const AT_A_TIME: u64 = 4;
 
-/// By how much the allocated memory may differ between two moments without a relay, in bytes.
+/// Tolerance of the allocated memory between two moments without a relay, in bytes.
 const SLACK: usize = 64 << 10;
 
-/// How long what was dropped rather than waited for may take to go.
+/// Time until dropped work that was not waited for must be freed.
 const GONE_BY: Duration = Duration::from_secs(20);
 
-/// Counts what is allocated and not freed. The resident memory also counts what the allocator keeps for later.
+/// Counts allocated memory that is not freed. The resident memory also counts what the allocator
+/// keeps for later.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("adapter") => adapter::serve(adapter::Kind::Full),
         Some("core-adapter") => adapter::serve(adapter::Kind::Core),
-        // What test runners ask of a program with a harness.
+        // The option that test runners pass to a program with a harness.
         Some("--list") => ExitCode::SUCCESS,
         _ => soak(),
     }
@@ -61,7 +64,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn soak() -> ExitCode {
-    // What a dropped relay leaves for the next to sweep lies in the build's own folder.
+    // Leftovers of a dropped relay, which the next one sweeps, stay in the build's own folder.
     tempfile::env::override_temp_dir(env!("CARGO_TARGET_TMPDIR").as_ref()).unwrap();
     let seconds = std::env::var("TRUNKLINE_SOAK")
         .ok()
@@ -69,7 +72,8 @@ async fn soak() -> ExitCode {
     let mut seed = trunkline_testing::seed();
     let begun = Instant::now();
     let mut tally = Tally::default();
-    // The first round makes what stays: threads, the allocator's pools, the registry of signals.
+    // The first round allocates what stays: threads, the allocator's pools, the registry of
+    // signals.
     round(0, if seconds.is_some() { 1500 } else { 40 }, &mut tally).await;
     let base = Footprint::now();
     let mut told = Instant::now();
@@ -126,7 +130,7 @@ async fn soak() -> ExitCode {
     }
 }
 
-/// Some relays at a time, each with its own chance, to the end of them all.
+/// Runs several relays at a time, each with its own random numbers, until all have ended.
 async fn round(seed: u64, steps: u32, tally: &mut Tally) {
     let mut lives = tokio::task::JoinSet::new();
     for which in 0..AT_A_TIME {
@@ -141,7 +145,7 @@ async fn round(seed: u64, steps: u32, tally: &mut Tally) {
     }
 }
 
-/// What the process holds.
+/// Resources of the process.
 #[derive(Clone, Copy)]
 struct Footprint {
     descriptors: usize,

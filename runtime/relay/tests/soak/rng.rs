@@ -1,4 +1,4 @@
-//! Chance that a seed repeats (splitmix64).
+//! Random numbers that a seed repeats (splitmix64).
 
 pub struct Rng(u64);
 
@@ -15,7 +15,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }
