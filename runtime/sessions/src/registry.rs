@@ -219,14 +219,6 @@ impl Registry {
             .collect()
     }
 
-    /// Counts live sessions for which `is_meant` holds.
-    pub(crate) fn count_live(&self, is_meant: impl Fn(&SessionHandle) -> bool) -> usize {
-        self.slots
-            .iter()
-            .filter(|slot| slot.state.live().is_some_and(&is_meant))
-            .count()
-    }
-
     /// Returns the live session, reserves the vacant slot, or returns a token to wait for.
     pub(crate) fn enter(self: &Arc<Self>, id: &SessionId) -> SlotEntry {
         let mut slot = self.slots.entry(id.clone()).or_default();

@@ -3,9 +3,9 @@
 use std::{io, path::PathBuf};
 
 use trunkline_host::File;
-use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta, TurnId};
+use trunkline_protocol::{Category, FileOutput, Meta, TurnId};
 
-use super::{BoxedReply, SessionActor};
+use super::{BoxedReply, SessionActor, inputs::error_event};
 use crate::files::FileKeeper;
 
 /// A file on its way into the journal. Later events of the session wait for it.
@@ -64,12 +64,8 @@ impl SessionActor {
 
     fn file_is_lost(&mut self, turn: Option<TurnId>, output: &FileOutput, why: &str) {
         let name = output.file_name.as_deref().unwrap_or_default();
-        let error = ErrorEvent {
-            category: Some(Category::FileRefused),
-            message: format!("the journal could not keep the file {name}: {why}"),
-            fatal: Some(false),
-            ..ErrorEvent::default()
-        };
+        let why = format!("the journal could not keep the file {name}: {why}");
+        let error = error_event(Category::FileRefused, &why);
         self.say(turn, error, None);
     }
 }

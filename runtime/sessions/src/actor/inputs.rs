@@ -348,8 +348,7 @@ impl SessionActor {
 
     fn place_file(&mut self, by: ListenerNo, turn: Option<TurnId>, file: FileInput) {
         if Path::new(&file.file_path).is_relative() {
-            let why = "`file_path` is relative; name the file by an absolute path";
-            return self.file_failed(by, turn, why);
+            return self.file_failed(by, turn, "`file_path` is relative; name an absolute path");
         }
         let session = match self.agent() {
             Ok(session) => session,
@@ -449,12 +448,13 @@ impl SessionActor {
     pub(super) fn drop_unannounced(&mut self, why: &str) {
         for UnannouncedFile { file, .. } in std::mem::take(&mut self.unannounced) {
             let message = format!("the agent did not get the file {}: {why}", file.name());
-            self.say(None, file_error(&message), None);
+            self.say(None, error_event(Category::FileRefused, &message), None);
         }
     }
 
     fn refuse_file(&mut self, by: ListenerNo, why: &str) {
-        self.reply(by, None, AdapterBody::from(file_error(why)));
+        let error = error_event(Category::FileRefused, why);
+        self.reply(by, None, AdapterBody::from(error));
     }
 
     /// Refuses an update: reports the reason, and that the values are unchanged.
@@ -592,17 +592,13 @@ impl SessionActor {
     }
 }
 
-fn error_event(category: Category, why: &str) -> ErrorEvent {
+pub(super) fn error_event(category: Category, why: &str) -> ErrorEvent {
     ErrorEvent {
         category: Some(category),
         message: why.to_owned(),
         fatal: Some(false),
         ..ErrorEvent::default()
     }
-}
-
-fn file_error(why: &str) -> ErrorEvent {
-    error_event(Category::FileRefused, why)
 }
 
 /// Returns the digests of files as an entry lists them, or `None` without files.
