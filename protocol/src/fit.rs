@@ -37,7 +37,7 @@ const ELLIPSIS: &str = "\u{2026}";
 /// The message of an answer whose content is longer than a line.
 const ANSWER_TOO_LONG: &str = r#""the answer is longer than a line may be; ask for less""#;
 
-/// How the members of one type of message give way.
+/// Rules by which the members of one type of message give way.
 ///
 /// Ids and `kept` stay, `cut` becomes shorter, and all others are left out.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ pub struct Shortening {
     kept: &'static [&'static str],
     /// Texts, and failures by their message. They end where a character ends.
     cut: &'static [&'static str],
-    /// Whether nothing may give way.
+    /// True if no member may give way.
     is_whole: bool,
     marks: &'static [Mark],
 }

@@ -5,7 +5,7 @@ use crate::{
     AdapterMessage, Category, Envelope, ErrorEvent, Extensions, TooLong, ToolsAsOutput, fit, fold,
 };
 
-/// What the receiver of an adapter's messages understands, and the longest line that it accepts.
+/// The receiver of an adapter's messages: the extensions that it understands, and its longest line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recipient {
     /// The extensions that were agreed on.

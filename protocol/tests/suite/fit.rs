@@ -322,7 +322,7 @@ fn kept_adapter(kind: AdapterKind) -> &'static [&'static str] {
         | K::SessionInfo
         | K::SessionsListResult
         | K::Pong => &[],
-        // All that they say may be cut.
+        // All of their members may be cut.
         K::Thinking
         | K::ToolStart
         | K::ToolUpdate

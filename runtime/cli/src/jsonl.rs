@@ -77,7 +77,7 @@ impl<W: Write> EventWriter<W> {
         )
     }
 
-    /// Writes a line. `type`, the place and `time` come first, where a person finds them.
+    /// Writes a line. `type`, the place and `time` come first, for a person who reads it.
     fn write_line(
         &mut self,
         kind: &str,

@@ -26,7 +26,7 @@ pub enum ClientError {
     SessionClosed {
         /// The reason of the `session.closed`, if there was one.
         reason: Option<ClosedReason>,
-        /// Its failure.
+        /// The failure.
         failure: Option<Box<Failure>>,
     },
     /// The host does not open or attach the session ([journal.5]).
@@ -74,7 +74,7 @@ pub enum ClientError {
     /// A file cannot be read, or is not the announced one.
     #[error("the file {path} cannot be used: {message}")]
     File {
-        /// Its path or name.
+        /// The path or name.
         path: String,
         /// The problem.
         message: String,

@@ -54,7 +54,7 @@ pub enum EventBody {
     Unknown,
     /// A line that was too long to be read ([frame.5]), and was skipped.
     TooLong {
-        /// Its length in bytes.
+        /// The length in bytes.
         bytes: u64,
     },
 }

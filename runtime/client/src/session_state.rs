@@ -57,7 +57,7 @@ pub(crate) struct PendingTurn {
     pub(crate) input: UserInput,
     pub(crate) files: Vec<FileInput>,
     pub(crate) progress: watch::Sender<TurnProgress>,
-    /// Its share of the session's inputs.
+    /// The input's share of the room of its session.
     pub(crate) room: OwnedSemaphorePermit,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct PendingSteer {
     pub(crate) turn_id: TurnId,
     pub(crate) input: UserInput,
     pub(crate) reply: oneshot::Sender<Result<SteerResult, ClientError>>,
-    /// Its share of the session's inputs, for as long as it waits.
+    /// The input's share of the room of its session, held while it waits.
     _room: OwnedSemaphorePermit,
     is_stored: bool,
     has_turn_ended: bool,

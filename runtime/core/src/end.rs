@@ -271,11 +271,11 @@ pub fn format_duration(time: Duration) -> String {
 /// The reason of a process's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It ended by itself, or something besides the host ended it.
+    /// Ended by itself, or by something besides the host.
     Exit,
     /// It closed its stdout and was ended by the host.
     EndOfStream,
-    /// It sent no message within `start_timeout` and was ended by the host.
+    /// Ended by the host, since no message came within `start_timeout`.
     StartTimeout,
 }
 

@@ -44,7 +44,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// The extension of the file that holds an upload's label.
 const LABEL: &str = "label";
 
-/// Why an upload is not taken.
+/// Error of an upload that is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UploadError {
     /// The room for all uploads is taken.
@@ -106,7 +106,7 @@ struct Reservation {
 /// An upload that waits for an input, or its label after that.
 #[derive(Debug)]
 struct StoredUpload {
-    /// The token that sent it. `None` for the user's own and for those of an earlier run.
+    /// The token that sent it. `None` for the user's own uploads and for all of an earlier run.
     token: Option<String>,
     room: u64,
     expires: Instant,
@@ -322,7 +322,7 @@ impl Uploads {
     /// Removes expired uploads again and again. Never resolves.
     ///
     /// # Cancel safety
-    /// A sweep that has begun goes on.
+    /// A sweep that has begun continues.
     pub(crate) async fn sweep_regularly(&self) {
         let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -43,7 +43,7 @@ impl Declaration {
         usize::try_from(most).ok().filter(|most| *most > 0)
     }
 
-    /// Whether the adapter can begin a session as a copy of an earlier one.
+    /// True if the adapter can begin a session as a copy of an earlier one.
     pub(crate) fn forks_sessions(&self) -> bool {
         let known = self.lock();
         let capabilities = known.capabilities.as_ref();

@@ -14,7 +14,7 @@ use trunkline_protocol::{
 
 use crate::request::{Permission, Question};
 
-/// One thing that happened in a session. Serialised, it is the message that reports it on the wire. That message has no
+/// An event of a session. Serialised, it is the message that reports it on the wire. That message has no
 /// `time`: only entries of a journal have one there.
 #[derive(Debug)]
 pub struct Event {

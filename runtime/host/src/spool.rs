@@ -424,7 +424,7 @@ fn serve(queue: &Queue, mut disk: Disk) {
     }
 }
 
-// A record: what it is, where it belongs, the turn, the time in nanoseconds since 1970, the length of the line, the line.
+// A record: its kind, its place, the turn, the time in nanoseconds since 1970, the length of the line, the line.
 const LINE: u8 = 0;
 const KEPT: u8 = 1;
 const HEAD_BYTES: usize = 1 + 1 + 8 + 8 + 4;

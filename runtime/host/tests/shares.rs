@@ -236,7 +236,7 @@ async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
         tokio::task::yield_now().await;
     }
     assert_eq!(descriptors_in(spool.path()), 1);
-    // The time of each event is that of its receipt, also of one that was on disk.
+    // Each event has the time of its receipt, also if it was on disk.
     let received = SystemTime::now();
     for (at, (mut turn, _session)) in turns.into_iter().enumerate() {
         for line in 0..LINES {

@@ -1,4 +1,4 @@
-//! Deadlines and processes that do not run: a host that stands still is no silent adapter, and a suspended adapter is one.
+//! Deadlines and processes that do not run: a host that did not run is no silent adapter, and a suspended adapter is one.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -27,7 +27,7 @@ const INACTIVITY: Duration = Duration::from_secs(2);
 const STANDSTILL: Duration = Duration::from_secs(4);
 /// Timeout for what a test waits for, on a busy machine: after that it hangs.
 const HANG: Duration = Duration::from_secs(60);
-/// Where a host that runs in a process of its own finds its FIFO.
+/// Variable with the FIFO of a host that runs in a process of its own.
 const FIFO: &str = "TRUNKLINE_TEST_STANDSTILL_FIFO";
 
 /// An adapter that reports its process number, answers when a line comes through a FIFO, and completes its turn by a second.

@@ -82,7 +82,7 @@ pub enum Damage {
     /// The file `format` is missing or damaged.
     #[non_exhaustive]
     FormatFile {
-        /// Whether the log has a copy, from which the next opening makes the file again.
+        /// True if the log has a copy, from which the next opening makes the file again.
         has_copy: bool,
     },
     /// The file `head` is missing or damaged. The next opening makes it again; whether the end of

@@ -40,9 +40,9 @@ pub(crate) struct FormatRecord {
 /// The state of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FormatState {
-    /// It has the checksum that it should have.
+    /// The checksum is right.
     Sealed(FormatRecord),
-    /// It has no checksum: an older program wrote it, or it is damaged.
+    /// No checksum: an older program wrote the file, or it is damaged.
     Unsealed(FormatRecord),
     Damaged,
     Missing,

@@ -27,7 +27,7 @@ pub(crate) struct LogHead {
     /// The number of the last block.
     pub(crate) block: u64,
     pub(crate) epoch: u64,
-    /// Whether the journal was closed after that block.
+    /// True if the journal was closed after that block.
     pub(crate) is_closed: bool,
     /// The clock of retention: milliseconds since 1970. `None`: a program without one wrote the
     /// head.

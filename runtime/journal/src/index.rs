@@ -25,7 +25,7 @@ pub(crate) struct SessionSlot {
     pub(crate) epoch: u64,
     /// The location of its facts, if they were written.
     pub(crate) facts: Option<FactsLocation>,
-    /// Whether it has entries or marks behind its facts, or these note that something is open.
+    /// True if the session has entries or marks behind its facts, or these note that something is open.
     pub(crate) is_unsettled: bool,
     /// The time of its last entry, before the first one of its creation: milliseconds since 1970.
     pub(crate) active: u64,
@@ -50,7 +50,7 @@ pub(crate) enum SessionLife {
     Kept,
     /// Removed, and its bytes may still exist.
     Removed,
-    /// Its bytes are erased. The slot only records that the id was used.
+    /// Erased: no byte is left. The slot only records that the id was used.
     Erased,
 }
 

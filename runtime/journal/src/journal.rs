@@ -87,7 +87,7 @@ pub struct StoredSession {
     pub active: SystemTime,
     /// The length of all that was stored of it, in bytes.
     pub bytes: u64,
-    /// Whether it was removed: nothing of it can be read then.
+    /// True if it was removed: nothing of it can be read then.
     pub is_removed: bool,
 }
 
@@ -121,9 +121,9 @@ impl ListPosition {
 pub struct SessionListing {
     /// The session.
     pub key: SessionKey,
-    /// Its position, behind which the next page of the list begins.
+    /// The position behind which the next page of the list begins.
     pub position: ListPosition,
-    /// Its stored state.
+    /// The stored state.
     pub known: StoredSession,
 }
 
@@ -192,7 +192,7 @@ pub(crate) struct PendingWrites {
     /// The begin of the current write, and its last failure.
     pub(crate) since: Option<Instant>,
     pub(crate) failed: Option<NotStored>,
-    /// Whether the stall was logged.
+    /// True if the stall was logged.
     pub(crate) is_stall_logged: bool,
     /// Whether the disk is full, and the reserve is in use.
     pub(crate) is_disk_full: bool,

@@ -35,7 +35,7 @@ pub struct OpeningReport {
     pub unsettled: Vec<SessionKey>,
     /// The parts that cannot be read.
     pub damaged: Vec<Damaged>,
-    /// Whether the journal was closed when it was last used. A new journal counts as closed.
+    /// True if the journal was closed when it was last used. A new journal counts as closed.
     pub was_closed: bool,
 }
 

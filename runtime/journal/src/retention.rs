@@ -63,7 +63,7 @@ const REPORTED_LEAD: Duration = DAY;
 
 /// The clock by which sessions age.
 ///
-/// It follows the wall clock, but at most [`CATCH_UP`] times as fast as the journal runs, and a day
+/// Follows the wall clock, but at most [`CATCH_UP`] times as fast as the journal runs, and a day
 /// more for each opening, so that journals which are open for minutes a day keep up. The head file
 /// keeps it between openings. A jump of the wall clock therefore ages no session until the journal
 /// has run for a while under it; a jump back takes effect at once. Besides, a session must be too

@@ -258,7 +258,7 @@ fn parse_directory_entry(entry: &[u8]) -> Option<ChunkLocation> {
 pub(crate) struct SegmentDirectory {
     file: File,
     count: u64,
-    /// Whether each entry has a checksum. The older version was checked as a whole when it was
+    /// True if each entry has a checksum. The older version was checked as a whole when it was
     /// opened.
     has_sums: bool,
 }

@@ -329,7 +329,7 @@ impl Sessions {
     }
 
     /// Stops serving a session at once and writes nothing more of it, because another host has it.
-    /// Its agent's session is closed, and its listeners end.
+    /// Closes the session at its agent and ends its listeners.
     pub fn release(&self, id: &SessionId) {
         self.shared()
             .registry

@@ -19,7 +19,7 @@ pub(crate) struct Cut {
     pub(crate) written: Option<usize>,
 }
 
-/// One session and its journal.
+/// A session and its journal.
 #[derive(Default)]
 pub(crate) struct Journal {
     pub(crate) entries: Vec<Value>,
@@ -92,7 +92,7 @@ impl Journal {
     }
 }
 
-/// One connection: the last entry that it wrote, if it has the session.
+/// A connection: the last entry that it wrote, if it has the session.
 struct Link {
     journal: Arc<Mutex<Journal>>,
     position: Option<usize>,

@@ -100,7 +100,7 @@ pub enum Effect {
         ticket: Ticket,
         result: Result<Box<SessionInfo>, UpdateError>,
     },
-    /// A session has ended; its key is free. `cause` is that of an input that comes too late for it.
+    /// A session has ended; its key is free. An input that comes too late for it ends with `cause`.
     Closed {
         key: Key,
         cause: Cause,

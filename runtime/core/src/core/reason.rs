@@ -43,14 +43,14 @@ impl fmt::Display for Limit {
 #[derive(Debug)]
 pub(super) struct HostStop {
     pub(super) cause: Cause,
-    /// What was reached, and the circumstances.
+    /// The limit that was reached, and the circumstances.
     pub(super) reached: String,
 }
 
 /// The circumstances of an end that the host makes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Circumstances<'a> {
-    /// What stopped the turn before it ended.
+    /// The stop by the host before the turn ended.
     pub(super) stop: Option<&'a HostStop>,
     /// The limit that ends it now.
     pub(super) limit: Option<Limit>,

@@ -121,9 +121,9 @@ impl Running {
 enum InputPlace {
     /// The driver has not reported it.
     Unreported,
-    /// It begins at this byte.
+    /// Written: the input begins at this byte.
     At(u64),
-    /// It was not handed to a writer, or the writer ended before it.
+    /// Not handed to a writer, or the writer ended before it.
     Nowhere,
 }
 

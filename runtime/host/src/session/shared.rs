@@ -247,7 +247,7 @@ impl SessionShared {
 
     /// Accepts nothing more, makes room for another session and releases the secrets.
     pub(crate) fn set_closed(&self, cause: Cause, failure: Option<Failure>) {
-        // The first end stands.
+        // The first end counts.
         let _ = self.ended.set(Box::new((cause, failure)));
         if !self.closed.swap(true, Ordering::AcqRel) {
             self.agent.opened.fetch_sub(1, Ordering::AcqRel);

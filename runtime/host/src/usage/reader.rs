@@ -24,7 +24,7 @@ pub struct Skipped {
     pub dropped: u64,
 }
 
-/// The members of a line that tell a turn from a count of missing turns.
+/// The members by which a turn differs from a count of missing turns.
 #[derive(Deserialize)]
 struct LineHead {
     dropped: Option<u64>,

@@ -49,7 +49,7 @@ impl Pause {
     pub(crate) fn begin(deadline: Option<Instant>) -> Self {
         let now = Instant::now();
         let until = deadline.map(|deadline| deadline.min(now + StandstillMeter::BEAT));
-        // The system's clock, which no test makes virtual: virtual time does not stand still.
+        // The system's clock, which no test makes virtual: virtual time never pauses.
         let mut meter = StandstillMeter::new(std::time::Instant::now());
         if let Some(until) = until {
             meter.expect_wake(until.saturating_duration_since(now));

@@ -270,7 +270,7 @@ fn an_input_that_was_not_written_is_not_delivered_whatever_ends_its_turn() {
         }),
     ];
     for (name, end) in endings {
-        // What the adapter sends without a turn to belong to says nothing about the input.
+        // A message without a turn reveals nothing about the input.
         for chatter in [false, true] {
             // It knows `session.closed` and no turn ids.
             let mut with = rules(Extensions::CONTROL);

@@ -13,7 +13,7 @@ use crate::{Ended, TurnNo};
 const S: Duration = Duration::from_secs(1);
 const NIGHT: Duration = Duration::from_secs(8 * 3600);
 
-/// One deadline: a bench in which nothing else is due, its length, and what its end does.
+/// A deadline: a bench in which nothing else is due, its length, and what its end does.
 struct Deadline {
     name: &'static str,
     moves: bool,

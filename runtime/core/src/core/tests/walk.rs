@@ -201,7 +201,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     bench.core.process_figures(end).running_turns
                 );
                 if chance.below(8) == 0 {
-                    // The host stands still, and knows it.
+                    // The host did not run for a while, and notices.
                     let length = Duration::from_secs(200);
                     bench.now += length;
                     bench.core.handle_standstill(length);

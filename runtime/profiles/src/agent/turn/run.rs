@@ -202,7 +202,7 @@ async fn drive<D: Dialect>(
     }
 }
 
-/// What ended a wait.
+/// Outcome of a wait.
 enum Woken<M> {
     Stop,
     /// A deadline, or a beat.
