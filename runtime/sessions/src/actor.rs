@@ -531,10 +531,7 @@ impl SessionActor {
         for then in lost {
             match then {
                 OnStored::Send(turn, queued) => {
-                    let end = TurnComplete {
-                        error: Some(failure.clone()),
-                        ..ends::failed(Delivered::No)
-                    };
+                    let end = ends::undelivered(failure.clone());
                     self.reply(queued.by, Some(turn), AdapterBody::from(end));
                 }
                 OnStored::Steer(by, input) => {

@@ -17,8 +17,13 @@ pub fn failed(delivered: Delivered) -> TurnComplete {
 
 /// Returns the end of an input for which there is no room.
 pub fn busy(why: &str) -> TurnComplete {
+    undelivered(Failure::new(Category::Busy, why))
+}
+
+/// Returns the end of an input that failed before the agent had it.
+pub fn undelivered(error: Failure) -> TurnComplete {
     TurnComplete {
-        error: Some(Failure::new(Category::Busy, why)),
+        error: Some(error),
         ..failed(Delivered::No)
     }
 }

@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use trunkline_journal::{Journal, SessionKey, Settled, Ticket};
 use trunkline_protocol::SessionId;
 
-use crate::tail::from_number;
+use crate::{recorder::is_refused, tail::from_number};
 
 /// Maximum number of sessions whose dropped entries are counted until they are adopted again.
 const REMEMBERED: usize = 4096;
@@ -136,7 +136,7 @@ impl Batch {
             let count = u32::try_from(self.last() + 1 - from).unwrap_or(self.count);
             ticket = journal.put_entries(key, self.epoch, from, count, lines);
         }
-        if matches!(ticket.ended(), Some(Err(_))) {
+        if is_refused(&ticket) {
             // If the entries were rejected, their facts and marks do not follow either.
             return ticket;
         }

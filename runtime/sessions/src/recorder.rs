@@ -410,9 +410,12 @@ impl<T> EntryRecorder<T> {
         if unstored.last >= unstored.first {
             match &result {
                 Ok(()) => {
-                    let (first, last) = (unstored.first, unstored.last);
-                    let (lines, contents) = (unstored.lines, unstored.contents);
-                    self.tail.publish(first, last, lines, contents);
+                    self.tail.publish(
+                        unstored.first,
+                        unstored.last,
+                        unstored.lines,
+                        unstored.contents,
+                    );
                 }
                 Err(why) => {
                     let (from, to) = (unstored.first, unstored.last);
@@ -462,7 +465,7 @@ impl<T> EntryRecorder<T> {
 }
 
 /// Returns `true` if the journal has rejected the block.
-fn is_refused(ticket: &Ticket) -> bool {
+pub(crate) fn is_refused(ticket: &Ticket) -> bool {
     matches!(ticket.ended(), Some(Err(_)))
 }
 

@@ -225,10 +225,7 @@ impl SessionActor {
 
     /// Ends an input that was not accepted. Only its sender gets the end.
     fn refuse(&mut self, by: ListenerNo, turn: Option<TurnId>, category: Category, why: &str) {
-        let end = TurnComplete {
-            error: Some(Failure::new(category, why)),
-            ..ends::failed(Delivered::No)
-        };
+        let end = ends::undelivered(Failure::new(category, why));
         self.reply(by, turn, AdapterBody::from(end));
     }
 
@@ -412,10 +409,7 @@ impl SessionActor {
         let Some(turn) = turn else {
             return self.refuse_file(by, why);
         };
-        let end = TurnComplete {
-            error: Some(Failure::new(Category::FileRefused, why)),
-            ..ends::failed(Delivered::No)
-        };
+        let end = ends::undelivered(Failure::new(Category::FileRefused, why));
         self.end_queued(&turn, end);
     }
 
