@@ -10,7 +10,6 @@ use std::{
 
 use futures_util::FutureExt;
 use tokio::{
-    sync::mpsc,
     task::{JoinError, JoinSet},
     time::{Instant, timeout},
 };
@@ -26,19 +25,16 @@ use trunkline_protocol::{
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
-use trunkline_sessions::{Visitor, ends};
+use trunkline_sessions::{SessionSender, Visitor, ends, serve_in_memory};
 
 use crate::{
     RelayOptions,
     counters::{Count, LiveCounters},
     directory::{self, Figures},
+    hub_sink::{Common, HubSink, drop_unagreed},
     journaled::{self, JOURNAL, Journaled, Listeners},
-    session::{Common, HubSession, NewSession},
     upstream::{Gate, Upstream, write_for},
 };
-
-/// Capacity of the inbox of a session's task, which never waits for the pipe.
-const INBOX: usize = 64;
 
 /// Number of closed ids that are remembered, to count late messages separately from unknown ones.
 const REMEMBERED: usize = 1024;
@@ -90,8 +86,7 @@ struct Link {
     /// Set for a hub with a judge: permissions may differ between agents.
     agent: Option<Box<str>>,
     hub: Recipient,
-    /// Boxed, since the channel of an idle session keeps room for many.
-    inbox: mpsc::Sender<Box<HostMessage>>,
+    sender: SessionSender,
     gate: Arc<Gate>,
 }
 
@@ -334,7 +329,7 @@ impl Dispatch {
         }
     }
 
-    async fn handle(&mut self, message: HostMessage) {
+    async fn handle(&mut self, mut message: HostMessage) {
         if !message.body.kind().is_of_pipe()
             && let Some(journaled) = self
                 .journaled
@@ -365,7 +360,8 @@ impl Dispatch {
             }
             (SessionRule::Accept, Some(link)) => {
                 // The task has ended only if the session has just ended: then the message is late.
-                if link.inbox.send(Box::new(message)).await.is_err() {
+                drop_unagreed(&mut message, link.hub.agreed);
+                if !link.sender.send(message).await {
                     return count(&self.counters().late);
                 }
             }
@@ -374,7 +370,7 @@ impl Dispatch {
                 if let Some(link) = self.links.remove(&id) {
                     self.closing.insert(link.key);
                     // A session whose task has ended is closed already.
-                    let _ = link.inbox.send(Box::new(message)).await;
+                    link.sender.send(message).await;
                 }
                 self.remember(id);
             }
@@ -446,28 +442,21 @@ impl Dispatch {
                 cause: None,
             })
         };
-        let (inbox, messages) = mpsc::channel(INBOX);
-        let told = self.options.judge.is_some().then(|| agent.into_boxed_str());
+        let key = outlet.key();
+        let gate = outlet.gate();
+        let sink = HubSink::new(id.clone(), hub, folder, outlet, self.common.clone());
+        let (sender, served) = serve_in_memory(id.clone(), opened, Box::new(sink));
+        let agent = self.options.judge.is_some().then(|| agent.into_boxed_str());
         let link = Link {
-            key: outlet.key(),
-            agent: told,
+            key,
+            agent,
             hub,
-            inbox,
-            gate: outlet.gate(),
+            sender,
+            gate,
         };
-        let key = link.key;
         self.links.insert(id.clone(), link);
-        let common = self.common.clone();
-        let new = NewSession {
-            id: id.clone(),
-            hub,
-            folder,
-            outlet,
-            common,
-            opened,
-        };
         self.sessions.spawn(async move {
-            let session = HubSession::run(new, messages).await;
+            let session = served.await;
             Gone { id, key, session }
         });
     }

@@ -32,10 +32,10 @@
 //! # Theory of operation
 //!
 //! One task reads the hub (`dispatch`): it finds lines, checks them by the protocol's tables, and
-//! hands each message to the task of its session; it never waits for the pipe to the hub. One task
-//! for each open session (`session`) drives a session of the host, whose events it takes one by
-//! one, only while its own queue towards the hub has room: what a slow hub does not read waits in
-//! the host's spool. One task writes (`upstream`): it takes from the sessions' queues in turn, by
+//! hands each message to the task of its session; it never waits for the pipe to the hub. The
+//! sessions are those of `trunkline-sessions`: in a journal, or in memory with one client. The client
+//! (`hub_sink`) encodes each entry into the session's own queue towards the hub, and takes events
+//! only while that has room: what a slow hub does not read waits in the host's spool. One task writes (`upstream`): it takes from the sessions' queues in turn, by
 //! bytes ([`Fair`](trunkline_pipe::Fair)).
 
 #![forbid(unsafe_code)]
@@ -44,11 +44,12 @@ mod counters;
 mod directory;
 mod dispatch;
 mod doors;
+mod hub_sink;
 mod journaled;
 mod options;
 mod serve;
-mod session;
 mod stdio;
+mod turn_order;
 mod upstream;
 
 pub use counters::Counters;

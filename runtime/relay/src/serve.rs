@@ -19,8 +19,8 @@ use trunkline_protocol::LineReader;
 use trunkline_sessions::Sessions;
 
 use crate::{
-    Counters, RelayOptions, dispatch::Dispatch, doors::Doors, journaled::Listeners,
-    session::Common, upstream::Upstream,
+    Counters, RelayOptions, dispatch::Dispatch, doors::Doors, hub_sink::Common,
+    journaled::Listeners, upstream::Upstream,
 };
 
 /// Time for which the hub is still written to after the end.

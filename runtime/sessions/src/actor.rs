@@ -10,11 +10,15 @@
 //! host ─────── Event ────▶ events.rs ────┘          │
 //!      ◀────── send, answer, stop ──── OnStored ◀───┘ stored
 //! ```
+//!
+//! A session that is not stored has the same state and handlers (`memory`): its log passes each
+//! entry to its only client, and counts it as stored at once.
 
 mod commands;
 mod events;
 mod files;
 mod inputs;
+mod memory;
 mod requests;
 mod stall;
 #[cfg(test)]
@@ -40,7 +44,7 @@ use trunkline_host::{
     Event, EventDelivery, FileError, Host, Input, Permission, PlacedFile, Question, Session,
     SessionOptions, SteerError, TurnNo, UpdateError,
 };
-use trunkline_journal::{Journal, NotStored, RetentionHold, SessionKey};
+use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
     AdapterBody, Category, ClosedReason, Delivered, Fact, Failure, HostFact, HostMessage,
     InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId, Role,
@@ -48,18 +52,19 @@ use trunkline_protocol::{
     TurnComplete, TurnId,
 };
 
-pub use self::inputs::Submission;
 use self::{
     files::FileInProgress,
     inputs::{FilePlacing, GivenTurn, QueuedInput, QueuedItem, UnannouncedFile},
     stall::{JournalStall, LOOK},
 };
+pub use self::{inputs::Submission, memory::serve_in_memory};
 use crate::{
     activity::ActivityCell,
     ends,
     entry::{EntryBody, Reply},
     facts::SessionFacts,
     input_index::InputIndex,
+    log::{JournalLog, SessionLog},
     record::{NotRecorded, Recording},
     recorder::{EntryRecorder, StoredBlock},
     registry::SlotLease,
@@ -84,6 +89,10 @@ const REMEMBERED: usize = 64;
 /// agent has.
 const MAX_QUEUED_ITEMS: usize = 64;
 
+/// Maximum number of turns that the host has at once for an agent that takes inputs while its turn
+/// runs.
+const MAX_GIVEN_TURNS: usize = 8;
+
 /// Delay before changed facts are written, so that further changes are written with them.
 const FACTS: Duration = Duration::from_secs(1);
 
@@ -102,20 +111,31 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Message to the task of a session.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the command queue keeps each one in a box"
+)]
 pub(crate) enum SessionCommand {
     /// A listener joins.
-    Joined(ListenerNo, Box<JoinRequest>),
+    Joined(ListenerNo, JoinRequest),
     /// A listener has left.
     Left(ListenerNo),
     /// A listener sends a message, in a span.
-    Message(ListenerNo, Box<HostMessage>, Span),
+    Message(ListenerNo, HostMessage, Span),
     /// A listener sends an input with its files, in a span.
-    Submit(ListenerNo, Box<Submission>, Span),
+    Submit(ListenerNo, Submission, Span),
     /// Ends the session with the host. The sender is notified when it has ended.
     End(oneshot::Sender<()>),
     /// Releases the session for another host, unless something is open. The reply reports success.
     HandOver(oneshot::Sender<bool>),
 }
+
+/// Sender of the commands of a session. Boxed, because the queue of an idle session keeps room for
+/// many of them.
+pub(crate) type CommandSender = mpsc::Sender<Box<SessionCommand>>;
+
+/// Receiver of the commands of a session.
+pub(crate) type CommandReceiver = mpsc::Receiver<Box<SessionCommand>>;
 
 /// A listener, as its session sees it.
 #[derive(Debug)]
@@ -145,7 +165,7 @@ pub(crate) struct SessionSnapshot {
 
 /// Action to perform when an entry is stored.
 #[derive(Debug)]
-enum OnStored {
+pub(crate) enum OnStored {
     /// Sends the input to the agent.
     Send(TurnId, Box<QueuedInput>),
     /// Sends an addition to the running turn to the agent.
@@ -186,25 +206,16 @@ type BoxedReply<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// State of a session in memory, owned by its task.
 pub(crate) struct SessionActor {
-    host: Host,
-    journal: Journal,
-    key: SessionKey,
-    _held: RetentionHold,
     id: SessionId,
     facts: SessionFacts,
     /// Values from the hub that are not stored: environment and MCP servers.
     secrets: Option<Box<SessionStart>>,
-    tail: Arc<EntryTail>,
-    /// Current activity, for session lists.
-    shown: ActivityCell,
-    recorder: EntryRecorder<OnStored>,
-    /// The record that is written before the journal. `None` if there is only the journal.
-    recording: Option<Recording>,
+    log: SessionLog,
     /// The host's session, while the agent has one.
     session: Option<Session>,
     listeners: HashMap<ListenerNo, Subscriber>,
-    /// The turn that the agent has, or is about to get.
-    given: Option<GivenTurn>,
+    /// The turns that the agent has, or is about to get, in order. The first one is running.
+    given: VecDeque<GivenTurn>,
     /// Recently ended turns of the host, for late events.
     ended: VecDeque<(TurnNo, TurnId)>,
     queue: VecDeque<QueuedItem>,
@@ -218,8 +229,10 @@ pub(crate) struct SessionActor {
     decided: VecDeque<RequestDecided>,
     /// The latest requests: the agent's id and the id that listeners know.
     request_ids: VecDeque<(RequestId, RequestId)>,
-    /// The ids that the session has used, once they were read from the journal.
-    index: Option<InputIndex>,
+    /// Set if the ids of earlier requests were forgotten.
+    has_forgotten_ids: bool,
+    /// Set if the agent takes inputs while its turn runs.
+    takes_queue: bool,
     /// Set while the agent was asked to resume and has not reported whether it remembers.
     is_context_open: bool,
     /// Handling of a journal that cannot be written.
@@ -282,21 +295,44 @@ impl SessionActor {
         if let Some(recording) = recording.clone() {
             recorder.record_first(recording);
         }
-        let live = Self {
+        let log = JournalLog {
             host,
-            _held: journal.hold(key),
+            _hold: journal.hold(key),
             journal,
             key,
+            recorder,
+            recording,
+            // A new session has not used any ids.
+            index: is_new.then(InputIndex::default),
+            tail,
+            shown,
+        };
+        let actor = Self::with_log(
+            id,
+            facts,
+            SessionLog::Journal(Box::new(log)),
+            session,
+            secrets,
+        );
+        actor.show();
+        actor
+    }
+
+    fn with_log(
+        id: SessionId,
+        facts: SessionFacts,
+        log: SessionLog,
+        session: Option<Session>,
+        secrets: Option<Box<SessionStart>>,
+    ) -> Self {
+        Self {
             id,
             facts,
             secrets,
-            tail,
-            shown,
-            recorder,
-            recording,
+            log,
             session,
             listeners: HashMap::new(),
-            given: None,
+            given: VecDeque::new(),
             ended: VecDeque::new(),
             queue: VecDeque::new(),
             placing: None,
@@ -306,32 +342,28 @@ impl SessionActor {
             pending: HashMap::new(),
             decided: VecDeque::new(),
             request_ids: VecDeque::new(),
-            // A new session has not used any ids.
-            index: is_new.then(InputIndex::default),
+            has_forgotten_ids: false,
+            takes_queue: false,
             is_context_open: false,
             stall: JournalStall::default(),
             unstored_ends: VecDeque::new(),
             facts_due: None,
             idle_since: Some(Instant::now()),
             ending: Vec::new(),
-        };
-        live.show();
-        live
+        }
     }
 
     fn show(&self) {
-        self.shown
-            .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
+        if let Some(log) = self.log.journal() {
+            log.shown
+                .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
+        }
     }
 
     /// Serves the session until it may leave the memory, or the host ends. Boxed, because a task
     /// reserves space for everything that it awaits, several times over.
-    pub(crate) async fn run(
-        mut self: Box<Self>,
-        inbox: mpsc::Receiver<SessionCommand>,
-        lease: SlotLease,
-    ) {
-        let epoch = self.recorder.epoch();
+    pub(crate) async fn run(mut self: Box<Self>, inbox: CommandReceiver, lease: SlotLease) {
+        let epoch = self.log.journal().map_or(0, |log| log.recorder.epoch());
         let served = self.serve(inbox, &lease).await;
         // Close the agent's session before callers enter the slot again.
         drop(self);
@@ -344,16 +376,16 @@ impl SessionActor {
     /// The reason that the record rejects further batches.
     async fn serve(
         &mut self,
-        mut inbox: mpsc::Receiver<SessionCommand>,
+        mut inbox: CommandReceiver,
         lease: &SlotLease,
     ) -> Result<(), NotRecorded> {
-        if self.recorder.last() == 0 {
+        if self.log.last() == 0 {
             let opened = HostFact {
                 fact: Some(Fact::Opened),
                 ..HostFact::default()
             };
             self.note(None, opened, None);
-            if self.recording.is_some() {
+            if self.has_record() {
                 // The first batch names the owner of the session.
                 self.write_facts();
             }
@@ -361,7 +393,7 @@ impl SessionActor {
         loop {
             // A client that has received an entry must find its consequences in a list.
             self.show();
-            self.recorder.flush();
+            self.log.flush();
             match self.step(&mut inbox).await {
                 ActorStep::Command(Some(SessionCommand::End(done))) => {
                     self.ending.push(done);
@@ -374,7 +406,7 @@ impl SessionActor {
                         lease.set_end(StreamEnd::Moved);
                         inbox.close();
                         self.finish(&mut inbox).await?;
-                        let _ = done.send(self.recorder.is_idle());
+                        let _ = done.send(self.log.is_idle());
                         return Ok(());
                     }
                     let _ = done.send(false);
@@ -384,7 +416,9 @@ impl SessionActor {
                     if matches!(why, NotRecorded::Refused(_)) {
                         // The session continues with the entries that are stored.
                         self.session = None;
-                        let _ = tokio::time::timeout(RECORD, self.recorder.journaled()).await;
+                        if let Some(log) = self.log.journal_mut() {
+                            let _ = tokio::time::timeout(RECORD, log.recorder.journaled()).await;
+                        }
                     }
                     return Err(why);
                 }
@@ -417,9 +451,9 @@ impl SessionActor {
 
     /// Waits for the next step. Commands of hubs come first, so that a `stop` passes a flood of
     /// events.
-    async fn step(&mut self, inbox: &mut mpsc::Receiver<SessionCommand>) -> ActorStep {
+    async fn step(&mut self, inbox: &mut CommandReceiver) -> ActorStep {
         let Self {
-            recorder,
+            log,
             placing,
             keeping,
             replies,
@@ -429,17 +463,17 @@ impl SessionActor {
             stall,
             ..
         } = self;
-        let takes_events = keeping.is_none() && recorder.has_room();
+        let takes_events = keeping.is_none() && log.has_room();
         let has_session = session.is_some();
         let (due, idle) = (
             *facts_due,
             idle_since.map(|since| since + if has_session { PARK } else { LINGER }),
         );
-        let look = stall.look(!recorder.is_idle());
+        let look = stall.look(!log.is_idle());
         tokio::select! {
             biased;
-            command = inbox.recv() => ActorStep::Command(command),
-            stored = recorder.stored() => stored.map_or_else(ActorStep::Lost, ActorStep::Stored),
+            command = inbox.recv() => ActorStep::Command(command.map(|command| *command)),
+            stored = log.stored() => stored.map_or_else(ActorStep::Lost, ActorStep::Stored),
             placed = async { (&mut placing.as_mut().expect("it is there by the branch's condition").placed).await }, if placing.is_some() => ActorStep::Placed(placed),
             kept = async { (&mut keeping.as_mut().expect("it is there by the branch's condition").kept).await }, if keeping.is_some() => ActorStep::Kept(kept),
             Some(reply) = replies.next(), if !replies.is_empty() => ActorStep::HostReply(reply),
@@ -478,8 +512,8 @@ impl SessionActor {
             }
             if let Some(session) = &self.session
                 && self.keeping.is_none()
-                && !self.recorder.is_due()
-                && self.recorder.has_room()
+                && !self.log.is_due()
+                && self.log.has_room()
             {
                 next = futures_util::FutureExt::now_or_never(session.next_event());
             }
@@ -489,7 +523,7 @@ impl SessionActor {
     /// Performs the actions that waited for entries which are now stored.
     fn stored(&mut self, stored: StoredBlock<OnStored>) {
         self.stall.end();
-        let last = self.tail.stored();
+        let last = self.log.last_stored();
         self.unstored_ends.retain(|(seq, ..)| *seq > last);
         for then in stored.then {
             match (&stored.result, then) {
@@ -522,7 +556,7 @@ impl SessionActor {
         self.session = None;
         let failure = Failure::new(Category::Other, why.to_string());
         let mut lost = then;
-        lost.extend(self.recorder.take_back(|_| true));
+        lost.extend(self.log.take_back(|_| true));
         let queued = std::mem::take(&mut self.queue).into_iter();
         lost.extend(queued.filter_map(|item| match item {
             QueuedItem::Input(turn, queued) => Some(OnStored::Send(turn, queued)),
@@ -559,7 +593,7 @@ impl SessionActor {
         let body = body.into();
         self.facts.open.take_adapter(turn.as_ref(), &body);
         self.change_facts();
-        self.recorder.entry(turn, body, meta)
+        self.log.entry(turn, body, meta)
     }
 
     /// Writes an entry with a message of the relay itself.
@@ -578,7 +612,7 @@ impl SessionActor {
         }
         self.facts.open.take_relay(turn.as_ref(), &body);
         self.change_facts();
-        self.recorder.entry(turn, body, meta)
+        self.log.entry(turn, body, meta)
     }
 
     /// Writes the end of a turn and continues with the queue.
@@ -587,8 +621,12 @@ impl SessionActor {
         if self.stall.is_on() {
             self.tell_early(&turn, &end);
         }
-        let seq = self.say(Some(turn.clone()), end.clone(), meta);
-        self.unstored_ends.push_back((seq, turn, end));
+        if self.log.is_memory() {
+            self.say(Some(turn), end, meta);
+        } else {
+            let seq = self.say(Some(turn.clone()), end.clone(), meta);
+            self.unstored_ends.push_back((seq, turn, end));
+        }
         let open = &self.facts.open.requests;
         self.pending
             .retain(|id, _| open.iter().any(|request| request.id.0 == *id));
@@ -601,6 +639,9 @@ impl SessionActor {
     }
 
     fn send_reply(&mut self, listener: ListenerNo, reply: Reply) {
+        if self.log.is_memory() {
+            return self.reply_in_memory(reply);
+        }
         if let Some(subscriber) = self.listeners.get(&listener)
             && subscriber.replies.try_send(reply).is_err()
         {
@@ -618,7 +659,7 @@ impl SessionActor {
         match self.listeners.get_mut(&listener) {
             Some(subscriber) if subscriber.unstored < MAX_UNSTORED_REPLIES => {
                 subscriber.unstored += 1;
-                self.recorder
+                self.log
                     .then(OnStored::Reply(listener, Reply::new(turn, body)));
             }
             Some(_) => self.drop_listener(listener),
@@ -641,15 +682,21 @@ impl SessionActor {
     }
 
     fn change_facts(&mut self) {
-        if self.facts_due.is_none() {
+        if self.facts_due.is_none() && !self.log.is_memory() {
             self.facts_due = Some(Instant::now() + FACTS);
         }
     }
 
     fn write_facts(&mut self) {
         self.facts_due = None;
-        self.facts.last = self.recorder.last();
-        self.recorder.facts(&self.facts);
+        self.facts.last = self.log.last();
+        self.log.facts(&self.facts);
+    }
+
+    fn has_record(&self) -> bool {
+        self.log
+            .journal()
+            .is_some_and(|log| log.recording.is_some())
     }
 
     fn is_idle(&self) -> bool {
@@ -659,7 +706,7 @@ impl SessionActor {
             .values()
             .all(|subscriber| subscriber.replies.is_closed())
             && self.facts.open.is_empty()
-            && self.recorder.is_idle()
+            && self.log.is_idle()
             && self.keeping.is_none()
             && self.queue.is_empty()
     }
@@ -668,7 +715,7 @@ impl SessionActor {
     /// way to the agent.
     fn may_leave(&self) -> bool {
         self.facts.open.is_empty()
-            && self.given.is_none()
+            && self.given.is_empty()
             && self.queue.is_empty()
             && self.unannounced.is_empty()
             && self.placing.is_none()
@@ -706,7 +753,7 @@ impl SessionActor {
             agent: self.facts.agent.clone(),
             title: self.facts.title.clone(),
             cwd: self.facts.cwd(),
-            last: self.tail.stored(),
+            last: self.log.last_stored(),
         }
     }
 
@@ -715,6 +762,10 @@ impl SessionActor {
         if let Some(session) = &self.session {
             return Ok(session.clone());
         }
+        let host = match &self.log {
+            SessionLog::Journal(log) => log.host.clone(),
+            SessionLog::Memory(log) => return Err(Box::new(log.end.clone().unwrap_or_default())),
+        };
         let given = |name: &String| match (&self.secrets, name.as_str()) {
             (Some(secrets), "env") => secrets.env.is_some(),
             (Some(secrets), _) => secrets.mcp_servers.is_some(),
@@ -750,8 +801,7 @@ impl SessionActor {
             meta,
             delivery: EventDelivery::Merged,
         };
-        let session = self
-            .host
+        let session = host
             .open(&self.facts.agent, options)
             .map_err(|error| Box::new(ends::refusal(&error)))?;
         self.session = Some(session.clone());
@@ -763,14 +813,11 @@ impl SessionActor {
     ///
     /// # Errors
     /// The reason that the record rejects further batches.
-    async fn finish(
-        &mut self,
-        inbox: &mut mpsc::Receiver<SessionCommand>,
-    ) -> Result<(), NotRecorded> {
+    async fn finish(&mut self, inbox: &mut CommandReceiver) -> Result<(), NotRecorded> {
         self.drop_queued("the host ends");
         let deadline = Instant::now() + LAST_WORDS;
-        while !self.ending.is_empty() && self.given.is_some() && self.session.is_some() {
-            self.recorder.flush();
+        while !self.ending.is_empty() && !self.given.is_empty() && self.session.is_some() {
+            self.log.flush();
             tokio::select! {
                 step = self.step(inbox) => match step {
                     ActorStep::Command(Some(SessionCommand::End(done))) => self.ending.push(done),
@@ -792,15 +839,15 @@ impl SessionActor {
             self.write_facts();
         }
         let until = Instant::now() + RECORD;
-        while !self.recorder.is_idle() && self.journal.stalled().is_none() {
+        while !self.log.is_idle() && self.stalled().is_none() {
             // Actions that follow a stored block may write more.
-            self.recorder.flush();
+            self.log.flush();
             // Entries that cannot be stored now wait in the journal until it is closed.
-            if let Ok(stored) = tokio::time::timeout(LOOK, self.recorder.stored()).await {
+            if let Ok(stored) = tokio::time::timeout(LOOK, self.log.stored()).await {
                 self.stored(stored?);
             }
             // Entries that are not in the record by then are dropped.
-            if self.recording.is_some() && Instant::now() > until {
+            if self.has_record() && Instant::now() > until {
                 break;
             }
         }
@@ -812,7 +859,7 @@ impl SessionActor {
     }
 
     fn running(&self) -> Option<&TurnId> {
-        self.given.as_ref().map(|given| &given.id)
+        self.given.front().map(|given| &given.id)
     }
 }
 

@@ -13,7 +13,7 @@ use trunkline_protocol::{
 use crate::open::{InputProgress, OpenItems};
 
 /// The facts of a session. The journal has the latest ones.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SessionFacts {
     pub(crate) id: String,
     pub(crate) agent: String,
@@ -75,18 +75,10 @@ impl SessionFacts {
         Self {
             id: id.as_str().to_owned(),
             agent: agent.to_owned(),
-            owner: None,
             start: line.trim_end().to_owned(),
             secrets,
             created: now(),
-            title: None,
-            native_session_id: None,
-            params: None,
-            has_begun_anew: false,
-            is_closed: false,
-            was_served: false,
-            open: OpenItems::default(),
-            last: 0,
+            ..Self::default()
         }
     }
 

@@ -1,4 +1,5 @@
-//! Sessions that outlive their hub, their host and their adapter.
+//! The session above a host: of a journal, where it outlives its hub, its host and its adapter, or
+//! in memory, for one hub.
 //!
 //! [`Sessions`] serves sessions of a [`Host`](trunkline_host::Host) from a
 //! [`Journal`](trunkline_journal::Journal). Every event in a session is an *entry*: a line of the
@@ -6,6 +7,10 @@
 //! in order, from its last position on; of several answers to one request the first decides. When
 //! the host ends, even by SIGKILL, the next one on the same folder closes everything that was open,
 //! each item by an entry, and the conversation continues with its next input.
+//!
+//! [`serve_in_memory`] serves a session that no journal stores, for one client, an [`EntrySink`]. It
+//! is the same task with the same turns, queue, files and requests; only its log differs, and it
+//! ends when the agent's session ends.
 //!
 //! # Theory of operation
 //!
@@ -18,7 +23,8 @@
 //! step, and callers wait while another one opens the session or its task leaves. The task
 //! (`actor`) owns all state of its session: it handles messages of listeners and events of the
 //! host, writes entries (`recorder`), and performs the actions of an entry when it is stored.
-//! Stored entries reach the listeners through the session's `tail`; a listener that is behind reads
+//! The log (`log`) is the journal, with a record before it if several hosts share the session, or
+//! the bounded queue of the only client. Stored entries reach the listeners through the session's `tail`; a listener that is behind reads
 //! the journal at its own pace and delays nothing. Open turns and requests of a session are a
 //! function of its entries (`open`), so that a later host finds them too (`recovery`).
 
@@ -35,6 +41,7 @@ mod files;
 mod input_index;
 mod list;
 mod listener;
+mod log;
 mod open;
 mod ownership;
 mod record;
@@ -42,15 +49,17 @@ mod recorder;
 mod recovery;
 mod registry;
 mod sessions;
+mod sink;
 mod tail;
 mod visitor;
 
-pub use actor::Submission;
+pub use actor::{Submission, serve_in_memory};
 pub use archive::Archive;
 pub use entry::{Entry, EntryBody, EntryContent, Reply};
 pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem};
 pub use ownership::{AdoptError, CopyError, HandOverError, Owned};
 pub use record::{Batch, NotRecorded, Record};
 pub use sessions::{RemoveError, Sessions, StartError};
+pub use sink::EntrySink;
 pub use tail::StreamEnd;
 pub use visitor::Visitor;

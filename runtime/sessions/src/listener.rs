@@ -12,7 +12,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    actor::{SessionCommand, Submission},
+    actor::{CommandSender, SessionCommand, Submission},
     ends,
     entry::{Entry, Reply, split_lines},
     tail::{EntryChunk, EntryTail, ListenerNo, ReadOutcome, StreamEnd},
@@ -52,7 +52,7 @@ pub struct Listener {
     /// Reader of the journal while this listener is behind.
     pub(crate) reader: Option<Reader>,
     pub(crate) replies: mpsc::Receiver<Reply>,
-    pub(crate) commands: mpsc::Sender<SessionCommand>,
+    pub(crate) commands: CommandSender,
 }
 
 /// The next item, before it is encoded or split.
@@ -277,7 +277,9 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.tail.leave(self.no);
         // If its inbox is full, the session notices when it replies.
-        let _ = self.commands.try_send(SessionCommand::Left(self.no));
+        let _ = self
+            .commands
+            .try_send(Box::new(SessionCommand::Left(self.no)));
     }
 }
 
@@ -355,10 +357,14 @@ impl Drop for EntryListener {
 #[derive(Debug, Clone)]
 pub struct SessionSender {
     no: ListenerNo,
-    commands: mpsc::Sender<SessionCommand>,
+    commands: CommandSender,
 }
 
 impl SessionSender {
+    pub(crate) fn new(no: ListenerNo, commands: CommandSender) -> Self {
+        Self { no, commands }
+    }
+
     /// Sends a message of a hub to the session, and waits while its queue is full. A message that
     /// the listener's role does not allow is ignored. Returns `false` if the session has left the
     /// memory.
@@ -367,11 +373,11 @@ impl SessionSender {
     /// If the future is dropped, the message may or may not have been sent.
     pub async fn send(&self, message: HostMessage) -> bool {
         self.commands
-            .send(SessionCommand::Message(
+            .send(Box::new(SessionCommand::Message(
                 self.no,
-                Box::new(message),
+                message,
                 Span::current(),
-            ))
+            )))
             .await
             .is_ok()
     }
@@ -385,11 +391,11 @@ impl SessionSender {
     /// If the future is dropped, the input may or may not have been submitted.
     pub async fn submit(&self, submission: Submission) -> bool {
         self.commands
-            .send(SessionCommand::Submit(
+            .send(Box::new(SessionCommand::Submit(
                 self.no,
-                Box::new(submission),
+                submission,
                 Span::current(),
-            ))
+            )))
             .await
             .is_ok()
     }
@@ -405,11 +411,11 @@ mod tests {
     use trunkline_protocol::Output;
 
     use super::*;
-    use crate::entry::EntryContent;
+    use crate::{actor::CommandReceiver, entry::EntryContent};
 
     struct World {
         _folder: TempDir,
-        _inbox: mpsc::Receiver<SessionCommand>,
+        _inbox: CommandReceiver,
         replies: mpsc::Sender<Reply>,
         tail: Arc<EntryTail>,
     }

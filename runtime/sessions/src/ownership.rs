@@ -351,7 +351,7 @@ impl Sessions {
             let (done, has_left) = oneshot::channel();
             let is_asked = handle
                 .commands
-                .send(SessionCommand::HandOver(done))
+                .send(Box::new(SessionCommand::HandOver(done)))
                 .await
                 .is_ok();
             // If the session has left the memory by itself, everything was stored.

@@ -21,14 +21,14 @@ use std::sync::{
 };
 
 use dashmap::DashMap;
-use tokio::{sync::mpsc, task::AbortHandle, task::JoinSet};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use trunkline_journal::SessionKey;
 use trunkline_protocol::SessionId;
 
 use crate::{
     activity::ActivityCell,
-    actor::SessionCommand,
+    actor::CommandSender,
     sessions::Shared,
     tail::{EntryTail, StreamEnd},
 };
@@ -90,7 +90,7 @@ pub(crate) struct SessionHandle {
     pub(crate) origin: Arc<SessionOrigin>,
     pub(crate) tail: Arc<EntryTail>,
     pub(crate) shown: ActivityCell,
-    pub(crate) commands: mpsc::Sender<SessionCommand>,
+    pub(crate) commands: CommandSender,
 }
 
 /// The visitor that opened a session, and its agent.
@@ -497,7 +497,6 @@ impl Drop for SlotLease {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
     use trunkline_journal::{Journal, Options};
 
     use super::*;
@@ -586,7 +585,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
         let (key, _) = journal.create("s", b"{}").unwrap();
-        let (commands, _inbox) = mpsc::channel(1);
+        let (commands, _inbox) = tokio::sync::mpsc::channel(1);
         let origin = SessionOrigin {
             owner: None,
             agent: "a".to_owned(),

@@ -283,7 +283,7 @@ impl Sessions {
         new.into_iter().for_each(NewId::keep);
         let (listener, joined, _) = self.listener(id, &handle, &SessionAttach::default(), 0);
         // A new inbox has room.
-        let _ = handle.commands.try_send(joined);
+        let _ = handle.commands.try_send(Box::new(joined));
         Ok(listener)
     }
 
@@ -357,13 +357,13 @@ impl Sessions {
             listener,
             SessionCommand::Joined(
                 no,
-                Box::new(JoinRequest {
+                JoinRequest {
                     role,
                     name,
                     secrets,
                     replies: sender,
                     joined,
-                }),
+                },
             ),
             now,
         )
@@ -418,7 +418,7 @@ impl Sessions {
             };
             let (listener, joined, now) = self.listener(id, &handle, attach, after);
             // A session that has just left the memory is opened again.
-            if handle.commands.send(joined).await.is_err() {
+            if handle.commands.send(Box::new(joined)).await.is_err() {
                 continue;
             }
             let Ok(now) = now.await else {
@@ -696,7 +696,7 @@ impl Sessions {
             let (done, ended) = oneshot::channel();
             if handle
                 .commands
-                .send(SessionCommand::End(done))
+                .send(Box::new(SessionCommand::End(done)))
                 .await
                 .is_ok()
             {

@@ -23,7 +23,7 @@ impl SessionActor {
                     replies,
                     joined,
                     ..
-                } = *joined;
+                } = joined;
                 self.listeners.insert(
                     listener,
                     Subscriber {
@@ -46,12 +46,12 @@ impl SessionActor {
             }
             SessionCommand::Message(listener, message, from) => {
                 if self.may_control(listener) {
-                    self.take_message(listener, *message, from).await;
+                    self.take_message(listener, message, from).await;
                 }
             }
             SessionCommand::Submit(listener, submission, from) => {
                 if self.may_control(listener) {
-                    self.submit(listener, *submission, from).await;
+                    self.submit(listener, submission, from).await;
                 }
             }
             SessionCommand::End(done) => self.ending.push(done),
@@ -61,7 +61,13 @@ impl SessionActor {
         }
     }
 
-    async fn take_message(&mut self, by: ListenerNo, message: HostMessage, from: Span) {
+    async fn take_message(&mut self, by: ListenerNo, mut message: HostMessage, from: Span) {
+        if message.large.is_some() && self.log.is_memory() {
+            match self.read_members(message).await {
+                Some(read) => message = read,
+                None => return,
+            }
+        }
         let HostMessage {
             turn_id,
             meta,
@@ -86,10 +92,10 @@ impl SessionActor {
             HostBody::PermissionResponse(response) => self.permission(by, response),
             HostBody::InputResponse(response) => self.question(by, response),
             HostBody::SessionClose(_) => self.close(),
-            // A pause only concerns this listener, which its own pipe holds back.
-            HostBody::FlowPause(_)
-            | HostBody::FlowResume(_)
-            | HostBody::SessionStart(_)
+            // A pause of one listener of several only concerns its own pipe.
+            HostBody::FlowPause(_) => self.pause_in_memory(),
+            HostBody::FlowResume(_) => self.resume_in_memory(),
+            HostBody::SessionStart(_)
             | HostBody::Ping(_)
             | HostBody::SessionsList(_)
             | HostBody::AgentsList(_) => {}
@@ -98,10 +104,11 @@ impl SessionActor {
 
     /// Returns `true` if messages of this listener are accepted.
     fn may_control(&self, listener: ListenerNo) -> bool {
-        let may = self
-            .listeners
-            .get(&listener)
-            .is_some_and(|subscriber| subscriber.role == Role::Control);
+        let may = self.log.is_memory()
+            || self
+                .listeners
+                .get(&listener)
+                .is_some_and(|subscriber| subscriber.role == Role::Control);
         if !may {
             tracing::debug!(session = %self.id, "a message of a listener that may only observe is ignored");
         }
@@ -124,11 +131,12 @@ impl SessionActor {
             .queue
             .iter()
             .position(|item| queued(item).as_ref() == Some(&turn));
-        if in_queue.is_none() && self.running() != Some(&turn) {
+        let given = self.given.iter().position(|given| given.id == turn);
+        if in_queue.is_none() && given.is_none() {
             return;
         }
         // A stop does not wait for its entry, so nothing else limits the number of these entries.
-        if self.recorder.has_room() {
+        if self.log.has_room() {
             let stop = StopRequested {
                 reason: Some(reason),
                 by: Some(self.name(by)),
@@ -139,7 +147,8 @@ impl SessionActor {
             self.queue.remove(at);
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
         }
-        match (&self.session, &mut self.given) {
+        let given = given.and_then(|at| self.given.get_mut(at));
+        match (&self.session, given) {
             (Some(session), Some(GivenTurn { no: Some(no), .. })) => {
                 session.stop_turn(*no, reason);
                 self.revoke(Some(&turn), reason);
@@ -152,6 +161,9 @@ impl SessionActor {
 
     /// Closes the session for every client: it can still be read, but accepts nothing more.
     fn close(&mut self) {
+        if self.log.is_memory() {
+            return self.close_in_memory();
+        }
         if self.facts.is_closed {
             return;
         }
@@ -168,7 +180,7 @@ impl SessionActor {
             }
         }
         self.drop_queued("the session was closed");
-        if let Some(GivenTurn { id, no, .. }) = self.given.take() {
+        for GivenTurn { id, no, .. } in std::mem::take(&mut self.given) {
             let delivered = match no {
                 Some(_) => Delivered::Unknown,
                 None => Delivered::No,
@@ -188,11 +200,10 @@ impl SessionActor {
         self.pending.clear();
         self.revoke(None, StopReason::Shutdown);
         let open = std::mem::take(&mut self.facts.open);
-        recovery::close(
-            open,
-            self.recorder.entries(),
-            "the host ends",
-            |delivered| ends::stopped(StopReason::Shutdown, delivered),
-        );
+        if let Some(log) = self.log.journal_mut() {
+            recovery::close(open, log.recorder.entries(), "the host ends", |delivered| {
+                ends::stopped(StopReason::Shutdown, delivered)
+            });
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use trunkline_host::{Event, EventKind, SessionEnd, TurnEnd, TurnNo, TurnScope};
 use trunkline_protocol::{
-    Category, ClosedReason, Context, ErrorEvent, Fact, HostFact, Meta, SessionClosed, SessionInfo,
-    StopReason, TurnComplete, TurnId,
+    AdapterBody, Category, ClosedReason, Context, ErrorEvent, Fact, HostFact, Meta, RequestId,
+    SessionClosed, SessionInfo, StopReason, TurnComplete, TurnId,
 };
 
 use super::{GivenTurn, PendingRequest, REMEMBERED, SessionActor};
@@ -34,16 +34,19 @@ impl SessionActor {
                 let mut request = permission.request().clone();
                 request.request_id = self.new_request_id(&request.request_id);
                 let id = request.request_id.clone();
-                self.pending
-                    .insert(id, PendingRequest::Permission(permission));
-                self.say(turn, Box::new(request), meta);
+                self.ask(
+                    turn,
+                    id,
+                    PendingRequest::Permission(permission),
+                    request,
+                    meta,
+                );
             }
             EventKind::Question(question) => {
                 let mut request = question.request().clone();
                 request.request_id = self.new_request_id(&request.request_id);
                 let id = request.request_id.clone();
-                self.pending.insert(id, PendingRequest::Question(question));
-                self.say(turn, Box::new(request), meta);
+                self.ask(turn, id, PendingRequest::Question(question), request, meta);
             }
             EventKind::Withdrawn { request_id, reason } => {
                 self.withdrawn(&request_id, reason, turn, meta)
@@ -52,7 +55,9 @@ impl SessionActor {
                 self.process_ended(error, meta)
             }
             // Not part of the history.
-            EventKind::Working | EventKind::Stalled { .. } => {}
+            EventKind::Working if !self.log.is_memory() => {}
+            // A hub has a clock of its own, which a message would reset.
+            EventKind::Stalled { .. } => {}
             EventKind::End(end) => self.take_end(*end, meta),
             EventKind::Closed(end) => self.take_closed(*end),
             plain => match plain.into_body() {
@@ -68,7 +73,7 @@ impl SessionActor {
     }
 
     fn turn_of(&self, no: TurnNo) -> Option<TurnId> {
-        if let Some(given) = self.given.as_ref().filter(|given| given.no == Some(no)) {
+        if let Some(given) = self.given.iter().find(|given| given.no == Some(no)) {
             return Some(given.id.clone());
         }
         self.ended
@@ -77,7 +82,27 @@ impl SessionActor {
             .map(|(_, turn)| turn.clone())
     }
 
+    /// Writes a request of the agent, which waits for an answer from now on.
+    fn ask(
+        &mut self,
+        turn: Option<TurnId>,
+        id: RequestId,
+        pending: PendingRequest,
+        request: impl Into<AdapterBody>,
+        meta: Option<Meta>,
+    ) {
+        let body = request.into();
+        let (pending, is_shown) = self.settle_unanswerable(turn.as_ref(), &body, pending);
+        self.pending.extend(pending.map(|pending| (id, pending)));
+        if is_shown {
+            self.say(turn, body, meta);
+        }
+    }
+
     fn learn(&mut self, info: SessionInfo, turn: Option<TurnId>, meta: Option<Meta>) {
+        if let Some(modes) = &info.input_modes {
+            self.takes_queue = modes.iter().any(|mode| mode == "queue");
+        }
         self.facts.learn(&info);
         self.facts.was_served = true;
         if self.is_context_open
@@ -99,7 +124,11 @@ impl SessionActor {
     }
 
     fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
-        let ended = self.given.take_if(|given| given.no == Some(end.turn));
+        let ended = self
+            .given
+            .iter()
+            .position(|given| given.no == Some(end.turn));
+        let ended = ended.and_then(|at| self.given.remove(at));
         let Some(GivenTurn { id: turn, .. }) = ended else {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that is not open");
         };
@@ -124,10 +153,13 @@ impl SessionActor {
     }
 
     pub(super) fn session_ended(&mut self, closed: SessionClosed) {
+        if self.log.is_memory() {
+            return self.session_ended_in_memory(closed);
+        }
         self.session = None;
         self.revoke(None, StopReason::Shutdown);
         let reason = closed.reason;
-        if let Some(GivenTurn { id, .. }) = self.given.take() {
+        for GivenTurn { id, .. } in std::mem::take(&mut self.given) {
             self.end_turn(id, ends::never_sent(&closed), None);
         }
         self.drop_unannounced("the agent's session ended");

@@ -6,7 +6,7 @@ use trunkline_host::File;
 use trunkline_protocol::{Category, FileOutput, Meta, TurnId};
 
 use super::{BoxedReply, SessionActor, inputs::error_event};
-use crate::files::FileKeeper;
+use crate::{files::FileKeeper, log::SessionLog};
 
 /// A file on its way into the journal. Later events of the session wait for it.
 pub(super) struct FileInProgress {
@@ -20,15 +20,23 @@ impl SessionActor {
     pub(super) fn keep_file(&mut self, file: File, turn: Option<TurnId>, meta: Option<Meta>) {
         let path = file.path.clone();
         let output = FileOutput::from(file);
+        let log = match &mut self.log {
+            SessionLog::Journal(log) => log,
+            SessionLog::Memory(log) => {
+                log.has_files = true;
+                self.say(turn, output, meta);
+                return;
+            }
+        };
         let name = output
             .sha256
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default();
         let keeper = FileKeeper {
-            journal: self.journal.clone(),
-            key: self.key,
-            recording: self.recording.clone(),
+            journal: log.journal.clone(),
+            key: log.key,
+            recording: log.recording.clone(),
             id: self.id.clone(),
         };
         let kept = Box::pin(keeper.keep(path, name));

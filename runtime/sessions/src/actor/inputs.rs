@@ -15,7 +15,10 @@ use trunkline_protocol::{
     SessionUpdate, Sha256, SteerResult, StopReason, TurnBegin, TurnComplete, TurnId, UserInput,
 };
 
-use super::{BoxedReply, HostReply, MAX_QUEUED_ITEMS, OnStored, SessionActor};
+use super::{
+    BoxedReply, HostReply, MAX_GIVEN_TURNS, MAX_QUEUED_ITEMS, OnStored, SessionActor,
+    memory::ONLY_CLIENT,
+};
 use crate::{
     ends,
     input_index::{InputIndex, KnownInput, content_hash, digests},
@@ -43,7 +46,7 @@ pub struct Submission {
 
 /// An input that begins a turn, until the agent has it.
 #[derive(Debug)]
-pub(super) struct QueuedInput {
+pub(crate) struct QueuedInput {
     pub(super) by: ListenerNo,
     input: Input,
     /// Files that are not copied yet, followed by the copied ones in `placed`.
@@ -118,13 +121,16 @@ impl SessionActor {
     }
 
     async fn begin_turn(&mut self, turn: Option<TurnId>, queued: QueuedInput) {
+        if self.log.is_memory() {
+            return self.begin_turn_in_memory(turn, queued);
+        }
         let (by, input) = (queued.by, &queued.input);
         if input.message.message_id.is_some() || turn.is_some() {
             self.load_index().await;
         }
         let message_id = input.message.message_id.clone();
         let content = content_hash(&input.message.content, &digests(&queued.files));
-        let obstacle = self.obstacle();
+        let obstacle = self.log.obstacle();
         match self.find_input(input, content).await {
             Some(KnownInput::Same { turn, seq }) if obstacle.is_none() || self.has_stored(seq) => {
                 return self.reply_duplicate(by, message_id, turn, seq);
@@ -143,22 +149,18 @@ impl SessionActor {
         if let Some((category, why)) = obstacle {
             return self.refuse(by, turn, category, &why);
         }
-        let is_new = |turn: &TurnId| {
-            self.index
-                .as_ref()
-                .is_none_or(|index| !index.has_turn(turn))
-        };
+        let is_new = |turn: &TurnId| self.index().is_none_or(|index| !index.has_turn(turn));
         let turn = turn.filter(is_new).unwrap_or_else(fresh_turn_id);
         self.facts.entitle(&input.message.content);
         let begin = TurnBegin {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
             files: hex_digests(&queued.files),
-            queued: Some(self.given.is_some() || !self.queue.is_empty()),
+            queued: Some(!self.given.is_empty() || !self.queue.is_empty()),
             by: Some(self.name(by)),
         };
         let seq = self.note(Some(turn.clone()), begin, input.meta.clone());
-        if let Some(index) = &mut self.index {
+        if let Some(index) = self.index_mut() {
             index.add_turn(message_id.clone(), turn.clone(), seq, content);
         }
         let result = InputResult {
@@ -170,34 +172,32 @@ impl SessionActor {
         self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
     }
 
-    /// Returns the reason not to accept anything that becomes an entry: the entries that wait to be
-    /// stored must not grow.
-    fn obstacle(&self) -> Option<(Category, String)> {
-        let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
-        let trouble = trouble.or_else(|| self.recording.as_ref()?.trouble());
-        let trouble = trouble.map(|why| (Category::Other, why));
-        trouble.or_else(|| {
-            self.journal
-                .is_full()
-                .then(|| (Category::Busy, SendError::Busy.to_string()))
-        })
-    }
-
     fn has_stored(&self, seq: u64) -> bool {
-        seq <= self.tail.stored()
+        seq <= self.log.last_stored()
     }
 
     async fn load_index(&mut self) {
-        if self.index.is_none() {
-            self.index = Some(InputIndex::read(&self.journal, self.key).await);
+        if let Some(log) = self.log.journal_mut()
+            && log.index.is_none()
+        {
+            log.index = Some(InputIndex::read(&log.journal, log.key).await);
         }
+    }
+
+    fn index(&self) -> Option<&InputIndex> {
+        self.log.journal()?.index.as_ref()
+    }
+
+    fn index_mut(&mut self) -> Option<&mut InputIndex> {
+        self.log.journal_mut()?.index.as_mut()
     }
 
     async fn find_input(&mut self, input: &Input, content: u64) -> Option<KnownInput> {
         let id = input.message.message_id.as_ref()?;
-        match self.index.as_ref()?.find(id, content) {
+        let log = self.log.journal()?;
+        match log.index.as_ref()?.find(id, content) {
             Some(KnownInput::Perhaps) => {
-                InputIndex::search(&self.journal, self.key, id, content).await
+                InputIndex::search(&log.journal, log.key, id, content).await
             }
             known => known,
         }
@@ -231,7 +231,7 @@ impl SessionActor {
 
     /// Adds an item that keeps its order, and forwards everything that need not wait.
     pub(super) fn enqueue(&mut self, item: QueuedItem) {
-        match (&item, self.obstacle()) {
+        match (&item, self.log.obstacle()) {
             (QueuedItem::File(by, _), Some((_, why))) => return self.refuse_file(*by, &why),
             (QueuedItem::Update(by, _), Some((category, why))) => {
                 return self.refuse_update(*by, category, &why);
@@ -256,12 +256,24 @@ impl SessionActor {
         }
     }
 
-    /// Forwards queued items in order: one turn at a time, and nothing passes a file that is being
-    /// copied.
+    /// Returns the number of turns that the host may have at once.
+    fn max_given_turns(&self) -> usize {
+        if self.log.is_memory() {
+            // The host refuses an input beyond its own limit.
+            usize::MAX
+        } else if self.takes_queue {
+            MAX_GIVEN_TURNS
+        } else {
+            1
+        }
+    }
+
+    /// Forwards queued items in order: as many turns as the host may have, and nothing passes a
+    /// file that is being copied.
     pub(super) fn drain_queue(&mut self) {
         while self.placing.is_none() {
             if matches!(self.queue.front(), None | Some(QueuedItem::Input(..)))
-                && self.given.is_some()
+                && self.given.len() >= self.max_given_turns()
             {
                 return;
             }
@@ -275,17 +287,21 @@ impl SessionActor {
                         self.place_file(by, Some(turn), file);
                         continue;
                     }
-                    self.given = Some(GivenTurn {
+                    self.given.push_back(GivenTurn {
                         id: turn.clone(),
                         no: None,
                         stop: None,
                     });
                     self.facts.open.reached(&turn, InputProgress::Pipe);
-                    self.recorder.mark(turn.as_str().as_bytes().to_vec());
-                    self.recorder.then(OnStored::Send(turn, queued));
+                    self.log.mark(&turn);
+                    self.log.then(OnStored::Send(turn, queued));
                 }
                 Some(QueuedItem::File(by, file)) => self.place_file(by, None, file),
                 Some(QueuedItem::Update(by, update)) => match self.agent() {
+                    // The end of the session has its reason.
+                    Err(_) if self.log.is_memory() => {
+                        self.reply(by, None, AdapterBody::from(SessionInfo::default()));
+                    }
                     Err(closed) => self.refuse_update(by, Category::Other, &reason_of(&closed)),
                     Ok(session) => self.await_host(Box::pin(async move {
                         HostReply::Updated(by, session.update(*update).await.map(Box::new))
@@ -297,12 +313,12 @@ impl SessionActor {
 
     /// Sends a stored input to the agent, after the files of its listener.
     pub(super) fn send_input(&mut self, turn: TurnId, queued: QueuedInput) {
-        let Some(given) = self.given.as_mut().filter(|given| given.id == turn) else {
+        let Some(at) = self.given.iter().position(|given| given.id == turn) else {
             // The turn has ended meanwhile, for example because the session was closed.
             return;
         };
-        if let Some(reason) = given.stop.take() {
-            self.given = None;
+        if let Some(reason) = self.given[at].stop.take() {
+            self.given.remove(at);
             return self.end_turn(turn, ends::stopped(reason, Delivered::No), None);
         }
         let QueuedInput {
@@ -321,17 +337,17 @@ impl SessionActor {
                 placed.into_iter().for_each(|file| session.announce(file));
                 match from.in_scope(|| session.send(input)) {
                     Ok(sent) => {
-                        if let Some(given) = &mut self.given {
-                            given.no = Some(sent.no());
-                        }
+                        self.given[at].no = Some(sent.no());
                         sent.detach();
                         return;
                     }
+                    // The turn ends with the session, and has its reason.
+                    Err(SendError::Closed) => return,
                     Err(error) => ends::unsent(error),
                 }
             }
         };
-        self.given = None;
+        self.given.remove(at);
         self.end_turn(turn, end, None);
     }
 
@@ -383,7 +399,13 @@ impl SessionActor {
             return;
         };
         match (placed, turn) {
-            (Err(error), turn) => self.file_failed(by, turn, &error.to_string()),
+            (Err(error), turn) => self.file_failed(by, turn, &with_sources(&error)),
+            // Its sender learns of it by nothing but the next turn.
+            (Ok(file), None) if self.log.is_memory() => {
+                if let Some(session) = &self.session {
+                    session.announce(file);
+                }
+            }
             (Ok(file), None) => {
                 self.note(None, delivered, None);
                 let by = self.listeners.contains_key(&by).then_some(by);
@@ -463,12 +485,11 @@ impl SessionActor {
             self.load_index().await;
         }
         let content = content_hash(&input.message.content, &digests(&files));
-        let obstacle = self.obstacle();
-        let waiting = self.replies.len()
-            + self
-                .recorder
-                .count(|then| matches!(then, OnStored::Steer(..)));
-        let has_running = self.given.as_ref().is_some_and(|given| given.no.is_some());
+        let obstacle = self.log.obstacle();
+        let waiting =
+            self.replies.len() + self.log.count(|then| matches!(then, OnStored::Steer(..)));
+        // Without a journal the host judges by its own turns.
+        let has_running = self.log.is_memory() || self.given.iter().any(|given| given.no.is_some());
         let refusal = match (self.find_input(&input, content).await, obstacle) {
             (Some(KnownInput::Same { turn, seq }), obstacle)
                 if obstacle.is_none() || self.has_stored(seq) =>
@@ -489,6 +510,9 @@ impl SessionActor {
             };
             return self.reply(by, None, AdapterBody::from(result));
         }
+        if self.log.is_memory() {
+            return self.send_steer(by, input);
+        }
         let named = hex_digests(&files);
         for file in files {
             self.enqueue(QueuedItem::File(by, file));
@@ -501,7 +525,7 @@ impl SessionActor {
         };
         let turn = self.running().cloned();
         let seq = self.note(turn.clone(), steered, input.meta.clone());
-        if let Some((index, id)) = self.index.as_mut().zip(message_id.clone()) {
+        if let Some((index, id)) = self.index_mut().zip(message_id.clone()) {
             index.add_steer(id, turn.clone(), seq, content);
         }
         let result = InputResult {
@@ -510,19 +534,17 @@ impl SessionActor {
             duplicate: None,
         };
         self.reply_when_stored(by, turn, RelayBody::from(result));
-        self.recorder.then(OnStored::Steer(by, input));
+        self.log.then(OnStored::Steer(by, input));
     }
 
     /// Withdraws inputs that wait to be stored, so that the agent does not get them.
     pub(super) fn take_back(&mut self, end: &TurnComplete, why: &str) {
         let taken = self
-            .recorder
+            .log
             .take_back(|then| matches!(then, OnStored::Send(..) | OnStored::Steer(..)));
         for then in taken {
             match then {
-                OnStored::Send(turn, _)
-                    if self.given.take_if(|given| given.id == turn).is_some() =>
-                {
+                OnStored::Send(turn, _) if self.take_given(&turn).is_some() => {
                     self.end_turn(turn, end.clone(), None);
                 }
                 OnStored::Steer(_, input) => {
@@ -536,6 +558,11 @@ impl SessionActor {
                 _ => {}
             }
         }
+    }
+
+    fn take_given(&mut self, turn: &TurnId) -> Option<GivenTurn> {
+        let at = self.given.iter().position(|given| given.id == *turn)?;
+        self.given.remove(at)
     }
 
     /// Sends a stored addition to the running turn to the agent.
@@ -569,7 +596,11 @@ impl SessionActor {
                     delivered: result.is_ok(),
                     reason: result.err().map(|error| error.to_string()),
                 };
-                self.say(turn, result, None);
+                if self.log.is_memory() {
+                    self.reply(ONLY_CLIENT, turn, AdapterBody::from(result));
+                } else {
+                    self.say(turn, result, None);
+                }
             }
             HostReply::Updated(_, Ok(info)) if *info != SessionInfo::default() => {}
             HostReply::Updated(by, Err(why @ (UpdateError::WouldWiden(_) | UpdateError::Busy))) => {
@@ -600,6 +631,21 @@ fn hex_digests<'a>(files: impl IntoIterator<Item = &'a FileInput>) -> Option<Vec
     let hex = |digest: Option<Sha256>| digest.map_or_else(String::new, |digest| digest.to_string());
     let digests: Vec<_> = digests(files).into_iter().map(hex).collect();
     (!digests.is_empty()).then_some(digests)
+}
+
+/// Formats an error with its causes.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
 }
 
 fn fresh_turn_id() -> TurnId {

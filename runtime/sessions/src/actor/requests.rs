@@ -12,7 +12,7 @@ use trunkline_protocol::{
 };
 
 use super::{OnStored, PendingRequest, SessionActor};
-use crate::tail::ListenerNo;
+use crate::{log::SessionLog, tail::ListenerNo};
 
 /// Maximum number of requests whose ids are remembered for later events of the agent.
 const MAX_REQUEST_IDS: usize = 1024;
@@ -57,7 +57,7 @@ impl SessionActor {
         let is_approved = decided.approved == Some(true);
         self.note(self.running().cloned(), decided, None);
         if is_approved {
-            self.recorder
+            self.log
                 .then(OnStored::Decide(turn, id, permission, response));
         } else {
             // A denial does not wait until it is stored.
@@ -87,7 +87,7 @@ impl SessionActor {
                 let id = decided.request_id.clone();
                 let turn = self.asked_in(&id);
                 self.note(self.running().cloned(), decided, None);
-                self.recorder
+                self.log
                     .then(OnStored::Answer(turn, id, question, response));
             }
             Some(PendingRequest::Permission(permission)) => {
@@ -104,6 +104,9 @@ impl SessionActor {
 
     /// Sends the earlier decision, and its author, to a listener that answers too late.
     fn tell_decided(&mut self, by: ListenerNo, request_id: &RequestId) {
+        if let Some(log) = self.log.memory() {
+            return log.sink.count_late_answer();
+        }
         if let Some(decided) = self.last_decision(request_id).cloned() {
             // The decision may not be stored yet.
             self.reply_when_stored(by, None, RelayBody::from(decided));
@@ -131,21 +134,27 @@ impl SessionActor {
     /// Returns an id for a request of the agent that is unique in the session: the agent's own id
     /// if it is new there.
     pub(super) fn new_request_id(&mut self, own: &RequestId) -> RequestId {
-        let is_used = |id: &RequestId| match &self.index {
-            Some(index) => index.has_request(id),
-            // Ids of earlier entries were not read.
-            None => true,
+        let is_used = |id: &RequestId| match &self.log {
+            SessionLog::Journal(log) => match &log.index {
+                Some(index) => index.has_request(id),
+                // Ids of earlier entries were not read.
+                None => true,
+            },
+            SessionLog::Memory(_) => {
+                self.has_forgotten_ids || self.request_ids.iter().any(|(_, used)| used == id)
+            }
         };
         let id = if is_numbered(own) || is_used(own) {
-            numbered(own, self.recorder.last() + 1)
+            numbered(own, self.log.last() + 1)
         } else {
             own.clone()
         };
-        if let Some(index) = &mut self.index {
+        if let Some(index) = self.log.journal_mut().and_then(|log| log.index.as_mut()) {
             index.add_request(id.clone());
         }
         if self.request_ids.len() == MAX_REQUEST_IDS {
             self.request_ids.pop_front();
+            self.has_forgotten_ids = true;
         }
         self.request_ids.push_back((own.clone(), id.clone()));
         id
@@ -178,7 +187,7 @@ impl SessionActor {
             OnStored::Send(..) | OnStored::Steer(..) | OnStored::Reply(..) => false,
         };
         // Dropping the answer answers a settled request, which is ignored.
-        self.recorder.take_back(is_it);
+        self.log.take_back(is_it);
         let is_open = self
             .facts
             .open
@@ -206,7 +215,7 @@ impl SessionActor {
     /// decision replaces each answer.
     pub(super) fn revoke(&mut self, turn: Option<&TurnId>, reason: StopReason) {
         let is_meant = |of: &Option<TurnId>| turn.is_none() || of.as_ref() == turn;
-        let revoked = self.recorder.take_back(
+        let revoked = self.log.take_back(
             |then| matches!(then, OnStored::Decide(of, ..) | OnStored::Answer(of, ..) if is_meant(of)),
         );
         for then in revoked {

@@ -51,13 +51,18 @@ impl JournalStall {
 }
 
 impl SessionActor {
+    /// Returns the reason that the journal stores nothing at the moment.
+    pub(super) fn stalled(&self) -> Option<trunkline_journal::NotStored> {
+        self.log.journal()?.journal.stalled()
+    }
+
     pub(super) fn look(&mut self) {
-        let Some(why) = self.journal.stalled() else {
+        let Some(why) = self.stalled() else {
             return;
         };
         match &self.stall.on {
             None => self.begin_stall(why.to_string()),
-            Some((_, until)) if self.given.is_some() && Instant::now() > *until => {
+            Some((_, until)) if !self.given.is_empty() && Instant::now() > *until => {
                 // Dropping the agent's session closes it.
                 self.session = None;
                 self.settle_all(StopReason::Stopped);
@@ -90,18 +95,23 @@ impl SessionActor {
         let Some(session) = &self.session else {
             return;
         };
-        if let Some(GivenTurn {
-            id, no: Some(no), ..
-        }) = &self.given
-        {
-            session.stop_turn(*no, StopReason::Policy);
-            let turn = id.clone();
+        let mut stopped = Vec::new();
+        for given in &self.given {
+            if let GivenTurn {
+                id, no: Some(no), ..
+            } = given
+            {
+                session.stop_turn(*no, StopReason::Policy);
+                stopped.push(id.clone());
+            }
+        }
+        for turn in stopped {
             self.revoke(Some(&turn), StopReason::Policy);
         }
     }
 
     fn end_running(&mut self, delivered: Delivered) {
-        if let Some(given) = self.given.take() {
+        for given in std::mem::take(&mut self.given) {
             self.end_turn(given.id, self.stalled_end(delivered), None);
         }
     }

@@ -20,8 +20,8 @@ const HUB: ListenerNo = 1;
 /// A session in memory whose turn makes a request, and the agent behind it.
 struct World {
     live: SessionActor,
-    inbox: mpsc::Receiver<SessionCommand>,
-    _commands: mpsc::Sender<SessionCommand>,
+    inbox: CommandReceiver,
+    _commands: CommandSender,
     replies: mpsc::Receiver<Reply>,
     /// The pipe that the host writes to, and the pipe that the agent writes to.
     told: BufReader<DuplexStream>,
@@ -92,10 +92,7 @@ impl World {
             replies: sender,
             joined: oneshot::channel().0,
         };
-        world
-            .live
-            .take(SessionCommand::Joined(HUB, Box::new(joined)))
-            .await;
+        world.live.take(SessionCommand::Joined(HUB, joined)).await;
         world.agent_hears("session.start").await;
         let extensions = ["turns", "events", "questions", "control"];
         world
@@ -105,7 +102,7 @@ impl World {
             .say(json!({"type": "user.input", "turn_id": "t", "content": "go"}))
             .await;
         world
-            .until(|live| live.given.as_ref().is_some_and(|given| given.no.is_some()))
+            .until(|live| live.given.front().is_some_and(|given| given.no.is_some()))
             .await;
         world.turn = world.agent_hears("user.input").await["turn_id"]
             .as_str()
@@ -130,13 +127,9 @@ impl World {
         message["session_id"] = json!("s");
         let message = HostMessage::parse(&message.to_string()).unwrap();
         self.live
-            .take(SessionCommand::Message(
-                HUB,
-                Box::new(message),
-                tracing::Span::none(),
-            ))
+            .take(SessionCommand::Message(HUB, message, tracing::Span::none()))
             .await;
-        self.live.recorder.flush();
+        self.live.log.flush();
     }
 
     async fn approve(&mut self) {
@@ -151,7 +144,7 @@ impl World {
     /// Takes every step until a condition holds.
     async fn until(&mut self, mut holds: impl FnMut(&SessionActor) -> bool) {
         while !holds(&self.live) {
-            self.live.recorder.flush();
+            self.live.log.flush();
             let step = soon(self.live.step(&mut self.inbox)).await;
             self.live.take_step(step).await;
         }
@@ -159,11 +152,11 @@ impl World {
 
     /// Takes no step except stored blocks.
     async fn until_stored(&mut self) {
-        self.live.recorder.flush();
-        while !self.live.recorder.is_idle() {
-            let stored = soon(self.live.recorder.stored()).await.unwrap();
+        self.live.log.flush();
+        while !self.live.log.is_idle() {
+            let stored = soon(self.live.log.stored()).await.unwrap();
             self.live.stored(stored);
-            self.live.recorder.flush();
+            self.live.log.flush();
         }
     }
 
@@ -201,7 +194,7 @@ impl World {
             json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"}),
         )
         .await;
-        self.until(|live| live.given.is_none()).await;
+        self.until(|live| live.given.is_empty()).await;
         self.stored_decisions().await
     }
 
@@ -216,9 +209,9 @@ impl World {
     async fn entries(&mut self) -> Vec<Value> {
         self.until_stored().await;
         let mut lines = Vec::new();
-        self.live
-            .journal
-            .read(self.live.key, 1)
+        let log = self.live.log.journal().unwrap();
+        log.journal
+            .read(log.key, 1)
             .next(&mut lines, 1 << 20)
             .unwrap();
         let entries = lines
@@ -429,14 +422,14 @@ async fn answers_that_are_stored_at_once_all_reach_their_listener() {
 #[tokio::test]
 async fn additions_to_a_turn_that_wait_to_be_stored_are_bounded_and_more_are_answered() {
     let mut world = World::asking_permission().await;
-    let before = world.live.recorder.last();
+    let before = world.live.log.last();
     while world.replies.try_recv().is_ok() {}
     for number in 0..=MAX_QUEUED_ITEMS {
         let message_id = format!("m-{number}");
         let steer = json!({"type": "user.input", "content": "more", "message_id": message_id, "mode": "steer"});
         world.say(steer).await;
     }
-    assert_eq!(world.live.recorder.last() - before, MAX_QUEUED_ITEMS as u64);
+    assert_eq!(world.live.log.last() - before, MAX_QUEUED_ITEMS as u64);
     let refused: Value = json_of(world.replies.try_recv().unwrap());
     assert_eq!(
         (&refused["message_id"], &refused["delivered"]),
@@ -453,7 +446,7 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
         .agent_says(json!({"type": "turn.complete", "turn_id": turn}))
         .await;
     // No block is reported as stored meanwhile.
-    while world.live.given.is_some() {
+    while !world.live.given.is_empty() {
         let event = soon(world.live.session.as_ref().unwrap().next_event())
             .await
             .unwrap();

@@ -1,0 +1,428 @@
+//! Sessions that are not stored: one client gets every entry at once, and the end of the agent's
+//! session is the end of the session.
+
+use futures_util::StreamExt;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+use trunkline_host::{Event, FileError, PlacedFile, SendError, Session};
+use trunkline_protocol::{
+    AdapterBody, Category, Delivered, Failure, HostMessage, InputMode, SessionClosed, SessionId,
+    SessionInfo, StopReason, TurnId,
+};
+
+use super::{
+    CommandReceiver, GivenTurn, HostReply, INBOX, LAST_WORDS, MAX_QUEUED_ITEMS, PendingRequest,
+    SessionActor, SessionCommand, StoredBlock,
+    inputs::{FilePlacing, QueuedInput, QueuedItem, error_event},
+};
+use crate::{
+    ends,
+    entry::{EntryBody, Reply},
+    facts::SessionFacts,
+    listener::SessionSender,
+    log::{MemoryLog, MemoryPhase, SessionLog},
+    open::{IdText, InputProgress, OpenTurn},
+    sink::EntrySink,
+    tail::ListenerNo,
+};
+
+/// The number of the only client.
+pub(super) const ONLY_CLIENT: ListenerNo = 0;
+
+/// Maximum number of open turns in one session. A further input is refused.
+const MAX_OPEN_TURNS: usize = 4096;
+
+/// Error text for a request of the agent that is longer than a line of the client.
+const PERMISSION_TOO_LONG: &str =
+    "a permission was denied: the request is too long for this hub to show";
+
+/// Error text for a question of the agent that is longer than a line of the client.
+const QUESTION_TOO_LONG: &str = "a question was cancelled: it is too long for this hub to show";
+
+/// Returns the sender of messages to a session that is not stored, and the future that serves it.
+///
+/// `opened` is the host's session, or the reason for its refusal: the client gets the reason as the
+/// end of the session. The future resolves when the client has closed the session or has its end,
+/// and when all senders are dropped: then the client gets what has happened, for half a second, and
+/// the ends of open turns ([relay.9]). It returns the host's session if its files may still be read
+/// ([file.3]).
+///
+/// # Cancel safety
+/// Dropping the future closes the session of the host.
+pub fn serve_in_memory(
+    id: SessionId,
+    opened: Result<Session, SessionClosed>,
+    sink: Box<dyn EntrySink>,
+) -> (
+    SessionSender,
+    impl Future<Output = Option<Session>> + Send + 'static,
+) {
+    let (commands, inbox) = mpsc::channel(INBOX);
+    let sender = SessionSender::new(ONLY_CLIENT, commands);
+    // Of the facts only the open items are in use.
+    let facts = SessionFacts::default();
+    let log = SessionLog::Memory(MemoryLog::new(sink));
+    let (session, refused) = match opened {
+        Ok(session) => (Some(session), None),
+        Err(closed) => (None, Some(closed)),
+    };
+    let mut actor = Box::new(SessionActor::with_log(id, facts, log, session, None));
+    if let Some(closed) = refused {
+        actor.session_ended_in_memory(closed);
+    }
+    (sender, actor.run_in_memory(inbox))
+}
+
+enum MemoryStep {
+    Command(Option<Box<SessionCommand>>),
+    Placed(Result<PlacedFile, FileError>),
+    HostReply(HostReply),
+    /// Held entries were passed on.
+    Room,
+    Event(Option<Event>),
+    /// The client may have read the end of the session.
+    EndRead,
+}
+
+impl SessionActor {
+    async fn run_in_memory(mut self: Box<Self>, mut inbox: CommandReceiver) -> Option<Session> {
+        while self.phase() == MemoryPhase::Open {
+            self.send_end_if_due();
+            match self.memory_step(Some(&mut inbox)).await {
+                MemoryStep::Command(None) => self.finish_in_memory().await,
+                MemoryStep::EndRead => break,
+                step => self.take_memory_step(step).await,
+            }
+        }
+        let log = self.log.memory()?;
+        let is_closed = log.phase == MemoryPhase::Closed;
+        let ended = log.ended.take().filter(|_| log.has_files);
+        let has_files = log.has_files;
+        match self.session.take() {
+            Some(session) if is_closed => {
+                // Before its requests are dropped, since dropping would answer them first.
+                session.close().await;
+                None
+            }
+            Some(session) => Some(session).filter(|_| has_files),
+            None => ended.filter(|_| !is_closed),
+        }
+    }
+
+    fn phase(&mut self) -> MemoryPhase {
+        self.log
+            .memory()
+            .map_or(MemoryPhase::Closed, |log| log.phase)
+    }
+
+    /// Waits for the next step. Commands of the client come first, so that a `stop` passes a flood
+    /// of events.
+    async fn memory_step(&mut self, inbox: Option<&mut CommandReceiver>) -> MemoryStep {
+        let Self {
+            log,
+            placing,
+            replies,
+            session,
+            ..
+        } = self;
+        let SessionLog::Memory(log) = log else {
+            return MemoryStep::EndRead;
+        };
+        tokio::select! {
+            biased;
+            command = next_command(inbox) => MemoryStep::Command(command),
+            placed = file_placed(placing.as_mut()) => MemoryStep::Placed(placed),
+            Some(reply) = replies.next(), if !replies.is_empty() => MemoryStep::HostReply(reply),
+            step = next_event(log, session.as_ref()) => step,
+        }
+    }
+
+    async fn take_memory_step(&mut self, step: MemoryStep) {
+        match step {
+            MemoryStep::Command(Some(command)) => self.take(*command).await,
+            MemoryStep::Placed(placed) => self.file_placed(placed),
+            MemoryStep::HostReply(reply) => self.host_replied(reply),
+            MemoryStep::Event(event) => self.take_events(event),
+            MemoryStep::Room | MemoryStep::Command(None) | MemoryStep::EndRead => {}
+        }
+        self.perform_ready();
+    }
+
+    /// Performs the actions of the entries that were just written.
+    fn perform_ready(&mut self) {
+        loop {
+            let then = self.log.take_ready();
+            if then.is_empty() {
+                return;
+            }
+            let result = Ok(());
+            self.stored(StoredBlock { result, then });
+        }
+    }
+
+    pub(super) fn begin_turn_in_memory(&mut self, named: Option<TurnId>, queued: QueuedInput) {
+        let is_queue_full = self.queue.len() >= MAX_QUEUED_ITEMS;
+        let open = &mut self.facts.open.turns;
+        let Some(log) = self.log.memory() else {
+            return;
+        };
+        let refusal = if let Some(closed) = &log.end {
+            Some(ends::never_sent(closed))
+        } else if log.sink.is_full() || open.len() >= MAX_OPEN_TURNS {
+            Some(ends::busy(
+                "too much of this session waits to be read; read it, then try again",
+            ))
+        } else if is_queue_full {
+            Some(ends::busy(&SendError::Busy.to_string()))
+        } else if let Some(id) = named.as_ref().filter(|id| is_open(open, id)) {
+            let why = format!("the turn {id} is open; give each input an id of its own");
+            Some(ends::undelivered(Failure::new(Category::Protocol, why)))
+        } else {
+            None
+        };
+        if let Some(end) = refusal {
+            return self.reply(ONLY_CLIENT, named, AdapterBody::from(end));
+        }
+        let is_named = named.is_some();
+        let turn = named.unwrap_or_else(|| log.unnamed_turn(open));
+        log.sink.begin_turn(&turn, is_named);
+        open.push_back(OpenTurn {
+            id: IdText(turn.clone()),
+            reached: InputProgress::Journal,
+        });
+        self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
+    }
+
+    /// Returns the message with the members that are stored in files. A message that cannot be read
+    /// is refused.
+    pub(super) async fn read_members(&mut self, message: HostMessage) -> Option<HostMessage> {
+        let read = self.log.memory()?.sink.read_members(message);
+        let (message, why) = match read.await {
+            (message, None) => return Some(message),
+            (message, Some(why)) => (message, why),
+        };
+        let why = format!("the text of the input could not be read from its file: {why}");
+        if let trunkline_protocol::HostBody::UserInput(input) = &message.body
+            && input.mode == Some(InputMode::Steer)
+        {
+            let error = trunkline_host::SteerError::NotDelivered(why);
+            self.host_replied(HostReply::Steered(input.message_id.clone(), Err(error)));
+        } else {
+            let end = ends::undelivered(Failure::new(Category::FileRefused, why));
+            self.reply(ONLY_CLIENT, message.turn_id, AdapterBody::from(end));
+        }
+        None
+    }
+
+    /// Settles a request that the client cannot show or answer. Returns the request if the client
+    /// can answer it, and whether it is written.
+    pub(super) fn settle_unanswerable(
+        &mut self,
+        turn: Option<&TurnId>,
+        body: &AdapterBody,
+        pending: PendingRequest,
+    ) -> (Option<PendingRequest>, bool) {
+        let Some(log) = self.log.memory() else {
+            return (Some(pending), true);
+        };
+        let is_shown = log.sink.fits(turn, body);
+        let is_answered = log.sink.answers_questions();
+        match pending {
+            PendingRequest::Permission(permission) if !is_shown => {
+                permission.deny();
+                self.reply_error(Category::PermissionDenied, PERMISSION_TOO_LONG);
+            }
+            PendingRequest::Question(question) if !is_shown => {
+                question.cancel();
+                self.reply_error(Category::Oversize, QUESTION_TOO_LONG);
+            }
+            // Shown as text, and cancelled at once ([ext.3]).
+            PendingRequest::Question(question) if !is_answered => question.cancel(),
+            pending => return (Some(pending), true),
+        }
+        (None, is_shown)
+    }
+
+    fn reply_error(&mut self, category: Category, why: &str) {
+        self.reply(
+            ONLY_CLIENT,
+            None,
+            AdapterBody::from(error_event(category, why)),
+        );
+    }
+
+    pub(super) fn reply_in_memory(&mut self, reply: Reply) {
+        let (Some(log), EntryBody::Adapter(body)) = (self.log.memory(), reply.body) else {
+            return;
+        };
+        if log.sink.reply(reply.turn_id, body)
+            && let Some(session) = &self.session
+        {
+            tracing::debug!(session = %self.id, "a pause has ended, since too many answers wait for the hub");
+            session.resume();
+        }
+    }
+
+    pub(super) fn pause_in_memory(&mut self) {
+        if let Some(log) = self.log.memory() {
+            log.sink.pause();
+            self.session.iter().for_each(Session::pause);
+        }
+    }
+
+    pub(super) fn resume_in_memory(&mut self) {
+        if let Some(log) = self.log.memory() {
+            log.sink.resume();
+            self.session.iter().for_each(Session::resume);
+        }
+    }
+
+    pub(super) fn close_in_memory(&mut self) {
+        if let Some(log) = self.log.memory() {
+            log.phase = MemoryPhase::Closed;
+            log.sink.close();
+        }
+    }
+
+    /// Ends the session, because the agent's has ended ([session.8]). The reason is sent after
+    /// everything that the client waits for.
+    pub(super) fn session_ended_in_memory(&mut self, closed: SessionClosed) {
+        let session = self.session.take();
+        let Some(log) = self.log.memory() else {
+            return;
+        };
+        log.ended = session;
+        if log.phase == MemoryPhase::Finishing {
+            // Open turns end because the host does ([relay.9]).
+            return;
+        }
+        let end = ends::never_sent(&closed);
+        log.end = Some(closed);
+        self.given.clear();
+        self.pending.clear();
+        for turn in std::mem::take(&mut self.facts.open).turns {
+            self.say(Some(turn.id.0), end.clone(), None);
+        }
+        self.drop_queue("the session has ended");
+        self.send_end_if_due();
+    }
+
+    /// Drops what waits for the agent, and reports it.
+    fn drop_queue(&mut self, why: &str) {
+        let files = std::mem::take(&mut self.queue).into_iter();
+        for item in files {
+            match item {
+                QueuedItem::File(..) => self.reply_error(Category::FileRefused, why),
+                QueuedItem::Update(by, _) => {
+                    self.reply(by, None, AdapterBody::from(SessionInfo::default()));
+                }
+                QueuedItem::Input(..) => {}
+            }
+        }
+        if self.placing.take().is_some() {
+            self.reply_error(Category::FileRefused, why);
+        }
+    }
+
+    fn send_end_if_due(&mut self) {
+        let has_replies = !self.replies.is_empty();
+        let Some(log) = self.log.memory() else {
+            return;
+        };
+        if log.is_end_sent || has_replies || log.sink.has_held() {
+            return;
+        }
+        if let Some(closed) = log.end.clone() {
+            log.is_end_sent = true;
+            self.say(None, closed, None);
+        }
+    }
+
+    /// Reports what has happened, then ends every open turn, because the host ends ([relay.9]).
+    async fn finish_in_memory(&mut self) {
+        let Some(log) = self.log.memory() else {
+            return;
+        };
+        log.phase = MemoryPhase::Finishing;
+        log.sink.resume();
+        self.drop_queue("the host ends");
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.has_last_events()
+            && let Ok(step) = timeout_at(deadline, self.memory_step(None)).await
+        {
+            self.take_memory_step(step).await;
+        }
+        for turn in std::mem::take(&mut self.facts.open).turns {
+            let is_given = |given: &GivenTurn| given.id == turn.id.0 && given.no.is_some();
+            let delivered = if self.given.iter().any(is_given) {
+                turn.reached.delivered()
+            } else {
+                Delivered::No
+            };
+            let end = ends::stopped(StopReason::Shutdown, delivered);
+            self.say(Some(turn.id.0), end, None);
+        }
+        if let Some(log) = self.log.memory() {
+            log.sink.drop_held();
+        }
+        self.pending.clear();
+    }
+
+    fn has_last_events(&mut self) -> bool {
+        let has_more = self.session.is_some() || !self.replies.is_empty();
+        has_more || self.log.memory().is_some_and(|log| log.sink.has_held())
+    }
+}
+
+impl MemoryLog {
+    /// Returns a new id for a turn whose input has none.
+    fn unnamed_turn(&mut self, open: &std::collections::VecDeque<OpenTurn>) -> TurnId {
+        loop {
+            self.unnamed_turns += 1;
+            match TurnId::new(format!("~{}", self.unnamed_turns)) {
+                Ok(id) if !is_open(open, &id) => return id,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_open(open: &std::collections::VecDeque<OpenTurn>, id: &TurnId) -> bool {
+    open.iter().any(|turn| turn.id.0 == *id)
+}
+
+async fn next_command(inbox: Option<&mut CommandReceiver>) -> Option<Box<SessionCommand>> {
+    match inbox {
+        Some(inbox) => inbox.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn file_placed(placing: Option<&mut FilePlacing>) -> Result<PlacedFile, FileError> {
+    match placing {
+        Some(placing) => (&mut placing.placed).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns the host's next event as soon as there is room, or the end of the session once the client
+/// may have read it. Loses no event when dropped.
+async fn next_event(log: &mut MemoryLog, session: Option<&Session>) -> MemoryStep {
+    if log.is_end_sent && log.sink.knows_end() {
+        log.sink.drained().await;
+        return MemoryStep::EndRead;
+    }
+    if !log.sink.has_room() {
+        let had_held = log.sink.has_held();
+        log.sink.room().await;
+        if had_held {
+            return MemoryStep::Room;
+        }
+    }
+    match session {
+        Some(session) => MemoryStep::Event(session.next_event().await),
+        None => std::future::pending().await,
+    }
+}

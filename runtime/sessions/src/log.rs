@@ -1,0 +1,255 @@
+//! The log of a session: takes its entries, and returns the actions that follow when they are
+//! stored.
+
+use std::sync::Arc;
+
+use trunkline_host::{Host, SendError, Session};
+use trunkline_journal::{Journal, RetentionHold, SessionKey};
+use trunkline_protocol::{Body, Category, Meta, SessionClosed, TurnId};
+
+use crate::{
+    activity::ActivityCell,
+    actor::OnStored,
+    entry::EntryBody,
+    facts::SessionFacts,
+    input_index::InputIndex,
+    record::{NotRecorded, Recording},
+    recorder::{EntryRecorder, StoredBlock},
+    sink::EntrySink,
+    tail::EntryTail,
+};
+
+/// The log of a session.
+pub(crate) enum SessionLog {
+    /// The journal, behind the record if there is one. Listeners read entries once they are stored.
+    Journal(Box<JournalLog>),
+    /// The bounded queue of the only client.
+    Memory(MemoryLog),
+}
+
+/// The entries of a session that a journal stores, and what the session needs to continue from it.
+pub(crate) struct JournalLog {
+    /// The host that opens the agent's session again.
+    pub(crate) host: Host,
+    pub(crate) journal: Journal,
+    pub(crate) key: SessionKey,
+    pub(crate) recorder: EntryRecorder<OnStored>,
+    /// The record that is written before the journal.
+    pub(crate) recording: Option<Recording>,
+    /// The ids that the session has used, once they were read from the journal.
+    pub(crate) index: Option<InputIndex>,
+    pub(crate) tail: Arc<EntryTail>,
+    /// Current activity, for session lists.
+    pub(crate) shown: ActivityCell,
+    pub(crate) _hold: RetentionHold,
+}
+
+/// The entries of a session that is not stored: each one counts as stored at once.
+pub(crate) struct MemoryLog {
+    pub(crate) sink: Box<dyn EntrySink>,
+    last: u64,
+    ready: Vec<OnStored>,
+    /// The number of turns that had no id.
+    pub(crate) unnamed_turns: u64,
+    /// The agent's session once it has ended: its files may still be read ([file.3]).
+    pub(crate) ended: Option<Session>,
+    pub(crate) has_files: bool,
+    /// The end of the agent's session, which is the end of this one.
+    pub(crate) end: Option<SessionClosed>,
+    pub(crate) is_end_sent: bool,
+    pub(crate) phase: MemoryPhase,
+}
+
+/// The state of a session that is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryPhase {
+    Open,
+    /// The host ends: nothing more is accepted.
+    Finishing,
+    /// The client has closed the session.
+    Closed,
+}
+
+impl MemoryLog {
+    pub(crate) fn new(sink: Box<dyn EntrySink>) -> Self {
+        Self {
+            sink,
+            last: 0,
+            ready: Vec::new(),
+            unnamed_turns: 0,
+            ended: None,
+            has_files: false,
+            end: None,
+            is_end_sent: false,
+            phase: MemoryPhase::Open,
+        }
+    }
+}
+
+impl SessionLog {
+    /// Returns the journal's part, if the session is stored.
+    pub(crate) fn journal(&self) -> Option<&JournalLog> {
+        match self {
+            Self::Journal(log) => Some(log),
+            Self::Memory(_) => None,
+        }
+    }
+
+    /// Returns the journal's part, if the session is stored.
+    pub(crate) fn journal_mut(&mut self) -> Option<&mut JournalLog> {
+        match self {
+            Self::Journal(log) => Some(log),
+            Self::Memory(_) => None,
+        }
+    }
+
+    /// Returns the part of a session that is not stored.
+    pub(crate) fn memory(&mut self) -> Option<&mut MemoryLog> {
+        match self {
+            Self::Journal(_) => None,
+            Self::Memory(log) => Some(log),
+        }
+    }
+
+    /// Returns true if the session is not stored.
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
+    /// Writes an entry and returns its number.
+    pub(crate) fn entry<B: Body + Into<EntryBody>>(
+        &mut self,
+        turn: Option<TurnId>,
+        body: B,
+        meta: Option<Meta>,
+    ) -> u64 {
+        match self {
+            Self::Journal(log) => log.recorder.entry(turn, body, meta),
+            Self::Memory(log) => {
+                log.last += 1;
+                log.sink.entry(turn, body.into(), meta);
+                log.last
+            }
+        }
+    }
+
+    /// Adds an action for the time when all entries written so far are stored.
+    pub(crate) fn then(&mut self, then: OnStored) {
+        match self {
+            Self::Journal(log) => log.recorder.then(then),
+            Self::Memory(log) => log.ready.push(then),
+        }
+    }
+
+    /// Returns the actions that follow at once. Those of a journal come by [`SessionLog::stored`].
+    pub(crate) fn take_ready(&mut self) -> Vec<OnStored> {
+        match self {
+            Self::Journal(_) => Vec::new(),
+            Self::Memory(log) => std::mem::take(&mut log.ready),
+        }
+    }
+
+    /// Notes that the agent may get the input of a turn from now on.
+    pub(crate) fn mark(&mut self, turn: &TurnId) {
+        if let Self::Journal(log) = self {
+            log.recorder.mark(turn.as_str().as_bytes().to_vec());
+        }
+    }
+
+    /// Hands on the gathered entries.
+    pub(crate) fn flush(&mut self) {
+        if let Self::Journal(log) = self {
+            log.recorder.flush();
+        }
+    }
+
+    /// Waits until the oldest block is stored. Never resolves if nothing was handed on.
+    ///
+    /// # Errors
+    /// As [`EntryRecorder::stored`].
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub(crate) async fn stored(&mut self) -> Result<StoredBlock<OnStored>, NotRecorded> {
+        match self {
+            Self::Journal(log) => log.recorder.stored().await,
+            Self::Memory(_) => std::future::pending().await,
+        }
+    }
+
+    /// Stores the facts, as of all entries written so far.
+    pub(crate) fn facts(&mut self, facts: &SessionFacts) {
+        if let Self::Journal(log) = self {
+            log.recorder.facts(facts);
+        }
+    }
+
+    /// Returns the number of the last entry that was written.
+    pub(crate) fn last(&self) -> u64 {
+        match self {
+            Self::Journal(log) => log.recorder.last(),
+            Self::Memory(log) => log.last,
+        }
+    }
+
+    /// Returns the number of the last entry that is stored.
+    pub(crate) fn last_stored(&self) -> u64 {
+        match self {
+            Self::Journal(log) => log.tail.stored(),
+            Self::Memory(log) => log.last,
+        }
+    }
+
+    /// Returns true if a further event of the agent may be taken.
+    pub(crate) fn has_room(&self) -> bool {
+        match self {
+            Self::Journal(log) => log.recorder.has_room(),
+            Self::Memory(log) => log.sink.has_room(),
+        }
+    }
+
+    /// Returns true if everything is stored and every action was taken.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self {
+            Self::Journal(log) => log.recorder.is_idle(),
+            Self::Memory(log) => log.ready.is_empty(),
+        }
+    }
+
+    /// Returns true if enough was gathered to hand it on now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.journal().is_some_and(|log| log.recorder.is_due())
+    }
+
+    /// Counts the waiting actions for which `is_meant` holds.
+    pub(crate) fn count(&self, mut is_meant: impl FnMut(&OnStored) -> bool) -> usize {
+        match self {
+            Self::Journal(log) => log.recorder.count(is_meant),
+            Self::Memory(log) => log.ready.iter().filter(|then| is_meant(then)).count(),
+        }
+    }
+
+    /// Takes back actions of entries that are not stored yet.
+    pub(crate) fn take_back(
+        &mut self,
+        mut is_meant: impl FnMut(&OnStored) -> bool,
+    ) -> Vec<OnStored> {
+        match self {
+            Self::Journal(log) => log.recorder.take_back(is_meant),
+            Self::Memory(log) => log.ready.extract_if(.., |then| is_meant(then)).collect(),
+        }
+    }
+
+    /// Returns the reason not to accept anything that becomes an entry: the entries that wait to be
+    /// stored must not grow.
+    pub(crate) fn obstacle(&self) -> Option<(Category, String)> {
+        let log = self.journal()?;
+        let trouble = log.journal.trouble().map(|trouble| trouble.to_string());
+        let trouble = trouble.or_else(|| log.recording.as_ref()?.trouble());
+        let trouble = trouble.map(|why| (Category::Other, why));
+        trouble.or_else(|| {
+            let is_full = log.journal.is_full();
+            is_full.then(|| (Category::Busy, SendError::Busy.to_string()))
+        })
+    }
+}
