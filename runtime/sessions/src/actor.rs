@@ -54,7 +54,7 @@ use trunkline_protocol::{
 
 use self::{
     files::FileInProgress,
-    inputs::{FilePlacing, GivenTurn, QueuedInput, QueuedItem, UnannouncedFile},
+    inputs::{FilePlacing, GivenTurn, InputLookup, QueuedInput, QueuedItem, UnannouncedFile},
     stall::{JournalStall, LOOK},
 };
 pub use self::{inputs::Submission, memory::serve_in_memory};
@@ -145,7 +145,8 @@ pub(crate) struct JoinRequest {
     pub(crate) name: String,
     /// Values from the listener that are not stored.
     pub(crate) secrets: Option<Box<SessionStart>>,
-    pub(crate) replies: mpsc::Sender<Reply>,
+    /// Boxed, because the queue of an idle listener keeps room for many.
+    pub(crate) replies: mpsc::Sender<Box<Reply>>,
     /// Receives the state of the session when the listener has joined.
     pub(crate) joined: oneshot::Sender<SessionSnapshot>,
 }
@@ -183,7 +184,7 @@ pub(crate) enum OnStored {
 struct Subscriber {
     role: Role,
     name: String,
-    replies: mpsc::Sender<Reply>,
+    replies: mpsc::Sender<Box<Reply>>,
     /// Number of replies that wait until the entries they report are stored.
     unstored: usize,
 }
@@ -433,7 +434,8 @@ impl SessionActor {
                 // Dropping the agent's session closes it.
                 ActorStep::Idle if self.session.is_some() => self.session = None,
                 ActorStep::Idle => break,
-                step => self.take_step(step).await,
+                ActorStep::Command(Some(command)) => self.take(command).await,
+                step => self.take_step(step),
             }
             self.idle_since = match self.is_idle() {
                 true => self.idle_since.or_else(|| Some(Instant::now())),
@@ -484,9 +486,8 @@ impl SessionActor {
         }
     }
 
-    async fn take_step(&mut self, step: ActorStep) {
+    fn take_step(&mut self, step: ActorStep) {
         match step {
-            ActorStep::Command(Some(command)) => self.take(command).await,
             ActorStep::Stored(stored) => self.stored(stored),
             ActorStep::Placed(placed) => self.file_placed(placed),
             ActorStep::Kept(kept) => self.kept(kept),
@@ -494,7 +495,7 @@ impl SessionActor {
             ActorStep::Event(event) => self.take_events(event),
             ActorStep::FactsDue => self.write_facts(),
             ActorStep::Look => self.look(),
-            ActorStep::Command(None) | ActorStep::Idle | ActorStep::Lost(_) => {}
+            ActorStep::Command(_) | ActorStep::Idle | ActorStep::Lost(_) => {}
         }
     }
 
@@ -643,7 +644,7 @@ impl SessionActor {
             return self.reply_in_memory(reply);
         }
         if let Some(subscriber) = self.listeners.get(&listener)
-            && subscriber.replies.try_send(reply).is_err()
+            && subscriber.replies.try_send(Box::new(reply)).is_err()
         {
             self.drop_listener(listener);
         }
@@ -823,7 +824,7 @@ impl SessionActor {
                     ActorStep::Command(Some(SessionCommand::End(done))) => self.ending.push(done),
                     ActorStep::Command(Some(_) | None) => {}
                     ActorStep::Lost(why) => return Err(why),
-                    step => self.take_step(step).await,
+                    step => self.take_step(step),
                 },
                 () = sleep_until(deadline) => break,
             }

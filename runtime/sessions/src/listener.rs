@@ -51,7 +51,7 @@ pub struct Listener {
     pub(crate) after: u64,
     /// Reader of the journal while this listener is behind.
     pub(crate) reader: Option<Reader>,
-    pub(crate) replies: mpsc::Receiver<Reply>,
+    pub(crate) replies: mpsc::Receiver<Box<Reply>>,
     pub(crate) commands: CommandSender,
 }
 
@@ -193,12 +193,12 @@ impl Listener {
     async fn receive(&mut self, room: impl Future<Output = ()>) -> Result<Next, ReadError> {
         tokio::select! {
             biased;
-            Some(reply) = self.replies.recv() => return Ok(Next::Reply(reply)),
+            Some(reply) = self.replies.recv() => return Ok(Next::Reply(*reply)),
             () = room => {}
         }
         loop {
             match self.replies.try_recv() {
-                Ok(reply) => return Ok(Next::Reply(reply)),
+                Ok(reply) => return Ok(Next::Reply(*reply)),
                 // A session that ends sends its entries first.
                 Err(TryRecvError::Disconnected) if !self.tail.is_over() => {
                     return Ok(Next::Ended(StreamEnd::Overrun));
@@ -227,7 +227,7 @@ impl Listener {
             tokio::select! {
                 biased;
                 reply = self.replies.recv() => if let Some(reply) = reply {
-                    return Ok(Next::Reply(reply));
+                    return Ok(Next::Reply(*reply));
                 },
                 () = changed => {}
             }
@@ -416,7 +416,7 @@ mod tests {
     struct World {
         _folder: TempDir,
         _inbox: CommandReceiver,
-        replies: mpsc::Sender<Reply>,
+        replies: mpsc::Sender<Box<Reply>>,
         tail: Arc<EntryTail>,
     }
 
@@ -463,8 +463,8 @@ mod tests {
         let (world, mut listener) = listen();
         publish(&world.tail, 1);
         let mut lines = Vec::new();
-        world.replies.try_send(reply("one")).unwrap();
-        world.replies.try_send(reply("two")).unwrap();
+        world.replies.try_send(Box::new(reply("one"))).unwrap();
+        world.replies.try_send(Box::new(reply("two"))).unwrap();
         assert_eq!(
             listener.next_with(pending(), &mut lines).await.unwrap(),
             StreamItem::Reply

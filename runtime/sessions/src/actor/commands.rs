@@ -6,12 +6,35 @@ use trunkline_protocol::{
 };
 
 use super::{
-    GivenTurn, JoinRequest, QueuedItem, SessionActor, SessionCommand, Submission, Subscriber,
+    GivenTurn, InputLookup, JoinRequest, QueuedItem, SessionActor, SessionCommand, Submission,
+    Subscriber,
 };
 use crate::{ends, recovery, tail::ListenerNo};
 
 impl SessionActor {
+    /// Handles a command, after looking up its input in the journal.
     pub(super) async fn take(&mut self, command: SessionCommand) {
+        let found = match &command {
+            SessionCommand::Message(_, message, _) => match &message.body {
+                HostBody::UserInput(input) => {
+                    let turn = message.turn_id.as_ref();
+                    self.look_up(turn, input, &[]).await
+                }
+                _ => InputLookup::default(),
+            },
+            SessionCommand::Submit(_, submission, _) => {
+                let turn = submission.turn_id.as_ref();
+                self.look_up(turn, &submission.input, &submission.files)
+                    .await
+            }
+            _ => InputLookup::default(),
+        };
+        self.take_found(command, found);
+    }
+
+    /// Handles a command. Not asynchronous, because a future that contains every handler would be
+    /// copied for each command.
+    pub(super) fn take_found(&mut self, command: SessionCommand, found: InputLookup) {
         match command {
             SessionCommand::Joined(listener, joined) => {
                 if joined.role == Role::Control && joined.secrets.is_some() {
@@ -46,12 +69,12 @@ impl SessionActor {
             }
             SessionCommand::Message(listener, message, from) => {
                 if self.may_control(listener) {
-                    self.take_message(listener, message, from).await;
+                    self.take_message(listener, message, from, found);
                 }
             }
             SessionCommand::Submit(listener, submission, from) => {
                 if self.may_control(listener) {
-                    self.submit(listener, submission, from).await;
+                    self.submit(listener, submission, from, found);
                 }
             }
             SessionCommand::End(done) => self.ending.push(done),
@@ -61,13 +84,13 @@ impl SessionActor {
         }
     }
 
-    async fn take_message(&mut self, by: ListenerNo, mut message: HostMessage, from: Span) {
-        if message.large.is_some() && self.log.is_memory() {
-            match self.read_members(message).await {
-                Some(read) => message = read,
-                None => return,
-            }
-        }
+    fn take_message(
+        &mut self,
+        by: ListenerNo,
+        message: HostMessage,
+        from: Span,
+        found: InputLookup,
+    ) {
         let HostMessage {
             turn_id,
             meta,
@@ -82,7 +105,7 @@ impl SessionActor {
                     meta,
                     files: Vec::new(),
                 };
-                self.submit(by, submission, from).await;
+                self.submit(by, submission, from, found);
             }
             HostBody::FileInput(file) => self.enqueue(QueuedItem::File(by, file)),
             HostBody::SessionUpdate(update) => self.enqueue(QueuedItem::Update(by, update)),

@@ -64,6 +64,14 @@ pub(super) enum QueuedItem {
     Update(ListenerNo, Box<SessionUpdate>),
 }
 
+/// The result of looking up an input among those that its session has had.
+#[derive(Debug, Default)]
+pub(super) struct InputLookup {
+    /// The hash of its text and the digests of its files.
+    content: u64,
+    known: Option<KnownInput>,
+}
+
 /// A turn that the agent has, or is about to get.
 #[derive(Debug)]
 pub(super) struct GivenTurn {
@@ -95,7 +103,13 @@ pub(super) struct UnannouncedFile {
 
 impl SessionActor {
     /// Handles an input with its files.
-    pub(super) async fn submit(&mut self, by: ListenerNo, submission: Submission, from: Span) {
+    pub(super) fn submit(
+        &mut self,
+        by: ListenerNo,
+        submission: Submission,
+        from: Span,
+        found: InputLookup,
+    ) {
         let Submission {
             turn_id,
             input,
@@ -108,7 +122,7 @@ impl SessionActor {
             meta,
         };
         if is_steer {
-            return self.steer(by, input, files).await;
+            return self.steer(by, input, files, found);
         }
         let queued = QueuedInput {
             by,
@@ -117,21 +131,17 @@ impl SessionActor {
             placed: Vec::new(),
             from,
         };
-        self.begin_turn(turn_id, queued).await;
+        self.begin_turn(turn_id, queued, found);
     }
 
-    async fn begin_turn(&mut self, turn: Option<TurnId>, queued: QueuedInput) {
+    fn begin_turn(&mut self, turn: Option<TurnId>, queued: QueuedInput, found: InputLookup) {
         if self.log.is_memory() {
             return self.begin_turn_in_memory(turn, queued);
         }
         let (by, input) = (queued.by, &queued.input);
-        if input.message.message_id.is_some() || turn.is_some() {
-            self.load_index().await;
-        }
         let message_id = input.message.message_id.clone();
-        let content = content_hash(&input.message.content, &digests(&queued.files));
         let obstacle = self.log.obstacle();
-        match self.find_input(input, content).await {
+        match found.known {
             Some(KnownInput::Same { turn, seq }) if obstacle.is_none() || self.has_stored(seq) => {
                 return self.reply_duplicate(by, message_id, turn, seq);
             }
@@ -161,7 +171,7 @@ impl SessionActor {
         };
         let seq = self.note(Some(turn.clone()), begin, input.meta.clone());
         if let Some(index) = self.index_mut() {
-            index.add_turn(message_id.clone(), turn.clone(), seq, content);
+            index.add_turn(message_id.clone(), turn.clone(), seq, found.content);
         }
         let result = InputResult {
             message_id,
@@ -176,12 +186,30 @@ impl SessionActor {
         seq <= self.log.last_stored()
     }
 
-    async fn load_index(&mut self) {
-        if let Some(log) = self.log.journal_mut()
-            && log.index.is_none()
-        {
+    /// Looks up an input among those that the session has had. Reads the ids of the session from
+    /// the journal if the input or its turn has an id.
+    pub(super) async fn look_up(
+        &mut self,
+        turn: Option<&TurnId>,
+        input: &UserInput,
+        files: &[FileInput],
+    ) -> InputLookup {
+        let Some(log) = self.log.journal_mut() else {
+            return InputLookup::default();
+        };
+        if log.index.is_none() && (turn.is_some() || input.message_id.is_some()) {
             log.index = Some(InputIndex::read(&log.journal, log.key).await);
         }
+        let content = content_hash(&input.content, &digests(files));
+        let found = log.index.as_ref().zip(input.message_id.as_ref());
+        let known = match found.map(|(index, id)| (index.find(id, content), id)) {
+            Some((Some(KnownInput::Perhaps), id)) => {
+                InputIndex::search(&log.journal, log.key, id, content).await
+            }
+            Some((known, _)) => known,
+            None => None,
+        };
+        InputLookup { content, known }
     }
 
     fn index(&self) -> Option<&InputIndex> {
@@ -190,17 +218,6 @@ impl SessionActor {
 
     fn index_mut(&mut self) -> Option<&mut InputIndex> {
         self.log.journal_mut()?.index.as_mut()
-    }
-
-    async fn find_input(&mut self, input: &Input, content: u64) -> Option<KnownInput> {
-        let id = input.message.message_id.as_ref()?;
-        let log = self.log.journal()?;
-        match log.index.as_ref()?.find(id, content) {
-            Some(KnownInput::Perhaps) => {
-                InputIndex::search(&log.journal, log.key, id, content).await
-            }
-            known => known,
-        }
     }
 
     /// Replies to a repeated input when the original is stored.
@@ -479,18 +496,14 @@ impl SessionActor {
         self.reply(by, None, AdapterBody::from(SessionInfo::default()));
     }
 
-    async fn steer(&mut self, by: ListenerNo, input: Input, files: Vec<FileInput>) {
+    fn steer(&mut self, by: ListenerNo, input: Input, files: Vec<FileInput>, found: InputLookup) {
         let message_id = input.message.message_id.clone();
-        if message_id.is_some() {
-            self.load_index().await;
-        }
-        let content = content_hash(&input.message.content, &digests(&files));
         let obstacle = self.log.obstacle();
         let waiting =
             self.replies.len() + self.log.count(|then| matches!(then, OnStored::Steer(..)));
         // Without a journal the host judges by its own turns.
         let has_running = self.log.is_memory() || self.given.iter().any(|given| given.no.is_some());
-        let refusal = match (self.find_input(&input, content).await, obstacle) {
+        let refusal = match (found.known, obstacle) {
             (Some(KnownInput::Same { turn, seq }), obstacle)
                 if obstacle.is_none() || self.has_stored(seq) =>
             {
@@ -526,7 +539,7 @@ impl SessionActor {
         let turn = self.running().cloned();
         let seq = self.note(turn.clone(), steered, input.meta.clone());
         if let Some((index, id)) = self.index_mut().zip(message_id.clone()) {
-            index.add_steer(id, turn.clone(), seq, content);
+            index.add_steer(id, turn.clone(), seq, found.content);
         }
         let result = InputResult {
             message_id,

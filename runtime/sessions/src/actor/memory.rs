@@ -8,14 +8,14 @@ use tokio::{
 };
 use trunkline_host::{Event, FileError, PlacedFile, SendError, Session};
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Failure, HostMessage, InputMode, SessionClosed, SessionId,
-    SessionInfo, StopReason, TurnId,
+    AdapterBody, Category, Delivered, Failure, InputMode, SessionClosed, SessionId, SessionInfo,
+    StopReason, TurnId,
 };
 
 use super::{
     CommandReceiver, GivenTurn, HostReply, INBOX, LAST_WORDS, MAX_QUEUED_ITEMS, PendingRequest,
     SessionActor, SessionCommand, StoredBlock,
-    inputs::{FilePlacing, QueuedInput, QueuedItem, error_event},
+    inputs::{FilePlacing, InputLookup, QueuedInput, QueuedItem, error_event},
 };
 use crate::{
     ends,
@@ -93,7 +93,13 @@ impl SessionActor {
             match self.memory_step(Some(&mut inbox)).await {
                 MemoryStep::Command(None) => self.finish_in_memory().await,
                 MemoryStep::EndRead => break,
-                step => self.take_memory_step(step).await,
+                MemoryStep::Command(Some(command)) => {
+                    if let Some(command) = self.whole_command(command).await {
+                        self.take_found(*command, InputLookup::default());
+                        self.perform_ready();
+                    }
+                }
+                step => self.take_memory_step(step),
             }
         }
         let log = self.log.memory()?;
@@ -139,13 +145,12 @@ impl SessionActor {
         }
     }
 
-    async fn take_memory_step(&mut self, step: MemoryStep) {
+    fn take_memory_step(&mut self, step: MemoryStep) {
         match step {
-            MemoryStep::Command(Some(command)) => self.take(*command).await,
             MemoryStep::Placed(placed) => self.file_placed(placed),
             MemoryStep::HostReply(reply) => self.host_replied(reply),
             MemoryStep::Event(event) => self.take_events(event),
-            MemoryStep::Room | MemoryStep::Command(None) | MemoryStep::EndRead => {}
+            MemoryStep::Room | MemoryStep::Command(_) | MemoryStep::EndRead => {}
         }
         self.perform_ready();
     }
@@ -195,13 +200,22 @@ impl SessionActor {
         self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
     }
 
-    /// Returns the message with the members that are stored in files. A message that cannot be read
-    /// is refused.
-    pub(super) async fn read_members(&mut self, message: HostMessage) -> Option<HostMessage> {
-        let read = self.log.memory()?.sink.read_members(message);
-        let (message, why) = match read.await {
-            (message, None) => return Some(message),
-            (message, Some(why)) => (message, why),
+    /// Returns a command with the members of its message that are stored in files. A message that
+    /// cannot be read is refused.
+    async fn whole_command(
+        &mut self,
+        mut command: Box<SessionCommand>,
+    ) -> Option<Box<SessionCommand>> {
+        let SessionCommand::Message(_, message, _) = &mut *command else {
+            return Some(command);
+        };
+        if message.large.is_none() {
+            return Some(command);
+        }
+        let read = self.log.memory()?.sink.read_members(message.clone()).await;
+        *message = read.0;
+        let Some(why) = read.1 else {
+            return Some(command);
         };
         let why = format!("the text of the input could not be read from its file: {why}");
         if let trunkline_protocol::HostBody::UserInput(input) = &message.body
@@ -211,7 +225,7 @@ impl SessionActor {
             self.host_replied(HostReply::Steered(input.message_id.clone(), Err(error)));
         } else {
             let end = ends::undelivered(Failure::new(Category::FileRefused, why));
-            self.reply(ONLY_CLIENT, message.turn_id, AdapterBody::from(end));
+            self.reply(ONLY_CLIENT, message.turn_id.take(), AdapterBody::from(end));
         }
         None
     }
@@ -352,7 +366,7 @@ impl SessionActor {
         while self.has_last_events()
             && let Ok(step) = timeout_at(deadline, self.memory_step(None)).await
         {
-            self.take_memory_step(step).await;
+            self.take_memory_step(step);
         }
         for turn in std::mem::take(&mut self.facts.open).turns {
             let is_given = |given: &GivenTurn| given.id == turn.id.0 && given.no.is_some();

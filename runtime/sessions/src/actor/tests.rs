@@ -9,7 +9,7 @@ use trunkline_journal::Options;
 
 use super::*;
 
-fn json_of(reply: Reply) -> Value {
+fn json_of(reply: Box<Reply>) -> Value {
     let mut line = Vec::new();
     reply.write(&SessionId::new("s").unwrap(), &mut line);
     serde_json::from_slice(&line).unwrap()
@@ -22,7 +22,7 @@ struct World {
     live: SessionActor,
     inbox: CommandReceiver,
     _commands: CommandSender,
-    replies: mpsc::Receiver<Reply>,
+    replies: mpsc::Receiver<Box<Reply>>,
     /// The pipe that the host writes to, and the pipe that the agent writes to.
     told: BufReader<DuplexStream>,
     says: DuplexStream,
@@ -146,7 +146,7 @@ impl World {
         while !holds(&self.live) {
             self.live.log.flush();
             let step = soon(self.live.step(&mut self.inbox)).await;
-            self.live.take_step(step).await;
+            self.live.take_step(step);
         }
     }
 
