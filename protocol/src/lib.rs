@@ -24,6 +24,7 @@
 
 mod channel;
 mod digest;
+mod duration;
 mod envelope;
 mod escape;
 mod extension;
@@ -48,6 +49,7 @@ pub mod tool_loop;
 
 pub use channel::Channel;
 pub use digest::{Hasher, Sha256};
+pub use duration::format_duration;
 pub use envelope::{AdapterMessage, Body, Envelope, HostMessage, HubMessage, RelayMessage, filled};
 pub use extension::{Extensions, PROTOCOL};
 pub use field::{Unread, Why};

@@ -252,22 +252,6 @@ pub(crate) fn append_stderr(sentence: &mut String, tail: &str) {
     }
 }
 
-/// Formats a duration for people: `250 ms`, `3 s`, `1 min 30 s`, `2 h`.
-#[must_use]
-pub fn format_duration(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let millis = time.subsec_millis();
-    match seconds {
-        0 if millis > 0 => format!("{millis} ms"),
-        0..60 if millis > 0 => format!("{} s", time.as_millis() as f64 / 1000.0),
-        0..60 => format!("{seconds} s"),
-        60..3600 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ if seconds % 3600 < 60 => format!("{} h", seconds / 3600),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 /// The reason of a process's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {

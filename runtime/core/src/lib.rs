@@ -47,7 +47,7 @@ pub use self::core::{
 };
 pub use end::{
     Cause, Ended, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, ProcessEnd, SessionEnd,
-    TurnEnd, format_duration,
+    TurnEnd,
 };
 pub use error::{SteerError, UpdateError};
 pub use scope::{TurnNo, TurnScope};

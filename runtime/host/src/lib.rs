@@ -79,10 +79,11 @@ pub use turn::Turn;
 
 pub use trunkline_core::{
     Cause, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, SessionEnd, SessionState,
-    SteerError, TurnEnd, TurnNo, TurnScope, format_duration, policy,
+    SteerError, TurnEnd, TurnNo, TurnScope, policy,
 };
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;
+pub use trunkline_protocol::format_duration;
 pub use trunkline_redact as redact;
 pub use trunkline_sandbox as sandbox;
 pub use trunkline_wirelog as wirelog;

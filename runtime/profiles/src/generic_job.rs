@@ -11,7 +11,8 @@ use trunkline_process::Exit;
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::{
     Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionStart, Status,
-    Turn, TurnComplete, protocol::Failure,
+    Turn, TurnComplete,
+    protocol::{Failure, format_duration},
 };
 
 pub(crate) use self::{answer::estimated, config::JobConfig};
@@ -113,7 +114,7 @@ impl Adapter for GenericJob {
             biased;
             () = turn.stopped() => Err(Error::stopped()),
             () = expired => {
-                let longest = humantime::format_duration(max_runtime.0.unwrap_or_default());
+                let longest = format_duration(max_runtime.0.unwrap_or_default());
                 let text = format!("{} has run for {longest} (`max_runtime`) and was ended", process.name());
                 Err(Error::new(Category::Timeout, text))
             }

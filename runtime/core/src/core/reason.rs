@@ -3,10 +3,10 @@
 
 use std::{fmt, time::Duration};
 
-use trunkline_protocol::{Category, Failure};
+use trunkline_protocol::{Category, Failure, format_duration};
 
 use super::{Core, OutputRate};
-use crate::{Cause, ProcessEnd, end::append_stderr, format_duration};
+use crate::{Cause, ProcessEnd, end::append_stderr};
 
 /// A limit of the configuration. Its text is its name and its value: `turn_timeout of 3 s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use trunkline_core::format_duration;
+use trunkline_protocol::format_duration;
 use trunkline_protocol::{AgentState, Severity};
 
 use super::{AgentHealth, SILENT};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_process::StandstillMeter;
-use trunkline_sdk::{Category, Error, Turn};
+use trunkline_sdk::{Category, Error, Turn, protocol::format_duration};
 
 /// The interval at which a quiet turn reports that it works.
 const WORKING: Duration = Duration::from_secs(10);
@@ -245,7 +245,7 @@ pub(crate) fn limit_reached(limit: &str, wait: Duration, what: &str) -> Error {
 
 /// The text of [`limit_reached`], for failures of another category.
 pub(crate) fn limit_text(limit: &str, wait: Duration, what: &str) -> String {
-    let wait = humantime::format_duration(wait);
+    let wait = format_duration(wait);
     format!("{limit} of {wait} reached; {what}")
 }
 

@@ -60,7 +60,7 @@ impl Failed {
     }
 
     /// No answer in time.
-    pub(super) fn quiet(url: &Url, longest: &humantime::FormattedDuration) -> Self {
+    pub(super) fn quiet(url: &Url, longest: &str) -> Self {
         let text = format!(
             "{} has not answered for {longest}; a longer `timeout` waits longer",
             shown(url)

@@ -201,15 +201,15 @@ fn a_silent_agent_fails_in_time_with_what_it_said() {
     for (more, text) in [
         (
             json!({ "start_timeout": "300ms" }),
-            "start_timeout of 300ms reached",
+            "start_timeout of 300 ms reached",
         ),
         (
             json!({ "silence_timeout": "300ms" }),
-            "silence_timeout of 300ms reached",
+            "silence_timeout of 300 ms reached",
         ),
         (
             json!({ "turn_timeout": "300ms" }),
-            "turn_timeout of 300ms reached",
+            "turn_timeout of 300 ms reached",
         ),
     ] {
         let cli =
@@ -256,7 +256,7 @@ fn an_adapter_that_stands_still_holds_no_silence_against_its_agent() {
             assert_eq!(turn.status(), "completed", "{}", turn.error());
         } else {
             assert!(
-                turn.error().contains("silence_timeout of 3s reached"),
+                turn.error().contains("silence_timeout of 3 s reached"),
                 "{}",
                 turn.error()
             );

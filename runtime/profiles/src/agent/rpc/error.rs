@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use trunkline_sdk::{Category, Error};
+use trunkline_sdk::{Category, Error, protocol::format_duration};
 
 use crate::agent::process::Ended;
 
@@ -51,7 +51,7 @@ impl fmt::Display for CallError {
             Self::Rpc(error) => write!(f, "{} (code {})", error.message, error.code),
             Self::Shape(why) => write!(f, "an answer of unknown shape: {why}"),
             Self::Late(after) => {
-                write!(f, "no answer within {}", humantime::format_duration(*after))
+                write!(f, "no answer within {}", format_duration(*after))
             }
             Self::Gone(ended) => write!(f, "the agent ended: {}", ended.exit),
         }

@@ -211,12 +211,12 @@ fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
     };
     assert!(
         end(&[Says("a"), Wait(2)]).contains(
-            "start_timeout of 2s reached; the agent gave no sign of life after its start"
+            "start_timeout of 2 s reached; the agent gave no sign of life after its start"
         )
     );
     assert!(
         end(&[Says("alive"), Wait(3), Says("a"), Wait(1)])
-            .contains("silence_timeout of 4s reached; the agent gave no sign of life")
+            .contains("silence_timeout of 4 s reached; the agent gave no sign of life")
     );
     let lively = [
         Says("alive"),
@@ -226,7 +226,7 @@ fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
         Says("alive"),
         Wait(3),
     ];
-    assert!(end(&lively).contains("turn_timeout of 9s reached; the agent did not end its turn"));
+    assert!(end(&lively).contains("turn_timeout of 9 s reached; the agent did not end its turn"));
     assert_eq!(
         end(&[Says("alive retry"), Wait(3)]),
         "late: retried too long"
@@ -240,7 +240,7 @@ fn a_deadline_gives_the_grace_that_a_stop_gives() {
         ..Deadlines::default()
     };
     let done = play(graceful(), deadlines, &[Wait(5), Says("late"), Wait(1)]);
-    let why = "silence_timeout of 4s reached; the agent gave no sign of life";
+    let why = "silence_timeout of 4 s reached; the agent gave no sign of life";
     assert_eq!(
         done,
         [
@@ -317,7 +317,7 @@ fn an_agent_that_ends_stopped_turns_itself_keeps_its_deadlines() {
         done,
         [
             "interrupt: stopped",
-            "late: silence_timeout of 4s reached; the agent gave no sign of life"
+            "late: silence_timeout of 4 s reached; the agent gave no sign of life"
         ]
     );
 }
@@ -353,7 +353,7 @@ fn while_the_user_is_asked_no_deadline_passes() {
             "ask 7",
             "answer 7",
             "working",
-            "late: silence_timeout of 4s reached; the agent gave no sign of life"
+            "late: silence_timeout of 4 s reached; the agent gave no sign of life"
         ]
     );
 }

@@ -111,12 +111,12 @@ fn a_process_that_never_spoke_is_not_asked_to_end() {
     let (done, _) = turn(false, [Wait(3)]);
     assert_eq!(
         done,
-        ["late: start_timeout of 3s reached; the agent gave no sign of life after its start"]
+        ["late: start_timeout of 3 s reached; the agent gave no sign of life after its start"]
     );
     let (done, _) = turn(false, [says(TEXT), Wait(20), says(ABORTED)]);
     assert!(
         done.last()
-            .is_some_and(|end| end.contains("silence_timeout of 20s reached")),
+            .is_some_and(|end| end.contains("silence_timeout of 20 s reached")),
         "{done:?}"
     );
     assert_eq!(turn(true, [Closes]).0, ["closed"]);

@@ -176,7 +176,7 @@ fn a_model_that_never_speaks_has_no_provider() {
     let done = ask([says("a"), Wait(20), prompted()]);
     assert!(
         done.last()
-            .is_some_and(|end| end.contains("silence_timeout of 20s reached")),
+            .is_some_and(|end| end.contains("silence_timeout of 20 s reached")),
         "{done:?}"
     );
 }

@@ -120,7 +120,7 @@ fn silence_interrupts_and_the_reason_stands() {
     let (done, _) = turn([begun(), Wait(5), completed("interrupted")]);
     assert_eq!(
         done.last().map(String::as_str),
-        Some("ended: silence_timeout of 5s reached; the agent gave no sign of life")
+        Some("ended: silence_timeout of 5 s reached; the agent gave no sign of life")
     );
     let late = Says(Message::Called(
         Call::Interrupt,
