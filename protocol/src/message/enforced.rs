@@ -1,6 +1,6 @@
 //! The options that a session may rely on.
 
-use super::{InputLimits, SessionStart};
+use super::SessionStart;
 
 /// A field of `session.start` that restricts the agent: if a session asks for it and the adapter does not list it in
 /// `options_applied`, the host refuses the session ([ext.7]).
@@ -40,6 +40,9 @@ impl EnforcedOption {
         Self::InactivityTimeout,
     ];
 
+    /// The limits among them. A host may enforce these itself, and an input may narrow them ([ext.7]).
+    pub const LIMITS: [Self; 3] = [Self::MaxTokens, Self::TurnTimeout, Self::InactivityTimeout];
+
     /// The name of its field.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -68,23 +71,6 @@ impl EnforcedOption {
             Self::TurnTimeout => start.turn_timeout_ms.is_some(),
             Self::InactivityTimeout => start.inactivity_timeout_ms.is_some(),
         }
-    }
-}
-
-impl InputLimits {
-    /// The options whose limits this narrows for one turn ([ext.7]).
-    pub fn enforced_options(&self) -> impl Iterator<Item = EnforcedOption> + use<> {
-        let asked = [
-            (EnforcedOption::MaxTokens, self.max_tokens),
-            (EnforcedOption::TurnTimeout, self.turn_timeout_ms),
-            (
-                EnforcedOption::InactivityTimeout,
-                self.inactivity_timeout_ms,
-            ),
-        ];
-        asked
-            .into_iter()
-            .filter_map(|(option, limit)| limit.map(|_| option))
     }
 }
 

@@ -6,6 +6,7 @@ mod figures;
 mod flow;
 mod key;
 mod known;
+mod limits;
 mod liveness;
 mod message;
 mod process;

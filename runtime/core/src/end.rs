@@ -98,6 +98,8 @@ pub enum Cause {
     Oversize,
     /// `max_turn_output`, `max_output_rate` or the spool's limit was reached.
     Limit,
+    /// The agent used as many tokens as the input or the session allows (`max_tokens`).
+    MaxTokens,
     /// The agent called the same tools over and over (`tool_loop`).
     ToolLoop,
     /// An option that must be enforced is not ([ext.7]).
@@ -123,6 +125,7 @@ impl Cause {
             Self::Shutdown => "shutdown",
             Self::Oversize => "oversize",
             Self::Limit => "limit",
+            Self::MaxTokens => "max_tokens",
             Self::ToolLoop => "tool_loop",
             Self::Refused => "refused",
         }
@@ -140,6 +143,7 @@ impl Cause {
             Self::StartFailed => Some(Category::NotInstalled),
             Self::StopUnanswered => Some(Category::StopUnanswered),
             Self::Oversize | Self::Limit => Some(Category::Oversize),
+            Self::MaxTokens => Some(Category::UsageLimit),
             Self::ToolLoop => Some(Category::ToolLoop),
             Self::Refused => Some(Category::Protocol),
         }

@@ -19,7 +19,6 @@ pub(crate) use self::shared::{Admitted, SessionShared};
 pub use self::status::SessionStatus;
 use crate::{
     Event, SteerError, Turn, TurnNo,
-    config::Unenforced,
     counters::SessionCounters,
     error::{FileError, SendError, UpdateError},
     files::Announced,
@@ -131,12 +130,13 @@ impl Session {
 
     /// Sends an input to the agent: it begins a turn, after those under way ([turn.3]).
     ///
-    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]). Where traces are read, the turn's span
+    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]). Its `limits` narrow those of the
+    /// session and of the configuration for its turn ([ext.7]). Where traces are read, the turn's span
     /// follows from the one that is current here.
     ///
     /// # Errors
     /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do, [`SendError::Closed`] after the
-    /// session's end, [`SendError::Unenforced`] for `limits` unless the agent's `unenforced` is `allow` ([ext.7]).
+    /// session's end.
     pub fn send(&self, input: impl Into<Input>) -> Result<Turn, SendError> {
         let Input {
             message: mut input,
@@ -146,12 +146,6 @@ impl Session {
         let shared = self.shared();
         if shared.is_closed() {
             return Err(SendError::Closed);
-        }
-        let limits = input.limits.take().unwrap_or_default();
-        if let Some(limit) = limits.enforced_options().next()
-            && shared.agent.config.unenforced != Unenforced::Allow
-        {
-            return Err(SendError::Unenforced(limit.name()));
         }
         shared.inbox.admit(&shared.waiting, input.content.len())?;
         let mailbox = Mailbox::new(shared.inbox.store());

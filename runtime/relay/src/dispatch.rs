@@ -19,9 +19,10 @@ use trunkline_host::{
 use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, AgentsList, AttachRefusal, Capabilities, Category,
-    ClosedReason, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage, HubMessage,
-    InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, Recipient, RelayMessage, SessionClosed,
-    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread, line_limit,
+    ClosedReason, EnforcedOption, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage,
+    HubMessage, InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, Recipient, RelayMessage,
+    SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
@@ -547,12 +548,18 @@ impl Dispatch {
             .and_then(|config| config.limits.max_sessions)
             .map(|limit| limit as u64);
         let max_sessions = configured.into_iter().chain(declared).min();
-        // The host below refuses the session if the agent does not apply these ([ext.7]).
+        // The host below enforces the limits itself, and refuses the session if the agent does not apply the
+        // others ([ext.7]).
         let enforced = config
             .as_ref()
             .is_some_and(|config| config.unenforced != Unenforced::Allow);
-        let relied_on = start.enforced_options().filter(|_| enforced);
-        let applied: Vec<_> = relied_on.map(|option| option.name().to_owned()).collect();
+        let of_agent = start
+            .enforced_options()
+            .filter(|option| enforced && !EnforcedOption::LIMITS.contains(option));
+        let applied = of_agent
+            .chain(EnforcedOption::LIMITS)
+            .map(|option| option.name().to_owned())
+            .collect();
         SessionReady {
             protocol: Some(PROTOCOL),
             extensions: Some(agreed.to_names()),
@@ -568,7 +575,7 @@ impl Dispatch {
                     ..Capabilities::default()
                 }),
                 input_modes: Some(vec!["queue".to_owned(), "steer".to_owned()]),
-                options_applied: Some(applied).filter(|applied| !applied.is_empty()),
+                options_applied: agreed.contains(Extensions::OPTIONS).then_some(applied),
                 ..SessionInfo::default()
             },
         }

@@ -75,7 +75,7 @@ pub(super) fn turn_end(
 }
 
 /// The causes of ends that a host makes.
-const CAUSES: [Cause; 15] = [
+const CAUSES: [Cause; 16] = [
     Cause::StoppedUnsent,
     Cause::ProcessExit,
     Cause::EndOfStream,
@@ -89,6 +89,7 @@ const CAUSES: [Cause; 15] = [
     Cause::Shutdown,
     Cause::Oversize,
     Cause::Limit,
+    Cause::MaxTokens,
     Cause::ToolLoop,
     Cause::Refused,
 ];

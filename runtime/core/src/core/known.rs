@@ -2,7 +2,7 @@
 
 use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete, tool_loop::ToolLoop};
 
-use super::Core;
+use super::{Core, limits::UsedTokens};
 use crate::share::may_take;
 
 /// How many bytes are remembered of one session, to go on from after a restart. The adapter's id for it and its parameters are
@@ -19,6 +19,8 @@ pub(super) struct Known {
     /// Those of the options that the session asks for.
     pub(super) options_applied: Vec<&'static str>,
     pub(super) steers: bool,
+    /// The tokens that it has used.
+    pub(super) tokens: UsedTokens,
     /// Its tool calls, where the rules want them watched.
     pub(super) calls: ToolLoop,
     /// The longest line that it reads; nothing where it has not said so.

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, Item, SessionId,
-    SessionInfo, SessionReady, SessionStart, StopReason, Unread, goes_by_file,
+    AdapterBody, AdapterKind, Category, Context, EnforcedOption, ErrorEvent, Extensions, Head,
+    Item, SessionId, SessionInfo, SessionReady, SessionStart, StopReason, Unread, goes_by_file,
     rules::{SessionPhase, SessionRule, from_adapter},
     session_named_in, strip, strip_info, type_named_in,
 };
@@ -265,6 +265,9 @@ impl Core {
             AdapterBody::SessionReady(ready) => self.ready(index, *ready, meta, now),
             AdapterBody::SessionInfo(info) => self.info(index, info, meta, now),
             AdapterBody::SteerResult(result) => self.steered(index, &result, now),
+            AdapterBody::Usage(usage) => {
+                self.handle_usage(index, scope, usage, (meta, large), now);
+            }
             // Before the context nothing is reported ([process.5]); the turn's deadline has heard it.
             AdapterBody::Working(_)
                 if self.get(index).is_some_and(|session| session.context_due) => {}
@@ -325,6 +328,12 @@ impl Core {
                 .is_some_and(|start| start.cwd.is_some());
             if session.is_in_cwd && is_asked && applied.iter().all(|applied| applied != CWD) {
                 applied.push(CWD.to_owned());
+            }
+            // What the host enforces counts as listed ([ext.7]).
+            for limit in EnforcedOption::LIMITS.map(EnforcedOption::name) {
+                if applied.iter().all(|applied| applied != limit) {
+                    applied.push(limit.to_owned());
+                }
             }
             let asked = session
                 .start

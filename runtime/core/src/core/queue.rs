@@ -14,7 +14,7 @@ use super::{
     timers::READY_WAIT,
     turn::Running,
 };
-use crate::{Cause, SteerError, TurnNo, UpdateError};
+use crate::{Cause, SteerError, TurnEnd, TurnNo, UpdateError};
 
 /// One thing that is held back.
 #[derive(Debug)]
@@ -205,6 +205,7 @@ impl Core {
 
     /// Writes what may be written now, in order.
     pub(super) fn flush(&mut self, index: u32, now: Instant) {
+        self.end_exhausted(index);
         if !self.process_is_up() {
             if self.has_queue(index) {
                 self.demand_process(now);
@@ -318,17 +319,25 @@ impl Core {
         now: Instant,
     ) {
         let key = self.key_of(index);
-        let turn_timeout = self.rules.turn_timeout;
+        let (offered, turn_timeout) = (self.rules.offered, self.rules.turn_timeout);
+        let inactivity_timeout = self.rules.inactivity_timeout;
         let Some(session) = self.get(index) else {
             return;
         };
         let Some(wire) = session.wire.clone() else {
             return;
         };
+        let limits = session.limits_of(turn_timeout, inactivity_timeout, input.limits.as_ref());
+        let bytes = input.content.len();
+        if let Some(reached) = limits.allows_no_tokens() {
+            return self.end_without_tokens(index, turn, bytes, reached);
+        }
         if !with_turns {
             (input.message_id, input.mode) = (None, None);
         }
-        let bytes = input.content.len();
+        if !session.may_use(Extensions::OPTIONS, offered) {
+            input.limits = None;
+        }
         let turn_id = with_turns.then(|| turn.to_id()).flatten();
         let mut message = HostMessage {
             session_id: wire,
@@ -378,20 +387,10 @@ impl Core {
                 Some(&failure),
                 Circumstances::default(),
             );
-            self.effect(Effect::InputUnqueued { key, bytes });
-            return self.effect(Effect::End {
-                key,
-                end: Box::new(end),
-                meta: None,
-                large: None,
-            });
+            return self.end_unwritten(index, bytes, end);
         }
         session.written = session.written.max(turn.get());
-        session.work().running = Some(Running::begin(
-            turn,
-            turn_timeout.map(|timeout| now + timeout),
-            now,
-        ));
+        session.work().running = Some(Running::begin(turn, limits, now));
         self.running_turns += 1;
         self.wait_for_process(now);
         self.effect(Effect::Write {
@@ -403,6 +402,18 @@ impl Core {
         self.arm(index, now);
     }
 
+    /// Ends an input that has left the queue unwritten.
+    pub(super) fn end_unwritten(&mut self, index: u32, bytes: usize, end: TurnEnd) {
+        let key = self.key_of(index);
+        self.effect(Effect::InputUnqueued { key, bytes });
+        self.effect(Effect::End {
+            key,
+            end: Box::new(end),
+            meta: None,
+            large: None,
+        });
+    }
+
     /// Ends all inputs that wait: they were never written.
     pub(super) fn end_queued(
         &mut self,
@@ -411,7 +422,6 @@ impl Core {
         failure: Option<&Failure>,
         circumstances: Circumstances<'_>,
     ) {
-        let key = self.key_of(index);
         let Some(session) = self.get(index) else {
             return;
         };
@@ -421,17 +431,8 @@ impl Core {
         for queued in std::mem::take(&mut work.queue) {
             match queued {
                 Queued::Input { turn, input, .. } => {
-                    self.effect(Effect::InputUnqueued {
-                        key,
-                        bytes: input.content.len(),
-                    });
                     let end = super::turn::unsent(turn, cause, failure, circumstances);
-                    self.effect(Effect::End {
-                        key,
-                        end: Box::new(end),
-                        meta: None,
-                        large: None,
-                    });
+                    self.end_unwritten(index, input.content.len(), end);
                 }
                 Queued::Update { ticket, .. } => {
                     self.effect(Effect::Updated {
@@ -459,7 +460,6 @@ impl Core {
 
     /// Removes a waiting input; returns whether it waited.
     pub(super) fn unqueue(&mut self, index: u32, turn: TurnNo, reason: StopReason) -> bool {
-        let key = self.key_of(index);
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else {
             return false;
         };
@@ -473,16 +473,7 @@ impl Core {
         let mut end =
             super::turn::unsent(turn, Cause::StoppedUnsent, None, Circumstances::default());
         end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
-        self.effect(Effect::InputUnqueued {
-            key,
-            bytes: input.content.len(),
-        });
-        self.effect(Effect::End {
-            key,
-            end: Box::new(end),
-            meta: None,
-            large: None,
-        });
+        self.end_unwritten(index, input.content.len(), end);
         true
     }
 

@@ -5,27 +5,31 @@ use std::{fmt, time::Duration};
 
 use trunkline_protocol::{Category, Failure, format_duration};
 
-use super::{Core, OutputRate};
+use super::{
+    Core, OutputRate,
+    limits::{LimitSource, TimeLimit},
+};
 use crate::{Cause, ProcessEnd, end::append_stderr};
 
-/// A limit of the configuration. Its text is its name and its value: `turn_timeout of 3 s`.
+/// A limit of the configuration, a session or an input. Its text is its name and its value: `turn_timeout of 3 s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     Start(Duration),
-    Turn(Duration),
-    Inactivity(Duration),
+    Turn(TimeLimit),
+    Inactivity(TimeLimit),
     Stop(Duration),
     TurnOutput(u64),
     OutputRate(OutputRate),
     ToolLoop,
+    Tokens(LimitSource, u64),
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(time) => write!(f, "start_timeout of {}", format_duration(*time)),
-            Self::Turn(time) => write!(f, "turn_timeout of {}", format_duration(*time)),
-            Self::Inactivity(time) => write!(f, "inactivity_timeout of {}", format_duration(*time)),
+            Self::Turn(limit) => limit.write("turn_timeout", f),
+            Self::Inactivity(limit) => limit.write("inactivity_timeout", f),
             Self::Stop(time) => write!(f, "stop_timeout of {}", format_duration(*time)),
             Self::TurnOutput(bytes) => write!(f, "max_turn_output of {}", format_bytes(*bytes)),
             Self::OutputRate(rate) => write!(
@@ -35,6 +39,7 @@ impl fmt::Display for Limit {
                 format_bytes(rate.burst)
             ),
             Self::ToolLoop => f.write_str("tool_loop"),
+            Self::Tokens(source, tokens) => write!(f, "{source}max_tokens of {tokens}"),
         }
     }
 }
@@ -69,7 +74,7 @@ const UNREAD: &str = "; no message was read from its stdout: is each line flushe
 
 /// The sentence that names a limit that was reached, and a process that could not act since it was
 /// suspended.
-fn limit_reached(limit: Limit, suspended: Option<u32>) -> String {
+pub(super) fn limit_reached(limit: Limit, suspended: Option<u32>) -> String {
     format!("{limit} reached{}", suspended_note(suspended))
 }
 
@@ -130,7 +135,7 @@ pub(super) fn host_failure(cause: Cause, circumstances: &Circumstances<'_>) -> O
             "the turn put out more than it may and was stopped; raise the limit if it may"
                 .to_owned()
         }
-        Cause::ToolLoop => "the turn was stopped".to_owned(),
+        Cause::ToolLoop | Cause::MaxTokens => "the turn was stopped".to_owned(),
         Cause::Refused => "the adapter does not enforce what was asked".to_owned(),
     };
     let mut text = String::new();

@@ -141,6 +141,16 @@ impl Session {
         self.work.as_mut()?.running.as_mut()
     }
 
+    /// The turns whose input was written and that have not ended.
+    pub(super) fn open_turns(&self) -> impl Iterator<Item = &Running> {
+        self.work.iter().flat_map(|work| &work.running)
+    }
+
+    /// The turn of this number, if its input was written and it has not ended.
+    pub(super) fn open_turn(&mut self, turn: TurnNo) -> Option<&mut Running> {
+        self.running().filter(|running| running.no == turn)
+    }
+
     /// Whether this extension may be used towards the adapter: agreed on, or offered while nothing is known.
     pub(super) fn may_use(&self, extension: Extensions, offered: Extensions) -> bool {
         self.agreed.unwrap_or(offered).contains(extension)
@@ -167,6 +177,12 @@ impl Session {
             (Some(start), ReliedOn::Everything) => start.options().collect(),
         };
         relied_on.retain(|option| !self.is_in_cwd || *option != CWD);
+        // The host enforces the limits itself.
+        relied_on.retain(|option| {
+            EnforcedOption::LIMITS
+                .iter()
+                .all(|own| own.name() != *option)
+        });
         relied_on
     }
 

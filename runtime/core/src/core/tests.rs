@@ -5,6 +5,7 @@ mod bench;
 mod endings;
 mod figures;
 mod flow;
+mod limits;
 mod liveness;
 mod rate;
 mod reasons;

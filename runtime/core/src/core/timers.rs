@@ -10,6 +10,7 @@ use trunkline_protocol::{Extensions, StopReason};
 
 use super::{
     Core, Effect, Rules,
+    limits::TimeLimit,
     process::{Process, State},
     queue::{Queued, is_large},
     reason::Limit,
@@ -41,8 +42,8 @@ const SPARE_TIMERS: usize = 1024;
 /// | `Options` | `session.start` with an option that the session relies on ([ext.7]) | `start_timeout` | the session is refused | moves it |
 /// | `Request` | a permission or a question that waits for its answer | `permission_timeout` | it is denied, as `timeout` | moves it |
 /// | `Stop` | a `stop` | `stop_timeout` | the turn ends with [`Cause::StopUnanswered`] ([turn.8]) | moves it |
-/// | `Turn` | an input's write | `turn_timeout` | the turn is stopped, for [`Cause::TurnTimeout`] | moves it |
-/// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or no message of the process was read | `inactivity_timeout` | the turn is stopped, for [`Cause::Inactivity`] | moves it |
+/// | `Turn` | an input's write | `turn_timeout`, or less by the session or the input | the turn is stopped, for [`Cause::TurnTimeout`] | moves it |
+/// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or no message of the process was read | `inactivity_timeout`, or less as for `Turn` | the turn is stopped, for [`Cause::Inactivity`] | moves it |
 /// | `Stall` | as `Inactivity` | `stall_after` | its user is informed of the silence, once ([`Effect::Stalled`]) | moves it |
 /// | `Rate` | a message beyond `output_rate`, if the adapter can hold the session back | until half of the burst is free | it goes on | counts |
 /// | `Update` | an update, or an input too long for every reader, before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported | moves it |
@@ -134,7 +135,10 @@ impl Timer {
                 .min(),
             Self::Stop => running?.stop_deadline,
             Self::Turn => unstopped?.deadline,
-            Self::Inactivity => Some(unstopped?.last_heard + rules.inactivity_timeout?),
+            Self::Inactivity => {
+                let running = unstopped?;
+                running.limits.inactivity?.ends_at(running.last_heard)
+            }
             Self::Stall => {
                 Some(unstopped.filter(|running| !running.stalled)?.last_heard + rules.stall_after?)
             }
@@ -312,8 +316,6 @@ impl Core {
     /// Stops or ends a turn whose time is over: `Stop`, `Turn` and `Inactivity`.
     fn turn_timeout(&mut self, index: u32, now: Instant) {
         let was_heard = self.process.was_heard();
-        let turn_timeout = self.rules.turn_timeout;
-        let inactivity = self.rules.inactivity_timeout;
         let stall_after = self.rules.stall_after;
         let Some(session) = self.get(index) else {
             return;
@@ -343,17 +345,26 @@ impl Core {
             return;
         }
         if running.deadline.is_some_and(|deadline| deadline <= now) {
-            let limit = Limit::Turn(turn_timeout.unwrap_or_default());
-            let stop = self.stop_at(Cause::TurnTimeout, limit, None);
+            let Some(limit) = running.limits.turn else {
+                return;
+            };
+            let took = now.saturating_duration_since(running.begun + running.stood_still);
+            let took = limit.excess(took, "the turn ran");
+            let stop = self.stop_at(Cause::TurnTimeout, Limit::Turn(limit), took.as_deref());
             return self.stop_running(index, Some(stop), StopReason::Timeout, now);
         }
+        let is_over = |limit: &TimeLimit| {
+            let end = limit.ends_at(running.last_heard);
+            end.is_some_and(|end| end <= now)
+        };
         if rests {
             // Silence counts from the end of the rest.
             running.rested_until(now);
-        } else if let Some(inactivity) =
-            inactivity.filter(|inactivity| running.last_heard + *inactivity <= now)
-        {
-            let stop = self.stop_at(Cause::Inactivity, Limit::Inactivity(inactivity), None);
+        } else if let Some(limit) = running.limits.inactivity.filter(is_over) {
+            let silence = now.saturating_duration_since(running.last_heard);
+            let silence = limit.excess(silence, "it was silent");
+            let limit = Limit::Inactivity(limit);
+            let stop = self.stop_at(Cause::Inactivity, limit, silence.as_deref());
             self.stop_running(index, Some(stop), StopReason::Timeout, now);
         } else if stall_after.is_some_and(|after| running.last_heard + after <= now) {
             self.tell_stall(index, now);
@@ -362,7 +373,6 @@ impl Core {
 
     /// Reports the silence of a turn that runs and does not rest, once.
     pub(super) fn tell_stall(&mut self, index: u32, now: Instant) {
-        let inactivity = self.rules.inactivity_timeout;
         let key = self.key_of(index);
         let Some(session) = self.get(index) else {
             return;
@@ -383,7 +393,8 @@ impl Core {
             return;
         };
         running.stalled = true;
-        let silence = inactivity.map(|inactivity| running.last_heard + inactivity);
+        let inactivity = running.limits.inactivity;
+        let silence = inactivity.and_then(|limit| limit.ends_at(running.last_heard));
         let deadline = silence.into_iter().chain(running.deadline).min();
         let turn = running.no;
         let silent_for = now.saturating_duration_since(running.last_heard);

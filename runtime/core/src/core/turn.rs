@@ -10,6 +10,7 @@ use trunkline_protocol::{
 
 use super::{
     Core, Counter, Effect, Key, Reader,
+    limits::TurnLimits,
     reason::{Circumstances, HostStop, Limit, host_failure, stopped_failure},
 };
 use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
@@ -58,10 +59,13 @@ pub(super) struct Running {
     pub(super) unread: Option<Reader>,
     output: u64,
     open_tools: Vec<ToolCallId>,
+    pub(super) limits: TurnLimits,
+    /// The tokens that it has used so far, as the agent reports it.
+    pub(super) tokens: u64,
 }
 
 impl Running {
-    pub(super) fn begin(no: TurnNo, deadline: Option<Instant>, now: Instant) -> Self {
+    pub(super) fn begin(no: TurnNo, limits: TurnLimits, now: Instant) -> Self {
         Self {
             no,
             phase: TurnPhase::Running,
@@ -70,7 +74,7 @@ impl Running {
             place: InputPlace::Unreported,
             answered: false,
             last_heard: now,
-            deadline,
+            deadline: limits.turn.and_then(|limit| limit.ends_at(now)),
             stop_deadline: None,
             stopped_by: None,
             stop_reason: None,
@@ -80,6 +84,8 @@ impl Running {
             unread: None,
             output: 0,
             open_tools: Vec::new(),
+            limits,
+            tokens: 0,
         }
     }
 
@@ -175,7 +181,7 @@ fn host_status(cause: Cause) -> Status {
     match cause {
         Cause::Complete => Status::Completed,
         Cause::StoppedUnsent | Cause::Closed | Cause::Shutdown => Status::Stopped,
-        Cause::Limit => Status::Limit,
+        Cause::Limit | Cause::MaxTokens => Status::Limit,
         Cause::Refused => Status::Refused,
         Cause::ProcessExit
         | Cause::EndOfStream
@@ -280,6 +286,9 @@ impl Core {
         }
         if let Some(complete) = &complete {
             self.learn(index, complete);
+            if let Some(usage) = &complete.usage {
+                self.count_tokens(index, running, usage);
+            }
         }
         self.completed_a_turn();
         self.end_turn(
@@ -333,6 +342,7 @@ impl Core {
         let Some(running) = session.work.as_mut().and_then(|work| work.running.take()) else {
             return;
         };
+        session.add_tokens(running.tokens);
         self.running_turns -= 1;
         let turn = running.no;
         self.deny_requests_of(index, Some(turn), StopReason::Stopped);
@@ -418,7 +428,11 @@ impl Core {
             Cause::StartTimeout => Some(Limit::Start(self.rules.start_timeout)),
             Cause::StopUnanswered => Some(Limit::Stop(self.rules.stop_timeout)),
             // A limit that stops a turn is in its `HostStop`.
-            Cause::TurnTimeout | Cause::Inactivity | Cause::Limit | Cause::ToolLoop => None,
+            Cause::TurnTimeout
+            | Cause::Inactivity
+            | Cause::Limit
+            | Cause::MaxTokens
+            | Cause::ToolLoop => None,
             Cause::Complete
             | Cause::StoppedUnsent
             | Cause::ProcessExit

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline_host::config::{AgentConfig, Command, Unenforced};
+use trunkline_host::config::{AgentConfig, Command};
 use trunkline_protocol::Extensions;
 
 use crate::{
@@ -262,20 +262,38 @@ async fn a_limit_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_input_with_limits_is_refused_and_the_next_one_runs() {
-    for limit in ["max_tokens", "turn_timeout_ms", "inactivity_timeout_ms"] {
+async fn an_input_that_reaches_its_limits_is_stopped_and_the_next_one_runs() {
+    for (limit, status, category) in [
+        ("max_tokens", "limit", "usage_limit"),
+        ("turn_timeout_ms", "failed", "timeout"),
+        ("inactivity_timeout_ms", "failed", "timeout"),
+    ] {
         let mut world = World::new();
         let mut adapter = open(&mut world, true).await;
+        let limits = json!({limit: 9});
         world
             .hub
             .say(
                 json!({"type": "user.input", "session_id": "s", "turn_id": "t", "content": "go",
-                "limits": {limit: 9}}),
+                "limits": limits}),
             )
             .await;
-        let why = format!("{limit} in the limits of an input");
-        let end = end(&mut world.hub, true, "refused", "protocol", &why).await;
-        assert_eq!(end["delivered"], "no");
+        let input = adapter.expect("user.input").await;
+        let turn = input["turn_id"].as_str().unwrap();
+        assert_eq!(input["limits"], limits, "an adapter may apply it, too");
+        if limit == "max_tokens" {
+            adapter
+                .say(
+                    json!({"type": "usage", "session_id": "s", "turn_id": turn, "total_tokens": 9}),
+                )
+                .await;
+            world.hub.expect("usage").await;
+        }
+        adapter.expect("stop").await;
+        adapter.complete("s", turn).await;
+        let why = format!("the input's {limit} of 9");
+        let end = end(&mut world.hub, true, status, category, &why).await;
+        assert_eq!(end["delivered"], "yes");
         world
             .hub
             .say(
@@ -289,28 +307,68 @@ async fn an_input_with_limits_is_refused_and_the_next_one_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limits_of_an_input_are_ignored_without_options_and_where_the_operator_allows_it() {
-    for extended in HUBS {
-        let mut world = World::with(|mut agent| {
-            if extended {
-                agent.unenforced = Unenforced::Allow;
-            }
-            agent
-        });
-        let mut adapter = open(&mut world, extended).await;
-        world
-            .hub
-            .say(
-                json!({"type": "user.input", "session_id": "s", "content": "go",
-                "limits": {"max_tokens": 9}}),
-            )
-            .await;
-        let input = adapter.expect("user.input").await;
+async fn the_limits_of_an_input_are_ignored_without_options() {
+    let mut world = World::new();
+    let mut adapter = open(&mut world, false).await;
+    world
+        .hub
+        .say(
+            json!({"type": "user.input", "session_id": "s", "content": "go",
+            "limits": {"max_tokens": 0}}),
+        )
+        .await;
+    let input = adapter.expect("user.input").await;
+    assert_eq!(
+        (&input["content"], input.get("limits")),
+        (&json!("go"), None)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_tokens_are_used_up_ends_each_input_undelivered() {
+    let mut world = World::new();
+    let ready = world
+        .hub
+        .start_with("s", &ALL, json!({"max_tokens": 9}))
+        .await;
+    let of_host = json!(["max_tokens", "turn_timeout_ms", "inactivity_timeout_ms"]);
+    assert_eq!(ready["options_applied"], of_host);
+    world.hub.input("s", "t", "go").await;
+    let mut adapter = world.adapters.next().await;
+    let start = adapter.expect("session.start").await;
+    assert_eq!(start["max_tokens"], 9, "an adapter may apply it, too");
+    adapter
+        .say(json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL}))
+        .await;
+    let turn = adapter.expect("user.input").await["turn_id"].clone();
+    adapter
+        .say(
+            json!({"type": "turn.complete", "session_id": "s", "turn_id": turn,
+            "usage": {"input_tokens": 8, "output_tokens": 1}}),
+        )
+        .await;
+    let first = world.hub.until("turn.complete").await;
+    assert_eq!(first["status"], "completed");
+    for turn in ["u", "v"] {
+        world.hub.input("s", turn, "go").await;
+        let end = world.hub.expect("turn.complete").await;
         assert_eq!(
-            (&input["content"], input.get("limits")),
-            (&json!("go"), None)
+            (
+                &end["turn_id"],
+                &end["status"],
+                &end["cause"],
+                &end["delivered"]
+            ),
+            (
+                &json!(turn),
+                &json!("limit"),
+                &json!("max_tokens"),
+                &json!("no")
+            )
         );
+        assert_eq!(end["error"]["category"], "usage_limit");
     }
+    adapter.hears_nothing().await;
 }
 
 #[tokio::test(start_paused = true)]

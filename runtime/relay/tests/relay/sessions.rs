@@ -39,7 +39,12 @@ async fn options_pass_and_facts_of_the_agent_follow() {
     let ready = world.hub.start_with("s", &ALL, more).await;
     assert_eq!(
         ready["options_applied"],
-        json!(["denied_tools"]),
+        json!([
+            "denied_tools",
+            "max_tokens",
+            "turn_timeout_ms",
+            "inactivity_timeout_ms"
+        ]),
         "what the host below sees to"
     );
     let mut adapter = world.adapters.next().await;
@@ -69,7 +74,16 @@ async fn options_pass_and_facts_of_the_agent_follow() {
     let info = world.hub.expect("session.info").await;
     assert_eq!(info["adapter"]["name"], "scripted");
     assert_eq!(info["input_modes"], json!(["queue", "steer"]));
-    assert_eq!(info["options_applied"], json!(["model", "denied_tools"]));
+    assert_eq!(
+        info["options_applied"],
+        json!([
+            "model",
+            "denied_tools",
+            "max_tokens",
+            "turn_timeout_ms",
+            "inactivity_timeout_ms"
+        ])
+    );
     assert_eq!(info["_meta"], json!({"x": "y"}));
 
     world
