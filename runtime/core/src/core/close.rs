@@ -85,7 +85,7 @@ impl Core {
         let wire = self.get(index).and_then(|session| session.wire.take());
         // Nothing is written for the id but its close: the wire was taken above.
         self.drop_requests(index, StopReason::Shutdown);
-        self.end_running(index, cause, error.as_ref(), None, now);
+        self.end_open_turns(index, cause, error.as_ref(), None, now);
         self.end_queued(index, cause, error.as_ref(), Circumstances::default());
         self.fail_updates(index);
         self.forget_known(index);

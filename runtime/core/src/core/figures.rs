@@ -35,11 +35,11 @@ pub struct Figures {
     pub silent_for: Option<Duration>,
     /// Bytes of the adapter's messages for it, with line ends.
     pub bytes_in: u64,
-    /// Inputs that wait to be written.
+    /// Inputs that wait for the turns before them, written ahead or not.
     pub queued_inputs: usize,
     /// How long the first of them has waited.
     pub queue_age: Option<Duration>,
-    /// How long the inputs that were written had waited, added up.
+    /// How long the inputs whose turns have begun had waited, added up.
     pub queue_time: Duration,
     /// Permissions and questions that wait for an answer.
     pub open_requests: usize,
@@ -165,9 +165,9 @@ impl Session {
             Queued::File(..) | Queued::Update { .. } => None,
         };
         let inputs = || {
-            work.into_iter()
-                .flat_map(|work| &work.queue)
-                .filter_map(given)
+            let ahead = work.into_iter().flat_map(|work| &work.ahead);
+            let queued = work.into_iter().flat_map(|work| &work.queue);
+            ahead.map(|turn| turn.given).chain(queued.filter_map(given))
         };
         Figures {
             state: match running {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use trunkline_protocol::{Envelope, Extensions, FlowPause, FlowResume, HostBody};
 
-use super::{Core, Effect, Key, queue::Queued, session::Session};
+use super::{Core, Effect, Key, queue::Queued, session::Session, turn::Running};
 
 /// Who reads the events of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +32,14 @@ impl Session {
         let is_update = |queued: &Queued| matches!(queued, Queued::Update { .. });
         let is_input = |queued: &Queued| matches!(queued, Queued::Input { .. });
         let is_unread = match running.unread {
-            Some(Reader::OfTurn) => !work.queue.iter().any(is_input),
+            Some(Reader::OfTurn) => work.ahead.is_empty() && !work.queue.iter().any(is_input),
             Some(Reader::OfSession) => true,
             None => false,
         };
-        let answer_is_due =
-            !work.steers.is_empty() || !work.updates.is_empty() || work.queue.iter().any(is_update);
+        let answer_is_due = !work.steers.is_empty()
+            || !work.updates.is_empty()
+            || work.queue.iter().any(is_update)
+            || work.ahead.iter().any(Running::is_stopping);
         (self.paused || is_unread || running.over_rate) && !answer_is_due
     }
 }

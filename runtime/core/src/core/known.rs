@@ -19,6 +19,8 @@ pub(super) struct Known {
     /// Those of the options that the session asks for.
     pub(super) options_applied: Vec<&'static str>,
     pub(super) steers: bool,
+    /// True if it takes inputs while a turn runs.
+    pub(super) queues: bool,
     /// The tokens that it has used.
     pub(super) tokens: UsedTokens,
     /// Its tool calls, where the rules want them watched.

@@ -190,7 +190,7 @@ impl Session {
 }
 
 impl Core {
-    /// Reports a `usage`, counts its tokens, and stops the running turn if none are left for it.
+    /// Reports a `usage`, counts its tokens, and stops its turn if none are left for it.
     pub(super) fn handle_usage(
         &mut self,
         index: u32,
@@ -205,7 +205,7 @@ impl Core {
         };
         self.count_tokens(index, turn, &usage);
         self.deliver_large(index, scope, usage.into(), meta, large);
-        self.limit_tokens(index, now);
+        self.limit_tokens(index, turn, now);
     }
 
     /// Counts the tokens of a `usage` that an event or the end of a turn carries.
@@ -215,22 +215,24 @@ impl Core {
         }
     }
 
-    /// Stops the running turn if it has used up its input's tokens or its session's.
-    fn limit_tokens(&mut self, index: u32, now: Instant) {
+    /// Stops a turn, by default the running one, if it has used up its input's tokens or its session's.
+    fn limit_tokens(&mut self, index: u32, turn: Option<TurnNo>, now: Instant) {
         let Some(session) = self.get(index) else {
             return;
         };
         let of_session = session.exhausted_tokens();
-        let Some(running) = session.running() else {
+        let turn = turn.or_else(|| session.running().map(|running| running.no));
+        let Some(running) = turn.and_then(|turn| session.open_turn(turn)) else {
             return;
         };
+        let turn = running.no;
         let used = running.tokens;
         let of_input = running.limits.max_tokens.filter(|most| used >= *most);
         let of_input = of_input.map(|most| (Limit::Tokens(LimitSource::Input, most), used));
         if let Some((limit, used)) = of_input.or(of_session) {
             let used = used_note(used);
             let stop = self.stop_at(Cause::MaxTokens, limit, Some(&used));
-            self.stop_running(index, Some(stop), StopReason::Policy, now);
+            self.stop_turn(index, turn, Some(stop), StopReason::Policy, now);
         }
     }
 

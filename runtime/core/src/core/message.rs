@@ -138,7 +138,7 @@ impl Core {
     /// A `turn.complete` that was longer than a line may be: the turn has ended, and how is lost.
     fn end_oversize(&mut self, wire_id: &SessionId, now: Instant) {
         if let Some(index) = self.find(wire_id.as_str()) {
-            self.end_running(index, Cause::Oversize, None, None, now);
+            self.end_running(index, Cause::Oversize, now);
             self.flush(index, now);
         }
     }
@@ -216,7 +216,9 @@ impl Core {
             _ if is_history(&body) || is_news(&body) => TurnScope::Outside,
             (false, _, Some(turn)) => TurnScope::Running(turn),
             (false, _, None) | (true, None, _) => TurnScope::Outside,
-            (true, Some(Some(named)), Some(turn)) if named == turn => TurnScope::Running(turn),
+            (true, Some(Some(named)), _) if session.open_turn(named).is_some() => {
+                TurnScope::Running(named)
+            }
             (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => {
                 TurnScope::Ended(named)
             }
@@ -228,11 +230,11 @@ impl Core {
         if matches!(scope, TurnScope::Ended(_)) {
             self.count_of(index, Counter::Late);
         }
-        self.hear(index, &body, matches!(scope, TurnScope::Running(_)), now);
         let turn = match scope {
             TurnScope::Running(turn) => Some(turn),
             TurnScope::Outside | TurnScope::Ended(_) => None,
         };
+        self.hear(index, &body, turn, now);
         match body {
             AdapterBody::TurnComplete(complete) => {
                 self.complete(index, named.flatten(), Some(complete), (meta, large), now)
@@ -347,6 +349,7 @@ impl Core {
         }
         if let Some(modes) = &info.input_modes {
             session.known().steers = modes.iter().any(|mode| mode == "steer");
+            session.known().queues = modes.iter().any(|mode| mode == "queue");
         }
         self.remember(index, info.native_session_id.as_ref(), None);
         let Some(session) = self.get(index) else {

@@ -223,7 +223,7 @@ impl Core {
                 continue;
             }
             self.drop_requests(index, StopReason::Stopped);
-            self.end_running(index, cause, None, Some(end), now);
+            self.end_open_turns(index, cause, None, Some(end), now);
             self.lose_wire(index);
             self.end_queued(index, cause, None, circumstances);
             self.fail_updates(index);

@@ -10,7 +10,7 @@ use trunkline_protocol::{
 use super::{
     Core, Effect, Key, Ticket,
     reason::Circumstances,
-    session::{Placing, Session},
+    session::{Placing, Session, Work},
     timers::READY_WAIT,
     turn::Running,
 };
@@ -32,6 +32,12 @@ pub(super) enum Queued {
         given: Instant,
     },
 }
+
+/// The most inputs of a session that are written ahead of the end of its running turn.
+pub(super) const MAX_INPUTS_AHEAD: usize = 8;
+
+/// The most bytes of text that these have together. An adapter keeps them in memory.
+const MAX_BYTES_AHEAD: usize = 256 * 1024;
 
 /// Whether an input may be longer than what every reader takes ([frame.5]).
 pub(super) fn is_large(input: &UserInput) -> bool {
@@ -55,8 +61,24 @@ impl Session {
     }
 }
 
+impl Work {
+    /// Returns true if an input may be written now: no turn runs, or the adapter takes this one, too.
+    fn has_room_for(&self, input: &UserInput, writes_ahead: bool) -> bool {
+        let bytes = self
+            .ahead
+            .iter()
+            .map(|turn| turn.input_bytes)
+            .sum::<usize>();
+        self.running.is_none()
+            || (writes_ahead
+                && self.ahead.len() < MAX_INPUTS_AHEAD
+                && bytes + input.content.len() <= MAX_BYTES_AHEAD)
+    }
+}
+
 impl Core {
-    /// Takes an input. It is written when the turns before it have ended.
+    /// Takes an input. It is written when the turns before it have ended, or ahead of that to an adapter that queues
+    /// ([turn.3]).
     pub fn handle_send(
         &mut self,
         key: Key,
@@ -240,12 +262,15 @@ impl Core {
             }
             let (agreed, started) = (session.agreed, session.started_at.unwrap_or(now));
             let has_meta = !offered.is_empty();
+            let writes_ahead = session.writes_ahead();
             let Some(work) = session.work.as_mut() else {
                 return;
             };
             let body: HostBody = match work.queue.front() {
                 None => return,
-                Some(Queued::Input { .. }) if work.running.is_some() => return,
+                Some(Queued::Input { input, .. }) if !work.has_room_for(input, writes_ahead) => {
+                    return;
+                }
                 Some(Queued::Input { turn, .. }) if matches!(&work.placing, Some((placing, Placing::UnderWay)) if placing == turn) =>
                 {
                     return;
@@ -308,7 +333,7 @@ impl Core {
         }
     }
 
-    /// Writes an input, which was given then: its turn runs.
+    /// Writes an input, which was given then: its turn runs, or waits in the adapter behind the running one.
     fn begin(
         &mut self,
         index: u32,
@@ -378,8 +403,8 @@ impl Core {
             }
             (why @ Some(_), _) => why,
         };
-        session.queue_time += now.saturating_duration_since(given);
         if let Some(why) = why {
+            session.queue_time += now.saturating_duration_since(given);
             let failure = Failure::new(Category::Oversize, why);
             let end = super::turn::unsent(
                 turn,
@@ -390,9 +415,11 @@ impl Core {
             return self.end_unwritten(index, bytes, end);
         }
         session.written = session.written.max(turn.get());
-        session.work().running = Some(Running::begin(turn, limits, now));
-        self.running_turns += 1;
-        self.wait_for_process(now);
+        let open = Running::new(turn, given, bytes, limits, now);
+        if session.open_turn_with(open, now) {
+            self.running_turns += 1;
+            self.wait_for_process(now);
+        }
         self.effect(Effect::Write {
             key,
             input_of: Some(turn),

@@ -60,7 +60,7 @@ impl Core {
         session.even_at = Some(even_at);
         if is_over && goes_on {
             let stop = self.stop_at(Cause::Limit, Limit::OutputRate(rate), None);
-            self.stop_running(index, Some(stop), StopReason::Policy, now);
+            self.stop_running(index, stop, StopReason::Policy, now);
         } else if is_over && !was_over {
             self.settle_flow(index, now);
             self.arm(index, now);

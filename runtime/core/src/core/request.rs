@@ -298,10 +298,9 @@ impl Core {
         let Some(session) = self.get(index) else {
             return true;
         };
-        let stopping = turn.is_some()
-            && session
-                .running()
-                .is_some_and(|running| running.is_stopping());
+        let stopping = turn
+            .and_then(|turn| session.open_turn(turn))
+            .is_some_and(|turn| turn.is_stopping());
         if stopping || matches!(scope, TurnScope::Ended(_)) {
             return true;
         }

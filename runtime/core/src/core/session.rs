@@ -89,7 +89,10 @@ pub(super) struct Session {
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) queue: VecDeque<Queued>,
+    /// The oldest turn whose input was written and that has not ended.
     pub(super) running: Option<Running>,
+    /// The turns behind it whose inputs were written, too, in order. Empty while no turn runs.
+    pub(super) ahead: VecDeque<Running>,
     pub(super) requests: Vec<Request>,
     pub(super) steers: VecDeque<(Option<trunkline_protocol::MessageId>, Ticket)>,
     pub(super) updates: VecDeque<Ticket>,
@@ -143,12 +146,49 @@ impl Session {
 
     /// The turns whose input was written and that have not ended.
     pub(super) fn open_turns(&self) -> impl Iterator<Item = &Running> {
-        self.work.iter().flat_map(|work| &work.running)
+        let work = self.work.iter();
+        work.flat_map(|work| work.running.iter().chain(&work.ahead))
+    }
+
+    pub(super) fn open_turns_mut(&mut self) -> impl Iterator<Item = &mut Running> {
+        let work = self.work.iter_mut();
+        work.flat_map(|work| work.running.iter_mut().chain(&mut work.ahead))
     }
 
     /// The turn of this number, if its input was written and it has not ended.
     pub(super) fn open_turn(&mut self, turn: TurnNo) -> Option<&mut Running> {
-        self.running().filter(|running| running.no == turn)
+        self.open_turns_mut().find(|open| open.no == turn)
+    }
+
+    /// Makes a turn whose input was written the running one, or lets it wait behind that. Returns true if it runs.
+    pub(super) fn open_turn_with(&mut self, mut turn: Running, now: Instant) -> bool {
+        if self.running().is_some() {
+            self.work().ahead.push_back(turn);
+            return false;
+        }
+        self.queue_time += turn.start(now);
+        self.work().running = Some(turn);
+        true
+    }
+
+    /// Removes a turn that ends; the next one runs if it was the running one, which is returned with it.
+    pub(super) fn take_open_turn(&mut self, turn: TurnNo, now: Instant) -> Option<(Running, bool)> {
+        let work = self.work.as_mut()?;
+        if let Some(at) = work.ahead.iter().position(|open| open.no == turn) {
+            return Some((work.ahead.remove(at)?, false));
+        }
+        let ended = work.running.take_if(|running| running.no == turn)?;
+        work.running = work.ahead.pop_front();
+        if let Some(next) = &mut work.running {
+            self.queue_time += next.start(now);
+        }
+        Some((ended, true))
+    }
+
+    /// Returns true if the adapter takes inputs while a turn runs ([turn.3]), and the host need not keep them: none ends
+    /// unsent because the turns before it use up the session's tokens. Such an adapter knows `turns`, so each has an id.
+    pub(super) fn writes_ahead(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.queues) && self.max_tokens().is_none()
     }
 
     /// Whether this extension may be used towards the adapter: agreed on, or offered while nothing is known.
@@ -304,6 +344,7 @@ impl Core {
         session.started_at = Some(now);
         if let Some(known) = &mut session.known {
             known.max_line = None;
+            known.queues = false;
         }
         session.context_due = session.was_started;
         session.was_started = true;

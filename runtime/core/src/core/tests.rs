@@ -1,5 +1,6 @@
 //! The core under a virtual clock: dialogues for each clause, and a random walk over all interleavings.
 
+mod ahead;
 mod bad_lines;
 mod bench;
 mod endings;

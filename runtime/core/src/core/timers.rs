@@ -15,6 +15,7 @@ use super::{
     queue::{Queued, is_large},
     reason::Limit,
     session::Session,
+    turn::{End, Running},
 };
 use crate::{Cause, Ended};
 
@@ -42,7 +43,7 @@ const SPARE_TIMERS: usize = 1024;
 /// | `Options` | `session.start` with an option that the session relies on ([ext.7]) | `start_timeout` | the session is refused | moves it |
 /// | `Request` | a permission or a question that waits for its answer | `permission_timeout` | it is denied, as `timeout` | moves it |
 /// | `Stop` | a `stop` | `stop_timeout` | the turn ends with [`Cause::StopUnanswered`] ([turn.8]) | moves it |
-/// | `Turn` | an input's write | `turn_timeout`, or less by the session or the input | the turn is stopped, for [`Cause::TurnTimeout`] | moves it |
+/// | `Turn` | the begin of a turn: its input's write, or the end of the turn before it | `turn_timeout`, or less by the session or the input | the turn is stopped, for [`Cause::TurnTimeout`] | moves it |
 /// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or no message of the process was read | `inactivity_timeout`, or less as for `Turn` | the turn is stopped, for [`Cause::Inactivity`] | moves it |
 /// | `Stall` | as `Inactivity` | `stall_after` | its user is informed of the silence, once ([`Effect::Stalled`]) | moves it |
 /// | `Rate` | a message beyond `output_rate`, if the adapter can hold the session back | until half of the burst is free | it goes on | counts |
@@ -133,7 +134,10 @@ impl Timer {
                 .iter()
                 .filter_map(|request| request.deadline)
                 .min(),
-            Self::Stop => running?.stop_deadline,
+            Self::Stop => session?
+                .open_turns()
+                .filter_map(|turn| turn.stop_deadline)
+                .min(),
             Self::Turn => unstopped?.deadline,
             Self::Inactivity => {
                 let running = unstopped?;
@@ -196,8 +200,8 @@ impl Timer {
                 }
             }
             Self::Stop => {
-                if let Some(running) = session.and_then(Session::running) {
-                    postpone(&mut running.stop_deadline);
+                for turn in session.into_iter().flat_map(Session::open_turns_mut) {
+                    postpone(&mut turn.stop_deadline);
                 }
             }
             Self::Turn => {
@@ -328,22 +332,26 @@ impl Core {
                 .work
                 .as_ref()
                 .is_some_and(|work| !work.requests.is_empty());
-        let Some(running) = session.running() else {
-            return;
-        };
-        if running
-            .stop_deadline
-            .is_some_and(|deadline| deadline <= now)
-        {
-            self.end_running(index, Cause::StopUnanswered, None, None, now);
+        let is_unanswered =
+            |turn: &&Running| turn.stop_deadline.is_some_and(|deadline| deadline <= now);
+        let unanswered = session.open_turns().find(is_unanswered);
+        if let Some(turn) = unanswered.map(|turn| turn.no) {
+            self.end_turn(
+                index,
+                turn,
+                Cause::StopUnanswered,
+                None,
+                End::default(),
+                now,
+            );
             if !by_id {
                 self.replace_wire(index);
             }
             return self.flush(index, now);
         }
-        if running.is_stopping() {
+        let Some(running) = session.running().filter(|running| !running.is_stopping()) else {
             return;
-        }
+        };
         if running.deadline.is_some_and(|deadline| deadline <= now) {
             let Some(limit) = running.limits.turn else {
                 return;
@@ -351,7 +359,7 @@ impl Core {
             let took = now.saturating_duration_since(running.begun + running.stood_still);
             let took = limit.excess(took, "the turn ran");
             let stop = self.stop_at(Cause::TurnTimeout, Limit::Turn(limit), took.as_deref());
-            return self.stop_running(index, Some(stop), StopReason::Timeout, now);
+            return self.stop_running(index, stop, StopReason::Timeout, now);
         }
         let is_over = |limit: &TimeLimit| {
             let end = limit.ends_at(running.last_heard);
@@ -365,7 +373,7 @@ impl Core {
             let silence = limit.excess(silence, "it was silent");
             let limit = Limit::Inactivity(limit);
             let stop = self.stop_at(Cause::Inactivity, limit, silence.as_deref());
-            self.stop_running(index, Some(stop), StopReason::Timeout, now);
+            self.stop_running(index, stop, StopReason::Timeout, now);
         } else if stall_after.is_some_and(|after| running.last_heard + after <= now) {
             self.tell_stall(index, now);
         }

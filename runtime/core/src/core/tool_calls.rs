@@ -27,7 +27,9 @@ impl Core {
             Verdict::Fine => {}
             Verdict::Block(why) if self.rules.tool_loop == ToolLoopAction::End => {
                 let stop = self.stop_at(Cause::ToolLoop, Limit::ToolLoop, Some(&why));
-                self.stop_running(index, Some(stop), StopReason::Policy, now);
+                if let TurnScope::Running(turn) = scope {
+                    self.stop_turn(index, turn, Some(stop), StopReason::Policy, now);
+                }
             }
             Verdict::Warn(why) | Verdict::Block(why) => {
                 let error = ErrorEvent {

@@ -12,13 +12,14 @@ use super::{
     Core, Counter, Effect, Key, Reader,
     limits::TurnLimits,
     reason::{Circumstances, HostStop, Limit, host_failure, stopped_failure},
+    session::Session,
 };
 use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
 
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
 const OPEN_TOOLS: usize = 256;
 
-/// A turn whose input was written and that has not ended.
+/// A turn whose input was written and that has not ended: the running one, or one behind it.
 ///
 /// ```text
 ///          written            stop: by the user, a deadline or a limit
@@ -29,12 +30,17 @@ const OPEN_TOOLS: usize = 256;
 ///    └───────────────▶ ended, once: `Effect::End` ◀─────────────────────────┘
 /// ```
 ///
-/// A queued turn is a `Queued::Input`; `phase` distinguishes the other two.
+/// A queued turn is a `Queued::Input`; `phase` distinguishes the other two. The deadlines of a turn that was written ahead
+/// ([turn.3]) begin when it is the oldest ([`Running::start`]), but for that of its stop.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) no: TurnNo,
     phase: TurnPhase,
-    /// The time at which its input was handed to the writer.
+    /// The time at which its input was given to the host.
+    pub(super) given: Instant,
+    /// The length of its input's text, in bytes.
+    pub(super) input_bytes: usize,
+    /// The time at which it became the oldest turn; until then the time of its input's write.
     pub(super) begun: Instant,
     /// The time since `begun` in which the host did not run.
     pub(super) stood_still: Duration,
@@ -65,16 +71,25 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn begin(no: TurnNo, limits: TurnLimits, now: Instant) -> Self {
+    /// A turn whose input is written now.
+    pub(super) fn new(
+        no: TurnNo,
+        given: Instant,
+        input_bytes: usize,
+        limits: TurnLimits,
+        now: Instant,
+    ) -> Self {
         Self {
             no,
             phase: TurnPhase::Running,
+            given,
+            input_bytes,
             begun: now,
             stood_still: Duration::ZERO,
             place: InputPlace::Unreported,
             answered: false,
             last_heard: now,
-            deadline: limits.turn.and_then(|limit| limit.ends_at(now)),
+            deadline: None,
             stop_deadline: None,
             stopped_by: None,
             stop_reason: None,
@@ -87,6 +102,14 @@ impl Running {
             limits,
             tokens: 0,
         }
+    }
+
+    /// Begins its deadlines: it is the oldest turn from now on. Returns the time that its input has waited for that.
+    pub(super) fn start(&mut self, now: Instant) -> Duration {
+        (self.begun, self.last_heard) = (now, now);
+        self.stood_still = Duration::ZERO;
+        self.deadline = self.limits.turn.and_then(|limit| limit.ends_at(now));
+        now.saturating_duration_since(self.given)
     }
 
     /// Returns true if no byte of the input can have reached the agent.
@@ -135,6 +158,14 @@ enum InputPlace {
 
 /// What a message carries besides its body: `_meta`, and members that lie in files.
 pub(super) type Attached = (Option<Box<Meta>>, Option<Box<Large>>);
+
+/// What brought about the end of a turn, besides its cause: a message of the adapter, or the end of its process.
+#[derive(Default)]
+pub(super) struct End<'a> {
+    complete: Option<Box<TurnComplete>>,
+    attached: Attached,
+    process: Option<&'a ProcessEnd>,
+}
 
 /// The end of a turn whose input was never written.
 pub(super) fn unsent(
@@ -197,7 +228,7 @@ fn host_status(cause: Cause) -> Status {
 }
 
 impl Core {
-    /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]). Where none runs since the
+    /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]). If none runs since the
     /// process has yet to start, the first that waits is the one that its user sees running.
     pub fn handle_stop(
         &mut self,
@@ -209,22 +240,40 @@ impl Core {
         let Some(index) = self.index_of(key) else {
             return;
         };
-        let running = self
-            .get(index)
-            .and_then(|session| session.running())
-            .map(|running| running.no);
-        match turn.or(running).or_else(|| self.first_waiting(index)) {
-            Some(turn) if Some(turn) == running => self.stop_running(index, None, reason, now),
-            // A waiting turn ends here. Of one that has ended nothing is left to do.
-            Some(turn) if self.unqueue(index, turn, reason) => self.flush(index, now),
-            Some(_) | None => {}
+        let Some(session) = self.get(index) else {
+            return;
+        };
+        let running = session.running().map(|running| running.no);
+        let Some(turn) = turn.or(running).or_else(|| self.first_waiting(index)) else {
+            return;
+        };
+        // A turn that waits ends here. Nothing is left to do of one that has ended.
+        if self.unqueue(index, turn, reason) {
+            self.flush(index, now);
+        } else {
+            self.stop_turn(index, turn, None, reason, now);
         }
     }
 
-    /// Asks the running turn to stop; `by` is the limit for which the host does it. `None`: its user does.
+    /// Asks the running turn to stop, for a limit of the host.
     pub(super) fn stop_running(
         &mut self,
         index: u32,
+        by: HostStop,
+        reason: StopReason,
+        now: Instant,
+    ) {
+        let running = self.get(index).and_then(|session| session.running());
+        if let Some(turn) = running.map(|running| running.no) {
+            self.stop_turn(index, turn, Some(by), reason, now);
+        }
+    }
+
+    /// Asks an open turn to stop; `by` is the limit for which the host does it. `None`: its user does.
+    pub(super) fn stop_turn(
+        &mut self,
+        index: u32,
+        turn: TurnNo,
         by: Option<HostStop>,
         reason: StopReason,
         now: Instant,
@@ -238,20 +287,19 @@ impl Core {
         let Some(wire) = session.wire.clone() else {
             return;
         };
-        let Some(running) = session.running() else {
+        let Some(open) = session.open_turn(turn) else {
             return;
         };
-        if running.phase != TurnPhase::Running {
+        if open.phase != TurnPhase::Running {
             return;
         }
-        let Ok(phase) = running.phase.after(TurnStep::Stop) else {
+        let Ok(phase) = open.phase.after(TurnStep::Stop) else {
             return;
         };
-        running.phase = phase;
-        running.stopped_by = by;
-        running.stop_reason = Some(reason);
-        running.stop_deadline = Some(now + stop_timeout);
-        let turn = running.no;
+        open.phase = phase;
+        open.stopped_by = by;
+        open.stop_reason = Some(reason);
+        open.stop_deadline = Some(now + stop_timeout);
         // The turn's end is not held back ([flow.2]).
         self.settle_flow(index, now);
         let stop = Stop {
@@ -273,63 +321,82 @@ impl Core {
         index: u32,
         named: Option<TurnNo>,
         complete: Option<Box<TurnComplete>>,
-        (meta, large): Attached,
+        attached: Attached,
         now: Instant,
     ) {
         let Some(session) = self.get(index) else {
             return;
         };
         let by_id = session.has_agreed(Extensions::TURNS);
-        let running = session.running().map(|running| running.no);
-        if running.is_none() || (by_id && named != running) {
+        let turn = if by_id {
+            named.filter(|named| session.open_turn(*named).is_some())
+        } else {
+            session.running().map(|running| running.no)
+        };
+        let Some(turn) = turn else {
             return self.count_of(index, Counter::StrayEnd);
-        }
+        };
         if let Some(complete) = &complete {
             self.learn(index, complete);
             if let Some(usage) = &complete.usage {
-                self.count_tokens(index, running, usage);
+                self.count_tokens(index, Some(turn), usage);
             }
         }
         self.completed_a_turn();
-        self.end_turn(
-            index,
-            Cause::Complete,
-            None,
+        let end = End {
             complete,
-            (meta, large),
-            None,
-            now,
-        );
+            attached,
+            process: None,
+        };
+        self.end_turn(index, turn, Cause::Complete, None, end, now);
         self.flush(index, now);
     }
 
-    /// Ends the running turn without a message of the adapter. `failure` is what brought it about, if that has one.
-    pub(super) fn end_running(
-        &mut self,
-        index: u32,
-        cause: Cause,
-        failure: Option<&Failure>,
-        process: Option<&ProcessEnd>,
-        now: Instant,
-    ) {
-        self.end_turn(index, cause, failure, None, (None, None), process, now);
+    /// Ends the running turn without a message of the adapter.
+    pub(super) fn end_running(&mut self, index: u32, cause: Cause, now: Instant) {
+        let running = self.get(index).and_then(|session| session.running());
+        if let Some(turn) = running.map(|running| running.no) {
+            self.end_turn(index, turn, cause, None, End::default(), now);
+        }
     }
 
-    /// Ends the running turn, once. The cause `Complete` yields to the limit for which the host stopped the turn.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "each kind of end has another part of them"
-    )]
-    fn end_turn(
+    /// Ends all turns whose input was written, in order. `failure` is what brought it about, if that has one.
+    pub(super) fn end_open_turns(
         &mut self,
         index: u32,
         cause: Cause,
         failure: Option<&Failure>,
-        complete: Option<Box<TurnComplete>>,
-        (meta, large): Attached,
         process: Option<&ProcessEnd>,
         now: Instant,
     ) {
+        while let Some(turn) = self
+            .get(index)
+            .and_then(|session| session.running())
+            .map(|running| running.no)
+        {
+            let end = End {
+                process,
+                ..End::default()
+            };
+            self.end_turn(index, turn, cause, failure, end, now);
+        }
+    }
+
+    /// Ends an open turn, once. The cause `Complete` yields to the limit for which the host stopped the turn.
+    pub(super) fn end_turn(
+        &mut self,
+        index: u32,
+        turn: TurnNo,
+        cause: Cause,
+        failure: Option<&Failure>,
+        end: End<'_>,
+        now: Instant,
+    ) {
+        let End {
+            complete,
+            attached: (meta, large),
+            process,
+        } = end;
         let key = self.key_of(index);
         let is_silent = self.process_is_up() && !self.process.was_heard();
         let limit = self.limit_of(cause);
@@ -339,14 +406,16 @@ impl Core {
         };
         let by_id = session.has_agreed(Extensions::TURNS);
         let has_events = session.has_agreed(Extensions::EVENTS);
-        let Some(running) = session.work.as_mut().and_then(|work| work.running.take()) else {
+        let Some((running, was_running)) = session.take_open_turn(turn, now) else {
             return;
         };
         session.add_tokens(running.tokens);
-        self.running_turns -= 1;
-        let turn = running.no;
+        let next_runs = session.running().is_some();
+        self.running_turns -= usize::from(!next_runs);
         self.deny_requests_of(index, Some(turn), StopReason::Stopped);
-        self.settle_steers(index);
+        if was_running {
+            self.settle_steers(index);
+        }
         let is_unwritten = running.is_unwritten(process);
         if has_events {
             for tool_call_id in running.open_tools {
@@ -411,7 +480,11 @@ impl Core {
             delivered,
             exit: process.map(|process| process.exit),
             stderr_tail: process.and_then(|process| process.stderr_tail.clone()),
-            took: now.saturating_duration_since(running.begun),
+            took: if was_running {
+                now.saturating_duration_since(running.begun)
+            } else {
+                Duration::ZERO
+            },
         };
         self.effect(Effect::End {
             key,
@@ -420,6 +493,9 @@ impl Core {
             large,
         });
         self.settle_flow(index, now);
+        if next_runs {
+            self.arm(index, now);
+        }
     }
 
     /// The limit that a cause names by itself.
@@ -446,16 +522,14 @@ impl Core {
         }
     }
 
-    /// Takes the place at which the running turn's input begins in all bytes that were handed to the writer. `None`: there
+    /// Takes the place at which a turn's input begins in all bytes that were handed to the writer. `None`: there
     /// is no writer, and it will not be written ([process.4]).
     pub fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: Option<u64>) {
         let Some(index) = self.index_of(key) else {
             return;
         };
-        if let Some(running) = self.get(index).and_then(|session| session.running())
-            && running.no == turn
-        {
-            running.place = at.map_or(InputPlace::Nowhere, InputPlace::At);
+        if let Some(open) = self.get(index).and_then(|session| session.open_turn(turn)) {
+            open.place = at.map_or(InputPlace::Nowhere, InputPlace::At);
         }
     }
 
@@ -463,11 +537,13 @@ impl Core {
     /// written. Inputs behind them are not delivered ([process.4]).
     pub fn handle_input_closed(&mut self, written: u64) {
         for index in self.indices() {
-            if let Some(running) = self.get(index).and_then(|session| session.running())
-                && let InputPlace::At(at) = running.place
-                && at >= written
-            {
-                running.place = InputPlace::Nowhere;
+            let session = self.get(index);
+            for turn in session.into_iter().flat_map(Session::open_turns_mut) {
+                if let InputPlace::At(at) = turn.place
+                    && at >= written
+                {
+                    turn.place = InputPlace::Nowhere;
+                }
             }
         }
     }
@@ -480,20 +556,29 @@ impl Core {
             .is_some_and(|session| turn.get() <= session.written)
     }
 
-    /// Takes note of a sign of life; stops a turn that puts out more than it may.
-    pub(super) fn hear(&mut self, index: u32, body: &AdapterBody, in_turn: bool, now: Instant) {
+    /// Takes note of a sign of life, which may belong to a turn; stops a turn that puts out more than it may.
+    pub(super) fn hear(
+        &mut self,
+        index: u32,
+        body: &AdapterBody,
+        turn: Option<TurnNo>,
+        now: Instant,
+    ) {
         let limit = self.rules.max_turn_output;
-        let Some(running) = self.get(index).and_then(|session| session.running()) else {
+        let Some(session) = self.get(index) else {
             return;
         };
-        running.rested_until(now);
-        if !in_turn {
-            return;
+        if let Some(running) = session.running() {
+            running.rested_until(now);
         }
-        running.hear(body);
-        if let Some(limit) = limit.filter(|limit| running.output > *limit) {
+        let Some(open) = turn.and_then(|turn| session.open_turn(turn)) else {
+            return;
+        };
+        open.hear(body);
+        let turn = open.no;
+        if let Some(limit) = limit.filter(|limit| open.output > *limit) {
             let stop = self.stop_at(Cause::Limit, Limit::TurnOutput(limit), None);
-            self.stop_running(index, Some(stop), StopReason::Policy, now);
+            self.stop_turn(index, turn, Some(stop), StopReason::Policy, now);
         }
     }
 

@@ -14,7 +14,7 @@ use trunkline_protocol::{
 };
 use trunkline_redact as redact;
 
-use crate::TurnEnd;
+use crate::{TurnEnd, TurnNo};
 
 /// The longest name of a model, a provider, a user, a task or a run that is written, in bytes.
 const MAX_NAME: usize = 256;
@@ -69,7 +69,7 @@ pub struct UsageRecord {
     /// True if the numbers are an estimate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// From the input's write to the end, in milliseconds.
+    /// From the begin of the turn to its end, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -126,7 +126,7 @@ struct HubNames {
 pub(crate) struct SessionUsage {
     names: Option<Arc<HubNames>>,
     model: Option<Arc<str>>,
-    usage: Option<Box<ReportedUsage>>,
+    usage: Option<(TurnNo, Box<ReportedUsage>)>,
 }
 
 /// The facts of a turn that has ended. The link only collects them: the log's thread makes text of them and hides secrets.
@@ -197,10 +197,10 @@ impl SessionUsage {
         }
     }
 
-    /// Notes the usage of the running turn so far. It replaces what was noted before.
-    pub(crate) fn note_usage(&mut self, usage: &Usage) {
+    /// Notes the usage of an open turn so far. It replaces what was noted before.
+    pub(crate) fn note_usage(&mut self, turn: TurnNo, usage: &Usage) {
         if usage.scope != Some(UsageScope::Session) {
-            self.usage = Some(Box::new(ReportedUsage::from_message(usage)));
+            self.usage = Some((turn, Box::new(ReportedUsage::from_message(usage))));
         }
     }
 
@@ -213,7 +213,8 @@ impl SessionUsage {
         end: &TurnEnd,
         at: Instant,
     ) -> EndedTurn {
-        let mut used = self.usage.take();
+        let used = self.usage.take_if(|(turn, _)| *turn == end.turn);
+        let mut used = used.map(|(_, used)| used);
         if let Some(complete) = end.complete.as_deref() {
             if let Some(usage) = &complete.usage {
                 used = Some(Box::new(ReportedUsage::from_message(usage)));
@@ -406,10 +407,12 @@ mod tests {
         Some(name.to_owned())
     }
 
+    const TURN: TurnNo = TurnNo::new(3);
+
     #[track_caller]
     fn written(usage_so_far: &mut SessionUsage, complete: TurnComplete) -> Value {
         let end = TurnEnd {
-            turn: TurnNo::new(3),
+            turn: TURN,
             cause: Cause::Complete,
             status: Status::Completed,
             complete: Some(Box::new(complete)),
@@ -448,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_line_has_the_time_of_its_turns_end_however_late_it_is_made() {
-        let end = TurnEnd::lost(TurnNo::new(1));
+        let end = TurnEnd::lost(TURN);
         let ended = SessionUsage::default().end_turn(
             &"a".into(),
             &SessionId::new("s").unwrap(),
@@ -485,7 +488,7 @@ mod tests {
         };
         let full = TurnEnd {
             complete: Some(Box::new(complete)),
-            ..TurnEnd::lost(TurnNo::new(1))
+            ..TurnEnd::lost(TURN)
         };
         let id = SessionId::new("a longer id").unwrap();
         let mut block = Vec::new();
@@ -533,22 +536,37 @@ mod tests {
     }
 
     #[test]
+    fn the_usage_of_a_turn_is_not_in_the_line_of_another_that_ends_first() {
+        let mut usage_so_far = SessionUsage::default();
+        usage_so_far.note_usage(TurnNo::new(2), &usage(7));
+        let line = written(&mut usage_so_far, TurnComplete::default());
+        assert_eq!(line.get("usage"), None);
+        assert_eq!(
+            usage_so_far.usage.map(|(turn, _)| turn),
+            Some(TurnNo::new(2))
+        );
+    }
+
+    #[test]
     fn the_members_of_an_end_replace_what_was_reported_before() {
         let mut usage_so_far = SessionUsage::default();
         usage_so_far.note_info(&SessionInfo {
             model: named("of-session"),
             ..SessionInfo::default()
         });
-        usage_so_far.note_usage(&usage(1));
+        usage_so_far.note_usage(TURN, &usage(1));
         let of_usage = Usage {
             model: named("of-usage"),
             ..usage(2)
         };
-        usage_so_far.note_usage(&of_usage);
-        usage_so_far.note_usage(&Usage {
-            scope: Some(UsageScope::Session),
-            ..usage(900)
-        });
+        usage_so_far.note_usage(TURN, &of_usage);
+        usage_so_far.note_usage(
+            TURN,
+            &Usage {
+                scope: Some(UsageScope::Session),
+                ..usage(900)
+            },
+        );
         let line = written(&mut usage_so_far, TurnComplete::default());
         assert_eq!(
             (&line["model"], &line["usage"]["input_tokens"]),
@@ -562,7 +580,7 @@ mod tests {
             (&json!("of-session"), None)
         );
 
-        usage_so_far.note_usage(&of_usage);
+        usage_so_far.note_usage(TURN, &of_usage);
         let own = TurnComplete {
             model: named("own"),
             usage: Some(usage(3)),
@@ -630,7 +648,7 @@ mod tests {
                 ..SessionStart::default()
             };
             let (agent, id) = ("a".into(), SessionId::new("s").unwrap());
-            let end = TurnEnd::lost(TurnNo::new(1));
+            let end = TurnEnd::lost(TURN);
             SessionUsage::new(Some(&start))
                 .end_turn(&agent, &id, &end, Instant::now())
                 .weight()
@@ -688,7 +706,7 @@ mod tests {
         };
         let end = TurnEnd {
             complete: Some(Box::new(complete)),
-            ..TurnEnd::lost(TurnNo::new(1))
+            ..TurnEnd::lost(TURN)
         };
         let id = SessionId::new(secret).unwrap();
         let ended = SessionUsage::default().end_turn(&"a".into(), &id, &end, Instant::now());

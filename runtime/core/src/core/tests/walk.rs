@@ -2,16 +2,17 @@
 //! order on the wire, nothing for a session after its end, no approval that no one gave.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     time::Duration,
 };
 
 use trunkline_protocol::{
-    Extensions, FileInput, HostBody, HostMessage, Item, PermissionResponse, SessionStart, UserInput,
+    Extensions, FileInput, HostBody, HostMessage, InputLimits, Item, PermissionResponse,
+    SessionStart, UserInput,
 };
 
 use super::{
-    super::{Effect, Key, NewSession, Reader, Ticket, WhyClosed},
+    super::{Effect, Key, NewSession, Reader, Ticket, WhyClosed, queue::MAX_INPUTS_AHEAD},
     bench::{Bench, rules},
 };
 use crate::{Ended, ExitStatus, ProcessEnd, TurnNo, TurnScope, core::Answer};
@@ -43,13 +44,20 @@ impl Chance {
 struct Seen {
     started: bool,
     closed: bool,
-    /// The turn whose input was written and that has no end.
-    running: Option<TurnNo>,
+    /// The turns whose inputs were written and that have no end, in order; the first one runs.
+    open: VecDeque<TurnNo>,
     /// How often each request was made and not answered.
     asked: HashMap<String, usize>,
     allowed: HashSet<String>,
     held: bool,
-    stopping: bool,
+    stopping: HashSet<TurnNo>,
+}
+
+impl Seen {
+    fn is_stopping(&self) -> bool {
+        let first = self.open.front();
+        first.is_some_and(|turn| self.stopping.contains(turn))
+    }
 }
 
 /// What must hold, kept beside the core.
@@ -114,10 +122,12 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
             (0, ..) if keys.len() < 6 => {
                 names += 1;
                 let id = trunkline_protocol::SessionId::new(format!("s{}", names % 9)).unwrap();
-                // Some ask for what must be enforced, and wait for it.
+                // Some ask for what must be enforced, and wait for it; some set limits.
                 let denied_tools = (chance.below(6) == 0).then(|| vec!["Bash".to_owned()]);
                 let start = SessionStart {
                     denied_tools,
+                    max_tokens: (chance.below(6) == 0).then_some(300),
+                    turn_timeout_ms: (chance.below(6) == 0).then_some(30_000),
                     ..SessionStart::default()
                 };
                 let new = NewSession {
@@ -136,9 +146,16 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 if model.closed.contains(&key) {
                     model.ended.insert(turn);
                 }
-                bench
-                    .core
-                    .handle_send(key, turn, UserInput::text("x"), None, now);
+                let max_tokens = (chance.below(6) == 0).then_some(50);
+                let limits = max_tokens.map(|_| InputLimits {
+                    max_tokens,
+                    ..InputLimits::default()
+                });
+                let input = UserInput {
+                    limits,
+                    ..UserInput::text("x")
+                };
+                bench.core.handle_send(key, turn, input, None, now);
             }
             (6, Some(key), _) => {
                 let turn = (chance.below(2) == 0)
@@ -190,6 +207,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
             (11, ..) => {
                 let time = [1, 500, 9_000, 45_000, 130_000][chance.below(5)];
                 let end = now + Duration::from_millis(time);
+                check_running(&bench, &model);
                 while let Some(due) = bench.core.poll_timeout().filter(|due| *due <= end) {
                     bench.now = bench.now.max(due);
                     bench.core.handle_timeout(bench.now);
@@ -233,16 +251,23 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 _ => bench.core.handle_read_down(key, now),
             },
             (_, _, Some(wire)) if model.running_process => {
-                let running = model.wire.get(&wire).and_then(|seen| seen.running);
+                let open = model.wire.get(&wire).map(|seen| &seen.open);
+                let open: Vec<_> = open.into_iter().flatten().copied().collect();
+                // Mostly the turn that runs speaks, and at times one that waits in the adapter.
+                let speaking = if chance.below(4) == 0 {
+                    chance.pick(&open)
+                } else {
+                    open.first().copied()
+                };
                 let turn = match chance.below(6) {
                     0 => format!(r#","turn_id":"t{}""#, chance.below(turns.max(1) as usize)),
                     1 => r#","turn_id":"alien""#.to_owned(),
                     2 => String::new(),
-                    _ => running.map_or(String::new(), |turn| format!(r#","turn_id":"{turn}""#)),
+                    _ => speaking.map_or(String::new(), |turn| format!(r#","turn_id":"{turn}""#)),
                 };
                 requests += 1;
                 let ready = if by_id && chance.below(3) > 0 {
-                    r#"["turns","events","control","resume","questions","options","flow"],"options_applied":["denied_tools"]"#
+                    r#"["turns","events","control","resume","questions","options","flow","usage"],"options_applied":["denied_tools"],"input_modes":["queue"]"#
                 } else {
                     "[]"
                 };
@@ -261,6 +286,10 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     6 => format!(
                         r#"{{"type":"permission.cancel","session_id":"{wire}","request_id":"r{}"}}"#,
                         requests % 7
+                    ),
+                    7 if chance.below(2) == 0 => format!(
+                        r#"{{"type":"usage","session_id":"{wire}"{turn},"total_tokens":{}}}"#,
+                        chance.below(90)
                     ),
                     7 => format!(
                         r#"{{"type":"tool.start","session_id":"{wire}"{turn},"tool_call_id":"c{requests}","tool":"t"}}"#
@@ -318,11 +347,7 @@ fn die(bench: &mut Bench, model: &mut Model, chance: &mut Chance) {
         written: 0,
     };
     bench.core.handle_ended(&end, bench.now);
-    let ended: Vec<_> = model
-        .wire
-        .drain()
-        .filter_map(|(_, seen)| seen.running)
-        .collect();
+    let ended: Vec<_> = model.wire.drain().flat_map(|(_, seen)| seen.open).collect();
     check(bench, model);
     assert!(
         ended.iter().all(|turn| model.ended.contains(turn)),
@@ -400,12 +425,8 @@ fn check(bench: &mut Bench, model: &mut Model) {
                     end.turn,
                     end.cause
                 );
-                for seen in model
-                    .wire
-                    .values_mut()
-                    .filter(|seen| seen.running == Some(end.turn))
-                {
-                    seen.running = None;
+                for seen in model.wire.values_mut() {
+                    seen.open.retain(|turn| *turn != end.turn);
                 }
             }
             Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
@@ -423,6 +444,21 @@ fn check(bench: &mut Bench, model: &mut Model) {
             | Effect::Trusted
             | Effect::Count(..) => {}
         }
+    }
+}
+
+/// Checks that the oldest turn without an end is the one that runs.
+fn check_running(bench: &Bench, model: &Model) {
+    for (key, wire) in &bench.wire {
+        let Some(figures) = bench.core.figures(*key, bench.now) else {
+            continue;
+        };
+        let open = model.wire.get(wire.as_str()).map(|seen| &seen.open);
+        // Another session may have its id by now.
+        let first = open.and_then(|open| open.front());
+        let first = first.filter(|turn| model.accepted[turn] == *key);
+        let running = figures.turn.map(|(turn, _)| turn);
+        assert_eq!(running.as_ref(), first, "{wire}");
     }
 }
 
@@ -461,13 +497,20 @@ fn check_write(
             return;
         }
         HostBody::UserInput(_) => {
-            assert_eq!(seen.running, None, "one turn at a time");
-            assert!(!seen.held, "a pause ends with its turn");
-            (seen.running, seen.stopping) = (input_of, false);
+            let turn = input_of.expect("the turn of an input");
+            let ahead = seen.open.len();
+            assert!(
+                ahead == 0 || message.turn_id.is_some(),
+                "one turn at a time, if it has no id"
+            );
+            assert!(ahead <= MAX_INPUTS_AHEAD, "{ahead} turns are open");
+            assert!(seen.open.back() < Some(&turn), "inputs keep their order");
+            assert!(ahead > 0 || !seen.held, "a pause ends with the last turn");
+            seen.open.push_back(turn);
         }
         HostBody::FlowPause(_) => {
             assert!(
-                !seen.held && !seen.stopping && seen.running.is_some(),
+                !seen.held && !seen.is_stopping() && !seen.open.is_empty(),
                 "only a turn that runs on is held"
             );
             seen.held = true;
@@ -478,7 +521,12 @@ fn check_write(
         }
         HostBody::Stop(_) => {
             assert!(!seen.held, "what is stopped is not held");
-            seen.stopping = true;
+            let named = message.turn_id.as_ref();
+            let named = named.and_then(|id| TurnNo::named(id.as_str()));
+            let turn = named.or(seen.open.front().copied());
+            let turn = turn.filter(|turn| seen.open.contains(turn));
+            let turn = turn.expect("a stop is for an open turn");
+            assert!(seen.stopping.insert(turn), "a turn is stopped once");
         }
         HostBody::PermissionResponse(response) => {
             let asked = seen

@@ -294,7 +294,9 @@ impl Driver {
         }
         if let Some(usage_so_far) = &mut entry.usage_so_far {
             match (&event.kind, event.scope) {
-                (EventKind::Usage(usage), TurnScope::Running(_)) => usage_so_far.note_usage(usage),
+                (EventKind::Usage(usage), TurnScope::Running(turn)) => {
+                    usage_so_far.note_usage(turn, usage);
+                }
                 (EventKind::Info(info), _) => usage_so_far.note_info(info),
                 _ => {}
             }

@@ -17,8 +17,8 @@ const MOST_NAME: usize = 64;
 #[derive(Debug)]
 pub(super) struct Spans {
     session: Span,
-    /// The turn that runs.
-    turn: Option<(TurnNo, Span)>,
+    /// The turns whose inputs were written, the running one first.
+    turns: VecDeque<(TurnNo, Span)>,
     /// Of the inputs that wait, the spans in which they were given.
     given: VecDeque<(TurnNo, Span)>,
 }
@@ -37,7 +37,7 @@ impl Spans {
         tracing::debug!(parent: &session, "the session is opened");
         Box::new(Self {
             session,
-            turn: None,
+            turns: VecDeque::new(),
             given: VecDeque::new(),
         })
     }
@@ -56,27 +56,24 @@ impl Spans {
             span.follows_from(self.given.remove(at).and_then(|(_, from)| from.id()));
         }
         tracing::debug!(parent: &span, "the turn begins");
-        self.turn = Some((turn, span));
+        self.turns.push_back((turn, span));
     }
 
     /// A turn has ended, which may never have begun.
     pub(super) fn ended(&mut self, end: &TurnEnd) {
         self.given.retain(|(turn, _)| *turn != end.turn);
-        let span = self
-            .turn
-            .take_if(|(turn, _)| *turn == end.turn)
-            .map(|(_, span)| span);
-        let span = span.as_ref().unwrap_or(&self.session);
+        let at = self.turns.iter().position(|(turn, _)| *turn == end.turn);
+        let span = at.and_then(|at| self.turns.remove(at));
+        let span = span.as_ref().map_or(&self.session, |(_, span)| span);
         let (turn, took) = (end.turn.get(), end.took);
         tracing::debug!(parent: span, turn, cause = %end.cause, status = %end.status, ?took, "the turn has ended");
     }
 
     /// The adapter asks for a permission.
     pub(super) fn asked(&self, scope: TurnScope, tool: &str) {
-        let span = match (&self.turn, scope) {
-            (Some((running, span)), TurnScope::Running(turn)) if *running == turn => span,
-            _ => &self.session,
-        };
+        let is_of = |(turn, _): &&(TurnNo, Span)| scope == TurnScope::Running(*turn);
+        let span = self.turns.iter().find(is_of);
+        let span = span.map_or(&self.session, |(_, span)| span);
         let tool = redact::text(tool);
         let tool = &tool[..tool.floor_char_boundary(MOST_NAME)];
         tracing::debug!(parent: span, tool, "a permission is asked for");
@@ -84,7 +81,8 @@ impl Spans {
 
     /// A request for a permission is answered, by a user or not.
     pub(super) fn answered(&self, approved: bool) {
-        let span = self.turn.as_ref().map_or(&self.session, |(_, span)| span);
+        let running = self.turns.front();
+        let span = running.map_or(&self.session, |(_, span)| span);
         tracing::debug!(parent: span, approved, "the request for a permission is answered");
     }
 
