@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use trunkline_protocol::{
     Category, Envelope, Extensions, Failure, FileInput, HostBody, HostMessage, LargeMember,
-    MIN_MAX_LINE, Meta, SessionInfo, SessionUpdate, StopReason, TurnId, UserInput, line_limit,
+    MIN_MAX_LINE, Meta, SessionInfo, SessionUpdate, StopReason, TurnId, UserInput,
 };
 
 use super::{
@@ -47,7 +47,7 @@ pub(super) fn is_large(input: &UserInput) -> bool {
 impl Session {
     /// Why a message with so many bytes of text cannot be written: its line is longer than the adapter reads ([frame.11]).
     fn too_long(&self, message: &HostMessage, content: usize) -> Option<String> {
-        let limit = line_limit(Some(self.known.as_ref()?.max_line?));
+        let limit = self.line_limit()?;
         // Each byte is six at most, and what else there is is short: mostly there is nothing to measure.
         if content < limit / 8 {
             return None;

@@ -7,8 +7,9 @@ use std::{
 };
 
 use trunkline_protocol::{
-    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, PermissionCancel,
-    PermissionOption, PermissionRequest, PermissionResponse, RequestId, StopReason, json_len,
+    Category, ErrorEvent, Extensions, HostMessage, InputRequest, InputResponse, Json, Meta,
+    PermissionCancel, PermissionOption, PermissionRequest, PermissionResponse, RequestId,
+    StopReason, fit, json_len,
     rules::{RequestPhase, RequestRule, RequestStep, approves, request},
 };
 
@@ -206,11 +207,16 @@ impl Core {
                 }
             };
         };
+        let scope = request.turn.map_or(TurnScope::Outside, TurnScope::Running);
         match (request.kind, answer) {
             (Kind::Permission { options }, Answer::Permission(mut response)) => {
                 response.approved =
                     approves(response.approved, response.option_id.as_deref(), &options);
-                self.write_response(index, *response);
+                let approved = response.approved;
+                let lost = self.write_response(index, *response);
+                let is_denied = approved && lost.iter().any(|name| *name != "message");
+                let outcome = is_denied.then_some("the request was denied");
+                self.report_cut_answer(index, scope, id, &lost, outcome);
             }
             (Kind::Permission { .. }, Answer::Dropped | Answer::Question(_)) => {
                 self.respond(index, id, false, StopReason::Policy);
@@ -221,7 +227,9 @@ impl Core {
                     values: Some(values),
                     cancelled: None,
                 };
-                self.write_to(index, response);
+                let lost = self.write_to(index, response);
+                let outcome = Some("the question was cancelled");
+                self.report_cut_answer(index, scope, id, &lost, outcome);
             }
             (Kind::Question, Answer::Dropped | Answer::Question(None) | Answer::Permission(_)) => {
                 self.cancel(index, id)
@@ -390,10 +398,14 @@ impl Core {
         self.write_response(index, response);
     }
 
-    /// Writes an answer with the members that the adapter knows.
-    fn write_response(&mut self, index: u32, mut response: PermissionResponse) {
+    /// Writes an answer with the members that the adapter knows. Returns those that gave way to its line limit.
+    fn write_response(
+        &mut self,
+        index: u32,
+        mut response: PermissionResponse,
+    ) -> Vec<&'static str> {
         let Some(session) = self.get(index) else {
-            return;
+            return Vec::new();
         };
         if !session.has_agreed(Extensions::TURNS) {
             response.reason = None;
@@ -410,7 +422,7 @@ impl Core {
                 ..PermissionResponse::new(request_id, approved)
             };
         }
-        self.write_to(index, response);
+        self.write_to(index, response)
     }
 
     fn cancel(&mut self, index: u32, id: &RequestId) {
@@ -424,15 +436,64 @@ impl Core {
         );
     }
 
-    fn write_to(&mut self, index: u32, body: impl Into<trunkline_protocol::HostBody>) {
+    /// Writes an answer in a line that the adapter reads ([frame.11]). Returns the members that gave way for it.
+    fn write_to(
+        &mut self,
+        index: u32,
+        body: impl Into<trunkline_protocol::HostBody>,
+    ) -> Vec<&'static str> {
         let key = self.key_of(index);
-        let Some(wire) = self.get(index).and_then(|session| session.wire.clone()) else {
-            return;
+        let Some(session) = self.get(index) else {
+            return Vec::new();
         };
+        let Some(wire) = session.wire.clone() else {
+            return Vec::new();
+        };
+        let mut message = HostMessage::new(wire, body);
+        let mut lost = Vec::new();
+        if let Some(limit) = session.line_limit() {
+            let agreed = session.agreed.unwrap_or_default();
+            let mut short = Vec::new();
+            // What ends or answers something always fits.
+            lost = fit(&message, agreed, limit, |line| short = line).unwrap_or_default();
+            if !lost.is_empty()
+                && let Ok(line) = std::str::from_utf8(&short)
+                && let Ok(read) = HostMessage::parse(line.trim_end())
+            {
+                message = read;
+            }
+        }
         self.effect(Effect::Write {
             key,
             input_of: None,
-            message: Envelope::new(wire, body),
+            message,
         });
+        lost
+    }
+
+    /// Reports that an answer was longer than a line of the adapter, and what became of it.
+    fn report_cut_answer(
+        &mut self,
+        index: u32,
+        scope: TurnScope,
+        id: &RequestId,
+        lost: &[&str],
+        outcome: Option<&str>,
+    ) {
+        if lost.is_empty() {
+            return;
+        }
+        let cut = || format!("`{}` was cut or left out", lost.join("`, `"));
+        let outcome = outcome.map_or_else(cut, str::to_owned);
+        let message = format!(
+            "the answer to request {id} is longer than a line that the adapter reads (`max_line`), so {outcome}; answer with less"
+        );
+        let error = ErrorEvent {
+            category: Some(Category::Oversize),
+            message,
+            fatal: Some(false),
+            ..ErrorEvent::default()
+        };
+        self.deliver(index, scope, error.into(), None);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use trunkline_protocol::{
     AdapterBody, EnforcedOption, Envelope, Extensions, Large, LargeMember, Meta, PROTOCOL,
-    SessionId, SessionStart,
+    SessionId, SessionStart, line_limit,
 };
 
 use super::{
@@ -189,6 +189,11 @@ impl Session {
     /// unsent because the turns before it use up the session's tokens. Such an adapter knows `turns`, so each has an id.
     pub(super) fn writes_ahead(&self) -> bool {
         self.known.as_ref().is_some_and(|known| known.queues) && self.max_tokens().is_none()
+    }
+
+    /// The longest line that the adapter reads, if it declared one ([frame.11]).
+    pub(super) fn line_limit(&self) -> Option<usize> {
+        Some(line_limit(Some(self.known.as_ref()?.max_line?)))
     }
 
     /// Whether this extension may be used towards the adapter: agreed on, or offered while nothing is known.

@@ -1,6 +1,7 @@
 //! The core under a virtual clock: dialogues for each clause, and a random walk over all interleavings.
 
 mod ahead;
+mod answers;
 mod bad_lines;
 mod bench;
 mod endings;

@@ -39,6 +39,8 @@ pub(super) struct Bench {
     pub(super) now: Instant,
     pub(super) did: Vec<Did>,
     pub(super) ends: Vec<TurnEnd>,
+    /// The texts of the errors that were reported.
+    pub(super) errors: Vec<String>,
     /// The id on the wire, by session.
     pub(super) wire: HashMap<Key, SessionId>,
     pub(super) serials: Vec<(Key, trunkline_protocol::RequestId, u64)>,
@@ -83,6 +85,7 @@ impl Bench {
             now: Instant::now(),
             did: Vec::new(),
             ends: Vec::new(),
+            errors: Vec::new(),
             wire: HashMap::new(),
             serials: Vec::new(),
             turns: 0,
@@ -184,6 +187,9 @@ impl Bench {
                     self.did.push(Did::Wrote(line.trim_end().to_owned()));
                 }
                 Effect::Deliver { scope, body, .. } => {
+                    if let AdapterBody::Error(error) = &body {
+                        self.errors.push(error.message.clone());
+                    }
                     self.did.push(Did::Reported(scope, name_of(&body)))
                 }
                 Effect::Ask {
