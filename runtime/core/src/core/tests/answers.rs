@@ -82,6 +82,16 @@ fn an_approval_that_does_not_fit_is_a_denial_and_the_user_learns_why() {
         assert!(bench.errors[0].contains("so `message` was cut"));
     }
 
+    // A denial stays one.
+    let (mut bench, key) = running();
+    bench.say(request);
+    let with_input = PermissionResponse {
+        updated_input: Some(Json::of(&big()).unwrap()),
+        ..response(false)
+    };
+    answer(&mut bench, key, Answer::Permission(Box::new(with_input)));
+    assert!(bench.errors[0].contains("so `updated_input` was cut or left out"));
+
     // What fits is written as it is.
     let (mut bench, key) = running();
     bench.say(request);
