@@ -57,7 +57,7 @@ impl Serialize for TurnNo {
 /// The turn that an event belongs to ([turn.6], [turn.9]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TurnScope {
-    /// This turn, which is running.
+    /// This turn, which has not ended.
     Running(TurnNo),
     /// No turn: background work, news of the session.
     Outside,

@@ -61,7 +61,7 @@ pub enum EventDelivery {
 /// The user's input: a text; or, with more, the protocol's input and data that passes through.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
-    /// The text and the input's own id. The host sets the `mode`, by the call that takes it.
+    /// The text, the input's own id, and the limits of its turn. The host sets the `mode`, by the call that takes it.
     pub message: UserInput,
     /// Data that passes through untouched.
     pub meta: Option<Meta>,

@@ -11,9 +11,9 @@ use std::{
 use support::{agent, core_agent, named, played, soon};
 use tokio::io::AsyncWriteExt;
 use trunkline_host::{
-    Cause, EventDelivery, EventKind, Host, SendError, SessionOptions, TurnScope,
+    Cause, EventDelivery, EventKind, Host, Input, SendError, SessionOptions, TurnScope,
     config::AgentConfig,
-    protocol::{Category, Delivered, FileInput, Sha256, Status},
+    protocol::{Category, Delivered, FileInput, InputLimits, Sha256, Status, UserInput},
 };
 
 #[tokio::test(start_paused = true)]
@@ -943,4 +943,78 @@ async fn a_session_that_its_host_closes_ends_its_turns_without_an_error() {
         assert_eq!((end.cause, end.delivered), (Cause::Closed, delivered));
         assert!(end.error.is_none());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn inputs_go_ahead_to_an_adapter_that_queues_and_each_turn_has_its_own_events() {
+    let (host, mut peers) = played(agent(), 1 << 16);
+    let session = host.open("a", named("s")).unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    let ready = r#","extensions":["turns"],"input_modes":["queue"]"#;
+    peer.say("session.ready", "s", ready).await;
+    let turns: Vec<_> = (0..4).map(|_| session.send("x").unwrap()).collect();
+    for turn in &turns {
+        let input = peer.read("user.input").await;
+        assert_eq!(input["turn_id"], turn.no().to_string());
+    }
+    // The third is stopped while it waits in the adapter; the others are served in order.
+    turns[2].stop();
+    let stop = peer.read("stop").await;
+    assert_eq!(stop["turn_id"], "t3");
+    let end = r#","turn_id":"t3","status":"stopped","delivered":"no""#;
+    peer.say("turn.complete", "s", end).await;
+    for turn in ["t1", "t2"] {
+        let text = format!(r#","turn_id":"{turn}","content":"of {turn}""#);
+        peer.say("output", "s", &text).await;
+        peer.say("turn.complete", "s", &format!(r#","turn_id":"{turn}""#))
+            .await;
+    }
+    drop(peer);
+    let expected = [
+        ("of t1", Cause::Complete, Delivered::Yes),
+        ("of t2", Cause::Complete, Delivered::Yes),
+        ("", Cause::Complete, Delivered::No),
+        ("", Cause::EndOfStream, Delivered::Unknown),
+    ];
+    for (turn, expected) in turns.into_iter().zip(expected) {
+        let (text, end) = soon(turn.text()).await;
+        assert_eq!((text.as_str(), end.cause, end.delivered), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_with_limits_is_accepted_and_its_turn_ends_by_them() {
+    let (host, mut peers) = played(agent(), 1 << 16);
+    let session = host.open("a", named("s")).unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    let ready = r#","extensions":["turns","options","usage"]"#;
+    peer.say("session.ready", "s", ready).await;
+    let input = UserInput {
+        limits: Some(InputLimits {
+            max_tokens: Some(9),
+            turn_timeout_ms: None,
+            inactivity_timeout_ms: None,
+        }),
+        ..UserInput::text("x")
+    };
+    let input = Input {
+        message: input,
+        meta: None,
+    };
+    let turn = session.send(input).unwrap();
+    let input = peer.read("user.input").await;
+    assert_eq!(
+        input["limits"]["max_tokens"], 9,
+        "the adapter may apply it, too"
+    );
+    peer.say("usage", "s", r#","turn_id":"t1","total_tokens":12"#)
+        .await;
+    assert_eq!(peer.read("stop").await["turn_id"], "t1");
+    peer.say("turn.complete", "s", r#","turn_id":"t1""#).await;
+    let end = soon(turn.end()).await;
+    assert_eq!((end.cause, end.status), (Cause::MaxTokens, Status::Limit));
+    assert_eq!(
+        end.error.unwrap().message.as_deref(),
+        Some("the input's max_tokens of 9 reached: 12 tokens were used; the turn was stopped")
+    );
 }

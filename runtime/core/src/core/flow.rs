@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use trunkline_protocol::{Envelope, Extensions, FlowPause, FlowResume, HostBody};
 
-use super::{Core, Effect, Key, queue::Queued, session::Session, turn::Running};
+use super::{Core, Effect, Key, queue::Queued, session::Session, turn::OpenTurn};
 
 /// Who reads the events of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Session {
         let answer_is_due = !work.steers.is_empty()
             || !work.updates.is_empty()
             || work.queue.iter().any(is_update)
-            || work.ahead.iter().any(Running::is_stopping);
+            || work.ahead.iter().any(OpenTurn::is_stopping);
         (self.paused || is_unread || running.over_rate) && !answer_is_due
     }
 }

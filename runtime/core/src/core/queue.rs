@@ -12,7 +12,7 @@ use super::{
     reason::Circumstances,
     session::{Placing, Session, Work},
     timers::READY_WAIT,
-    turn::Running,
+    turn::OpenTurn,
 };
 use crate::{Cause, SteerError, TurnEnd, TurnNo, UpdateError};
 
@@ -415,8 +415,8 @@ impl Core {
             return self.end_unwritten(index, bytes, end);
         }
         session.written = session.written.max(turn.get());
-        let open = Running::new(turn, given, bytes, limits, now);
-        if session.open_turn_with(open, now) {
+        let open = OpenTurn::new(turn, given, bytes, limits, now);
+        if session.add_open_turn(open, now) {
             self.running_turns += 1;
             self.wait_for_process(now);
         }

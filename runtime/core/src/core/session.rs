@@ -13,7 +13,7 @@ use trunkline_protocol::{
 
 use super::{
     Core, Effect, Key, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued,
-    request::Request, turn::Running,
+    request::Request, turn::OpenTurn,
 };
 use crate::{ReliedOn, TurnNo, TurnScope};
 
@@ -90,9 +90,9 @@ pub(super) struct Session {
 pub(super) struct Work {
     pub(super) queue: VecDeque<Queued>,
     /// The oldest turn whose input was written and that has not ended.
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<OpenTurn>,
     /// The turns behind it whose inputs were written, too, in order. Empty while no turn runs.
-    pub(super) ahead: VecDeque<Running>,
+    pub(super) ahead: VecDeque<OpenTurn>,
     pub(super) requests: Vec<Request>,
     pub(super) steers: VecDeque<(Option<trunkline_protocol::MessageId>, Ticket)>,
     pub(super) updates: VecDeque<Ticket>,
@@ -140,28 +140,28 @@ impl Session {
         self.was_started
     }
 
-    pub(super) fn running(&mut self) -> Option<&mut Running> {
+    pub(super) fn running(&mut self) -> Option<&mut OpenTurn> {
         self.work.as_mut()?.running.as_mut()
     }
 
     /// The turns whose input was written and that have not ended.
-    pub(super) fn open_turns(&self) -> impl Iterator<Item = &Running> {
+    pub(super) fn open_turns(&self) -> impl Iterator<Item = &OpenTurn> {
         let work = self.work.iter();
         work.flat_map(|work| work.running.iter().chain(&work.ahead))
     }
 
-    pub(super) fn open_turns_mut(&mut self) -> impl Iterator<Item = &mut Running> {
+    pub(super) fn open_turns_mut(&mut self) -> impl Iterator<Item = &mut OpenTurn> {
         let work = self.work.iter_mut();
         work.flat_map(|work| work.running.iter_mut().chain(&mut work.ahead))
     }
 
     /// The turn of this number, if its input was written and it has not ended.
-    pub(super) fn open_turn(&mut self, turn: TurnNo) -> Option<&mut Running> {
+    pub(super) fn open_turn(&mut self, turn: TurnNo) -> Option<&mut OpenTurn> {
         self.open_turns_mut().find(|open| open.no == turn)
     }
 
     /// Makes a turn whose input was written the running one, or lets it wait behind that. Returns true if it runs.
-    pub(super) fn open_turn_with(&mut self, mut turn: Running, now: Instant) -> bool {
+    pub(super) fn add_open_turn(&mut self, mut turn: OpenTurn, now: Instant) -> bool {
         if self.running().is_some() {
             self.work().ahead.push_back(turn);
             return false;
@@ -172,7 +172,11 @@ impl Session {
     }
 
     /// Removes a turn that ends; the next one runs if it was the running one, which is returned with it.
-    pub(super) fn take_open_turn(&mut self, turn: TurnNo, now: Instant) -> Option<(Running, bool)> {
+    pub(super) fn take_open_turn(
+        &mut self,
+        turn: TurnNo,
+        now: Instant,
+    ) -> Option<(OpenTurn, bool)> {
         let work = self.work.as_mut()?;
         if let Some(at) = work.ahead.iter().position(|open| open.no == turn) {
             return Some((work.ahead.remove(at)?, false));

@@ -15,7 +15,7 @@ use super::{
     queue::{Queued, is_large},
     reason::Limit,
     session::Session,
-    turn::{End, Running},
+    turn::{EndOrigin, OpenTurn},
 };
 use crate::{Cause, Ended};
 
@@ -333,7 +333,7 @@ impl Core {
                 .as_ref()
                 .is_some_and(|work| !work.requests.is_empty());
         let is_unanswered =
-            |turn: &&Running| turn.stop_deadline.is_some_and(|deadline| deadline <= now);
+            |turn: &&OpenTurn| turn.stop_deadline.is_some_and(|deadline| deadline <= now);
         let unanswered = session.open_turns().find(is_unanswered);
         if let Some(turn) = unanswered.map(|turn| turn.no) {
             self.end_turn(
@@ -341,7 +341,7 @@ impl Core {
                 turn,
                 Cause::StopUnanswered,
                 None,
-                End::default(),
+                EndOrigin::default(),
                 now,
             );
             if !by_id {

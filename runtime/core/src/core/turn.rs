@@ -31,9 +31,9 @@ const OPEN_TOOLS: usize = 256;
 /// ```
 ///
 /// A queued turn is a `Queued::Input`; `phase` distinguishes the other two. The deadlines of a turn that was written ahead
-/// ([turn.3]) begin when it is the oldest ([`Running::start`]), but for that of its stop.
+/// ([turn.3]) begin when it is the oldest ([`OpenTurn::start`]), but for that of its stop.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct OpenTurn {
     pub(super) no: TurnNo,
     phase: TurnPhase,
     /// The time at which its input was given to the host.
@@ -70,7 +70,7 @@ pub(super) struct Running {
     pub(super) tokens: u64,
 }
 
-impl Running {
+impl OpenTurn {
     /// A turn whose input is written now.
     pub(super) fn new(
         no: TurnNo,
@@ -159,9 +159,9 @@ enum InputPlace {
 /// What a message carries besides its body: `_meta`, and members that lie in files.
 pub(super) type Attached = (Option<Box<Meta>>, Option<Box<Large>>);
 
-/// What brought about the end of a turn, besides its cause: a message of the adapter, or the end of its process.
+/// The origin of a turn's end, besides its cause: a message of the adapter, or the end of its process.
 #[derive(Default)]
-pub(super) struct End<'a> {
+pub(super) struct EndOrigin<'a> {
     complete: Option<Box<TurnComplete>>,
     attached: Attached,
     process: Option<&'a ProcessEnd>,
@@ -343,7 +343,7 @@ impl Core {
             }
         }
         self.completed_a_turn();
-        let end = End {
+        let end = EndOrigin {
             complete,
             attached,
             process: None,
@@ -356,7 +356,7 @@ impl Core {
     pub(super) fn end_running(&mut self, index: u32, cause: Cause, now: Instant) {
         let running = self.get(index).and_then(|session| session.running());
         if let Some(turn) = running.map(|running| running.no) {
-            self.end_turn(index, turn, cause, None, End::default(), now);
+            self.end_turn(index, turn, cause, None, EndOrigin::default(), now);
         }
     }
 
@@ -374,9 +374,9 @@ impl Core {
             .and_then(|session| session.running())
             .map(|running| running.no)
         {
-            let end = End {
+            let end = EndOrigin {
                 process,
-                ..End::default()
+                ..EndOrigin::default()
             };
             self.end_turn(index, turn, cause, failure, end, now);
         }
@@ -389,10 +389,10 @@ impl Core {
         turn: TurnNo,
         cause: Cause,
         failure: Option<&Failure>,
-        end: End<'_>,
+        end: EndOrigin<'_>,
         now: Instant,
     ) {
-        let End {
+        let EndOrigin {
             complete,
             attached: (meta, large),
             process,
