@@ -18,7 +18,7 @@ const S: Duration = Duration::from_secs(1);
 const READY: &str = r#"{"type":"session.ready","session_id":"s","protocol":1,"extensions":["turns","usage","options"]}"#;
 
 /// A session with these limits whose adapter runs and lists none of them.
-fn open(rules: Rules, limits: InputLimits) -> (Bench, Key) {
+fn open(rules: Rules, limits: &InputLimits) -> (Bench, Key) {
     let mut bench = Bench::new(rules);
     let start = SessionStart {
         max_tokens: limits.max_tokens,
@@ -115,7 +115,7 @@ fn the_shortest_timeout_of_configuration_session_and_input_holds_and_is_named() 
             } else {
                 inactivity_timeout
             };
-            let (mut bench, key) = open(with, limits(session));
+            let (mut bench, key) = open(with, &limits(session));
             let turn = send(&mut bench, key, 1, limits(input));
             bench.did.clear();
             bench.pass(after * S - S / 100);
@@ -151,7 +151,7 @@ fn a_timeout_without_end_and_a_timeout_of_zero_end_nothing() {
             inactivity_timeout_ms: Some(millis),
             max_tokens: None,
         };
-        let (mut bench, key) = open(with, limits.clone());
+        let (mut bench, key) = open(with, &limits);
         send(&mut bench, key, 1, limits);
         bench.did.clear();
         bench.pass(1_000_000 * S);
@@ -162,7 +162,7 @@ fn a_timeout_without_end_and_a_timeout_of_zero_end_nothing() {
 #[test]
 fn a_turn_that_ran_longer_than_its_limit_has_both_times_in_its_message() {
     let with = rules(Extensions::all());
-    let (mut bench, key) = open(with, turn_timeout(Some(3_000)));
+    let (mut bench, key) = open(with, &turn_timeout(Some(3_000)));
     send(&mut bench, key, 1, InputLimits::default());
     // The driver was late.
     bench.now += 7 * S;
@@ -199,7 +199,7 @@ fn a_turn_that_reaches_the_tokens_of_its_input_is_stopped_and_the_next_one_runs(
             true,
         ),
     ] {
-        let (mut bench, key) = open(rules(Extensions::all()), InputLimits::default());
+        let (mut bench, key) = open(rules(Extensions::all()), &InputLimits::default());
         let turn = send(&mut bench, key, 1, tokens(10));
         bench.did.clear();
         say(&mut bench, turn, "usage", first);
@@ -232,7 +232,7 @@ fn a_turn_that_reaches_the_tokens_of_its_input_is_stopped_and_the_next_one_runs(
 
 #[test]
 fn the_reason_names_whose_tokens_are_used_up_and_how_many_were_used() {
-    let (mut bench, key) = open(rules(Extensions::all()), tokens(100));
+    let (mut bench, key) = open(rules(Extensions::all()), &tokens(100));
     let turn = send(&mut bench, key, 1, tokens(10));
     say(&mut bench, turn, "usage", r#","total_tokens":12"#);
     say(&mut bench, turn, "turn.complete", "");
@@ -262,7 +262,7 @@ fn the_reason_names_whose_tokens_are_used_up_and_how_many_were_used() {
 #[test]
 fn a_session_whose_tokens_are_used_up_ends_each_further_input_unsent() {
     for at_the_end in [false, true] {
-        let (mut bench, key) = open(rules(Extensions::all()), tokens(10));
+        let (mut bench, key) = open(rules(Extensions::all()), &tokens(10));
         let turn = send(&mut bench, key, 1, InputLimits::default());
         say(&mut bench, turn, "usage", r#","total_tokens":6"#);
         let end = r#","usage":{"total_tokens":6}"#;
@@ -314,13 +314,13 @@ fn a_session_whose_tokens_are_used_up_ends_each_further_input_unsent() {
 #[test]
 fn a_running_total_of_the_session_uses_up_the_session_and_no_input() {
     let total = r#","scope":"session","total_tokens":10"#;
-    let (mut bench, key) = open(rules(Extensions::all()), tokens(10));
+    let (mut bench, key) = open(rules(Extensions::all()), &tokens(10));
     let turn = send(&mut bench, key, 1, InputLimits::default());
     bench.did.clear();
     say(&mut bench, turn, "usage", total);
     assert_eq!(bench.lines().len(), 1, "the turn is stopped");
 
-    let (mut bench, key) = open(rules(Extensions::all()), InputLimits::default());
+    let (mut bench, key) = open(rules(Extensions::all()), &InputLimits::default());
     let turn = send(&mut bench, key, 1, tokens(10));
     bench.did.clear();
     say(&mut bench, turn, "usage", total);
@@ -329,7 +329,7 @@ fn a_running_total_of_the_session_uses_up_the_session_and_no_input() {
 
 #[test]
 fn an_input_that_allows_no_tokens_ends_unsent() {
-    let (mut bench, key) = open(rules(Extensions::all()), InputLimits::default());
+    let (mut bench, key) = open(rules(Extensions::all()), &InputLimits::default());
     bench.did.clear();
     send(&mut bench, key, 1, tokens(0));
     assert_eq!(bench.take(), [Did::Ended(TurnNo(1), Cause::MaxTokens)]);
@@ -351,7 +351,7 @@ fn limits_are_never_refused_and_go_to_an_adapter_that_knows_options() {
                 relied_on: unlisted,
                 ..rules(offered)
             };
-            let (mut bench, key) = open(with, limits.clone());
+            let (mut bench, key) = open(with, &limits);
             send(&mut bench, key, 1, limits.clone());
             let lines = bench.lines();
             assert_eq!((lines.len(), bench.ends.len()), (1, 0), "{lines:?}");
