@@ -238,7 +238,7 @@ fn a_run_that_takes_too_long_is_ended_with_all_of_its_processes() {
     let mut adapter = script(&text, &json!({ "max_runtime": "300ms" }));
     let turn = adapter.send("s", "x");
     assert_eq!((turn.status(), turn.category()), ("failed", "timeout"));
-    assert!(turn.error().contains("300ms"), "{}", turn.error());
+    assert!(turn.error().contains("300 ms"), "{}", turn.error());
     witness.gone();
     adapter.end();
 }
