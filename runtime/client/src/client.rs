@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{mpsc, oneshot};
 use trunkline_protocol::{
-    AdapterBody, AgentEntry, AgentsList, Extensions, HostMessage, HubMessage, ListedSession,
-    RelayBody, RequestId, Role, SessionAttach, SessionHistory, SessionId, SessionStart,
-    SessionsList,
+    AdapterBody, AgentEntry, AgentsList, AgentsListResult, AttachRefusal, Extensions, HostMessage,
+    HubMessage, ListedSession, RelayBody, RequestId, Role, SessionAttach, SessionHistory,
+    SessionId, SessionStart, SessionsList,
 };
 
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
 
 /// Calls that wait for the connection task. Further calls wait before they count as made.
 const COMMAND_QUEUE: usize = 64;
+
+/// A position behind every entry of a session. JSON numbers are exact up to here.
+const BEHIND_ALL_ENTRIES: u64 = 1 << 53;
 
 /// A hub of one host: any number of sessions over one connection. Clones share it.
 ///
@@ -113,7 +116,21 @@ impl Client {
     /// # Cancel safety
     /// Cancelling may leave an empty session at the host.
     pub async fn open(&self, start: SessionStart) -> Result<(Session, Events), ClientError> {
-        let id = random_id(SessionId::new);
+        self.open_as(random_id(SessionId::new), start).await
+    }
+
+    /// Opens a session with this id. As [`Client::open`].
+    ///
+    /// # Errors
+    /// [`ClientError::AlreadyOpen`] if this client has the session, and as [`Client::open`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave an empty session at the host.
+    pub async fn open_as(
+        &self,
+        id: SessionId,
+        start: SessionStart,
+    ) -> Result<(Session, Events), ClientError> {
         self.add(id, Role::Control, |id, queue, opened| {
             SessionState::start(id, start, queue, opened)
         })
@@ -142,6 +159,36 @@ impl Client {
         .await
     }
 
+    /// Attaches to a session of the journal behind its last entry: its events are those that come
+    /// from now on. As [`Client::attach`].
+    ///
+    /// # Errors
+    /// As [`Client::attach`].
+    ///
+    /// # Cancel safety
+    /// Cancelling leaves the session as it was.
+    pub async fn attach_at_end(
+        &self,
+        id: SessionId,
+        role: Role,
+    ) -> Result<(Session, Events), ClientError> {
+        let attach = |after| SessionAttach {
+            after,
+            role: Some(role),
+            ..SessionAttach::default()
+        };
+        // The refusal names the last entry.
+        let refused = self.attach(id.clone(), attach(BEHIND_ALL_ENTRIES)).await;
+        match refused {
+            Err(ClientError::SessionRefused {
+                reason: Some(AttachRefusal::Ahead),
+                last_seq: Some(last),
+                ..
+            }) => self.attach(id, attach(last)).await,
+            other => other,
+        }
+    }
+
     /// Lists the agents ([relay.4]), with their health if asked for.
     ///
     /// # Errors
@@ -150,15 +197,35 @@ impl Client {
     /// # Cancel safety
     /// Cancelling changes nothing.
     pub async fn agents(&self, health: bool) -> Result<Vec<AgentEntry>, ClientError> {
+        Ok(self.list_agents(health, None).await?.agents)
+    }
+
+    /// Lists the agents with their health, and at most so many of the open sessions ([relay.4]):
+    /// those whose turns run, then the youngest.
+    ///
+    /// # Errors
+    /// As [`Client::agents`].
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn health(&self, max_sessions: u32) -> Result<AgentsListResult, ClientError> {
+        self.list_agents(true, Some(max_sessions)).await
+    }
+
+    async fn list_agents(
+        &self,
+        health: bool,
+        sessions: Option<u32>,
+    ) -> Result<AgentsListResult, ClientError> {
         let request_id = random_id(RequestId::new);
         let list = AgentsList {
             request_id: request_id.clone(),
             health: health.then_some(true),
-            sessions: None,
+            sessions,
         };
         let line = HostMessage::new(SessionId::none(), list).to_line();
         match self.request(request_id, None, line).await? {
-            Answer::Adapter(AdapterBody::AgentsListResult(list)) => Ok(list.agents),
+            Answer::Adapter(AdapterBody::AgentsListResult(list)) => Ok(list),
             _ => Err(unexpected()),
         }
     }
@@ -236,6 +303,15 @@ impl Client {
             )),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Waits until the client has given up its connection, or was closed, and returns the cause.
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn ended(&self) -> ClientError {
+        self.commands.closed().await;
+        self.cause()
     }
 
     /// Closes the connection, and waits for the end of a command that was started for it. Sessions

@@ -38,6 +38,9 @@ pub struct Event {
     /// True for a permission request or a question that waits for an answer. False for one that is
     /// settled by a later entry of the journal, and for replayed history.
     pub awaits_answer: bool,
+    /// True for an entry that this client caused: its input, its file, its stop, or the decision
+    /// that its answer made. False for entries of other clients, and of the host.
+    pub is_own: bool,
     pub(crate) line: Box<str>,
 }
 
@@ -103,6 +106,7 @@ impl Event {
             turn_id: None,
             body: EventBody::TooLong { bytes },
             awaits_answer: false,
+            is_own: false,
             line: "".into(),
         }
     }
@@ -141,6 +145,7 @@ impl Event {
             turn_id,
             body,
             awaits_answer: false,
+            is_own: false,
             line: line.into(),
         };
         Some((session_id, event))

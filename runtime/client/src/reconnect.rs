@@ -19,6 +19,9 @@ pub struct ReconnectPolicy {
     ///
     /// Progress is an entry of a session, or a connection that lasts 10 s.
     pub give_up_after: Duration,
+    /// If true, a session that no host serves when it is first opened or attached is refused at
+    /// once, instead of after `give_up_after`. False by default.
+    pub fail_fast: bool,
 }
 
 impl Default for ReconnectPolicy {
@@ -27,6 +30,7 @@ impl Default for ReconnectPolicy {
             first_delay: Duration::from_millis(50),
             max_delay: Duration::from_secs(2),
             give_up_after: Duration::from_secs(60),
+            fail_fast: false,
         }
     }
 }
@@ -36,6 +40,13 @@ impl ReconnectPolicy {
     #[must_use]
     pub fn give_up_after(mut self, limit: Duration) -> Self {
         self.give_up_after = limit;
+        self
+    }
+
+    /// Sets [`ReconnectPolicy::fail_fast`].
+    #[must_use]
+    pub fn fail_fast(mut self) -> Self {
+        self.fail_fast = true;
         self
     }
 }

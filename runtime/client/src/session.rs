@@ -4,8 +4,9 @@ use std::{path::Path, sync::Arc};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use trunkline_protocol::{
-    FileOutput, HostBody, InputResponse, MessageId, PermissionResponse, Role, SessionAttached,
-    SessionId, SessionInfo, SessionReady, SessionUpdate, Sha256, SteerResult, TurnId, UserInput,
+    FileInput, FileOutput, HostBody, InputResponse, MessageId, PermissionResponse, Role,
+    SessionAttached, SessionId, SessionInfo, SessionReady, SessionUpdate, Sha256, SteerResult,
+    TurnId, UserInput, line_limit,
 };
 use uuid::Uuid;
 
@@ -14,7 +15,9 @@ use crate::{
     client::Client,
     connection::Command,
     event::{Attention, EventQueue},
-    session_state::{Opened, PendingSteer, PendingTurn, SessionCommand},
+    session_state::{
+        Opened, PendingSteer, PendingTurn, SessionCommand, check_length, input_message,
+    },
     turn::TurnProgress,
 };
 
@@ -132,25 +135,28 @@ impl Session {
     /// # Errors
     /// [`ClientError::Busy`] if 1024 inputs or [`MAX_OPEN_INPUT_BYTES`] have no end,
     /// [`ClientError::File`] if a file is not a regular file at an absolute path,
-    /// [`ClientError::Unsupported`] for files over a network, [`ClientError::ObserveOnly`], and the
-    /// cause of the session's end.
+    /// [`ClientError::LineTooLong`], [`ClientError::Unsupported`] for files over a network,
+    /// [`ClientError::ObserveOnly`], and the cause of the session's end.
     ///
     /// # Cancel safety
     /// Cancelling sends nothing.
     pub async fn send(&self, input: impl Into<Input>) -> Result<Turn, ClientError> {
         self.check_control()?;
         let input = input.into();
-        if !input.files.is_empty() && self.shared.client.is_remote() {
-            return Err(ClientError::Unsupported(
-                "files by path; give them over HTTP: PUT /v1/sessions/ID/files",
-            ));
-        }
         for file in &input.files {
-            check_file(Path::new(&file.file_path)).await?;
+            self.check_input_file(file).await?;
         }
-        let room = self.reserve(&input.content)?;
         let turn_id = random_id(TurnId::new);
         let message_id = random_id(MessageId::new);
+        let message = UserInput {
+            content: input.content,
+            message_id: Some(message_id.clone()),
+            mode: None,
+            limits: None,
+        };
+        let (id, limit) = (self.id(), self.max_line());
+        check_length(&input_message(id, &turn_id, &message), limit)?;
+        let room = self.reserve(&message.content)?;
         let (sender, progress) = watch::channel(TurnProgress {
             turn_id: turn_id.clone(),
             accepted: None,
@@ -158,12 +164,7 @@ impl Session {
         });
         let pending = PendingTurn {
             turn_id: turn_id.clone(),
-            input: UserInput {
-                content: input.content,
-                message_id: Some(message_id.clone()),
-                mode: None,
-                limits: None,
-            },
+            input: message,
             files: input.files,
             progress: sender,
             room,
@@ -181,7 +182,7 @@ impl Session {
     /// reached the turn.
     ///
     /// # Errors
-    /// As [`Session::send`]; [`ClientError::LineTooLong`].
+    /// As [`Session::send`].
     ///
     /// # Cancel safety
     /// Cancelling may leave the text added. It is never added twice.
@@ -280,6 +281,29 @@ impl Session {
         .await
     }
 
+    /// Gives the agent a file with the next input ([file.2]). Returns when the host has a copy, or
+    /// without a journal when the file is on its way. Sent again on a new connection, it may be
+    /// announced twice.
+    ///
+    /// # Errors
+    /// [`ClientError::RequestFailed`] with the host's reason if it refuses the file,
+    /// [`ClientError::File`] if it is not a regular file at an absolute path,
+    /// [`ClientError::Unsupported`] over a network, [`ClientError::Busy`],
+    /// [`ClientError::LineTooLong`], [`ClientError::ObserveOnly`], and the cause of the session's
+    /// end.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the file with the next input.
+    pub async fn place_file(&self, file: FileInput) -> Result<(), ClientError> {
+        self.check_control()?;
+        self.check_input_file(&file).await?;
+        self.call(|reply| SessionCommand::PlaceFile {
+            file: Box::new(file),
+            reply,
+        })
+        .await
+    }
+
     /// Reads a page of the session's entries ([journal.9]). As [`Client::history`].
     ///
     /// # Errors
@@ -311,7 +335,11 @@ impl Session {
             ));
         }
         let path = Path::new(&file.file_path);
-        check_file(path).await?;
+        let bytes = check_file(path).await?;
+        if bytes > MAX_FILE_BYTES {
+            let problem = format!("it has more than {MAX_FILE_BYTES} bytes");
+            return Err(file_error(path, problem));
+        }
         let read = tokio::fs::read(path).await;
         let contents = read.map_err(|error| file_error(path, error.to_string()))?;
         match file.sha256 {
@@ -360,6 +388,20 @@ impl Session {
         left.await.map_err(|_| self.cause())
     }
 
+    /// The longest line that the host reads in this session, in bytes.
+    fn max_line(&self) -> usize {
+        line_limit(self.ready().and_then(|ready| ready.max_line))
+    }
+
+    async fn check_input_file(&self, file: &FileInput) -> Result<(), ClientError> {
+        if self.shared.client.is_remote() {
+            return Err(ClientError::Unsupported(
+                "files by path; give them over HTTP: PUT /v1/sessions/ID/files",
+            ));
+        }
+        check_file(Path::new(&file.file_path)).await.map(drop)
+    }
+
     fn check_control(&self) -> Result<(), ClientError> {
         match self.shared.role {
             Role::Control => Ok(()),
@@ -395,7 +437,8 @@ impl Session {
     }
 }
 
-async fn check_file(path: &Path) -> Result<(), ClientError> {
+/// Checks that a path is absolute and names a regular file. Returns its size in bytes.
+async fn check_file(path: &Path) -> Result<u64, ClientError> {
     if !path.is_absolute() {
         return Err(file_error(path, "its path is not absolute".to_owned()));
     }
@@ -405,11 +448,7 @@ async fn check_file(path: &Path) -> Result<(), ClientError> {
         Ok(metadata) if !metadata.is_file() => {
             Err(file_error(path, "it is not a regular file".to_owned()))
         }
-        Ok(metadata) if metadata.len() > MAX_FILE_BYTES => Err(file_error(
-            path,
-            format!("it has more than {MAX_FILE_BYTES} bytes"),
-        )),
-        Ok(_) => Ok(()),
+        Ok(metadata) => Ok(metadata.len()),
     }
 }
 

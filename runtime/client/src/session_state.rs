@@ -14,12 +14,12 @@ use tokio::{
     time::Instant,
 };
 use trunkline_protocol::{
-    AdapterBody, AttachRefusal, Body, Category, Envelope, ErrorEvent, Extensions, FileInput,
-    FlowPause, FlowResume, HostBody, HostMessage, HubMessage, InputMode, InputResult, MAX_LINE,
-    MIN_MAX_LINE, MessageId, PROTOCOL, RelayBody, RequestId, SessionAttach, SessionAttached,
-    SessionClose, SessionDetach, SessionId, SessionInfo, SessionReady, SessionRefused,
-    SessionStart, SessionState as HostState, SessionUpdate, SteerResult, Stop, StopReason,
-    TurnComplete, TurnId, UserInput, line_limit,
+    AdapterBody, AttachRefusal, Body, Category, Envelope, Extensions, FileInput, FlowPause,
+    FlowResume, HostBody, HostMessage, HubMessage, InputMode, InputResult, MAX_LINE, MIN_MAX_LINE,
+    MessageId, PROTOCOL, RelayBody, RequestId, SessionAttach, SessionAttached, SessionClose,
+    SessionDetach, SessionId, SessionInfo, SessionReady, SessionRefused, SessionStart,
+    SessionState as HostState, SessionUpdate, SteerResult, Stop, StopReason, TurnComplete, TurnId,
+    UserInput, line_limit,
 };
 
 use crate::{
@@ -34,6 +34,12 @@ const MAX_PENDING_STOPS: usize = 1024;
 
 /// Updates that wait for their answer, in a session.
 const MAX_PENDING_UPDATES: usize = 64;
+
+/// Files that wait for their answer, in a session.
+const MAX_PENDING_FILES: usize = 64;
+
+/// Listener names of this client that are remembered: each attach gives it another one.
+const MAX_LISTENER_NAMES: usize = 8;
 
 /// Open requests, and open turns, of a session that are tracked. Hosts have at most 4096 requests
 /// of a session.
@@ -81,6 +87,33 @@ struct PendingUpdate {
     refusal: Option<String>,
 }
 
+/// A file for the next input, without an answer.
+#[derive(Debug)]
+struct PendingFile {
+    file: Box<FileInput>,
+    reply: oneshot::Sender<Result<(), ClientError>>,
+}
+
+/// The answer to a call. It is sent once the reader has the event that brought it.
+enum CallAnswer {
+    Steered(PendingSteer, SteerResult),
+    Updated(PendingUpdate, SessionInfo),
+    Placed(PendingFile),
+}
+
+impl CallAnswer {
+    fn send(self) {
+        match self {
+            Self::Steered(steer, result) => reply(steer.reply, Ok(result)),
+            Self::Updated(update, info) => {
+                let refusal = update.refusal.map(ClientError::RequestFailed);
+                reply(update.reply, refusal.map_or(Ok(info), Err));
+            }
+            Self::Placed(file) => reply(file.reply, Ok(())),
+        }
+    }
+}
+
 /// A call on a session.
 #[derive(Debug)]
 pub(crate) enum SessionCommand {
@@ -98,6 +131,10 @@ pub(crate) enum SessionCommand {
     Update {
         update: Box<SessionUpdate>,
         reply: oneshot::Sender<Result<SessionInfo, ClientError>>,
+    },
+    PlaceFile {
+        file: Box<FileInput>,
+        reply: oneshot::Sender<Result<(), ClientError>>,
     },
     Close(oneshot::Sender<()>),
     Detach(oneshot::Sender<()>),
@@ -146,6 +183,9 @@ pub(crate) struct SessionState {
     turns: VecDeque<PendingTurn>,
     steers: Vec<PendingSteer>,
     updates: VecDeque<PendingUpdate>,
+    files: VecDeque<PendingFile>,
+    /// The names of this client in `by`, the latest last.
+    names: VecDeque<String>,
     /// Stops of turns that have no end, of this client's and of others'.
     stops: Vec<TurnId>,
     /// Turns that have begun and not ended, as far as entries and the last attach show.
@@ -217,6 +257,8 @@ impl SessionState {
             turns: VecDeque::new(),
             steers: Vec::new(),
             updates: VecDeque::new(),
+            files: VecDeque::new(),
+            names: VecDeque::new(),
             stops: Vec::new(),
             open_turns: HashSet::new(),
             requests: HashSet::new(),
@@ -283,7 +325,10 @@ impl SessionState {
 
     /// Leaves a session whose handles were dropped, once the host has what was sent to it.
     fn leave_when_sent(&mut self, out: &mut Vec<u8>) {
-        let is_idle = self.answers.is_empty() && self.stops.is_empty() && self.closers.is_empty();
+        let is_idle = self.answers.is_empty()
+            && self.stops.is_empty()
+            && self.files.is_empty()
+            && self.closers.is_empty();
         let is_written = is_idle || self.phase == Phase::Live;
         let is_accepted = self.turns.iter().all(PendingTurn::is_accepted);
         if self.is_leaving && !self.is_ended && is_written && is_accepted {
@@ -317,6 +362,7 @@ impl SessionState {
         self.opened = None;
         self.steers.clear();
         self.updates.clear();
+        self.files.clear();
         self.closers.clear();
     }
 
@@ -325,9 +371,6 @@ impl SessionState {
         let is_live = self.phase == Phase::Live;
         match command {
             SessionCommand::Send(mut turn) => {
-                if let Err(problem) = self.fits(&turn.message(&self.id)) {
-                    return turn.finish(Err(problem));
-                }
                 if is_live {
                     self.write_turn(&mut turn, out);
                 }
@@ -382,6 +425,24 @@ impl SessionState {
                     reply: to,
                     refusal: None,
                 });
+            }
+            SessionCommand::PlaceFile { file, reply: to } => {
+                let message = HostMessage::new(self.id.clone(), (*file).clone());
+                let refusal = match self.fits(&message) {
+                    Err(problem) => Some(problem),
+                    Ok(()) if self.files.len() >= MAX_PENDING_FILES => {
+                        Some(ClientError::Busy("files"))
+                    }
+                    Ok(()) => None,
+                };
+                if let Some(refusal) = refusal {
+                    return reply(to, Err(refusal));
+                }
+                self.files.push_back(PendingFile { file, reply: to });
+                if is_live {
+                    write(&message, out);
+                    self.place_unconfirmed();
+                }
             }
             SessionCommand::Close(closer) => {
                 self.closers.push(closer);
@@ -453,8 +514,16 @@ impl SessionState {
             (_, None) => {}
         }
         let is_entry = event.stamp.seq.is_some();
+        if self.take_refusal(&event) {
+            return false;
+        }
+        event.is_own = self.note_origin(&event);
+        let answer = self.take_answer(&event);
         self.apply(&mut event, out);
         self.deliver(event, out);
+        if let Some(answer) = answer {
+            answer.send();
+        }
         self.catch_up(out);
         self.leave_when_sent(out);
         is_entry
@@ -503,6 +572,7 @@ impl SessionState {
         self.has_flow = true;
         self.start = None;
         self.attached_seq = attached.last_seq;
+        self.note_name(attached.listener.as_ref());
         self.requests = attached.requests.iter().flatten().cloned().collect();
         let queued = attached.queued.iter().flatten();
         self.open_turns = attached.turn_id.iter().chain(queued).cloned().collect();
@@ -522,6 +592,7 @@ impl SessionState {
         let is_idle = self.turns.iter().all(PendingTurn::is_accepted)
             && self.steers.is_empty()
             && self.updates.is_empty()
+            && self.files.is_empty()
             && self.answers.is_empty()
             && self.stops.is_empty()
             && self.closers.is_empty();
@@ -546,7 +617,9 @@ impl SessionState {
                 self.start = None;
                 self.enter(out);
             }
-            Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => {
+            Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable)
+                if !policy.fail_fast || self.opened.is_none() =>
+            {
                 if matches!(self.phase, Phase::Unserved(_)) {
                     return;
                 }
@@ -578,6 +651,10 @@ impl SessionState {
             return;
         }
         self.phase = Phase::Live;
+        for pending in &self.files {
+            self.write(None, (*pending.file).clone(), out);
+        }
+        self.place_unconfirmed();
         let mut turns = std::mem::take(&mut self.turns);
         for turn in turns.iter_mut().filter(|turn| !turn.is_accepted()) {
             self.write_turn(turn, out);
@@ -650,28 +727,6 @@ impl SessionState {
             EventBody::Adapter(AdapterBody::InputRequest(request)) => {
                 event.awaits_answer = self.track(&request.request_id.clone(), event.stamp.seq);
             }
-            EventBody::Adapter(AdapterBody::SteerResult(result)) => {
-                let is_meant = |steer: &PendingSteer| steer.input.message_id == result.message_id;
-                if let Some(at) = self.steers.iter().position(is_meant) {
-                    reply(self.steers.remove(at).reply, Ok(result.clone()));
-                }
-            }
-            EventBody::Adapter(AdapterBody::SessionInfo(info)) => {
-                let is_new = event.stamp.seq.is_none_or(|seq| seq > self.attached_seq);
-                if self.phase == Phase::Live
-                    && is_new
-                    && let Some(pending) = self.updates.pop_front()
-                {
-                    let answer = match pending.refusal {
-                        Some(refusal) => Err(ClientError::RequestFailed(refusal)),
-                        None => Ok((**info).clone()),
-                    };
-                    reply(pending.reply, answer);
-                }
-            }
-            EventBody::Adapter(AdapterBody::Error(error)) if event.stamp.seq.is_none() => {
-                self.note_refusal(error);
-            }
             // A provisional end comes again as an entry ([journal.11]).
             EventBody::Adapter(AdapterBody::TurnComplete(end)) if !event.is_provisional() => {
                 self.finish_turn(event.turn_id.as_ref(), end);
@@ -686,6 +741,75 @@ impl SessionState {
                 self.end(&cause);
             }
             _ => {}
+        }
+    }
+
+    /// Returns the call that an event answers.
+    fn take_answer(&mut self, event: &Event) -> Option<CallAnswer> {
+        match &event.body {
+            EventBody::Adapter(AdapterBody::SteerResult(result)) => {
+                let is_meant = |steer: &PendingSteer| steer.input.message_id == result.message_id;
+                let steer = self.steers.iter().position(is_meant)?;
+                let steer = self.steers.remove(steer);
+                Some(CallAnswer::Steered(steer, result.clone()))
+            }
+            EventBody::Adapter(AdapterBody::SessionInfo(info)) => {
+                let is_new = event.stamp.seq.is_none_or(|seq| seq > self.attached_seq);
+                let answers = is_new && self.phase == Phase::Live;
+                let update = answers.then(|| self.updates.pop_front()).flatten()?;
+                Some(CallAnswer::Updated(update, (**info).clone()))
+            }
+            // A file of an input names the input's turn.
+            EventBody::Relay(RelayBody::FileDelivered(_)) if event.turn_id.is_none() => {
+                let placed = event.is_own.then(|| self.files.pop_front()).flatten()?;
+                Some(CallAnswer::Placed(placed))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true for an entry that this client caused. A client that opened the session learns
+    /// its name from its first file or input.
+    fn note_origin(&mut self, event: &Event) -> bool {
+        let EventBody::Relay(body) = &event.body else {
+            return false;
+        };
+        let is_named = !self.names.is_empty();
+        let (by, is_answer) = match body {
+            RelayBody::TurnBegin(begin) => {
+                let is_begun = |turn: &PendingTurn| {
+                    turn.input.message_id.as_ref() == begin.message_id.as_ref()
+                };
+                (&begin.by, self.turns.iter().any(is_begun))
+            }
+            RelayBody::FileDelivered(file) => (&file.by, !is_named && !self.files.is_empty()),
+            RelayBody::InputSteered(steered) => (&steered.by, false),
+            RelayBody::RequestDecided(decided) => (&decided.by, false),
+            RelayBody::StopRequested(stop) => (&stop.by, false),
+            RelayBody::SessionEdited(edited) => (&edited.by, false),
+            _ => return false,
+        };
+        if is_answer {
+            self.note_name(by.as_ref());
+        }
+        is_answer || by.as_ref().is_some_and(|by| self.names.contains(by))
+    }
+
+    fn note_name(&mut self, name: Option<&String>) {
+        if let Some(name) = name.filter(|name| !self.names.contains(name)) {
+            if self.names.len() == MAX_LISTENER_NAMES {
+                self.names.pop_front();
+            }
+            self.names.push_back(name.clone());
+        }
+    }
+
+    /// A host without a journal does not report that it has a file.
+    fn place_unconfirmed(&mut self) {
+        if self.has_journal == Some(false) {
+            for placed in self.files.drain(..) {
+                reply(placed.reply, Ok(()));
+            }
         }
     }
 
@@ -797,16 +921,34 @@ impl SessionState {
         }
     }
 
-    /// Notes why the first of the updates is refused; the `session.info` that answers it follows
-    /// ([relay.7]).
-    fn note_refusal(&mut self, error: &ErrorEvent) {
-        let is_meant = matches!(
-            error.category,
-            Some(Category::PermissionDenied | Category::Busy)
-        );
-        if is_meant && let Some(pending) = self.updates.front_mut() {
-            pending.refusal = Some(error.message.clone());
+    /// Returns true if an error refuses a call that waits for its answer: the call fails with it,
+    /// so it is no event.
+    fn take_refusal(&mut self, event: &Event) -> bool {
+        let EventBody::Adapter(AdapterBody::Error(error)) = &event.body else {
+            return false;
+        };
+        if event.stamp.seq.is_some() || event.turn_id.is_some() {
+            return false;
         }
+        if error.category == Some(Category::FileRefused) {
+            let Some(refused) = self.files.pop_front() else {
+                return false;
+            };
+            let refusal = ClientError::RequestFailed(error.message.clone());
+            return refused.reply.send(Err(refusal)).is_ok();
+        }
+        // A host without a journal reports errors of the agent without a number, too.
+        let is_meant = self.has_journal == Some(true)
+            || matches!(
+                error.category,
+                Some(Category::PermissionDenied | Category::Busy)
+            );
+        let Some(update) = self.updates.front_mut().filter(|_| is_meant) else {
+            return false;
+        };
+        // The `session.info` that answers the update follows ([relay.7]).
+        update.refusal = Some(error.message.clone());
+        !update.reply.is_closed()
     }
 
     fn write_turn(&self, turn: &mut PendingTurn, out: &mut Vec<u8>) {
@@ -852,18 +994,30 @@ impl SessionState {
 
     /// Checks that a message fits into a line of the host's ([frame.11]).
     fn fits<B: Body>(&self, message: &Envelope<B>) -> Result<(), ClientError> {
-        let bytes = message.to_line().len() - 1;
-        let limit = self.max_line;
-        match bytes <= limit {
-            true => Ok(()),
-            false => Err(ClientError::LineTooLong { bytes, limit }),
-        }
+        check_length(message, self.max_line)
     }
+}
+
+/// Checks that a message fits into a line of this many bytes ([frame.11]).
+pub(crate) fn check_length<B: Body>(
+    message: &Envelope<B>,
+    limit: usize,
+) -> Result<(), ClientError> {
+    let bytes = message.to_line().len() - 1;
+    if bytes > limit {
+        return Err(ClientError::LineTooLong { bytes, limit });
+    }
+    Ok(())
+}
+
+/// The message of an input, or of a steer.
+pub(crate) fn input_message(session: &SessionId, turn: &TurnId, input: &UserInput) -> HostMessage {
+    HostMessage::new(session.clone(), input.clone()).of_turn(Some(turn.clone()))
 }
 
 impl PendingTurn {
     fn message(&self, session: &SessionId) -> HostMessage {
-        HostMessage::new(session.clone(), self.input.clone()).of_turn(Some(self.turn_id.clone()))
+        input_message(session, &self.turn_id, &self.input)
     }
 
     fn is_called(&self, turn_id: &TurnId) -> bool {
@@ -893,7 +1047,7 @@ impl PendingTurn {
 
 impl PendingSteer {
     fn message(&self, session: &SessionId) -> HostMessage {
-        HostMessage::new(session.clone(), self.input.clone()).of_turn(Some(self.turn_id.clone()))
+        input_message(session, &self.turn_id, &self.input)
     }
 
     pub(crate) fn new(

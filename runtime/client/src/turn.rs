@@ -96,8 +96,8 @@ impl Turn {
     /// it, if the host keeps a journal.
     ///
     /// # Errors
-    /// [`ClientError::LineTooLong`], [`ClientError::RequestFailed`] with the host's reason if it
-    /// refuses the input, and the cause of the session's end.
+    /// [`ClientError::RequestFailed`] with the host's reason if it refuses the input, and the cause
+    /// of the session's end.
     ///
     /// # Cancel safety
     /// Cancelling changes nothing.
@@ -122,8 +122,7 @@ impl Turn {
     /// dropped.
     ///
     /// # Errors
-    /// [`ClientError::LineTooLong`], and the cause of the session's end if that comes before the
-    /// turn's.
+    /// The cause of the session's end if that comes before the turn's.
     ///
     /// # Cancel safety
     /// Cancelling changes nothing.

@@ -1,11 +1,13 @@
 //! Calls and their refusals; handles that are dropped.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use trunkline_client::{
-    Client, ClientError, EventBody, Events, Input, Session,
+    Client, ClientError, EventBody, Events, Input, ReconnectPolicy, Session,
     protocol::{
-        AdapterBody, FileInput, FileOutput, PermissionResponse, RelayBody, RequestId, Role,
-        SessionAttach, SessionStart, SessionUpdate, SessionsList, Sha256, Status,
+        AdapterBody, AttachRefusal, FileInput, FileOutput, PermissionResponse, RelayBody,
+        RequestId, Role, SessionAttach, SessionStart, SessionUpdate, SessionsList, Sha256, Status,
     },
 };
 
@@ -107,7 +109,7 @@ async fn a_refused_input_ends_its_turn_and_a_provisional_end_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn an_update_returns_the_values_in_force_or_the_refusal() {
-    let (_client, mut host, session, _events) =
+    let (_client, mut host, session, mut events) =
         attached(&json!({}), SessionAttach::default()).await;
     let update = || SessionUpdate {
         mode: Some("plan".to_owned()),
@@ -119,7 +121,7 @@ async fn an_update_returns_the_values_in_force_or_the_refusal() {
             .await;
         host.expect("session.update").await;
         host.write(
-            &json!({"type": "error", "session_id": "s", "category": "permission_denied",
+            &json!({"type": "error", "session_id": "s", "category": "other",
             "message": "not here", "fatal": false}),
         )
         .await;
@@ -129,11 +131,24 @@ async fn an_update_returns_the_values_in_force_or_the_refusal() {
     let calls = async {
         let info = session.update(update()).await.unwrap();
         assert_eq!(info.mode.as_deref(), Some("plan"));
+        let reported = events
+            .try_next()
+            .expect("the event is there before the answer");
+        assert_eq!(
+            reported.body,
+            EventBody::Adapter(AdapterBody::SessionInfo(Box::new(info)))
+        );
         let refused = session.update(update()).await;
         assert_eq!(
             refused,
             Err(ClientError::RequestFailed("not here".to_owned()))
         );
+        let reported = events.try_next().unwrap();
+        assert!(matches!(
+            reported.body,
+            EventBody::Adapter(AdapterBody::SessionInfo(_))
+        ));
+        assert_eq!(events.try_next(), None, "the call has the refusal");
     };
     tokio::join!(answer, calls);
 }
@@ -196,12 +211,11 @@ async fn bounds_and_roles_refuse_calls_by_name() {
     let start = client.open(SessionStart::default());
     let (opened, _) = tokio::join!(start, host.ready(&["turns", "journal"]));
     let (opened, _events) = opened.unwrap();
-    let mut long = opened.send("x".repeat(2_000_000)).await.unwrap();
-    let limit = 2_000_000;
-    let Err(ClientError::LineTooLong { limit: found, .. }) = long.end().await else {
+    let long = opened.send("x".repeat(2_000_000)).await;
+    let Err(ClientError::LineTooLong { limit, .. }) = long else {
         panic!("it is over the host's limit")
     };
-    assert_eq!(found, limit);
+    assert_eq!(limit, 2_000_000);
     tokio::spawn(async move { while host.read().await.is_some() {} });
     let mut turns = Vec::new();
     let refused = loop {
@@ -380,4 +394,186 @@ async fn cancelling_the_next_event_loses_none() {
         ));
         assert_eq!(event.stamp.seq, Some(seq));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_attached_at_its_end_by_the_number_that_its_host_names() {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let attaching = client.attach_at_end(session("s"), Role::Control);
+    let answer = async {
+        assert!(host.expect("session.attach").await["after"].as_u64() > Some(1 << 40));
+        host.write(
+            &json!({"type": "session.refused", "session_id": "s", "reason": "ahead",
+            "last_seq": 4}),
+        )
+        .await;
+        assert_eq!(host.attached(4, &json!({})).await["after"], 4);
+    };
+    let (attached, ()) = tokio::join!(attaching, answer);
+    let (_session, mut events) = attached.unwrap();
+    host.write(&entry("s", 5, "output", &json!({"content": "x"})))
+        .await;
+    assert_eq!(events.next().await.unwrap().unwrap().stamp.seq, Some(5));
+
+    let attaching = client.attach_at_end(session("gone"), Role::Control);
+    let answer = async {
+        host.expect("session.attach").await;
+        host.write(&json!({"type": "session.refused", "session_id": "gone", "reason": "gone"}))
+            .await;
+    };
+    let (refused, ()) = tokio::join!(attaching, answer);
+    let Err(ClientError::SessionRefused { reason, .. }) = refused else {
+        panic!("a session that is gone has no end")
+    };
+    assert_eq!(reason, Some(AttachRefusal::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_placed_once_its_host_has_it_and_refused_with_the_reason() {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let attaching = client.attach(session("s"), SessionAttach::default());
+    let named = json!({"listener": "l-1"});
+    let (attached, _) = tokio::join!(attaching, host.attached(0, &named));
+    let (session, mut events) = attached.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.txt");
+    std::fs::write(&path, "abc").unwrap();
+    let file = FileInput {
+        file_path: path.to_str().unwrap().to_owned(),
+        ..FileInput::default()
+    };
+    let delivered = |seq, by| entry("s", seq, "file.delivered", &json!({"by": by}));
+
+    let placing = session.place_file(file.clone());
+    let answer = async {
+        host.expect("file.input").await;
+        // A file of another client answers nothing.
+        host.write(&delivered(1, "l-0")).await;
+        drop(host);
+        // The connection is lost before the host has it: it is sent again.
+        let mut host = hosts.recv().await.unwrap();
+        assert_eq!(
+            host.attached(1, &json!({"listener": "l-2"})).await["after"],
+            1
+        );
+        host.expect("file.input").await;
+        host.write(&delivered(2, "l-2")).await;
+        host
+    };
+    let (placed, mut host) = tokio::join!(placing, answer);
+    assert_eq!(placed, Ok(()));
+    for is_own in [false, true] {
+        let event = events.try_next().expect("both entries are there");
+        assert_eq!(event.is_own, is_own, "{event:?}");
+    }
+
+    let placing = session.place_file(file);
+    let answer = async {
+        host.expect("file.input").await;
+        host.write(
+            &json!({"type": "error", "session_id": "s", "category": "file_refused",
+            "message": "too large", "fatal": false}),
+        )
+        .await;
+    };
+    let (refused, ()) = tokio::join!(placing, answer);
+    assert_eq!(
+        refused,
+        Err(ClientError::RequestFailed("too large".to_owned()))
+    );
+    assert_eq!(events.try_next(), None, "the call has the refusal");
+    let missing = FileInput {
+        file_path: "/no/such/file".to_owned(),
+        ..FileInput::default()
+    };
+    let refused = session.place_file(missing).await;
+    assert!(matches!(refused, Err(ClientError::File { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_this_client_caused_are_its_own() {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let opening = client.open_as(session("s"), SessionStart::default());
+    let (opened, id) = tokio::join!(opening, host.ready(&["turns", "journal"]));
+    let (session, mut events) = opened.unwrap();
+    assert_eq!((id.as_str(), session.id().as_str()), ("s", "s"));
+    // Its name is unknown until an entry names its input.
+    let turn = session.send("hello").await.unwrap();
+    host.expect("user.input").await;
+    let begun = |by: &str, message: &str| json!({"by": by, "turn_id": "t", "message_id": message, "content": "hello"});
+    let entries = [
+        ("turn.begin", begun("l-1", "other"), false),
+        ("turn.begin", begun("l-2", turn.message_id().as_str()), true),
+        (
+            "request.decided",
+            json!({"request_id": "r", "by": "l-1"}),
+            false,
+        ),
+        (
+            "request.decided",
+            json!({"request_id": "r", "by": "l-2"}),
+            true,
+        ),
+        ("stop.requested", json!({"by": "l-2"}), true),
+        ("output", json!({"content": "x", "by": "l-2"}), false),
+    ];
+    for (seq, (kind, more, is_own)) in (1..).zip(entries) {
+        host.write(&entry("s", seq, kind, &more)).await;
+        let event = events.next().await.unwrap().unwrap();
+        assert_eq!(event.is_own, is_own, "{event:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_fails_fast_waits_for_no_host_and_has_an_end() {
+    let (scripts, mut hosts) = Scripts::new();
+    let policy = ReconnectPolicy::default().fail_fast();
+    let client = Client::connect_with(scripts, policy).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let unserved = |id| {
+        json!({"type": "session.refused", "session_id": id, "reason": "unavailable",
+            "message": "its host is down"})
+    };
+    let attaching = client.attach(session("a"), SessionAttach::default());
+    let answer = async {
+        host.expect("session.attach").await;
+        host.write(&unserved("a")).await;
+    };
+    let attaching = tokio::time::timeout(Duration::from_secs(1), attaching);
+    let (refused, ()) = tokio::join!(attaching, answer);
+    let refused = refused.expect("it is refused at once").unwrap_err();
+    let is_meant = matches!(&refused, ClientError::SessionRefused { message, .. } if message == "its host is down");
+    assert!(is_meant && !refused.is_permanent(), "{refused}");
+
+    // A session that it had is waited for.
+    let attaching = client.attach(session("b"), SessionAttach::default());
+    let none = json!({});
+    let (attached, _) = tokio::join!(attaching, host.attached(0, &none));
+    let _session = attached.unwrap();
+    host.write(&unserved("b")).await;
+    host.attached(0, &json!({})).await;
+
+    let listing = client.health(5);
+    let answer = async {
+        let list = host.expect("agents.list").await;
+        assert_eq!(
+            (&list["health"], &list["sessions"]),
+            (&json!(true), &json!(5))
+        );
+        host.write(&json!({"type": "agents.list.result", "session_id": "",
+            "request_id": list["request_id"], "agents": [{"id": "echo"}],
+            "sessions": [{"id": "b", "agent_id": "echo"}]}))
+            .await;
+    };
+    let (list, ()) = tokio::join!(listing, answer);
+    assert_eq!(list.unwrap().sessions.unwrap()[0].id, "b");
+
+    let (ended, ()) = tokio::join!(client.ended(), client.clone().close());
+    assert_eq!(ended, ClientError::ClientClosed);
 }
