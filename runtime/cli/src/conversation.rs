@@ -21,8 +21,8 @@ use crate::{
     interrupt::{Interrupt, Interrupts},
     jsonl::EventWriter,
     paint,
-    partner::{Heard, Partner},
     screen::Screen,
+    session_backend::{DisplayEvent, SessionBackend},
     terminal::Settings,
 };
 
@@ -96,14 +96,14 @@ impl Conversation {
     /// When stdout takes no more.
     pub(crate) async fn turn(
         &mut self,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         turn: TurnNo,
         interrupts: &mut Interrupts,
     ) -> io::Result<Outcome> {
         let _calm = Settings::calm();
         let began = Instant::now();
         let mut asking: Option<Asking> = None;
-        let mut held: VecDeque<Heard> = VecDeque::new();
+        let mut held: VecDeque<DisplayEvent> = VecDeque::new();
         let mut stopped = false;
         let mut quiet_until = tokio::time::Instant::now() + QUIET;
         let mut asked_at: Option<Instant> = None;
@@ -116,9 +116,9 @@ impl Conversation {
                     .waited(asked_at.take().map_or(Duration::ZERO, |at| at.elapsed())),
             }
             if asking.is_none()
-                && let Some(heard) = held.pop_front()
+                && let Some(shown) = held.pop_front()
             {
-                match self.handle(heard, turn, &mut asking)? {
+                match self.handle(shown, turn, &mut asking)? {
                     Some(end) => return self.after(session, end).await,
                     None => continue,
                 }
@@ -144,18 +144,18 @@ impl Conversation {
                         self.settled(&settled)?;
                     }
                 }
-                heard = session.next(), if held.len() < HELD => {
-                    let Some(heard) = heard else {
+                shown = session.next(), if held.len() < HELD => {
+                    let Some(shown) = shown else {
                         let lost = SessionEnd { reason: trunkline_host::protocol::ClosedReason::Failed, error: None };
                         return Ok(Outcome::Closed(None, Box::new(lost)));
                     };
-                    if asking.as_ref().is_some_and(|asking| settles(&heard, asking, turn)) {
+                    if asking.as_ref().is_some_and(|asking| settles(&shown, asking, turn)) {
                         self.give_up(&mut asking).await;
-                        if let Heard::Event(_) = heard {
+                        if let DisplayEvent::Event(_) = shown {
                             self.screen.note("✗", paint::CARE, "the request was withdrawn");
                         }
                     }
-                    held.push_back(heard);
+                    held.push_back(shown);
                 }
                 () = tokio::time::sleep_until(quiet_until), if asking.is_none() => {
                     self.screen.wait(began);
@@ -172,16 +172,16 @@ impl Conversation {
     /// When stdout takes no more.
     pub(crate) async fn catch_up(
         &mut self,
-        session: &mut Partner,
+        session: &mut SessionBackend,
     ) -> io::Result<Option<Box<SessionEnd>>> {
         while session.running().is_none() {
-            let heard = tokio::select! {
+            let shown = tokio::select! {
                 biased;
-                heard = session.next() => heard,
+                shown = session.next() => shown,
                 () = std::future::ready(()) => return Ok(None),
             };
-            let Some(heard) = heard else { return Ok(None) };
-            if let Some(end) = self.outside(heard)? {
+            let Some(shown) = shown else { return Ok(None) };
+            if let Some(end) = self.outside(shown)? {
                 return Ok(Some(end));
             }
         }
@@ -192,11 +192,11 @@ impl Conversation {
     ///
     /// # Errors
     /// When stdout takes no more.
-    pub(crate) fn outside(&mut self, heard: Heard) -> io::Result<Option<Box<SessionEnd>>> {
+    pub(crate) fn outside(&mut self, shown: DisplayEvent) -> io::Result<Option<Box<SessionEnd>>> {
         // A request outside turns stands until it is answered, but there is no prompt to answer it at.
-        self.show(&heard)?;
-        match heard {
-            Heard::Event(Event {
+        self.show(&shown)?;
+        match shown {
+            DisplayEvent::Event(Event {
                 kind: EventKind::Closed(end),
                 ..
             }) => Ok(Some(end)),
@@ -207,12 +207,12 @@ impl Conversation {
     /// Shows an event, or begins to ask. Gives the turn's end.
     fn handle(
         &mut self,
-        heard: Heard,
+        shown: DisplayEvent,
         turn: TurnNo,
         asking: &mut Option<Asking>,
     ) -> io::Result<Option<Box<Ended>>> {
-        self.show(&heard)?;
-        let Heard::Event(event) = heard else {
+        self.show(&shown)?;
+        let DisplayEvent::Event(event) = shown else {
             return Ok(None);
         };
         let request = match event.kind {
@@ -239,7 +239,11 @@ impl Conversation {
     }
 
     /// After the turn's end: whether the session goes on.
-    async fn after(&mut self, session: &mut Partner, ended: Box<Ended>) -> io::Result<Outcome> {
+    async fn after(
+        &mut self,
+        session: &mut SessionBackend,
+        ended: Box<Ended>,
+    ) -> io::Result<Outcome> {
         match *ended {
             Ended::Session(end) => Ok(Outcome::Closed(None, end)),
             Ended::Turn(turn) if session.is_closed() => Ok(match self.catch_up(session).await? {
@@ -251,19 +255,19 @@ impl Conversation {
     }
 
     /// Shows what came.
-    fn show(&mut self, heard: &Heard) -> io::Result<()> {
-        match heard {
-            Heard::Event(event) => return self.show_of_session(event),
+    fn show(&mut self, shown: &DisplayEvent) -> io::Result<()> {
+        match shown {
+            DisplayEvent::Event(event) => return self.show_of_session(event),
             _ if self.lines.is_some() => {}
-            Heard::Said(text) => {
+            DisplayEvent::Input(text) => {
                 if let Some(transcript) = &mut self.transcript {
                     transcript.add(Speaker::Person, text);
                 }
                 self.screen.said(text);
             }
-            Heard::Decided { text, .. } => self.screen.remark(text),
-            Heard::Note { mark, style, text } => self.screen.note(mark, *style, text),
-            Heard::Nothing => {}
+            DisplayEvent::Decided { text, .. } => self.screen.remark(text),
+            DisplayEvent::Note { mark, style, text } => self.screen.note(mark, *style, text),
+            DisplayEvent::Nothing => {}
         }
         Ok(())
     }
@@ -349,11 +353,11 @@ enum Ended {
 }
 
 /// Whether an event settles the request that is being asked.
-fn settles(heard: &Heard, asking: &Asking, turn: TurnNo) -> bool {
-    let event = match heard {
-        Heard::Event(event) => event,
-        Heard::Decided { request_id, .. } => return asking.is_about(request_id),
-        Heard::Said(_) | Heard::Note { .. } | Heard::Nothing => return false,
+fn settles(shown: &DisplayEvent, asking: &Asking, turn: TurnNo) -> bool {
+    let event = match shown {
+        DisplayEvent::Event(event) => event,
+        DisplayEvent::Decided { request_id, .. } => return asking.is_about(request_id),
+        DisplayEvent::Input(_) | DisplayEvent::Note { .. } | DisplayEvent::Nothing => return false,
     };
     match &event.kind {
         EventKind::Withdrawn { request_id, .. } => asking.is_about(request_id),

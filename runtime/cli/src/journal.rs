@@ -7,7 +7,12 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use tokio::{net::UnixStream, task::JoinHandle};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::UnixStream,
+    task::JoinHandle,
+};
+use trunkline_client::{Client, ReconnectPolicy, Streams};
 use trunkline_host::{
     Host,
     config::{Config, JournalSync},
@@ -16,7 +21,7 @@ use trunkline_journal::{Damaged, OpenError, Options, SyncMode};
 use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
-use crate::{daemon, fault::Fault, hub::Hub, interrupt::Interrupts, target};
+use crate::{daemon, fault::Fault, interrupt::Interrupts, target};
 
 /// The socket in the folder of a journal.
 pub(crate) const SOCKET: &str = "host.sock";
@@ -90,16 +95,30 @@ pub(crate) fn has_host(folder: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(folder.join(SOCKET)).is_ok()
 }
 
-/// A hub of the host that has the journal. `None` where no host listens there.
+/// A client of the host at the other end of these streams. It is lost with them: a host that ends
+/// is reported at once.
 ///
 /// # Errors
-/// When there is a host that takes no hub.
-pub(crate) async fn connect(folder: &Path) -> Result<Option<Hub>, Fault> {
+/// The host is not reached.
+pub(crate) async fn client(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<Client, Fault> {
+    let policy = ReconnectPolicy::default().fail_fast();
+    let client = Client::connect_with(Streams::new(input, output), policy).await;
+    client.map_err(Fault::failed)
+}
+
+/// A client of the host that has the journal. `None` if no host listens there.
+///
+/// # Errors
+/// There is a host that accepts no connection.
+pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, Fault> {
     let socket = folder.join(SOCKET);
     match UnixStream::connect(&socket).await {
         Ok(stream) => {
             let (input, output) = stream.into_split();
-            Ok(Some(Hub::new(input, output)))
+            client(input, output).await.map(Some)
         }
         Err(error)
             if matches!(
@@ -164,16 +183,16 @@ pub(crate) struct Holder {
     serving: JoinHandle<io::Result<Report>>,
 }
 
-/// A hub of the host that has the journal, which is this process where there is no other.
+/// A client of the host that has the journal, which is this process if there is no other.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is no host.
 pub(crate) async fn reach(
     folder: &Path,
     host: impl FnOnce() -> Result<(Host, Options), Fault>,
-) -> Result<(Hub, Option<Holder>), Fault> {
-    if let Some(hub) = connect(folder).await? {
-        return Ok((hub, None));
+) -> Result<(Client, Option<Holder>), Fault> {
+    if let Some(client) = connect(folder).await? {
+        return Ok((client, None));
     }
     let (host, options) = host()?;
     let deadline = tokio::time::Instant::now() + LISTENS;
@@ -187,13 +206,13 @@ pub(crate) async fn reach(
                     .socket(folder.join(SOCKET));
                 let serving = tokio::spawn(serve_beside_sockets(host, input, output, options));
                 let (input, output) = tokio::io::split(near);
-                return Ok((Hub::new(input, output), Some(Holder { serving })));
+                return Ok((client(input, output).await?, Some(Holder { serving })));
             }
             // It has begun, and does not listen yet.
             Err(OpenError::InUse { .. }) if tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(LOOK).await;
-                if let Some(hub) = connect(folder).await? {
-                    return Ok((hub, None));
+                if let Some(client) = connect(folder).await? {
+                    return Ok((client, None));
                 }
             }
             Err(error) => return Err(refused(error, folder)),
@@ -202,7 +221,7 @@ pub(crate) async fn reach(
 }
 
 impl Holder {
-    /// Ends the host, whose hub must have gone: turns that run are stopped, and the journal is closed. An interrupt
+    /// Ends the host, whose client must have been closed or dropped: turns that run are stopped, and the journal is closed. An interrupt
     /// ends the waiting.
     ///
     /// # Errors

@@ -7,18 +7,11 @@ use tokio::{
     task::block_in_place,
     time::{Duration, timeout},
 };
-use trunkline_host::protocol::{
-    AdapterBody, AdapterMessage, HostMessage, ListedSession, RequestId, SessionId, SessionsList,
-    SessionsListResult,
-};
+use trunkline_client::{Client, ClientError, SessionPage};
+use trunkline_host::protocol::{ListedSession, RequestId, SessionId, SessionsList};
 use trunkline_sessions::Archive;
 
-use crate::{
-    fault::Fault,
-    hub::{Hub, Message},
-    journal,
-    terminal::shown,
-};
+use crate::{fault::Fault, journal, terminal::shown};
 
 /// How long a host may take for one page.
 const ANSWERS: Duration = Duration::from_secs(10);
@@ -42,29 +35,21 @@ pub(crate) async fn list(
     mut asked: SessionsList,
     most: usize,
 ) -> Result<(Vec<ListedSession>, Option<String>), Fault> {
-    let mut source = match journal::connect(folder).await? {
-        Some(hub) => Source::Host(hub),
+    let source = match journal::connect(folder).await? {
+        Some(client) => Source::Host(client),
         None => Source::Folder(block_in_place(|| journal::look(folder))?),
     };
     let (mut found, mut missing) = (Vec::new(), BTreeSet::new());
     loop {
         // A request looks at so many sessions at most: one with filters may need several.
         asked.limit = Some(u32::try_from(most - found.len()).unwrap_or(u32::MAX));
-        let result = source.ask(&asked).await?;
-        if let Some(error) = result.error {
-            return Err(Fault::failed(
-                anyhow!(error).context("the sessions were not listed"),
-            ));
-        }
-        found.extend(result.sessions.into_iter().flatten());
-        missing.extend(result.missing.into_iter().flatten());
-        asked.cursor = result.next;
+        let page = source.list(&asked).await?;
+        found.extend(page.sessions);
+        missing.extend(page.missing);
+        asked.cursor = page.next;
         if asked.cursor.is_none() || found.len() >= most {
             break;
         }
-    }
-    if let Source::Host(hub) = source {
-        hub.leave().await;
     }
     for host in missing {
         anstream::eprintln!(
@@ -87,39 +72,39 @@ pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSe
     Ok(list(folder, asked, 1).await?.0.pop())
 }
 
-/// Who is asked.
+/// The source of a list.
 enum Source {
-    Host(Hub),
+    Host(Client),
     Folder(Archive),
 }
 
 impl Source {
-    async fn ask(&mut self, asked: &SessionsList) -> Result<SessionsListResult, Fault> {
-        let hub = match self {
-            Self::Host(hub) => hub,
-            Self::Folder(archive) => return Ok(block_in_place(|| archive.list(asked))),
-        };
-        hub.say(&HostMessage::new(SessionId::none(), asked.clone()));
-        let answer = async {
-            while let Some(told) = hub.hear().await? {
-                if let Message::Adapter(AdapterMessage {
-                    body: AdapterBody::SessionsListResult(result),
-                    ..
-                }) = told.message
-                {
-                    return Ok(result);
+    async fn list(&self, filter: &SessionsList) -> Result<SessionPage, Fault> {
+        let failed =
+            |why: anyhow::Error| Fault::failed(why.context("the sessions were not listed"));
+        let client = match self {
+            Self::Host(client) => client,
+            Self::Folder(archive) => {
+                let result = block_in_place(|| archive.list(filter));
+                if let Some(error) = result.error {
+                    return Err(failed(anyhow!(error)));
                 }
+                let mut page = SessionPage::default();
+                page.sessions = result.sessions.unwrap_or_default();
+                page.next = result.next;
+                page.missing = result.missing.unwrap_or_default();
+                return Ok(page);
             }
-            Err(anyhow!("the host ended before it answered"))
         };
-        let answer = timeout(ANSWERS, answer).await.unwrap_or_else(|_| {
-            Err(anyhow!(
-                "the host did not answer within {} s",
-                ANSWERS.as_secs()
-            ))
-        });
-        answer.map_err(|error| {
-            Fault::failed(error.context("the sessions were not listed")).next("try again")
-        })
+        match timeout(ANSWERS, client.sessions(filter.clone())).await {
+            Ok(Ok(page)) => Ok(page),
+            Ok(Err(ClientError::RequestFailed(why))) => Err(failed(anyhow!(why))),
+            Ok(Err(error)) => Err(failed(anyhow!(error)).next("try again")),
+            Err(_) => {
+                let limit = ANSWERS.as_secs();
+                let late = anyhow!("the host did not answer within {limit} s");
+                Err(failed(late).next("try again"))
+            }
+        }
     }
 }

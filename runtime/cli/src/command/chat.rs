@@ -9,28 +9,27 @@ use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::config::StopSteps;
 
-pub(super) use self::journaled::Place;
-use self::{journaled::RESUME, talk::Talk};
+pub(super) use self::place::Place;
+use self::{place::RESUME, talk::Talk};
 use super::{doctor::installed::must_be_here, run::shut_down};
 use crate::{
     conversation::{make_folder, session_options},
-    daemon,
-    door::{self, Use},
-    exit,
+    daemon, exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
     journal,
+    matching_daemon::{self, DaemonChoice},
     overrides::Overrides,
-    partner::Partner,
     screen::{Detail, Screen},
+    session_backend::SessionBackend,
     target::Target,
     terminal::Settings,
 };
 
-mod journaled;
 mod line;
 mod live;
 mod pick;
+mod place;
 mod talk;
 mod transcript;
 mod word;
@@ -68,7 +67,7 @@ pub(crate) struct Chat {
     target: Target,
 
     #[command(flatten)]
-    daemon: Use,
+    daemon: DaemonChoice,
 
     /// Where files that the agent gives are saved; without it they are gone at the end
     #[arg(long, value_name = "FOLDER")]
@@ -152,11 +151,11 @@ impl Chat {
             Detail::Calm
         });
         // What is not understood is seen by its host alone.
-        let may = Use {
+        let choice = DaemonChoice {
             no_daemon: self.daemon.no_daemon || self.debug,
         };
-        if let Some(door) = door::find(may, &self.target, &self.overrides, config)
-            && let Some(opened) = door.open("chat").await
+        if let Some(daemon) = matching_daemon::find(choice, &self.target, &self.overrides, config)
+            && let Some(opened) = daemon.open("chat").await
         {
             return Place::in_daemon(opened, screen, self.save).await;
         }
@@ -166,10 +165,11 @@ impl Chat {
         must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
-        let mut partner = Partner::Own(chosen.open(session_options(start.clone()))?);
+        let session = chosen.open(session_options(start.clone()))?;
+        let mut session = SessionBackend::Local(session);
         let mut chat = Talk::new(Some(chosen), start, screen, self.save);
         chat.greet();
-        let done = chat.run(&mut partner, &mut interrupts).await;
+        let done = chat.run(&mut session, &mut interrupts).await;
         chat.conversation.screen.pause();
         drop(settings);
         if let Some(chosen) = &chat.chosen {

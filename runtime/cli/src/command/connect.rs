@@ -19,9 +19,10 @@ use trunkline_host::config::SessionMay;
 use trunkline_relay::{RelayOptions, Report, serve};
 
 use crate::{
-    door, exit,
+    exit,
     fault::{Done, Fault},
     journal,
+    matching_daemon::{self, DaemonChoice},
     reload::Reload,
     target::{Processes, Target},
 };
@@ -100,7 +101,7 @@ struct Amurg {
     adapter: Option<String>,
 
     #[command(flatten)]
-    daemon: door::Use,
+    daemon: DaemonChoice,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -185,7 +186,7 @@ impl Amurg {
     /// The daemon, or a host in this process.
     async fn host(&self, config: Option<&Path>) -> Result<Host, Fault> {
         let target = Target::of_adapter(self.adapter.clone());
-        if let Some(stream) = door::stream(self.daemon, &target, config).await {
+        if let Some(stream) = matching_daemon::stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
             return Ok(Host {
                 input: Box::new(input),

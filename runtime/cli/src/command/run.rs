@@ -20,14 +20,14 @@ use crate::{
     advice,
     ask::Asker,
     conversation::{self, Conversation, Outcome, session_options},
-    door::{self, Opened, Use},
     exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
     jsonl::EventWriter,
+    matching_daemon::{self, DaemonChoice, DaemonSession},
     overrides::{Overrides, unapplied},
-    partner::{NotGiven, Partner},
     screen::{Detail, Screen},
+    session_backend::{FileRefusal, SessionBackend},
     target::{Target, command_line},
 };
 
@@ -69,7 +69,7 @@ pub(crate) struct Run {
     target: Target,
 
     #[command(flatten)]
-    daemon: Use,
+    daemon: DaemonChoice,
 
     /// Every event as one JSON object a line
     #[arg(long)]
@@ -96,8 +96,8 @@ pub(crate) struct Run {
 impl Run {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         conversation::make_folder(self.save.as_deref())?;
-        let door = door::find(self.daemon, &self.target, &self.overrides, config);
-        let own = match door {
+        let daemon = matching_daemon::find(self.daemon, &self.target, &self.overrides, config);
+        let own = match daemon {
             Some(_) => None,
             None => Some(self.target.host_for(config, &self.overrides)?),
         };
@@ -113,24 +113,25 @@ impl Run {
             learned: SessionInfo::default(),
             transcript: None,
         };
-        let opened = match door {
-            Some(door) => tokio::select! {
-                opened = door.open("run") => opened,
+        let opened = match daemon {
+            Some(daemon) => tokio::select! {
+                opened = daemon.open("run") => opened,
                 interrupt = interrupts.next() => return Ok(interrupt.exit_code()),
             },
             None => None,
         };
         let (agent, start, own, mut session) = match opened {
-            Some(Opened {
+            Some(DaemonSession {
                 session,
                 agent,
                 start,
                 ..
-            }) => (agent, start, None, Partner::Journaled(Box::new(session))),
+            }) => (agent, start, None, SessionBackend::from(session)),
             None => {
                 let (chosen, start) =
                     own.map_or_else(|| self.target.host_for(config, &self.overrides), Ok)?;
-                let session = Partner::Own(chosen.open(session_options(start.clone()))?);
+                let session = chosen.open(session_options(start.clone()))?;
+                let session = SessionBackend::Local(session);
                 (chosen.agent, start, Some(chosen.host), session)
             }
         };
@@ -154,10 +155,9 @@ impl Run {
             .await;
         conversation.screen.pause();
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
-        match (own, session) {
-            (Some(host), _) => shut_down(&host, hurried.then_some(HURRIED), &mut interrupts).await,
-            (None, Partner::Journaled(session)) => session.close().await,
-            (None, Partner::Own(_)) => {}
+        match own {
+            Some(host) => shut_down(&host, hurried.then_some(HURRIED), &mut interrupts).await,
+            None => session.close().await,
         }
         done.map(|(code, _)| {
             if code == exit::OK && conversation.lost_files {
@@ -261,30 +261,30 @@ struct Turn<'a, N> {
 impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
     async fn take(
         self,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         conversation: &mut Conversation,
         interrupts: &mut Interrupts,
     ) -> Result<(u8, Pace), Fault> {
         for file in self.files {
-            session
-                .deliver_file(&own_path(file))
-                .await
-                .map_err(|NotGiven { why, next }| {
+            session.deliver_file(&own_path(file)).await.map_err(
+                |FileRefusal { error, next }| {
                     let next = next.unwrap_or_else(|| {
                         "name a file that you can read, by its path from here".to_owned()
                     });
-                    Fault::usage(why.context(format!("failed to give {}", file.display())))
+                    Fault::usage(error.context(format!("failed to give {}", file.display())))
                         .next(next)
-                })?;
+                },
+            )?;
         }
         let no = session
             .send(&self.prompt)
+            .await
             .context("failed to send the prompt")?;
         let outcome = conversation.turn(session, no, interrupts).await?;
-        session.must_be_there()?;
+        session.check_host()?;
         Ok(match outcome {
             Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
-                let code = code_of(&end, || session.is_unheard(self.host));
+                let code = code_of(&end, || session.is_silent(self.host));
                 if let Some(next) = (self.next)(&end, code == exit::NOT_STARTED) {
                     conversation.screen.remark(&next);
                 }
@@ -318,7 +318,7 @@ pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts:
 }
 
 /// The exit code that tells how a turn ended.
-pub(super) fn code_of(end: &TurnEnd, is_unheard: impl Fn() -> bool) -> u8 {
+pub(super) fn code_of(end: &TurnEnd, is_silent: impl Fn() -> bool) -> u8 {
     // An adapter that ended before it said anything did not start, as far as a person can tell.
     let not_installed = end
         .error
@@ -330,7 +330,7 @@ pub(super) fn code_of(end: &TurnEnd, is_unheard: impl Fn() -> bool) -> u8 {
         (_, Cause::StartFailed | Cause::StartTimeout) => exit::NOT_STARTED,
         (_, Cause::Refused) => exit::USAGE,
         _ if not_installed => exit::NOT_STARTED,
-        (_, Cause::ProcessExit | Cause::EndOfStream) if is_unheard() => exit::NOT_STARTED,
+        (_, Cause::ProcessExit | Cause::EndOfStream) if is_silent() => exit::NOT_STARTED,
         (Status::Failed | Status::Refused | Status::Limit, _) => exit::FAILED,
     }
 }

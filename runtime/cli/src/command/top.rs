@@ -18,7 +18,7 @@ use tokio::{
 use trunkline_protocol::{AgentEntry, OpenSession, SessionsList};
 
 use self::{
-    link::{Heard, Link},
+    link::{HostReport, Link},
     screen::Screen,
     state::{Action, Mode, State},
     transcript::{Source, Transcript},
@@ -98,10 +98,10 @@ impl Top {
         link.ask();
         let answered = timeout(ANSWER, async {
             loop {
-                match link.hear().await {
-                    Ok(Some(Heard::List { agents, sessions })) => return Ok((agents, sessions)),
-                    Ok(Some(_)) => {}
-                    Ok(None) | Err(_) => return Err(no_host(folder)),
+                match link.report().await {
+                    Some(HostReport::List { agents, sessions }) => return Ok((agents, sessions)),
+                    Some(_) => {}
+                    None => return Err(no_host(folder)),
                 }
             }
         });
@@ -211,9 +211,9 @@ async fn live(folder: &Path, link: Link) -> Done {
             let area = frame.area();
             draw::draw(&mut state, area, frame.buffer_mut());
         })?;
-        let heard = async {
+        let report = async {
             match &mut link {
-                Some(link) => link.hear().await,
+                Some(link) => link.report().await,
                 None => std::future::pending().await,
             }
         };
@@ -246,18 +246,19 @@ async fn live(folder: &Path, link: Link) -> Done {
                 }
             }
             _ = resized.recv() => {}
-            heard = heard => match heard {
-                Ok(Some(Heard::List { agents, sessions })) => {
+            report = report => match report {
+                Some(HostReport::List { agents, sessions }) => {
                     let now = Instant::now();
                     let elapsed = answered.replace(now).map(|before| now - before);
                     asked = None;
                     let ms = elapsed.and_then(|elapsed| u64::try_from(elapsed.as_millis()).ok());
                     state.take(agents, sessions, ms);
                 }
-                Ok(Some(Heard::Refused { id, why })) => {
+                Some(HostReport::Refused { id, why }) => {
                     state.note = Some(format!("{id} was not stopped: {why}"));
                 }
-                Ok(None) | Err(_) => {
+                Some(HostReport::Stopped) => {}
+                None => {
                     (link, asked, answered) = (None, None, None);
                     state.lose_host();
                 }

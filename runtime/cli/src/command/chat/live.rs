@@ -14,7 +14,7 @@ use crate::{
     fault::Fault,
     interrupt::{Interrupt, Interrupts},
     paint,
-    partner::Partner,
+    session_backend::SessionBackend,
     terminal::one_line,
 };
 
@@ -63,7 +63,7 @@ impl Talk {
     pub(super) async fn model(
         &mut self,
         name: Option<String>,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         if name.is_none() {
@@ -90,7 +90,7 @@ impl Talk {
     pub(super) async fn mode(
         &mut self,
         name: Option<String>,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         if name.is_none() {
@@ -142,7 +142,7 @@ impl Talk {
     async fn change(
         &mut self,
         update: SessionUpdate,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         let asked = update.clone();
@@ -197,13 +197,13 @@ impl Talk {
     }
 
     /// Begins anew: nothing is known of the session yet.
-    pub(super) fn anew(&mut self, partner: &Partner) {
+    pub(super) fn anew(&mut self, session: &SessionBackend) {
         self.conversation.learned = SessionInfo::default();
-        self.conversation.transcript = Some(Transcript::new(&self.name_of(partner)));
+        self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
         self.conversation.screen.forget_usage();
-        let text = match partner {
-            Partner::Own(_) => "a new conversation".to_owned(),
-            Partner::Journaled(session) => format!("a new conversation: {}", session.id()),
+        let text = match session.attached() {
+            None => "a new conversation".to_owned(),
+            Some(session) => format!("a new conversation: {}", session.id()),
         };
         self.conversation.screen.remark(&text);
         self.conversation.screen.space();

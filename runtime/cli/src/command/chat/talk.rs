@@ -23,8 +23,8 @@ use crate::{
     interrupt::{Interrupt, Interrupts},
     overrides::unapplied,
     paint,
-    partner::{Heard, NotGiven, Partner},
     screen::{Screen, bytes},
+    session_backend::{AttachedSession, DisplayEvent, FileRefusal, SessionBackend},
     target::Chosen,
 };
 
@@ -53,7 +53,7 @@ pub(super) enum Next {
 enum Prompted {
     Line(Line),
     Interrupt(Interrupt),
-    Heard(Option<Heard>),
+    Event(Option<DisplayEvent>),
 }
 
 impl Talk {
@@ -87,18 +87,22 @@ impl Talk {
         }
     }
 
-    pub(super) async fn run(&mut self, partner: &mut Partner, interrupts: &mut Interrupts) -> Done {
+    pub(super) async fn run(
+        &mut self,
+        session: &mut SessionBackend,
+        interrupts: &mut Interrupts,
+    ) -> Done {
         let mut prompt = Prompt::new().context("failed to set up the line editor")?;
-        self.conversation.transcript = Some(Transcript::new(&self.name_of(partner)));
+        self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
         loop {
-            if let Some(next) = self.catch_up(partner, interrupts).await? {
+            if let Some(next) = self.catch_up(session, interrupts).await? {
                 return Ok(next);
             }
-            let next = match partner.running() {
-                Some(no) => self.follow(no, partner, interrupts).await?,
-                None => match self.at_prompt(&mut prompt, partner, interrupts).await? {
+            let next = match session.running() {
+                Some(no) => self.follow(no, session, interrupts).await?,
+                None => match self.at_prompt(&mut prompt, session, interrupts).await? {
                     Prompted::Line(Line::Text(text)) => {
-                        self.said(&text, partner, interrupts).await?
+                        self.said(&text, session, interrupts).await?
                     }
                     Prompted::Line(Line::Interrupted) => {
                         self.conversation.screen.remark("Ctrl-D or /quit leaves");
@@ -109,8 +113,9 @@ impl Talk {
                         self.conversation.screen.disturbed();
                         Next::Leave(interrupt.exit_code())
                     }
-                    Prompted::Heard(None) => Next::Talk,
-                    Prompted::Heard(Some(heard)) => match self.conversation.outside(heard)? {
+                    Prompted::Event(None) if session.is_closed() => Next::Leave(exit::OK),
+                    Prompted::Event(None) => Next::Talk,
+                    Prompted::Event(Some(event)) => match self.conversation.outside(event)? {
                         Some(end) => Next::Leave(self.code_of(&end)),
                         None => Next::Talk,
                     },
@@ -119,8 +124,8 @@ impl Talk {
             match next {
                 Next::Talk => {}
                 Next::Anew => {
-                    self.begin_anew(partner).await?;
-                    self.anew(partner);
+                    self.begin_anew(session).await?;
+                    self.anew(session);
                 }
                 Next::Leave(code) => return Ok(code),
             }
@@ -131,37 +136,34 @@ impl Talk {
     /// where nothing more can be said.
     async fn catch_up(
         &mut self,
-        partner: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Fault> {
-        while let Partner::Journaled(session) = &*partner
-            && session.is_behind()
-            && partner.running().is_none()
+        while session.attached().is_some_and(AttachedSession::is_behind)
+            && session.running().is_none()
         {
-            let heard = tokio::select! {
+            let event = tokio::select! {
                 biased;
                 interrupt = interrupts.next() => return Ok(Some(interrupt.exit_code())),
-                heard = partner.next() => heard,
+                event = session.next() => event,
             };
-            let Some(heard) = heard else { break };
-            if let Some(end) = self.conversation.outside(heard)? {
+            let Some(event) = event else { break };
+            if let Some(end) = self.conversation.outside(event)? {
                 return Ok(Some(self.code_of(&end)));
             }
         }
-        if let Some(end) = self.conversation.catch_up(partner).await? {
+        if let Some(end) = self.conversation.catch_up(session).await? {
             return Ok(Some(self.code_of(&end)));
         }
-        match &*partner {
-            Partner::Journaled(session) if session.is_lost() => Err(session.lost()),
-            _ => Ok(None),
-        }
+        session.check_host()?;
+        Ok(None)
     }
 
     /// Waits for a line of the person, and in a session that others may speak in for what they say.
     async fn at_prompt(
         &mut self,
         prompt: &mut Prompt,
-        partner: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Prompted, Fault> {
         prompt.complete(
@@ -170,7 +172,7 @@ impl Talk {
                 .collect(),
         );
         prompt.begin_with(&self.conversation.asker.take_early());
-        let is_shared = matches!(partner, Partner::Journaled(_));
+        let is_shared = session.attached().is_some();
         if is_shared && prompt.is_untouched() {
             // What others say is shown until a key is pressed; from then on it waits for the line.
             self.conversation.screen.pause();
@@ -184,9 +186,9 @@ impl Talk {
                         Interrupt::Terminate => Prompted::Interrupt(interrupt),
                     });
                 }
-                heard = partner.next() => {
+                event = session.next() => {
                     shown.hide();
-                    return Ok(Prompted::Heard(heard));
+                    return Ok(Prompted::Event(event));
                 }
                 touched = shown.touched() => touched.context("failed to read the terminal")?,
             }
@@ -194,16 +196,16 @@ impl Talk {
         tokio::select! {
             said = prompt.line() => Ok(Prompted::Line(said?)),
             interrupt = terminated(interrupts) => Ok(Prompted::Interrupt(interrupt)),
-            heard = partner.next(), if is_shared && !Prompt::edits() => Ok(Prompted::Heard(heard)),
+            event = session.next(), if is_shared && !Prompt::edits() => Ok(Prompted::Event(event)),
         }
     }
 
     /// What the agent is called.
-    pub(super) fn name_of(&self, partner: &Partner) -> String {
-        match (partner, &self.chosen) {
-            (_, Some(chosen)) => chosen.agent.name.clone(),
-            (Partner::Journaled(session), None) => session.agent().to_owned(),
-            (Partner::Own(_), None) => String::new(),
+    pub(super) fn name_of(&self, session: &SessionBackend) -> String {
+        match (&self.chosen, session.attached()) {
+            (Some(chosen), _) => chosen.agent.name.clone(),
+            (None, Some(session)) => session.agent().to_owned(),
+            (None, None) => String::new(),
         }
     }
 
@@ -224,15 +226,15 @@ impl Talk {
         self.conversation.screen.space();
     }
 
-    async fn begin_anew(&mut self, partner: &mut Partner) -> Result<(), Fault> {
-        match partner {
-            Partner::Own(session) => {
+    async fn begin_anew(&mut self, session: &mut SessionBackend) -> Result<(), Fault> {
+        match session {
+            SessionBackend::Local(session) => {
                 session.close().await;
                 if let Some(chosen) = &self.chosen {
                     *session = chosen.open(session_options(self.start.clone()))?;
                 }
             }
-            Partner::Journaled(session) => session.anew(self.start.clone()).await?,
+            SessionBackend::Attached(session) => session.restart(self.start.clone()).await?,
         }
         Ok(())
     }
@@ -240,7 +242,7 @@ impl Talk {
     async fn said(
         &mut self,
         text: &str,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         let screen = &mut self.conversation.screen;
@@ -266,7 +268,7 @@ impl Talk {
         Ok(Next::Talk)
     }
 
-    async fn give(&mut self, session: &mut Partner, path: &Path) {
+    async fn give(&mut self, session: &mut SessionBackend, path: &Path) {
         let screen = &mut self.conversation.screen;
         let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
         match session.deliver_file(&own_path(path)).await {
@@ -278,11 +280,11 @@ impl Talk {
                 );
                 screen.note("↑", paint::ACT, &text);
             }
-            Err(NotGiven { why, next }) => {
+            Err(FileRefusal { error, next }) => {
                 screen.note(
                     "✗",
                     paint::BAD,
-                    &format!("failed to give {}: {why:#}", path.display()),
+                    &format!("failed to give {}: {error:#}", path.display()),
                 );
                 next.iter().for_each(|next| {
                     screen.remark(&format!("  next: leave and begin again: {next}"))
@@ -294,10 +296,10 @@ impl Talk {
     async fn turn(
         &mut self,
         text: &str,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
-        let no = match session.send(text) {
+        let no = match session.send(text).await {
             Ok(no) => no,
             Err(error) => {
                 // It may have ended while the person wrote, and says why.
@@ -324,15 +326,11 @@ impl Talk {
     async fn follow(
         &mut self,
         no: TurnNo,
-        session: &mut Partner,
+        session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         let outcome = self.conversation.turn(session, no, interrupts).await?;
-        if let Partner::Journaled(session) = &*session
-            && session.is_lost()
-        {
-            return Err(session.lost());
-        }
+        session.check_host()?;
         if let (Outcome::Ended(end), Some(chosen)) = (&outcome, &self.chosen)
             && let Some(next) = next_after(end, &chosen.agent, &self.asked)
         {

@@ -1,9 +1,10 @@
-//! Sessions of a host that runs: watched, followed, spoken to, stopped.
+//! Sessions of a running host: observed, followed, sent to, stopped.
 
 use std::{io::Write, path::Path};
 
 use anyhow::anyhow;
 use serde_json::json;
+use trunkline_client::Client;
 use trunkline_host::protocol::{SessionId, SessionInfo, SessionState, Status};
 
 use super::{Format, Printer, Reading, id_of, not_removed};
@@ -18,49 +19,42 @@ use crate::{
     daemon::Folder,
     exit,
     fault::{Done, Fault},
-    hub::Hub,
     interrupt::Interrupts,
     journal,
     jsonl::EventWriter,
     listing,
-    partner::{Access, Journaled, Partner, is_unheard},
     screen::{Detail, Screen},
+    session_backend::{AttachMode, AttachedSession, SessionBackend, is_silent},
     terminal::shown,
 };
 
 /// Shows a session while others talk in it, until it ends or Ctrl-C.
 pub(super) async fn observe(read: &Reading, id: &str) -> Done {
     let session = id_of(id)?;
-    let Some(hub) = known_live(read, id).await? else {
+    let Some(client) = known_live(read, id).await? else {
         return read_alone(read, id, 1, Format::Text);
     };
     let mut interrupts = Interrupts::watch()?;
-    let mut partner = Partner::Journaled(Box::new(
-        Journaled::attach(hub, &session, Access::Observed).await?,
-    ));
+    let mode = AttachMode::Observe { after: 0 };
+    let session = AttachedSession::attach(client, &session, mode).await?;
+    let mut session = SessionBackend::from(session);
     let mut conversation = conversation(false);
     loop {
-        let heard = tokio::select! {
+        let event = tokio::select! {
             biased;
             interrupt = interrupts.next() => {
                 conversation.screen.pause();
                 return Ok(interrupt.exit_code());
             }
-            heard = partner.next() => heard,
+            event = session.next() => event,
         };
-        match heard {
-            Some(heard) => {
-                if conversation.outside(heard)?.is_some() {
-                    return Ok(exit::OK);
-                }
-            }
-            None => {
-                conversation.screen.pause();
-                let Partner::Journaled(session) = partner else {
-                    return Ok(exit::OK);
-                };
-                return Err(session.lost());
-            }
+        let Some(event) = event else {
+            conversation.screen.pause();
+            session.check_host()?;
+            return Ok(exit::OK);
+        };
+        if conversation.outside(event)?.is_some() {
+            return Ok(exit::OK);
         }
     }
 }
@@ -85,11 +79,14 @@ pub(super) async fn follow(
     goes_on: bool,
 ) -> Done {
     let session = id_of(id)?;
-    let Some(hub) = known_live(read, id).await? else {
+    let Some(client) = known_live(read, id).await? else {
         return read_alone(read, id, from, format);
     };
     let mut interrupts = Interrupts::watch()?;
-    let mut session = Journaled::watch(hub, &session, from.max(1) - 1).await?;
+    let mode = AttachMode::Observe {
+        after: from.max(1) - 1,
+    };
+    let mut session = AttachedSession::attach(client, &session, mode).await?;
     let one = read.known(listing::one(&read.folder, session.id()).await?, id)?;
     let mut printer = Printer::new(format);
     let mut out = anstream::stdout();
@@ -104,8 +101,11 @@ pub(super) async fn follow(
             line = session.next_line() => line,
         };
         let Some(line) = line else {
-            printer.end(&mut out)?;
-            return Err(session.lost());
+            if session.is_lost() {
+                printer.end(&mut out)?;
+                return Err(session.lost());
+            }
+            break;
         };
         printer.entry(line.as_bytes(), &mut out)?;
         out.flush()?;
@@ -116,13 +116,13 @@ pub(super) async fn follow(
 
 /// The host of a journal, which says itself whether it knows the session: another host of its cluster may have it. Without
 /// one the journal has it.
-async fn known_live(read: &Reading, id: &str) -> Result<Option<Hub>, Fault> {
+async fn known_live(read: &Reading, id: &str) -> Result<Option<Client>, Fault> {
     let archive = tokio::task::block_in_place(|| journal::look(&read.folder))?;
-    let hub = journal::connect(&read.folder).await?;
-    if hub.is_none() {
+    let client = journal::connect(&read.folder).await?;
+    if client.is_none() {
         tokio::task::block_in_place(|| read.one(&archive, id))?;
     }
-    Ok(hub)
+    Ok(client)
 }
 
 /// Removes sessions by the daemon that has their journal, wherever in its cluster they are. Without one they are removed
@@ -199,15 +199,12 @@ pub(super) async fn send(
     let mut interrupts = Interrupts::watch()?;
     let (holder, chosen) = reached.own.unzip();
     let turn = async {
-        let session = Journaled::attach(reached.hub, &id, Access::FromNow).await?;
-        let mut partner = Partner::Journaled(Box::new(session));
+        let session = AttachedSession::attach(reached.client, &id, AttachMode::OwnTurns).await?;
+        let mut session = SessionBackend::from(session);
         let mut conversation = conversation(is_json);
-        let no = partner.send(text)?;
-        let outcome = conversation.turn(&mut partner, no, &mut interrupts).await?;
+        let no = session.send(text).await?;
+        let outcome = conversation.turn(&mut session, no, &mut interrupts).await?;
         conversation.screen.pause();
-        let Partner::Journaled(session) = partner else {
-            return Ok(exit::OK);
-        };
         Ok(match outcome {
             Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
                 let agent = chosen.as_ref().map(|chosen| &chosen.agent);
@@ -217,11 +214,13 @@ pub(super) async fn send(
                 code_of(&end, || {
                     chosen
                         .as_ref()
-                        .is_some_and(|chosen| is_unheard(&chosen.host))
+                        .is_some_and(|chosen| is_silent(&chosen.host))
                 })
             }
-            Outcome::Closed(None, _) if session.is_lost() => return Err(session.lost()),
-            Outcome::Closed(None, _) => exit::FAILED,
+            Outcome::Closed(None, _) => {
+                session.check_host()?;
+                exit::FAILED
+            }
             Outcome::Leave(interrupt) => {
                 session.leave().await;
                 interrupt.exit_code()
@@ -236,7 +235,7 @@ pub(super) async fn send(
 }
 
 async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) -> Done {
-    let Some(hub) = journal::connect(folder).await? else {
+    let Some(client) = journal::connect(folder).await? else {
         return Err(
             Fault::usage(anyhow!("no host has the journal, so no turn would run")).next(format!(
                 "leave out --no-wait, or start `trunkline serve --journal {} --listen unix:PATH`",
@@ -244,21 +243,16 @@ async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) ->
             )),
         );
     };
-    let mut partner =
-        Partner::Journaled(Box::new(Journaled::attach(hub, id, Access::FromNow).await?));
-    partner.send(text)?;
-    let Partner::Journaled(mut session) = partner else {
-        return Ok(exit::OK);
-    };
-    let accepted = session.accepted().await?;
+    let mut session = AttachedSession::attach(client, id, AttachMode::OwnTurns).await?;
+    let (message_id, accepted) = session.submit(text).await?;
     if is_json {
-        let (message_id, seq) = (accepted.message_id, accepted.seq);
         writeln!(
             anstream::stdout(),
             "{}",
-            json!({ "message_id": message_id, "seq": seq })
+            json!({ "message_id": message_id, "seq": accepted.seq })
         )?;
     }
+    session.leave().await;
     Ok(exit::OK)
 }
 
@@ -266,11 +260,11 @@ async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) ->
 pub(super) async fn stop(folder: &Path, id: &SessionId) -> Done {
     let nothing = || anstream::eprintln!("note: no turn runs in the session {id}");
     tokio::task::block_in_place(|| journal::look(folder))?;
-    let Some(hub) = journal::connect(folder).await? else {
+    let Some(client) = journal::connect(folder).await? else {
         nothing();
         return Ok(exit::OK);
     };
-    let mut session = Journaled::attach(hub, id, Access::FromNow).await?;
+    let mut session = AttachedSession::attach(client, id, AttachMode::OwnTurns).await?;
     match session.stop_running().await? {
         None => nothing(),
         Some(Status::Stopped) => {}

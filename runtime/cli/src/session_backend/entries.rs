@@ -1,32 +1,72 @@
-//! Entries of a journal as events, and in words where no event says it.
+//! Entries of a journal as events, and as text if no event reports them.
 
 use std::time::Duration;
 
 use trunkline_host::{
     Cause, Event, EventKind, ExitStatus, File, TurnEnd, TurnNo, TurnScope,
     protocol::{
-        AdapterBody, Category, Context, Delivered, ErrorEvent, Fact, FileOutput, HostFact, Lag,
-        Meta, RequestDecided, SessionInfo, Status, StopReason, TurnComplete,
+        AdapterBody, Category, Context, Delivered, ErrorEvent, Fact, FileOutput, HostFact,
+        RelayBody, RequestDecided, SessionInfo, Status, StopReason, TurnComplete,
     },
 };
 
-use super::Heard;
+use super::DisplayEvent;
 use crate::{paint, terminal::one_line};
 
-/// What an adapter's message is, but for requests and ends.
-pub(super) fn event(scope: TurnScope, body: AdapterBody, meta: Option<Meta>) -> Heard {
-    match EventKind::from_body(body) {
-        Some(kind) => Heard::Event(Event {
-            meta: meta.map(Box::new),
-            ..Event::new(scope, kind)
+/// Converts a message of the adapter that is neither an end nor a request to this person.
+pub(super) fn adapter_message(scope: TurnScope, body: AdapterBody) -> DisplayEvent {
+    match body {
+        AdapterBody::PermissionRequest(request) => {
+            let about = request
+                .title
+                .or(request.description)
+                .or(request.resource)
+                .unwrap_or_default();
+            let (tool, about) = (one_line(&request.tool), one_line(&about));
+            let text = format!("{tool} asks for permission: {about}");
+            DisplayEvent::note("?", paint::CARE, text)
+        }
+        AdapterBody::InputRequest(request) => {
+            DisplayEvent::note("?", paint::CARE, one_line(&request.prompt))
+        }
+        AdapterBody::SteerResult(result) if !result.delivered => {
+            let reason = result.reason.as_deref().unwrap_or("no reason was given");
+            let text = format!("not added: {}", one_line(reason));
+            DisplayEvent::note("✗", paint::CARE, text)
+        }
+        AdapterBody::FileOutput(file) => file_output(scope, file),
+        body => EventKind::from_body(body).map_or(DisplayEvent::Nothing, |kind| {
+            DisplayEvent::Event(Event::new(scope, kind))
         }),
-        None => Heard::Nothing,
     }
 }
 
-/// An event that the relay's own message stands for.
-fn said(kind: EventKind) -> Heard {
-    Heard::Event(Event::new(TurnScope::Outside, kind))
+/// Converts an entry of the relay that does not begin a turn. Own ones are shown by the command
+/// that caused them.
+pub(super) fn relay_message(body: RelayBody, is_own: bool) -> DisplayEvent {
+    match body {
+        RelayBody::InputSteered(steered) => DisplayEvent::Input(steered.content),
+        RelayBody::RequestDecided(decided) if !is_own => request_decided(decided),
+        RelayBody::FileDelivered(file) if !is_own => {
+            let name = one_line(file.file_name.as_deref().unwrap_or("a file"));
+            DisplayEvent::note("↑", paint::ACT, name)
+        }
+        RelayBody::HostFact(fact) => host_fact(fact),
+        RelayBody::Lag(lag) => {
+            let text = format!(
+                "entries {} to {} are not in the journal any more",
+                lag.from, lag.to
+            );
+            DisplayEvent::note("!", paint::CARE, text)
+        }
+        // A turn's end shows that it was stopped.
+        _ => DisplayEvent::Nothing,
+    }
+}
+
+/// An event for an entry of the relay.
+fn event(kind: EventKind) -> DisplayEvent {
+    DisplayEvent::Event(Event::new(TurnScope::Outside, kind))
 }
 
 /// Returns the end of a turn as a host in this process would report it.
@@ -95,14 +135,10 @@ const CAUSES: [Cause; 16] = [
 ];
 
 /// A file that the agent gave.
-pub(super) fn file(scope: TurnScope, file: FileOutput) -> Heard {
+fn file_output(scope: TurnScope, file: FileOutput) -> DisplayEvent {
     let (Some(size), Some(sha256)) = (file.size, file.sha256) else {
         let name = file.file_name.unwrap_or(file.file_path);
-        return Heard::Note {
-            mark: "↓",
-            style: paint::ACT,
-            text: one_line(&name),
-        };
+        return DisplayEvent::note("↓", paint::ACT, one_line(&name));
     };
     let file = File {
         name: file.file_name.unwrap_or_default(),
@@ -111,14 +147,13 @@ pub(super) fn file(scope: TurnScope, file: FileOutput) -> Heard {
         size,
         sha256,
     };
-    Heard::Event(Event::new(scope, EventKind::File(Box::new(file))))
+    DisplayEvent::Event(Event::new(scope, EventKind::File(Box::new(file))))
 }
 
-/// What happened to the session.
-pub(super) fn fact(fact: HostFact) -> Heard {
+fn host_fact(fact: HostFact) -> DisplayEvent {
     let message = fact.message.unwrap_or_default();
     match fact.fact {
-        Some(Fact::ProcessEnded) => said(EventKind::Error(ErrorEvent {
+        Some(Fact::ProcessEnded) => event(EventKind::Error(ErrorEvent {
             category: Some(Category::ProcessExit),
             message: if message.is_empty() {
                 "the agent's process ended".to_owned()
@@ -127,15 +162,14 @@ pub(super) fn fact(fact: HostFact) -> Heard {
             },
             ..ErrorEvent::default()
         })),
-        Some(Fact::Resumed) => said(EventKind::Info(Box::new(SessionInfo {
+        Some(Fact::Resumed) => event(EventKind::Info(Box::new(SessionInfo {
             context: fact.context,
             ..SessionInfo::default()
         }))),
-        Some(Fact::HostRestarted) => Heard::Note {
-            mark: "!",
-            style: paint::CARE,
-            text: "the host was started again".to_owned(),
-        },
+        Some(Fact::HostRestarted) => {
+            let text = "the host was started again".to_owned();
+            DisplayEvent::note("!", paint::CARE, text)
+        }
         Some(Fact::Moved) => {
             let lost = if fact.context == Some(Context::Lost) {
                 ", without what its agent had"
@@ -143,18 +177,13 @@ pub(super) fn fact(fact: HostFact) -> Heard {
                 ""
             };
             let text = format!("the session moved to the host {message}{lost}");
-            Heard::Note {
-                mark: "!",
-                style: paint::CARE,
-                text,
-            }
+            DisplayEvent::note("!", paint::CARE, text)
         }
-        Some(Fact::Opened | Fact::ForkedFrom) | None => Heard::Nothing,
+        Some(Fact::Opened | Fact::ForkedFrom) | None => DisplayEvent::Nothing,
     }
 }
 
-/// How a request was settled.
-pub(super) fn decided(decided: RequestDecided) -> Heard {
+fn request_decided(decided: RequestDecided) -> DisplayEvent {
     let text = match (decided.reason, decided.approved) {
         (Some(StopReason::User) | None, Some(true)) => "allowed".to_owned(),
         (Some(StopReason::User) | None, Some(false)) => "denied".to_owned(),
@@ -162,21 +191,8 @@ pub(super) fn decided(decided: RequestDecided) -> Heard {
         (Some(StopReason::User) | None, None) => "not answered".to_owned(),
         (Some(reason), _) => format!("the request was settled: {reason}"),
     };
-    Heard::Decided {
+    DisplayEvent::Decided {
         request_id: decided.request_id,
-        text,
-    }
-}
-
-/// That entries are missing.
-pub(super) fn lag(lag: &Lag) -> Heard {
-    let text = format!(
-        "entries {} to {} are not in the journal any more",
-        lag.from, lag.to
-    );
-    Heard::Note {
-        mark: "!",
-        style: paint::CARE,
         text,
     }
 }
@@ -188,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_as_a_host_of_this_process_tells_it() {
+    fn an_end_is_the_one_that_a_host_of_this_process_reports() {
         let exit = Some(ExitStatus {
             code: Some(7),
             signal: None,

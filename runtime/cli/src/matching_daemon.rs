@@ -1,4 +1,4 @@
-//! The daemon as the host of a command: where one runs that does what a host in this process would do.
+//! The daemon as the host of a command, if one runs that does what a host in this process would do.
 
 use std::{
     io,
@@ -12,25 +12,25 @@ use trunkline_host::{config::AgentConfig, protocol::SessionStart};
 
 use crate::{
     daemon::{self, Folder, Running},
-    hub::Hub,
+    journal,
     overrides::Overrides,
-    partner::Journaled,
+    session_backend::AttachedSession,
     target::{Target, tell},
 };
 
-/// How long the daemon may take to open a session. A command does not wait for one that is stopped.
-const OPENS: Duration = Duration::from_secs(10);
+/// Timeout for the daemon to open a session. A command does not wait for one that is stopped.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether the daemon may be used.
+/// The options that choose between the daemon and a host in this process.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Use {
+pub(crate) struct DaemonChoice {
     /// Runs the agent in this process, though a daemon runs with the same configuration
     #[arg(long)]
     pub(crate) no_daemon: bool,
 }
 
 /// A daemon that has the same configuration.
-pub(crate) struct Door {
+pub(crate) struct MatchingDaemon {
     folder: Folder,
     running: Running,
     agent: AgentConfig,
@@ -40,36 +40,36 @@ pub(crate) struct Door {
 }
 
 /// A session of the daemon.
-pub(crate) struct Opened {
-    pub(crate) session: Journaled,
+pub(crate) struct DaemonSession {
+    pub(crate) session: AttachedSession,
     /// Its agent, as configured there and here.
     pub(crate) agent: AgentConfig,
-    /// What the session asked for.
+    /// The options of the session.
     pub(crate) start: SessionStart,
     /// The daemon's journal.
     pub(crate) journal: PathBuf,
 }
 
-/// Finds the daemon that does what a host in this process would do. `None` where there is none: the log says why one that
-/// runs does not.
+/// Finds the daemon that does what a host in this process would do. `None` if there is none: the
+/// log has the reason why a running one does not.
 pub(crate) fn find(
-    may: Use,
+    choice: DaemonChoice,
     target: &Target,
     overrides: &Overrides,
     config: Option<&Path>,
-) -> Option<Door> {
-    let (folder, running) = if may.no_daemon { None } else { noted() }?;
-    told(fitting(folder, running, target, overrides, config))
+) -> Option<MatchingDaemon> {
+    let (folder, running) = if choice.no_daemon { None } else { noted() }?;
+    log_refusal(fitting(folder, running, target, overrides, config))
 }
 
-/// Says why this process is the host.
-fn told<T>(found: Result<T, String>) -> Option<T> {
+/// Logs the reason why this process is the host.
+fn log_refusal<T>(found: Result<T, String>) -> Option<T> {
     found
         .inspect_err(|why| tracing::info!("this process is the host, not the daemon: {why}"))
         .ok()
 }
 
-/// The daemon that has noted itself, whether it still runs or not.
+/// The daemon that has noted itself, running or not.
 fn noted() -> Option<(Folder, Running)> {
     let folder = daemon::folder()?;
     let running = folder.running().ok()?;
@@ -82,13 +82,13 @@ fn fitting(
     target: &Target,
     overrides: &Overrides,
     config: Option<&Path>,
-) -> Result<Door, String> {
+) -> Result<MatchingDaemon, String> {
     if let Some(option) = overrides.of_own_host() {
         return Err(of_own_host(option));
     }
     let (agent, notices) = same(&running, target, config)?;
     let cwd = folder_to_name(overrides, &agent, &running)?;
-    Ok(Door {
+    Ok(MatchingDaemon {
         folder,
         running,
         agent,
@@ -101,7 +101,7 @@ fn of_own_host(option: &str) -> String {
     format!("{option} is for a host of this command's own")
 }
 
-/// The agent that is meant, and notices, where the daemon has the same configuration.
+/// Returns the agent that is meant, and notices, if the daemon has the same configuration.
 fn same(
     running: &Running,
     target: &Target,
@@ -122,19 +122,23 @@ fn same(
     }
 }
 
-/// Connects to the daemon that does what a host in this process would do, for a hub that opens sessions itself. `None` where
-/// there is none: the log says why one that runs does not.
-pub(crate) async fn stream(may: Use, target: &Target, config: Option<&Path>) -> Option<UnixStream> {
-    let (_, running) = if may.no_daemon { None } else { noted() }?;
-    let same = told(same(&running, target, config));
+/// Connects to the daemon that does what a host in this process would do, for a hub that opens
+/// sessions itself. `None` if there is none: the log has the reason why a running one does not.
+pub(crate) async fn stream(
+    choice: DaemonChoice,
+    target: &Target,
+    config: Option<&Path>,
+) -> Option<UnixStream> {
+    let (_, running) = if choice.no_daemon { None } else { noted() }?;
+    let same = log_refusal(same(&running, target, config));
     let (_, notices) = same?;
-    let stream = told(connect(&running).await.map_err(|error| error.to_string()))?;
+    let stream = log_refusal(connect(&running).await.map_err(|error| error.to_string()))?;
     tell(&notices);
     tracing::info!("the daemon is the host of the sessions");
     Some(stream)
 }
 
-/// The folder that a session names, where its agent works in another one without that.
+/// The folder that a session names, if its agent works in another one otherwise.
 fn folder_to_name(
     overrides: &Overrides,
     agent: &AgentConfig,
@@ -168,17 +172,17 @@ fn folder_to_name(
     }
 }
 
-impl Door {
-    /// Opens a session, with an id that begins with `kind`. `None` where the daemon has ended, does not take it or does not
-    /// answer within 10 s: a host in this process does.
+impl MatchingDaemon {
+    /// Opens a session, with an id that begins with `prefix`. `None` if the daemon has ended, refuses
+    /// it or does not answer within 10 s: a host in this process opens it.
     ///
     /// # Cancel safety
-    /// The session may be there, and is left open.
-    pub(crate) async fn open(self, kind: &str) -> Option<Opened> {
-        told(self.try_open(kind).await)
+    /// Cancelling may leave an open session.
+    pub(crate) async fn open(self, prefix: &str) -> Option<DaemonSession> {
+        log_refusal(self.try_open(prefix).await)
     }
 
-    async fn try_open(self, kind: &str) -> Result<Opened, String> {
+    async fn try_open(self, prefix: &str) -> Result<DaemonSession, String> {
         let Self {
             folder,
             running,
@@ -192,22 +196,24 @@ impl Door {
             cwd,
             ..SessionStart::default()
         };
-        let hub = Hub::new(input, output);
-        let opened = Journaled::start(hub, kind, Some(agent.id.clone()), start.clone());
-        let opened = timeout(OPENS, opened)
+        let opened = async {
+            let client = journal::client(input, output).await?;
+            AttachedSession::open(client, prefix, Some(agent.id.clone()), start.clone()).await
+        };
+        let opened = timeout(OPEN_TIMEOUT, opened)
             .await
             .map_err(|_| "it does not answer")?;
         let mut session = opened.map_err(|fault| fault.text())?;
         if start.cwd.is_some() && !session.works_there().await {
             let id = session.id().clone();
             session.close().await;
-            // Nothing was said in it. Where it stays it is an empty session.
+            // An empty session, which may stay.
             let _ = folder.remove(id.as_str()).await;
             return Err("its agent works where the daemon was started alone".to_owned());
         }
         tell(&notices);
         tracing::info!("the daemon is the host of the session {}", session.id());
-        Ok(Opened {
+        Ok(DaemonSession {
             session,
             agent,
             start,

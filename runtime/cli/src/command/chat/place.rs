@@ -1,22 +1,22 @@
-//! A conversation that is kept in a journal: begun there, or gone on with.
+//! A conversation that is kept in a journal: a new one, or one that is continued.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use trunkline_client::Client;
 use trunkline_host::protocol::{SessionId, SessionStart};
 
 use super::Talk;
 use crate::{
     command::doctor::installed::must_be_here,
-    door::Opened,
     fault::{Done, Fault},
-    hub::Hub,
     interrupt::Interrupts,
     journal::{self, Holder},
+    matching_daemon::DaemonSession,
     overrides::Overrides,
     paint,
-    partner::{Access, Journaled, Partner},
     screen::Screen,
+    session_backend::{AttachMode, AttachedSession, SessionBackend},
     target::{Chosen, Target},
     terminal::Settings,
 };
@@ -35,7 +35,7 @@ pub(super) const RESUME: &str = "trunkline chat --resume";
 
 /// A host that has the journal.
 pub(in crate::command) struct Reached {
-    pub(in crate::command) hub: Hub,
+    pub(in crate::command) client: Client,
     /// This process, where it is the host.
     pub(in crate::command) own: Option<(Holder, Chosen)>,
     /// What a new session asks for.
@@ -50,13 +50,13 @@ impl Place {
         screen: Screen,
         save: Option<PathBuf>,
     ) -> Done {
-        let Reached { hub, own, start } = self.reach(config).await?;
+        let Reached { client, own, start } = self.reach(config).await?;
         let agent = match &own {
             Some((_, chosen)) => Some(chosen.agent.id.clone()),
             None => self.target.named(),
         };
         let mut interrupts = Interrupts::watch()?;
-        let session = Journaled::start(hub, "chat", agent, start.clone()).await;
+        let session = AttachedSession::open(client, "chat", agent, start.clone()).await;
         let (holder, chosen) = own.unzip();
         let session = match session {
             Ok(session) => session,
@@ -73,8 +73,12 @@ impl Place {
     }
 
     /// Talks in a session that the daemon has just opened.
-    pub(super) async fn in_daemon(opened: Opened, screen: Screen, save: Option<PathBuf>) -> Done {
-        let Opened {
+    pub(super) async fn in_daemon(
+        opened: DaemonSession,
+        screen: Screen,
+        save: Option<PathBuf>,
+    ) -> Done {
+        let DaemonSession {
             session,
             agent,
             start,
@@ -105,7 +109,7 @@ impl Place {
         save: Option<PathBuf>,
     ) -> Done {
         let id = self.choose_agent_of(id)?;
-        let Reached { hub, own, start } = self.reach(config).await?;
+        let Reached { client, own, start } = self.reach(config).await?;
         let mut interrupts = Interrupts::watch()?;
         let (holder, chosen) = own.unzip();
         let session = match start.options().next() {
@@ -113,7 +117,7 @@ impl Place {
                 "the session is there already: `{option}` was set when it began"
             ))
             .next("leave the option out; /model and /mode change a live session")),
-            None => Journaled::attach(hub, &id, Access::Whole).await,
+            None => AttachedSession::attach(client, &id, AttachMode::Control).await,
         };
         let session = match session {
             Ok(session) => session,
@@ -127,19 +131,19 @@ impl Place {
     async fn talk(
         &self,
         mut chat: Talk,
-        session: Journaled,
+        session: AttachedSession,
         holder: Option<Holder>,
         mut interrupts: Interrupts,
     ) -> Done {
         let settings = Settings::save();
-        let mut partner = Partner::Journaled(Box::new(session));
-        let done = chat.run(&mut partner, &mut interrupts).await;
+        let mut session = SessionBackend::from(session);
+        let done = chat.run(&mut session, &mut interrupts).await;
         chat.conversation.screen.pause();
         drop(settings);
-        let Partner::Journaled(session) = partner else {
-            return done;
-        };
-        if done.is_ok() && !session.is_closed() {
+        if let Some(session) = session.attached()
+            && done.is_ok()
+            && !session.is_closed()
+        {
             let (folder, id) = (self.folder.to_string_lossy(), session.id());
             let how = match self.again {
                 Some(command) => format!("{command} {id}"),
@@ -210,7 +214,7 @@ impl Place {
     /// Why there is none.
     pub(in crate::command) async fn reach(&self, config: Option<&Path>) -> Result<Reached, Fault> {
         let mut own = None;
-        let (hub, holder) = journal::reach(&self.folder, || {
+        let (client, holder) = journal::reach(&self.folder, || {
             let (chosen, start) = self.target.host_for(config, &self.overrides)?;
             must_be_here(&chosen)?;
             let host = (chosen.host.clone(), chosen.journal.clone());
@@ -220,7 +224,7 @@ impl Place {
         .await?;
         match (holder, own) {
             (Some(holder), Some((chosen, start))) => Ok(Reached {
-                hub,
+                client,
                 own: Some((holder, chosen)),
                 start,
             }),
@@ -235,7 +239,7 @@ impl Place {
                     )));
                 }
                 Ok(Reached {
-                    hub,
+                    client,
                     own: None,
                     start: self.overrides.of_session()?,
                 })
@@ -253,10 +257,10 @@ async fn ended(holder: Option<Holder>, fault: Fault, interrupts: &mut Interrupts
 }
 
 impl Talk {
-    fn greet_attached(&mut self, session: &Journaled, is_own: bool) {
+    fn greet_attached(&mut self, session: &AttachedSession, is_own: bool) {
         let (bold, dim) = (paint::STRONG, paint::DIM);
-        let then = session.then();
-        let state = then.state.map_or("", |state| state.as_str());
+        let state = session.attached().and_then(|attached| attached.state);
+        let state = state.map_or("", |state| state.as_str());
         let (agent, id) = (session.agent(), session.id());
         let screen = &mut self.conversation.screen;
         screen.note(

@@ -1,0 +1,623 @@
+//! A session of a journal: its entries become events, and the person's actions become calls.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    path::Path,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use anyhow::anyhow;
+use tokio::{task::JoinSet, time::timeout};
+use trunkline_client::{Acceptance, Client, ClientError, Event, EventBody, Events, Session};
+use trunkline_host::{
+    EventKind, Permission, Question, SessionEnd, TurnNo, TurnScope,
+    protocol::{
+        AdapterBody, AttachRefusal, ClosedReason, FileInput, MessageId, RelayBody, Role,
+        SessionAttach, SessionAttached, SessionId, SessionInfo, SessionStart, SessionState,
+        SessionUpdate, SessionsList, Stamp, Status, TurnBegin, TurnId,
+    },
+};
+use uuid::Uuid;
+
+use super::{DisplayEvent, entries};
+use crate::{fault::Fault, listing, paint};
+
+/// Timeout for an agent to report the options of a new session that it applies.
+const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Timeout for the last calls before a session is left.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How a session is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttachMode {
+    /// All entries, then what is new; the person takes part.
+    Control,
+    /// Entries behind this one, then what is new; the person only watches.
+    Observe { after: u64 },
+    /// Only turns that the person begins.
+    OwnTurns,
+}
+
+/// A session of a journal.
+pub(crate) struct AttachedSession {
+    client: Client,
+    session: Session,
+    events: Events,
+    mode: AttachMode,
+    agent: String,
+    /// The last entry that was read.
+    seq: u64,
+    /// Turns that have begun and not ended, the running one first.
+    open: VecDeque<OpenTurn>,
+    /// The number of turns that have a number.
+    turns: u64,
+    /// Events that came while a call waited for its answer.
+    held: VecDeque<DisplayEvent>,
+    calls: Calls,
+    is_silent: bool,
+    is_closed: bool,
+    /// The cause of the session's loss, with which its events ended.
+    lost: Option<ClientError>,
+}
+
+/// Calls that nothing waits for: stops, and answers to requests.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<JoinSet<()>>>);
+
+/// A turn that has begun.
+struct OpenTurn {
+    id: TurnId,
+    no: TurnNo,
+    /// The id of its input, if this person begins the turn.
+    message_id: Option<MessageId>,
+    began: Option<SystemTime>,
+}
+
+impl AttachedSession {
+    fn new(client: Client, opened: (Session, Events), mode: AttachMode, agent: String) -> Self {
+        let (session, events) = opened;
+        let attached = session.attached();
+        let state = attached.and_then(|attached| attached.state);
+        let seq = match mode {
+            AttachMode::Control => 0,
+            AttachMode::Observe { after } => after,
+            AttachMode::OwnTurns => attached.map_or(0, |attached| attached.last_seq),
+        };
+        Self {
+            client,
+            session,
+            events,
+            mode,
+            agent,
+            seq,
+            open: VecDeque::new(),
+            turns: 0,
+            held: VecDeque::new(),
+            calls: Calls::default(),
+            is_silent: true,
+            is_closed: state == Some(SessionState::Closed),
+            lost: None,
+        }
+    }
+
+    /// Attaches to a session.
+    ///
+    /// # Errors
+    /// The host's refusal.
+    pub(crate) async fn attach(
+        client: Client,
+        id: &SessionId,
+        mode: AttachMode,
+    ) -> Result<Self, Fault> {
+        let attach = |after, role| SessionAttach {
+            after,
+            role: Some(role),
+            ..SessionAttach::default()
+        };
+        let attached = match mode {
+            AttachMode::Control => client.attach(id.clone(), attach(0, Role::Control)).await,
+            AttachMode::Observe { after } => {
+                client
+                    .attach(id.clone(), attach(after, Role::Observe))
+                    .await
+            }
+            AttachMode::OwnTurns => client.attach_at_end(id.clone(), Role::Control).await,
+        };
+        let opened = attached.map_err(|error| refused(id, error))?;
+        let agent = opened.0.attached().map(|it| it.agent_id.clone());
+        Ok(Self::new(client, opened, mode, agent.unwrap_or_default()))
+    }
+
+    /// Opens a session with a new id, which begins with `prefix`.
+    ///
+    /// # Errors
+    /// The host's refusal.
+    pub(crate) async fn open(
+        client: Client,
+        prefix: &str,
+        agent: Option<String>,
+        start: SessionStart,
+    ) -> Result<Self, Fault> {
+        let id = new_id(prefix)?;
+        let start = SessionStart {
+            agent_id: agent.clone(),
+            ..start
+        };
+        let opened = client.open_as(id.clone(), start).await;
+        let opened = opened.map_err(|error| refused(&id, error))?;
+        let mut session = Self::new(client, opened, AttachMode::Control, String::new());
+        // The first entry shows that the session is stored.
+        while session.seq == 0 {
+            let Some(event) = session.next_event().await else {
+                return Err(session.lost());
+            };
+            if let EventBody::Adapter(AdapterBody::SessionClosed(closed)) = &event.body
+                && event.stamp.seq.is_none()
+            {
+                let cause = ClientError::SessionClosed {
+                    reason: closed.reason,
+                    failure: closed.error.clone().map(Box::new),
+                };
+                return Err(refused(&id, cause));
+            }
+            // The first entries show nothing.
+            let _ = session.display(event);
+        }
+        session.agent = match agent {
+            Some(agent) => agent,
+            None => session.default_agent().await?,
+        };
+        Ok(session)
+    }
+
+    /// Returns the agent that the host chose.
+    async fn default_agent(&self) -> Result<String, Fault> {
+        let list = SessionsList {
+            id: Some(self.id().to_string()),
+            ..listing::all()
+        };
+        let page = self.client.sessions(list).await;
+        let mut sessions = page.map_err(|error| refused(self.id(), error))?.sessions;
+        Ok(sessions.pop().map_or_else(String::new, |it| it.agent_id))
+    }
+
+    /// Leaves this session, and opens one of a new id with the same agent.
+    ///
+    /// # Errors
+    /// The host's refusal.
+    pub(crate) async fn restart(&mut self, start: SessionStart) -> Result<(), Fault> {
+        let (client, agent) = (self.client.clone(), self.agent.clone());
+        *self = Self::open(client, "chat", Some(agent), start).await?;
+        Ok(())
+    }
+
+    /// The error for a session that was lost with its host.
+    pub(crate) fn lost(&self) -> Fault {
+        match &self.lost {
+            Some(refusal @ ClientError::SessionRefused { .. }) => {
+                refused(self.id(), refusal.clone())
+            }
+            _ => host_ended(self.id()),
+        }
+    }
+
+    /// Leaves the session, which continues. Inputs, stops and answers before are still sent.
+    pub(crate) async fn leave(self) {
+        let mut calls = self.calls.take();
+        let made = async { while calls.join_next().await.is_some() {} };
+        // A host that is gone needs no call.
+        let _ = timeout(LEAVE_TIMEOUT, made).await;
+        self.client.close().await;
+    }
+
+    /// Closes the session, and leaves.
+    pub(crate) async fn close(self) {
+        // A session whose end takes longer is closed all the same.
+        let _ = timeout(LEAVE_TIMEOUT, self.session.close()).await;
+        self.leave().await;
+    }
+
+    /// Returns true if the agent has reported nothing.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    pub(crate) fn id(&self) -> &SessionId {
+        self.session.id()
+    }
+
+    pub(crate) fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// The session's state when it was attached.
+    pub(crate) fn attached(&self) -> Option<&SessionAttached> {
+        self.session.attached()
+    }
+
+    /// Returns true while entries are to come that existed when the session was attached.
+    pub(crate) fn is_behind(&self) -> bool {
+        let last = self.attached().map_or(0, |attached| attached.last_seq);
+        self.seq < last && !self.is_lost()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// The running turn. While history is read, the one that ran when the session was attached.
+    pub(super) fn running(&self) -> Option<TurnNo> {
+        let running = if self.is_behind() {
+            let running = self.attached()?.turn_id.as_ref()?;
+            self.open.iter().find(|turn| turn.id == *running)
+        } else {
+            self.open.front()
+        };
+        running.map(|turn| turn.no)
+    }
+
+    pub(super) async fn send(&mut self, text: &str) -> anyhow::Result<TurnNo> {
+        let turn = self.session.send(text).await?;
+        Ok(self.begin(turn.id(), Some(turn.message_id().clone())))
+    }
+
+    /// Sends an input, and waits until the journal has it.
+    ///
+    /// # Errors
+    /// The reason why it was not taken.
+    pub(crate) async fn submit(&mut self, text: &str) -> Result<(MessageId, Acceptance), Fault> {
+        let mut turn = self.session.send(text).await.map_err(Fault::failed)?;
+        let message_id = turn.message_id().clone();
+        match self.answer(turn.accepted()).await {
+            Ok(accepted) => Ok((message_id, accepted)),
+            Err(ClientError::RequestFailed(why)) => {
+                Err(Fault::failed(anyhow!("the input was not taken: {why}")))
+            }
+            Err(_) => Err(self.lost()),
+        }
+    }
+
+    pub(super) fn stop_turn(&self, turn: TurnNo) {
+        if let Some(open) = self.open.iter().find(|open| open.no == turn) {
+            let (session, id) = (self.session.clone(), open.id.clone());
+            self.calls.make(async move { session.stop(id).await });
+        }
+    }
+
+    pub(super) async fn update(&mut self, update: SessionUpdate) -> anyhow::Result<SessionInfo> {
+        let session = self.session.clone();
+        let updated = self.answer(session.update(update)).await;
+        updated.map_err(refusal_text)
+    }
+
+    pub(super) async fn deliver_file(&mut self, path: &Path) -> anyhow::Result<()> {
+        let file_path = std::path::absolute(path)?;
+        let Some(file_path) = file_path.to_str().map(str::to_owned) else {
+            return Err(anyhow!("its path is not UTF-8; name it otherwise"));
+        };
+        let file = FileInput {
+            file_path,
+            ..FileInput::default()
+        };
+        let session = self.session.clone();
+        let placed = self.answer(session.place_file(file)).await;
+        placed.map_err(refusal_text)
+    }
+
+    /// Waits for the next event. `None` at the session's end, or when its host is lost.
+    ///
+    /// # Cancel safety
+    /// Cancelling loses no event.
+    pub(super) async fn next(&mut self) -> Option<DisplayEvent> {
+        if let Some(held) = self.held.pop_front() {
+            return Some(held);
+        }
+        let event = self.next_event().await?;
+        Some(self.display(event))
+    }
+
+    /// Stops the turn that ran when the session was attached, and waits for its end. `None` if none
+    /// ran.
+    ///
+    /// # Errors
+    /// The host has ended before.
+    pub(crate) async fn stop_running(&mut self) -> Result<Option<Status>, Fault> {
+        let running = self
+            .attached()
+            .and_then(|attached| attached.turn_id.clone());
+        let Some(turn) = running else {
+            return Ok(None);
+        };
+        if self.session.stop(turn.clone()).await.is_ok() {
+            while let Some(event) = self.next_event().await {
+                if let EventBody::Adapter(AdapterBody::TurnComplete(end)) = &event.body
+                    && event.turn_id.as_ref() == Some(&turn)
+                {
+                    return Ok(Some(end.status_or_completed()));
+                }
+            }
+        }
+        Err(self.lost())
+    }
+
+    /// Returns the next entry as its line. `None` at the session's end, or when its host is lost.
+    ///
+    /// # Cancel safety
+    /// Cancelling loses no entry.
+    pub(crate) async fn next_line(&mut self) -> Option<String> {
+        loop {
+            let event = self.next_event().await?;
+            if event.stamp.seq.is_some() {
+                return Some(event.line().to_owned());
+            }
+        }
+    }
+
+    /// Waits until the agent has reported that it works in the folder that a new session named.
+    /// False if it does not, or reports nothing within 15 s.
+    ///
+    /// # Cancel safety
+    /// Cancelling loses no event.
+    pub(crate) async fn works_there(&mut self) -> bool {
+        let reported = async {
+            while let Some(event) = self.next_event().await {
+                let is_there = match &event.body {
+                    EventBody::Adapter(AdapterBody::SessionInfo(info)) => {
+                        let mut applied = info.options_applied.iter().flatten();
+                        applied.any(|name| name == "cwd")
+                    }
+                    _ => false,
+                };
+                let shown = self.display(event);
+                self.held.push_back(shown);
+                if is_there {
+                    return true;
+                }
+            }
+            false
+        };
+        timeout(OPTIONS_TIMEOUT, reported).await.unwrap_or(false)
+    }
+
+    async fn next_event(&mut self) -> Option<Event> {
+        let event = match self.events.next().await {
+            Ok(Some(event)) => event,
+            Ok(None) => {
+                self.is_closed = true;
+                return None;
+            }
+            Err(cause) => {
+                self.lost = Some(cause);
+                return None;
+            }
+        };
+        match (&event.body, event.stamp.seq) {
+            (_, Some(seq)) => self.seq = seq,
+            (EventBody::Relay(RelayBody::Lag(lag)), _) => self.seq = self.seq.max(lag.to),
+            (EventBody::TooLong { .. }, _) => self.seq += 1,
+            _ => {}
+        }
+        self.is_closed |= matches!(
+            event.body,
+            EventBody::Adapter(AdapterBody::SessionClosed(_))
+        );
+        Some(event)
+    }
+
+    /// Waits for the answer to a call. Events that come meanwhile are held.
+    async fn answer<T>(
+        &mut self,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let mut call = pin!(call);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut call => return answer,
+                Some(event) = self.next_event() => {
+                    let shown = self.display(event);
+                    self.held.push_back(shown);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, id: TurnId, message_id: Option<MessageId>) -> TurnNo {
+        self.turns += 1;
+        let no = TurnNo::new(self.turns);
+        self.open.push_back(OpenTurn {
+            id,
+            no,
+            message_id,
+            began: None,
+        });
+        no
+    }
+
+    /// Converts an event of the session to what is shown of it.
+    fn display(&mut self, event: Event) -> DisplayEvent {
+        let at = self.open.iter().position(|turn| turn.has(&event));
+        if self.mode == AttachMode::OwnTurns && event.turn_id.is_some() && at.is_none() {
+            return DisplayEvent::Nothing;
+        }
+        let time = parse_time(&event.stamp);
+        let is_own = event.is_own;
+        let mut shown = match event.body {
+            EventBody::Adapter(body) => {
+                let is_answer =
+                    event.awaits_answer && !matches!(self.mode, AttachMode::Observe { .. });
+                let is_end = matches!(
+                    body,
+                    AdapterBody::TurnComplete(_) | AdapterBody::SessionClosed(_)
+                );
+                self.is_silent &= event.stamp.seq.is_none() || is_end;
+                self.display_message(body, at, time, is_answer)
+            }
+            EventBody::Relay(RelayBody::TurnBegin(begin)) => match event.turn_id {
+                Some(id) => self.display_begin(id, begin, at, time),
+                None => DisplayEvent::Nothing,
+            },
+            EventBody::Relay(body) => entries::relay_message(body, is_own),
+            EventBody::TooLong { bytes } => {
+                let text = format!("an entry of {bytes} bytes is too long to be shown");
+                DisplayEvent::note("!", paint::CARE, text)
+            }
+            // A type of a later version.
+            _ => DisplayEvent::Nothing,
+        };
+        if let (DisplayEvent::Event(event), Some(time)) = (&mut shown, time) {
+            event.time = time;
+        }
+        shown
+    }
+
+    fn display_begin(
+        &mut self,
+        id: TurnId,
+        begin: TurnBegin,
+        at: Option<usize>,
+        time: Option<SystemTime>,
+    ) -> DisplayEvent {
+        let at = at.unwrap_or_else(|| {
+            self.begin(id.clone(), None);
+            self.open.len() - 1
+        });
+        let turn = &mut self.open[at];
+        // The host may have given it another id.
+        turn.id = id;
+        turn.began = time;
+        match turn.message_id {
+            Some(_) => DisplayEvent::Nothing,
+            None => DisplayEvent::Input(begin.content),
+        }
+    }
+
+    fn display_message(
+        &mut self,
+        body: AdapterBody,
+        at: Option<usize>,
+        time: Option<SystemTime>,
+        is_answer: bool,
+    ) -> DisplayEvent {
+        let scope = at.map_or(TurnScope::Outside, |at| {
+            TurnScope::Running(self.open[at].no)
+        });
+        let kind = match body {
+            AdapterBody::TurnComplete(complete) => {
+                let Some(turn) = at.and_then(|at| self.open.remove(at)) else {
+                    return DisplayEvent::Nothing;
+                };
+                let took = turn.began.zip(time);
+                let took = took.and_then(|(from, to)| to.duration_since(from).ok());
+                EventKind::End(Box::new(entries::turn_end(turn.no, *complete, took)))
+            }
+            AdapterBody::PermissionRequest(request) if is_answer => {
+                let (session, calls) = (self.session.clone(), self.calls.clone());
+                EventKind::Permission(Permission::elsewhere(request, move |response| {
+                    calls.make(async move { session.answer_permission(response).await });
+                }))
+            }
+            AdapterBody::InputRequest(request) if is_answer => {
+                let (session, calls) = (self.session.clone(), self.calls.clone());
+                EventKind::Question(Question::elsewhere(request, move |response| {
+                    calls.make(async move { session.answer_question(response).await });
+                }))
+            }
+            AdapterBody::SessionClosed(closed) => EventKind::Closed(Box::new(SessionEnd {
+                reason: closed.reason.unwrap_or(ClosedReason::Finished),
+                error: closed.error,
+            })),
+            body => return entries::adapter_message(scope, body),
+        };
+        DisplayEvent::Event(trunkline_host::Event::new(scope, kind))
+    }
+}
+
+impl OpenTurn {
+    /// Returns true if an event belongs to this turn. The first one may name another id than its
+    /// input did.
+    fn has(&self, event: &Event) -> bool {
+        let begins = match &event.body {
+            EventBody::Relay(RelayBody::TurnBegin(begin)) => {
+                begin.message_id.is_some() && begin.message_id == self.message_id
+            }
+            _ => false,
+        };
+        begins || event.turn_id.as_ref() == Some(&self.id)
+    }
+}
+
+impl Calls {
+    /// Makes a call in a task of its own.
+    fn make(&self, call: impl Future<Output = Result<(), ClientError>> + Send + 'static) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while calls.try_join_next().is_some() {}
+        calls.spawn(async move {
+            if let Err(error) = call.await {
+                tracing::warn!("a stop or an answer was not sent: {error}");
+            }
+        });
+    }
+
+    fn take(&self) -> JoinSet<()> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The error for a session that a host does not open or attach.
+fn refused(id: &SessionId, error: ClientError) -> Fault {
+    match error {
+        ClientError::SessionRefused {
+            reason, message, ..
+        } => {
+            let fault = Fault::usage(anyhow!("session {:?}: {message}", id.as_str()));
+            match reason {
+                Some(AttachRefusal::Unknown | AttachRefusal::Gone) => {
+                    fault.next("list those that there are by `trunkline sessions`")
+                }
+                _ => fault,
+            }
+        }
+        ClientError::SessionClosed { failure, .. } => {
+            let message = failure.and_then(|failure| failure.message);
+            let message = message.unwrap_or_else(|| "the host opened no session".to_owned());
+            Fault::usage(anyhow!(message))
+        }
+        ClientError::ConnectionLost(_) => host_ended(id),
+        error => Fault::failed(error),
+    }
+}
+
+fn host_ended(id: &SessionId) -> Fault {
+    Fault::failed(anyhow!("the host that has the journal has ended")).next(format!(
+        "`trunkline sessions attach {id}` goes on: what was shown is stored, and no host needs to run for it"
+    ))
+}
+
+/// Returns the host's reason for a refused request.
+fn refusal_text(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::RequestFailed(why) => anyhow!(why),
+        ClientError::File { message, .. } => anyhow!(message),
+        ClientError::ConnectionLost(_) => anyhow!("the host has ended"),
+        error => anyhow!(error),
+    }
+}
+
+fn parse_time(stamp: &Stamp) -> Option<SystemTime> {
+    humantime::parse_rfc3339(stamp.time.as_deref()?).ok()
+}
+
+/// Returns an id that a person can type.
+fn new_id(prefix: &str) -> Result<SessionId, Fault> {
+    let id = Uuid::new_v4().simple().to_string();
+    SessionId::new(format!("{prefix}-{}", &id[..8])).map_err(Fault::failed)
+}
