@@ -97,7 +97,7 @@ struct PendingFile {
 /// The answer to a call. It is sent once the reader has the event that brought it.
 enum CallAnswer {
     Steered(PendingSteer, SteerResult),
-    Updated(PendingUpdate, SessionInfo),
+    Updated(PendingUpdate, Box<SessionInfo>),
     Placed(PendingFile),
 }
 
@@ -107,7 +107,7 @@ impl CallAnswer {
             Self::Steered(steer, result) => reply(steer.reply, Ok(result)),
             Self::Updated(update, info) => {
                 let refusal = update.refusal.map(ClientError::RequestFailed);
-                reply(update.reply, refusal.map_or(Ok(info), Err));
+                reply(update.reply, refusal.map_or(Ok(*info), Err));
             }
             Self::Placed(file) => reply(file.reply, Ok(())),
         }
@@ -407,14 +407,9 @@ impl SessionState {
             } => reply(to, self.answer(request_id, answer, out)),
             SessionCommand::Update { update, reply: to } => {
                 let message = HostMessage::new(self.id.clone(), update.clone());
-                let refusal = match self.fits(&message) {
-                    Err(problem) => Some(problem),
-                    Ok(()) if self.updates.len() >= MAX_PENDING_UPDATES => {
-                        Some(ClientError::Busy("updates"))
-                    }
-                    Ok(()) => None,
-                };
-                if let Some(refusal) = refusal {
+                let waiting = self.updates.len();
+                if let Err(refusal) = self.admit(&message, "updates", waiting, MAX_PENDING_UPDATES)
+                {
                     return reply(to, Err(refusal));
                 }
                 if is_live {
@@ -428,14 +423,8 @@ impl SessionState {
             }
             SessionCommand::PlaceFile { file, reply: to } => {
                 let message = HostMessage::new(self.id.clone(), (*file).clone());
-                let refusal = match self.fits(&message) {
-                    Err(problem) => Some(problem),
-                    Ok(()) if self.files.len() >= MAX_PENDING_FILES => {
-                        Some(ClientError::Busy("files"))
-                    }
-                    Ok(()) => None,
-                };
-                if let Some(refusal) = refusal {
+                let waiting = self.files.len();
+                if let Err(refusal) = self.admit(&message, "files", waiting, MAX_PENDING_FILES) {
                     return reply(to, Err(refusal));
                 }
                 self.files.push_back(PendingFile { file, reply: to });
@@ -757,7 +746,7 @@ impl SessionState {
                 let is_new = event.stamp.seq.is_none_or(|seq| seq > self.attached_seq);
                 let answers = is_new && self.phase == Phase::Live;
                 let update = answers.then(|| self.updates.pop_front()).flatten()?;
-                Some(CallAnswer::Updated(update, (**info).clone()))
+                Some(CallAnswer::Updated(update, info.clone()))
             }
             // A file of an input names the input's turn.
             EventBody::Relay(RelayBody::FileDelivered(_)) if event.turn_id.is_none() => {
@@ -990,6 +979,21 @@ impl SessionState {
     fn write(&self, turn_id: Option<TurnId>, body: impl Into<HostBody>, out: &mut Vec<u8>) {
         let message = HostMessage::new(self.id.clone(), body.into());
         write(&message.of_turn(turn_id), out);
+    }
+
+    /// Checks that a message can be written, and that fewer of its kind than the limit wait.
+    fn admit<B: Body>(
+        &self,
+        message: &Envelope<B>,
+        kind: &'static str,
+        waiting: usize,
+        limit: usize,
+    ) -> Result<(), ClientError> {
+        self.fits(message)?;
+        if waiting >= limit {
+            return Err(ClientError::Busy(kind));
+        }
+        Ok(())
     }
 
     /// Checks that a message fits into a line of the host's ([frame.11]).
