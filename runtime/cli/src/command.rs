@@ -7,7 +7,7 @@ use clap::Subcommand;
 use tokio::runtime::Builder;
 
 use crate::{
-    fault::{Done, Fault},
+    error::{CliError, CommandResult},
     log::Reader,
 };
 
@@ -76,7 +76,7 @@ impl Command {
     ///
     /// # Errors
     /// Why it could not be done.
-    pub(crate) fn run(self, config: Option<&Path>) -> Result<ExitCode, Fault> {
+    pub(crate) fn run(self, config: Option<&Path>) -> Result<ExitCode, CliError> {
         let code = match self {
             // It builds its own runtimes and owns stdout.
             Self::Adapter(command) => return command.run(config),
@@ -148,11 +148,11 @@ impl Command {
 }
 
 /// Runs a command on a runtime that is left without waiting for threads that still sit before a terminal.
-fn on_runtime(work: impl Future<Output = Done>) -> Done {
+fn on_runtime(work: impl Future<Output = CommandResult>) -> CommandResult {
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Fault::failed(anyhow!(error).context("failed to start the runtime")))?;
+        .map_err(|error| CliError::failed(anyhow!(error).context("failed to start the runtime")))?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done

@@ -17,7 +17,7 @@ use trunkline_host::{
 use crate::{
     ask::{Asker, Asking, Request, Settled},
     command::{Speaker, Transcript},
-    fault::Fault,
+    error::CliError,
     interrupt::{Interrupt, Interrupts},
     jsonl::EventWriter,
     paint,
@@ -66,7 +66,7 @@ pub(crate) enum Outcome {
 ///
 /// # Errors
 /// When it cannot be one that takes files: before the turn, since its files are gone after it.
-pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), Fault> {
+pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), CliError> {
     let Some(folder) = folder else { return Ok(()) };
     let made = fs::create_dir_all(folder).and_then(|()| {
         rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
@@ -76,7 +76,7 @@ pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), Fault> {
             "failed to make the folder {} for files",
             folder.display()
         ));
-        Fault::usage(failed).next("name a folder that you may write to by --save")
+        CliError::usage(failed).next("name a folder that you may write to by --save")
     })
 }
 

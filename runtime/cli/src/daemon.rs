@@ -17,7 +17,7 @@ use trunkline_gateway::{Method, StatusCode, ask};
 use trunkline_host::config::state_dir;
 
 use crate::{
-    fault::Fault,
+    error::CliError,
     journal::{SOCKET, has_host},
 };
 
@@ -53,12 +53,12 @@ impl State {
     ///
     /// # Errors
     /// When the user has no home, and names none.
-    pub(crate) fn folder(&self) -> Result<Folder, Fault> {
+    pub(crate) fn folder(&self) -> Result<Folder, CliError> {
         let folder = match &self.state {
             Some(folder) => std::path::absolute(folder)?,
             None => {
                 let folder = state_dir(|name| std::env::var_os(name)).ok_or_else(|| {
-                    Fault::usage(anyhow!("the user has no home"))
+                    CliError::usage(anyhow!("the user has no home"))
                         .next("name the daemon's folder by --state FOLDER")
                 })?;
                 folder.join("daemon")
@@ -73,9 +73,9 @@ impl Folder {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn make(&self) -> Result<(), Fault> {
+    pub(crate) fn make(&self) -> Result<(), CliError> {
         let named = |error: io::Error| {
-            Fault::usage(
+            CliError::usage(
                 anyhow!(error).context(format!("failed to use the folder {}", self.0.display())),
             )
         };
@@ -141,7 +141,7 @@ impl Folder {
     ///
     /// # Errors
     /// That there is none.
-    pub(crate) fn running(&self) -> Result<Running, Fault> {
+    pub(crate) fn running(&self) -> Result<Running, CliError> {
         let noted = fs::read(self.file())
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -149,8 +149,8 @@ impl Folder {
     }
 
     /// That no daemon runs.
-    fn none(&self) -> Fault {
-        Fault::failed(anyhow!("no daemon runs in {}", self.0.display()))
+    fn none(&self) -> CliError {
+        CliError::failed(anyhow!("no daemon runs in {}", self.0.display()))
             .next("`trunkline up` starts one; --state FOLDER names another folder")
     }
 
@@ -162,7 +162,7 @@ impl Folder {
         &self,
         method: Method,
         path: &str,
-    ) -> Result<(StatusCode, Value), Fault> {
+    ) -> Result<(StatusCode, Value), CliError> {
         accepted(self.answer(method, path, Vec::new()).await?)
     }
 
@@ -175,7 +175,7 @@ impl Folder {
         method: Method,
         path: &str,
         body: &Value,
-    ) -> Result<(StatusCode, Value), Fault> {
+    ) -> Result<(StatusCode, Value), CliError> {
         accepted(
             self.answer(method, path, body.to_string().into_bytes())
                 .await?,
@@ -186,7 +186,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Folder::ask`].
-    pub(crate) async fn remove(&self, session: &str) -> Result<(), Fault> {
+    pub(crate) async fn remove(&self, session: &str) -> Result<(), CliError> {
         let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
         match self
             .answer(
@@ -205,7 +205,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Folder::ask`].
-    pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, Fault> {
+    pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, CliError> {
         let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
         match self
             .answer(
@@ -226,11 +226,11 @@ impl Folder {
         method: Method,
         path: &str,
         body: Vec<u8>,
-    ) -> Result<(StatusCode, Value), Fault> {
+    ) -> Result<(StatusCode, Value), CliError> {
         let answered = ask(&self.socket(), method, path, body).await;
         let (status, body) = answered.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
-            _ => Fault::failed(
+            _ => CliError::failed(
                 anyhow!(error).context(format!("failed to ask the daemon in {}", self.0.display())),
             ),
         })?;
@@ -244,12 +244,12 @@ impl Folder {
 }
 
 /// An answer, or the problem that it tells of.
-fn accepted((status, body): (StatusCode, Value)) -> Result<(StatusCode, Value), Fault> {
+fn accepted((status, body): (StatusCode, Value)) -> Result<(StatusCode, Value), CliError> {
     if status.is_success() {
         return Ok((status, body));
     }
     let detail = body["detail"].as_str().unwrap_or("the daemon refused");
-    Err(Fault::failed(anyhow!("{detail}")))
+    Err(CliError::failed(anyhow!("{detail}")))
 }
 
 /// The folder of the daemon that commands use.

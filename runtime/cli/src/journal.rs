@@ -21,7 +21,7 @@ use trunkline_journal::{Damaged, OpenError, Options, SyncMode};
 use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
-use crate::{daemon, fault::Fault, interrupt::Interrupts, target};
+use crate::{daemon, error::CliError, interrupt::Interrupts, target};
 
 /// The socket in the folder of a journal.
 pub(crate) const SOCKET: &str = "host.sock";
@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) fn folder(
     given: Option<&Path>,
     config: Option<&Path>,
-) -> Result<Option<PathBuf>, Fault> {
+) -> Result<Option<PathBuf>, CliError> {
     match given {
         Some(folder) => Ok(Some(folder.to_owned())),
         None => Ok(target::read(config, target::UNCHECKED)?.journal),
@@ -69,7 +69,7 @@ pub(crate) fn options(config: &Config) -> Options {
 pub(crate) fn folder_or_daemons(
     given: Option<&Path>,
     config: Option<&Path>,
-) -> Result<Option<PathBuf>, Fault> {
+) -> Result<Option<PathBuf>, CliError> {
     Ok(folder(given, config)?.or_else(daemon::journal))
 }
 
@@ -77,13 +77,13 @@ pub(crate) fn folder_or_daemons(
 ///
 /// # Errors
 /// Why it cannot be read.
-pub(crate) fn look(folder: &Path) -> Result<Archive, Fault> {
+pub(crate) fn look(folder: &Path) -> Result<Archive, CliError> {
     Archive::open(folder).map_err(|error| refused(error, folder))
 }
 
 /// Why a journal was not opened, and what to do.
-pub(crate) fn refused(error: OpenError, folder: &Path) -> Fault {
-    let fault = Fault::usage(anyhow!(error));
+pub(crate) fn refused(error: OpenError, folder: &Path) -> CliError {
+    let fault = CliError::usage(anyhow!(error));
     match folder.exists() {
         true => fault,
         false => fault.next("name the folder of `trunkline serve --journal FOLDER`"),
@@ -103,17 +103,17 @@ pub(crate) fn has_host(folder: &Path) -> bool {
 pub(crate) async fn client(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
-) -> Result<Client, Fault> {
+) -> Result<Client, CliError> {
     let policy = ReconnectPolicy::default().fail_fast();
     let client = Client::connect_with(Streams::new(input, output), policy).await;
-    client.map_err(Fault::failed)
+    client.map_err(CliError::failed)
 }
 
 /// A client of the host that has the journal. `None` if no host listens there.
 ///
 /// # Errors
 /// There is a host that accepts no connection.
-pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, Fault> {
+pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, CliError> {
     let socket = folder.join(SOCKET);
     match UnixStream::connect(&socket).await {
         Ok(stream) => {
@@ -128,7 +128,7 @@ pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, Fault> {
         {
             Ok(None)
         }
-        Err(error) => Err(Fault::failed(anyhow!(error).context(format!(
+        Err(error) => Err(CliError::failed(anyhow!(error).context(format!(
             "failed to connect to the host at {}",
             socket.display()
         )))
@@ -144,7 +144,7 @@ pub(crate) async fn open(
     host: Host,
     folder: &Path,
     options: Options,
-) -> Result<Result<Sessions, OpenError>, Fault> {
+) -> Result<Result<Sessions, OpenError>, CliError> {
     let folder = folder.to_owned();
     opened(move || Sessions::open(host, &folder, options)).await
 }
@@ -159,14 +159,14 @@ pub(crate) async fn open_recorded(
     folder: &Path,
     options: Options,
     record: std::sync::Arc<dyn trunkline_sessions::Record>,
-) -> Result<Result<Sessions, OpenError>, Fault> {
+) -> Result<Result<Sessions, OpenError>, CliError> {
     let folder = folder.to_owned();
     opened(move || Sessions::open_recorded(host, &folder, options, record)).await
 }
 
 async fn opened(
     open: impl FnOnce() -> Result<(Sessions, Vec<Damaged>), OpenError> + Send + 'static,
-) -> Result<Result<Sessions, OpenError>, Fault> {
+) -> Result<Result<Sessions, OpenError>, CliError> {
     let opened = tokio::task::spawn_blocking(open)
         .await
         .context("failed to open the journal")?;
@@ -189,8 +189,8 @@ pub(crate) struct Holder {
 /// The reason why there is no host.
 pub(crate) async fn reach(
     folder: &Path,
-    host: impl FnOnce() -> Result<(Host, Options), Fault>,
-) -> Result<(Client, Option<Holder>), Fault> {
+    host: impl FnOnce() -> Result<(Host, Options), CliError>,
+) -> Result<(Client, Option<Holder>), CliError> {
     if let Some(client) = connect(folder).await? {
         return Ok((client, None));
     }
@@ -226,7 +226,7 @@ impl Holder {
     ///
     /// # Errors
     /// Why the host could not serve.
-    pub(crate) async fn end(self, interrupts: &mut Interrupts) -> Result<(), Fault> {
+    pub(crate) async fn end(self, interrupts: &mut Interrupts) -> Result<(), CliError> {
         tokio::select! {
             served = self.serving => {
                 served.context("the host failed")?.context("failed to listen in the journal's folder")?;

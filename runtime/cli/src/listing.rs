@@ -11,7 +11,7 @@ use trunkline_client::{Client, ClientError, SessionPage};
 use trunkline_host::protocol::{ListedSession, RequestId, SessionId, SessionsList};
 use trunkline_sessions::Archive;
 
-use crate::{fault::Fault, journal, terminal::shown};
+use crate::{error::CliError, journal, terminal::shown};
 
 /// How long a host may take for one page.
 const ANSWERS: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ pub(crate) async fn list(
     folder: &Path,
     mut asked: SessionsList,
     most: usize,
-) -> Result<(Vec<ListedSession>, Option<String>), Fault> {
+) -> Result<(Vec<ListedSession>, Option<String>), CliError> {
     let source = match journal::connect(folder).await? {
         Some(client) => Source::Host(client),
         None => Source::Folder(block_in_place(|| journal::look(folder))?),
@@ -64,7 +64,7 @@ pub(crate) async fn list(
 ///
 /// # Errors
 /// Why that is not known.
-pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSession>, Fault> {
+pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSession>, CliError> {
     let asked = SessionsList {
         id: Some(id.to_string()),
         ..all()
@@ -79,9 +79,9 @@ enum Source {
 }
 
 impl Source {
-    async fn list(&self, filter: &SessionsList) -> Result<SessionPage, Fault> {
+    async fn list(&self, filter: &SessionsList) -> Result<SessionPage, CliError> {
         let failed =
-            |why: anyhow::Error| Fault::failed(why.context("the sessions were not listed"));
+            |why: anyhow::Error| CliError::failed(why.context("the sessions were not listed"));
         let client = match self {
             Self::Host(client) => client,
             Self::Folder(archive) => {

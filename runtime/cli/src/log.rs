@@ -26,7 +26,7 @@ use tracing_subscriber::{
 use trunkline_host::redact;
 
 use self::file::LogFile;
-use crate::{fault::Fault, traces};
+use crate::{error::CliError, traces};
 
 mod file;
 
@@ -68,7 +68,7 @@ enum Form {
 ///
 /// # Errors
 /// When the file cannot be opened.
-pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fault> {
+pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), CliError> {
     let default = match (logs.verbose, reader) {
         // What the host warns of is shown as an event.
         (0, Reader::Person) => "warn,trunkline_host=error",
@@ -143,10 +143,10 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Fau
 }
 
 /// Opens a log for its owner alone: names and ids stand there.
-fn open(path: &Path) -> Result<Arc<LogFile>, Fault> {
+fn open(path: &Path) -> Result<Arc<LogFile>, CliError> {
     LogFile::open(path, MOST).map(Arc::new).map_err(|error| {
         let failed = anyhow!(error).context(format!("failed to open the log {}", path.display()));
-        Fault::usage(failed).next("name a file that you may write by --log-file")
+        CliError::usage(failed).next("name a file that you may write by --log-file")
     })
 }
 

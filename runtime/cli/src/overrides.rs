@@ -18,7 +18,7 @@ use trunkline_host::{
     protocol::SessionStart,
 };
 
-use crate::{fault::Fault, target};
+use crate::{error::CliError, target};
 
 mod assign;
 
@@ -192,9 +192,9 @@ impl Overrides {
     ///
     /// # Errors
     /// Which option only the host itself could honour.
-    pub(crate) fn of_session(&self) -> Result<SessionStart, Fault> {
+    pub(crate) fn of_session(&self) -> Result<SessionStart, CliError> {
         if let Some((flag, _)) = self.of_host().into_iter().find(|(_, is_set)| *is_set) {
-            return Err(Fault::usage(anyhow!(
+            return Err(CliError::usage(anyhow!(
                 "another host has the journal, and {flag} changes what a host does"
             ))
             .next(format!(
@@ -227,7 +227,7 @@ impl Overrides {
     ///
     /// # Errors
     /// When the agent cannot honour an option, which is named.
-    pub(crate) fn apply(&self, agent: &mut AgentConfig) -> Result<SessionStart, Fault> {
+    pub(crate) fn apply(&self, agent: &mut AgentConfig) -> Result<SessionStart, CliError> {
         let mut entry = Entry {
             agent,
             set: BTreeMap::new(),
@@ -345,12 +345,12 @@ impl Entry<'_> {
         flag: &'static str,
         keys: &'static [&'static str],
         value: Value,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, CliError> {
         let Some(key) = self.key(keys) else {
             return Ok(false);
         };
         if let Some(first) = self.set.insert(key, flag) {
-            return Err(Fault::usage(anyhow!(
+            return Err(CliError::usage(anyhow!(
                 "{first} and {flag} set the same: `{key}` of {}",
                 self.profile()
             ))
@@ -366,7 +366,7 @@ impl Entry<'_> {
         flag: &'static str,
         keys: &'static [&'static str],
         folders: &[String],
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, CliError> {
         let Some(key) = self.key(keys) else {
             return Ok(false);
         };
@@ -378,7 +378,7 @@ impl Entry<'_> {
     }
 
     /// Where the process works, and what it wraps.
-    fn work_in(&mut self, folder: &str) -> Result<(), Fault> {
+    fn work_in(&mut self, folder: &str) -> Result<(), CliError> {
         self.agent.command.work_dir = folder.into();
         if self.key(&["work_dir"]).is_some() {
             self.own().insert("work_dir".to_owned(), folder.into());
@@ -406,13 +406,13 @@ impl Entry<'_> {
             .unwrap_or_else(|| unreachable!("it was just made an object"))
     }
 
-    fn check(&self, flag: &str) -> Result<(), Fault> {
+    fn check(&self, flag: &str) -> Result<(), CliError> {
         let (Profile::BuiltIn(name), Some(config)) = (&self.agent.profile, &self.agent.config)
         else {
             return Ok(());
         };
         target::check(name, config).map_err(|refused| {
-            Fault::usage(anyhow!(
+            CliError::usage(anyhow!(
                 "failed to apply {flag}: {}",
                 config::said(&refused)
             ))
@@ -432,17 +432,17 @@ pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
     is_unknown("") && !is_unknown(key)
 }
 
-fn folder_of(flag: &str, folder: &Path) -> Result<String, Fault> {
+fn folder_of(flag: &str, folder: &Path) -> Result<String, CliError> {
     let next = "name a folder that is there";
     let whole = std::path::absolute(folder)
         .ok()
         .filter(|whole| whole.is_dir());
     let whole = whole.ok_or_else(|| {
-        Fault::usage(anyhow!("{flag} {}: no such folder", folder.display())).next(next)
+        CliError::usage(anyhow!("{flag} {}: no such folder", folder.display())).next(next)
     })?;
     let text = whole.into_os_string().into_string();
     text.map_err(|_| {
-        Fault::usage(anyhow!(
+        CliError::usage(anyhow!(
             "{flag} {}: the name is not UTF-8",
             folder.display()
         ))

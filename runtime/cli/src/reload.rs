@@ -18,7 +18,7 @@ use trunkline_host::{
 
 use crate::{
     daemon::{Folder, Running},
-    fault::Fault,
+    error::CliError,
     target::{self, Chosen, Processes, Target},
 };
 
@@ -54,7 +54,7 @@ impl Reload {
         may: SessionMay,
         processes: Processes,
         deadline: Option<Deadline>,
-    ) -> Result<(Chosen, Arc<Self>), Fault> {
+    ) -> Result<(Chosen, Arc<Self>), CliError> {
         let (config, agent, effective) = target.config_beside(file, also, &may, processes)?;
         let chosen = target.host_of(config.clone(), agent, deadline)?;
         let reload = Self {
@@ -113,7 +113,7 @@ impl Reload {
     ///
     /// # Errors
     /// Why nothing has changed.
-    pub(crate) fn once(&self) -> Result<String, Fault> {
+    pub(crate) fn once(&self) -> Result<String, CliError> {
         let mut in_force = self
             .effective
             .lock()
@@ -122,7 +122,7 @@ impl Reload {
         self.tls
             .get()
             .map_or(Ok(()), Tls::reload)
-            .map_err(Fault::usage)?;
+            .map_err(CliError::usage)?;
         let (config, _, effective) = self.target.config_beside(
             self.file.as_deref(),
             &self.also,
@@ -131,7 +131,7 @@ impl Reload {
         )?;
         if config.source != self.began_with.source {
             let (before, now) = (&self.began_with.source, &config.source);
-            return Err(Fault::usage(anyhow!(
+            return Err(CliError::usage(anyhow!(
                 "it was read from another place ({before}) than it would be now ({now}); put the file back, or start the host again"
             )));
         }
@@ -140,8 +140,8 @@ impl Reload {
             self.host
                 .reconfigure(target::builder(config))
                 .map_err(|error| match error {
-                    ReconfigureError::Policy(_) => Fault::usage(error),
-                    error => Fault::failed(error),
+                    ReconfigureError::Policy(_) => CliError::usage(error),
+                    error => CliError::failed(error),
                 })?;
         *in_force = effective;
         if let Some((folder, running)) = self.note.get()

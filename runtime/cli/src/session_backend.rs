@@ -10,7 +10,7 @@ use trunkline_host::{
     protocol::{RequestId, SessionInfo, SessionUpdate, StopReason},
 };
 
-use crate::{command::after_refused_file, fault::Fault};
+use crate::{command::after_refused_file, error::CliError};
 
 mod attached;
 mod entries;
@@ -154,7 +154,7 @@ impl SessionBackend {
     ///
     /// # Errors
     /// The host has ended; with the next step.
-    pub(crate) fn check_host(&self) -> Result<(), Fault> {
+    pub(crate) fn check_host(&self) -> Result<(), CliError> {
         match self {
             Self::Attached(session) if session.is_lost() => Err(session.lost()),
             Self::Local(_) | Self::Attached(_) => Ok(()),

@@ -23,7 +23,7 @@ use trunkline_host::{
 use trunkline_profiles::{PROFILES, Profile};
 
 use crate::{
-    fault::Fault,
+    error::CliError,
     journal,
     overrides::{Overrides, assign, knows},
     paint,
@@ -111,7 +111,7 @@ pub(crate) struct Chosen {
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
+pub(crate) fn config(file: Option<&Path>) -> Result<Config, CliError> {
     let config = read(file, &check)?;
     tell(&config.notices);
     Ok(config)
@@ -121,7 +121,7 @@ pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
 ///
 /// # Errors
 /// When there is no room for its folder, or the policy cannot be read.
-pub(crate) fn build(config: Config) -> Result<Host, Fault> {
+pub(crate) fn build(config: Config) -> Result<Host, CliError> {
     build_with(config, |builder| builder)
 }
 
@@ -134,14 +134,14 @@ pub(crate) fn builder(mut config: Config) -> HostBuilder {
 fn build_with(
     config: Config,
     change: impl FnOnce(HostBuilder) -> HostBuilder,
-) -> Result<Host, Fault> {
+) -> Result<Host, CliError> {
     let host = change(builder(config))
         .build()
         .map_err(|error| match error {
             error @ BuildError::Policy(_) => {
-                Fault::usage(error).next("correct that file; no agent runs before that")
+                CliError::usage(error).next("correct that file; no agent runs before that")
             }
-            error => Fault::failed(error).next("make room, or name another folder by TMPDIR"),
+            error => CliError::failed(error).next("make room, or name another folder by TMPDIR"),
         })?;
     tell(host.notices());
     Ok(host)
@@ -233,12 +233,12 @@ pub(crate) fn tell(notices: &[String]) {
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, Fault> {
+pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, CliError> {
     Config::discover(file, |name| std::env::var_os(name), check).map_err(|error| wrong_file(&error))
 }
 
-fn wrong_file(error: &ConfigError) -> Fault {
-    Fault::usage(anyhow!("failed to {error}")).next(match error.problem() {
+fn wrong_file(error: &ConfigError) -> CliError {
+    CliError::usage(anyhow!("failed to {error}")).next(match error.problem() {
         Problem::Unreadable(_) => {
             "name a file that is there and that you can read by --config FILE"
         }
@@ -268,7 +268,7 @@ impl Target {
         &self,
         file: Option<&Path>,
         overrides: &Overrides,
-    ) -> Result<(Chosen, SessionStart), Fault> {
+    ) -> Result<(Chosen, SessionStart), CliError> {
         let mut target = self.by_environment();
         if overrides.names_model() {
             target.environment.model = None;
@@ -316,7 +316,7 @@ impl Target {
     }
 
     /// That there is no such agent.
-    fn unknown(&self, config: &Config) -> Fault {
+    fn unknown(&self, config: &Config) -> CliError {
         let fault = no_agent(self.agent.as_deref(), config);
         match self.environment.agent {
             Some(_) => fault.next(format!(
@@ -327,7 +327,11 @@ impl Target {
     }
 
     /// The configuration with the keys that the command line sets.
-    fn changed_config(&self, file: Option<&Path>, overrides: &Overrides) -> Result<Config, Fault> {
+    fn changed_config(
+        &self,
+        file: Option<&Path>,
+        overrides: &Overrides,
+    ) -> Result<Config, CliError> {
         let mut document = self.document(file)?;
         let config = document
             .config(&check)
@@ -375,7 +379,7 @@ impl Target {
     }
 
     /// The configuration as JSON.
-    fn document(&self, file: Option<&Path>) -> Result<Document, Fault> {
+    fn document(&self, file: Option<&Path>) -> Result<Document, CliError> {
         let made = |agent: Value| Document::new(json!({ "agents": [agent] }), ".");
         if let Some(line) = &self.adapter {
             Self::tell_left_out(file);
@@ -409,7 +413,7 @@ impl Target {
         also: &[String],
         may: &SessionMay,
         processes: Processes,
-    ) -> Result<(Config, AgentConfig, Option<String>), Fault> {
+    ) -> Result<(Config, AgentConfig, Option<String>), CliError> {
         let target = self.by_environment();
         let (mut config, document) = target.config_and_document(file)?;
         target
@@ -420,7 +424,7 @@ impl Target {
             let agent = beside(further)?;
             if config.agents.iter().any(|known| known.id == agent.id) {
                 return Err(
-                    Fault::usage(anyhow!("two adapters have the id {:?}", agent.id))
+                    CliError::usage(anyhow!("two adapters have the id {:?}", agent.id))
                         .next("give each --also an id of its own"),
                 );
             }
@@ -459,7 +463,7 @@ impl Target {
         &self,
         file: Option<&Path>,
         change: impl FnOnce(&mut AgentConfig),
-    ) -> Result<Chosen, Fault> {
+    ) -> Result<Chosen, CliError> {
         let mut config = self.config(file)?;
         config.usage_log = false;
         self.choose(config, |agent| {
@@ -471,8 +475,8 @@ impl Target {
     fn choose(
         &self,
         config: Config,
-        change: impl FnOnce(&mut AgentConfig) -> Result<(), Fault>,
-    ) -> Result<Chosen, Fault> {
+        change: impl FnOnce(&mut AgentConfig) -> Result<(), CliError>,
+    ) -> Result<Chosen, CliError> {
         let (config, agent) = self.meant(config, change)?;
         self.host_of(config, agent, None)
     }
@@ -481,8 +485,8 @@ impl Target {
     fn meant(
         &self,
         mut config: Config,
-        change: impl FnOnce(&mut AgentConfig) -> Result<(), Fault>,
-    ) -> Result<(Config, AgentConfig), Fault> {
+        change: impl FnOnce(&mut AgentConfig) -> Result<(), CliError>,
+    ) -> Result<(Config, AgentConfig), CliError> {
         self.agent
             .iter()
             .for_each(|id| add_built_in(&mut config, id));
@@ -522,7 +526,7 @@ impl Target {
         config: Config,
         agent: AgentConfig,
         deadline: Option<Deadline>,
-    ) -> Result<Chosen, Fault> {
+    ) -> Result<Chosen, CliError> {
         let wire_log = self.wire_log(&config)?;
         let journal = journal::options(&config);
         let host = build_with(config, |builder| {
@@ -548,7 +552,7 @@ impl Target {
     ///
     /// # Errors
     /// When it cannot be begun.
-    pub(crate) fn wire_log(&self, config: &Config) -> Result<Option<Arc<WireLog>>, Fault> {
+    pub(crate) fn wire_log(&self, config: &Config) -> Result<Option<Arc<WireLog>>, CliError> {
         let Some(path) = self.wire_log.as_ref().or(config.wire_log.as_ref()) else {
             return Ok(None);
         };
@@ -558,13 +562,13 @@ impl Target {
             options = options.file_bytes(bytes);
         }
         let log = WireLog::open(&options).map_err(|error| match error {
-            error @ WireLogError::Thread(_) => Fault::failed(anyhow!("failed to {error}")),
-            error => Fault::usage(anyhow!("failed to {error}")),
+            error @ WireLogError::Thread(_) => CliError::failed(anyhow!("failed to {error}")),
+            error => CliError::usage(anyhow!("failed to {error}")),
         })?;
         Ok(Some(Arc::new(log)))
     }
 
-    fn config(&self, file: Option<&Path>) -> Result<Config, Fault> {
+    fn config(&self, file: Option<&Path>) -> Result<Config, CliError> {
         match &self.adapter {
             Some(line) => {
                 Self::tell_left_out(file);
@@ -578,7 +582,7 @@ impl Target {
     fn config_and_document(
         &self,
         file: Option<&Path>,
-    ) -> Result<(Config, Option<Document>), Fault> {
+    ) -> Result<(Config, Option<Document>), CliError> {
         if self.adapter.is_some() {
             return Ok((self.config(file)?, None));
         }
@@ -616,15 +620,15 @@ impl Chosen {
     ///
     /// # Errors
     /// When the host refuses.
-    pub(crate) fn open(&self, options: SessionOptions) -> Result<Session, Fault> {
+    pub(crate) fn open(&self, options: SessionOptions) -> Result<Session, CliError> {
         self.host
             .open(&self.agent.id, options)
             .map_err(|error| match error {
                 error @ (OpenError::UnknownAgent { .. } | OpenError::WouldWiden { .. }) => {
-                    Fault::usage(error)
+                    CliError::usage(error)
                 }
                 error @ OpenError::Refused { .. } => refused(error),
-                error => Fault::failed(error),
+                error => CliError::failed(error),
             })
     }
 
@@ -632,7 +636,7 @@ impl Chosen {
     ///
     /// # Errors
     /// The refusal of the agent that is meant.
-    pub(crate) fn any_may_run(&self) -> Result<(), Fault> {
+    pub(crate) fn any_may_run(&self) -> Result<(), CliError> {
         let agents = self.host.agents();
         if agents.iter().any(|agent| agent.refusal.is_none()) {
             return Ok(());
@@ -652,8 +656,8 @@ impl Chosen {
 }
 
 /// That the organisation's policy forbids an agent.
-fn refused(error: OpenError) -> Fault {
-    Fault::usage(error).next(
+fn refused(error: OpenError) -> CliError {
+    CliError::usage(error).next(
         "change the agent's entry to what the policy allows; `trunkline doctor` says what that is",
     )
 }

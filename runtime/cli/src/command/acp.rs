@@ -23,8 +23,8 @@ use trunkline_host::config::Command;
 
 use crate::{
     daemon::{Folder, State},
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     target::{AGENT, ad_hoc, variable},
 };
 
@@ -79,7 +79,7 @@ pub(crate) struct Acp {
 }
 
 impl Acp {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let mut folder = self.state.folder()?;
         folder.make()?;
         if self.start_daemon {
@@ -98,7 +98,7 @@ impl Acp {
         let root = self.root.map(|root| {
             let found = root.canonicalize();
             found.map_err(|error| {
-                Fault::usage(anyhow!(error).context(format!("failed to use {}", root.display())))
+                CliError::usage(anyhow!(error).context(format!("failed to use {}", root.display())))
             })
         });
         let root = root.transpose()?;
@@ -133,7 +133,7 @@ impl Acp {
             trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop)
                 .await;
         let ended = served.map_err(|error| {
-            Fault::failed(anyhow!(error))
+            CliError::failed(anyhow!(error))
                 .next("`trunkline up` starts the daemon, and says more of what is wrong")
         })?;
         tracing::info!(?ended, "the editor has gone");
@@ -158,7 +158,7 @@ fn may_work_in(root: Option<&Path>, path: &str) -> Result<(), String> {
 }
 
 /// The command line of an adapter, whose program is the same one wherever it is started.
-fn whole(line: &str) -> Result<String, Fault> {
+fn whole(line: &str) -> Result<String, CliError> {
     let Command {
         mut command, args, ..
     } = ad_hoc(line)?.command;

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::config::Config;
 
-use crate::{fault::Fault, target};
+use crate::{error::CliError, target};
 
 /// Runs a built-in adapter on stdin and stdout, as a host starts it
 #[derive(Debug, Args)]
@@ -28,14 +28,14 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(super) fn run(self, config: Option<&Path>) -> Result<ExitCode, Fault> {
+    pub(super) fn run(self, config: Option<&Path>) -> Result<ExitCode, CliError> {
         trunkline_profiles::run(&self.name, self.arguments)
             .ok_or_else(|| unknown(&self.name, config))
     }
 }
 
 /// That there is no such adapter. An agent may have been meant, so those are named, too, as far as they can be read.
-fn unknown(name: &str, file: Option<&Path>) -> Fault {
+fn unknown(name: &str, file: Option<&Path>) -> CliError {
     let config = target::read(file, target::UNCHECKED).ok();
     let agents = config
         .as_ref()
@@ -45,7 +45,7 @@ fn unknown(name: &str, file: Option<&Path>) -> Fault {
         .is_some_and(|config| config.agent(name).is_some());
     let profiles = target::profile_names();
     let near = target::did_you_mean(name, &Config::new(Vec::new()));
-    let error = Fault::usage(anyhow!(
+    let error = CliError::usage(anyhow!(
         "no built-in adapter is called {name:?}; {near}built in: {profiles}; agents: {agents}"
     ));
     if is_agent {

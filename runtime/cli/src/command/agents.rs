@@ -8,9 +8,8 @@ use trunkline_host::AgentStatus;
 
 use super::table;
 use crate::{
-    exit,
-    fault::Done,
-    paint,
+    error::CommandResult,
+    exit, paint,
     target::{self, command_line},
 };
 
@@ -41,7 +40,7 @@ fn state(agent: &AgentStatus) -> String {
 }
 
 impl Agents {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let mut config = target::config(config)?;
         let named = target::variable(target::AGENT).filter(|id| config.agent(id).is_some());
         config.default_agent = named.or(config.default_agent);

@@ -14,8 +14,9 @@ use self::{place::RESUME, talk::Talk};
 use super::{doctor::installed::must_be_here, run::shut_down};
 use crate::{
     conversation::{make_folder, session_options},
-    daemon, exit,
-    fault::{Done, Fault},
+    daemon,
+    error::{CliError, CommandResult},
+    exit,
     interrupt::Interrupts,
     journal,
     matching_daemon::{self, DaemonChoice},
@@ -94,7 +95,7 @@ pub(crate) struct Chat {
 }
 
 impl Chat {
-    pub(super) async fn run(mut self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         make_folder(self.save.as_deref())?;
         self.target.shows_unread = self.debug;
         let folder = match (&self.journal, &self.target.adapter) {
@@ -110,7 +111,7 @@ impl Chat {
         let folder = folder.or_else(|| resume.as_ref().and_then(|_| daemons()));
         let Some(folder) = folder else {
             if resume.is_some() {
-                return Err(Fault::usage(anyhow!("no journal is named, so there is no session to resume"))
+                return Err(CliError::usage(anyhow!("no journal is named, so there is no session to resume"))
                     .next(
                         "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
                     ));
@@ -144,7 +145,7 @@ impl Chat {
         }
     }
 
-    async fn without_journal(self, config: Option<&Path>) -> Done {
+    async fn without_journal(self, config: Option<&Path>) -> CommandResult {
         let screen = Screen::new(if self.debug {
             Detail::Debug
         } else {

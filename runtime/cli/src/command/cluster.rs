@@ -11,8 +11,8 @@ use trunkline_gateway::Method;
 use super::table;
 use crate::{
     daemon::{Folder, State},
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     terminal::one_line,
 };
 
@@ -76,7 +76,7 @@ pub(crate) struct Drain {
 }
 
 impl Cluster {
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(self) -> CommandResult {
         let Asked::Status(status) = self.command;
         let hosts = hosts(&status.state.folder()?).await?;
         let mut out = anstream::stdout().lock();
@@ -131,7 +131,7 @@ impl Cluster {
 }
 
 impl Drain {
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
         let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
@@ -158,7 +158,7 @@ impl Drain {
                 writeln!(anstream::stderr(), "sessions that are left: {left}")?;
             }
             if Instant::now() >= until {
-                return Err(Fault::failed(anyhow!("the host still has sessions: {left}"))
+                return Err(CliError::failed(anyhow!("the host still has sessions: {left}"))
                     .next("their files are there alone, or no other host takes them: `trunkline cluster status` shows the hosts"));
             }
             sleep(LOOK).await;
@@ -166,7 +166,7 @@ impl Drain {
     }
 }
 
-pub(super) async fn hosts(folder: &Folder) -> Result<Vec<Value>, Fault> {
+pub(super) async fn hosts(folder: &Folder) -> Result<Vec<Value>, CliError> {
     let (_, mut told) = folder.ask(Method::GET, "/v1/hosts").await?;
     Ok(told["hosts"]
         .as_array_mut()

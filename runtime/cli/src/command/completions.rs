@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::{exit, fault::Done};
+use crate::{error::CommandResult, exit};
 
 /// Prints the completions for a shell
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Man {
 }
 
 impl Completions {
-    pub(super) fn run(self) -> Done {
+    pub(super) fn run(self) -> CommandResult {
         let mut text = Vec::new();
         clap_complete::generate(
             self.shell,
@@ -45,7 +45,7 @@ impl Completions {
 }
 
 impl Man {
-    pub(super) fn run(self) -> Done {
+    pub(super) fn run(self) -> CommandResult {
         let folder = &self.folder;
         fs::create_dir_all(folder)
             .and_then(|()| clap_mangen::generate_to(crate::args::Args::command(), folder))

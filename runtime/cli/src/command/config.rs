@@ -13,9 +13,8 @@ use clap::{Args, Subcommand};
 use trunkline_host::{config, redact};
 
 use crate::{
-    exit,
-    fault::{Done, Fault},
-    paint, target,
+    error::{CliError, CommandResult},
+    exit, paint, target,
 };
 
 mod import;
@@ -93,7 +92,7 @@ struct Import {
 }
 
 impl Config {
-    pub(super) fn run(self, file: Option<&Path>) -> Done {
+    pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
         match self.command {
             What::Check(check) => check.run(file),
             What::Import(import) => import.run(),
@@ -102,7 +101,7 @@ impl Config {
 }
 
 impl Check {
-    fn run(self, file: Option<&Path>) -> Done {
+    fn run(self, file: Option<&Path>) -> CommandResult {
         let file = self.file.as_deref().or(file);
         if self.json {
             let config = target::read(file, &target::check)?;
@@ -145,21 +144,22 @@ impl Check {
 }
 
 impl Import {
-    fn run(self) -> Done {
+    fn run(self) -> CommandResult {
         let text =
             read(&self.file).with_context(|| format!("failed to read {}", self.file.display()));
-        let text = text
-            .map_err(|error| Fault::from(error).next("name the manifest by its path from here"))?;
+        let text = text.map_err(|error| {
+            CliError::from(error).next("name the manifest by its path from here")
+        })?;
         let folder = self.file.parent().unwrap_or(Path::new("")).to_owned();
         let prompt = |path: &Path| prompt(&folder.join(path));
         let imported = import::import(&text, &prompt).map_err(|error| {
-            Fault::usage(anyhow!("failed to import {}: {error}", self.file.display()))
+            CliError::usage(anyhow!("failed to import {}: {error}", self.file.display()))
                 .next("correct the manifest, or write a configuration by hand; `trunkline agents --help` has an example")
         })?;
         let loaded =
             config::Config::parse_checked(imported.text.as_bytes(), &folder, &target::check)
                 .map_err(|error| {
-                    Fault::usage(anyhow!(
+                    CliError::usage(anyhow!(
                         "what {} comes to is not a configuration: {error}",
                         self.file.display()
                     ))
@@ -210,13 +210,15 @@ fn whole(source: impl Read) -> io::Result<String> {
 }
 
 /// Writes a new file; one that is there stays, unless it is to be replaced, and then as a whole.
-fn write(path: &Path, text: &str, force: bool) -> Result<(), Fault> {
+fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Fault::usage(anyhow!("{} is there already", path.display()))
+            CliError::usage(anyhow!("{} is there already", path.display()))
                 .next("name another file, or say --force")
         }
-        _ => Fault::failed(anyhow!(error).context(format!("failed to write {}", path.display()))),
+        _ => {
+            CliError::failed(anyhow!(error).context(format!("failed to write {}", path.display())))
+        }
     };
     let create = |path: &Path| -> io::Result<()> {
         // A configuration may hold secrets.

@@ -19,9 +19,8 @@ use trunkline_host::config::SessionMay;
 use trunkline_relay::{RelayOptions, Report, serve};
 
 use crate::{
-    exit,
-    fault::{Done, Fault},
-    journal,
+    error::{CliError, CommandResult},
+    exit, journal,
     matching_daemon::{self, DaemonChoice},
     reload::Reload,
     target::{Processes, Target},
@@ -129,19 +128,20 @@ struct Host {
 }
 
 impl Connect {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let System::Amurg(amurg) = self.system;
         amurg.run(config).await
     }
 }
 
 impl Amurg {
-    async fn run(self, config: Option<&Path>) -> Done {
+    async fn run(self, config: Option<&Path>) -> CommandResult {
         if self.hub.is_open() && !self.insecure {
-            return Err(
-                Fault::usage(anyhow!("{} would show the token to the network", self.hub))
-                    .next("use wss://, or say --insecure"),
-            );
+            return Err(CliError::usage(anyhow!(
+                "{} would show the token to the network",
+                self.hub
+            ))
+            .next("use wss://, or say --insecure"));
         }
         let Some(runtime_id) = self.runtime_id.clone() else {
             return register::register(&self.hub, &TokenFile::new(&self.token_file)).await;
@@ -174,17 +174,19 @@ impl Amurg {
         if let Some(own) = own {
             // Its hub has gone: it ends within 4 s.
             own.await
-                .map_err(|error| Fault::failed(anyhow!(error).context("the host failed")))?;
+                .map_err(|error| CliError::failed(anyhow!(error).context("the host failed")))?;
         }
         match ended.map_err(told)? {
             Ended::Stopped => Ok(exit::OK),
-            Ended::HostEnded => Err(Fault::failed(anyhow!("the host of the sessions has ended"))
-                .next("start this again; without a daemon it is a host itself")),
+            Ended::HostEnded => Err(CliError::failed(anyhow!(
+                "the host of the sessions has ended"
+            ))
+            .next("start this again; without a daemon it is a host itself")),
         }
     }
 
     /// The daemon, or a host in this process.
-    async fn host(&self, config: Option<&Path>) -> Result<Host, Fault> {
+    async fn host(&self, config: Option<&Path>) -> Result<Host, CliError> {
         let target = Target::of_adapter(self.adapter.clone());
         if let Some(stream) = matching_daemon::stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
@@ -213,7 +215,7 @@ impl Amurg {
         };
         if let Some(folder) = folder {
             let opened = journal::open(chosen.host.clone(), &folder, chosen.journal).await?;
-            options = options.sessions(opened.map_err(Fault::usage)?);
+            options = options.sessions(opened.map_err(CliError::usage)?);
         }
         let (near, far) = tokio::io::duplex(PIPE);
         let (input, output) = tokio::io::split(far);
@@ -232,16 +234,16 @@ impl Amurg {
     }
 }
 
-fn told(error: ConnectError) -> Fault {
+fn told(error: ConnectError) -> CliError {
     let next = match &error {
         ConnectError::Token(_) => {
             "write the runtime's token to a file that is yours alone, and name it by --token-file"
         }
         ConnectError::NoAgent(_) => "`trunkline agents` lists those that there are",
         ConnectError::Refused(_) => "have the hub's administrator check --runtime-id and the token",
-        ConnectError::Io { .. } => return Fault::failed(error),
+        ConnectError::Io { .. } => return CliError::failed(error),
     };
-    Fault::usage(error).next(next)
+    CliError::usage(error).next(next)
 }
 
 #[cfg(test)]

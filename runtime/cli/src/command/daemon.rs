@@ -16,8 +16,8 @@ use trunkline_gateway::Method;
 
 use crate::{
     daemon::State,
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
 };
 
 /// How long a daemon may take to end.
@@ -40,7 +40,7 @@ pub(crate) struct Down {
 }
 
 impl Down {
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let ends = folder.running().ok().map(|running| running.pid);
         folder.ask(Method::POST, "/v1/stop").await?;
@@ -58,7 +58,7 @@ impl Down {
                 _ => {}
             }
             if Instant::now() > until {
-                return Err(Fault::failed(anyhow!(
+                return Err(CliError::failed(anyhow!(
                     "the daemon has not ended within {} s",
                     ENDS.as_secs()
                 )));
@@ -81,7 +81,7 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(self) -> CommandResult {
         let (_, told) = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
         writeln!(
             anstream::stdout(),
@@ -112,7 +112,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let (_, told) = folder.ask(Method::POST, "/v1/handover").await?;
         let running = folder.running()?;
@@ -145,7 +145,7 @@ fn page(http: &str, code: &str) -> String {
     )
 }
 
-fn write_private(path: &Path, text: &str) -> Result<(), Fault> {
+fn write_private(path: &Path, text: &str) -> Result<(), CliError> {
     // An old one may be there: its code is no longer good.
     let _ = fs::remove_file(path);
     let mut file = fs::OpenOptions::new()

@@ -24,8 +24,8 @@ use self::{
 };
 use super::{doctor::installed::must_be_here, run::shut_down};
 use crate::{
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     interrupt::Interrupts,
     journal,
     target::{self, Chosen, Target},
@@ -86,7 +86,7 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let chosen = self.host(config)?;
         must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
@@ -115,7 +115,7 @@ impl Demo {
     }
 
     /// The built-in echo, unless somebody is named: the demo needs no configuration, and no account.
-    fn host(&self, config: Option<&Path>) -> Result<Chosen, Fault> {
+    fn host(&self, config: Option<&Path>) -> Result<Chosen, CliError> {
         let bounded = |agent: &mut AgentConfig| agent.timeouts.turn = Some(TURN_TIMEOUT);
         if self.target.agent.is_some() || self.target.adapter.is_some() {
             return self.target.host_unlogged(config, bounded);
@@ -123,7 +123,7 @@ impl Demo {
         let mut echo = Config::default();
         echo.agents.iter_mut().for_each(bounded);
         let Some(agent) = echo.agents.first().cloned() else {
-            return Err(Fault::usage(anyhow::anyhow!("no echo")));
+            return Err(CliError::usage(anyhow::anyhow!("no echo")));
         };
         let wire_log = self.target.wire_log(&echo)?;
         let journal = journal::options(&echo);
@@ -138,7 +138,7 @@ impl Demo {
         })
     }
 
-    async fn measure(&self, chosen: &Chosen) -> Result<Report, Fault> {
+    async fn measure(&self, chosen: &Chosen) -> Result<Report, CliError> {
         self.warm_up(chosen).await?;
         let before = system::resident_bytes();
         let load = Arc::new(Load::new(self.sessions, self.turns, self.progress()));
@@ -184,7 +184,7 @@ impl Demo {
     }
 
     /// One turn before the clock runs: the process starts, and what both programs allocate once is allocated.
-    async fn warm_up(&self, chosen: &Chosen) -> Result<(), Fault> {
+    async fn warm_up(&self, chosen: &Chosen) -> Result<(), CliError> {
         let session = chosen.open(SessionOptions::default())?;
         let waiting = waiting("waiting for the answer to a first input");
         let (text, end) = session
@@ -202,7 +202,7 @@ impl Demo {
                 "the adapter `{}` answered {FIRST:?} without repeating it, so the demo cannot tell whose an answer is",
                 chosen.command_line()
             );
-            return Err(Fault::failed(fault).next(format!(
+            return Err(CliError::failed(fault).next(format!(
                 "`{}` talks with it; the demo needs one that repeats its input, such as examples/python/echo.py",
                 self.chat(chosen)
             )));
@@ -215,7 +215,7 @@ impl Demo {
             "the adapter `{}` did not answer the first input: {why}",
             chosen.command_line()
         );
-        Err(Fault::not_started(fault)
+        Err(CliError::not_started(fault)
             .next(format!("try it by hand: `{} --debug`", self.chat(chosen))))
     }
 

@@ -23,9 +23,8 @@ use self::isolation::Means;
 use self::program::Found;
 use self::report::{AgentReport, Check, Code, Level, Report, Status};
 use crate::{
-    exit,
-    fault::{Done, Fault},
-    target,
+    error::{CliError, CommandResult},
+    exit, target,
 };
 
 mod adapter;
@@ -105,7 +104,7 @@ pub(crate) struct Doctor {
 }
 
 impl Doctor {
-    pub(super) async fn run(self, file: Option<&Path>) -> Done {
+    pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
         let mut out = anstream::stdout().lock();
         if self.codes {
             out.write_all(codes(self.json).as_bytes())?;
@@ -116,8 +115,8 @@ impl Doctor {
             let all = all::look(file, self.timeout()).await?;
             let mut out = anstream::stdout().lock();
             if self.json {
-                let json =
-                    serde_json::to_string(&all).map_err(|error| Fault::failed(anyhow!(error)))?;
+                let json = serde_json::to_string(&all)
+                    .map_err(|error| CliError::failed(anyhow!(error)))?;
                 writeln!(out, "{json}")?;
             } else {
                 out.write_all(all::text(&all).as_bytes())?;
@@ -128,7 +127,7 @@ impl Doctor {
         let mut out = anstream::stdout().lock();
         if self.json {
             let json =
-                serde_json::to_string(&report).map_err(|error| Fault::failed(anyhow!(error)))?;
+                serde_json::to_string(&report).map_err(|error| CliError::failed(anyhow!(error)))?;
             writeln!(out, "{json}")?;
         } else {
             out.write_all(text::of(&report).as_bytes())?;
@@ -144,7 +143,7 @@ impl Doctor {
         self.timeout.unwrap_or(ANSWER)
     }
 
-    async fn examine(&self, file: Option<&Path>) -> Result<Report, Fault> {
+    async fn examine(&self, file: Option<&Path>) -> Result<Report, CliError> {
         let mut config = match &self.adapter {
             Some(line) => Config::new(vec![target::ad_hoc(line)?]),
             None => target::read(file, target::UNCHECKED)?,
@@ -179,7 +178,7 @@ impl Doctor {
         // An error is that of the policy or of the folder for temporary files, which have their checks.
         let host = target::host(config).build();
         let means = tokio::task::spawn_blocking(Means::look).await;
-        let means = means.map_err(|error| Fault::failed(anyhow!(error)))?;
+        let means = means.map_err(|error| CliError::failed(anyhow!(error)))?;
 
         let mut reports = Vec::with_capacity(agents.len());
         for ((agent, unresolved), narrowed) in agents.iter().zip(unresolved).zip(narrowed) {
@@ -207,7 +206,7 @@ impl Doctor {
     }
 
     /// Keeps the agents that were named.
-    fn choose(&self, config: &mut Config) -> Result<(), Fault> {
+    fn choose(&self, config: &mut Config) -> Result<(), CliError> {
         self.agents
             .iter()
             .for_each(|id| target::add_built_in(config, id));

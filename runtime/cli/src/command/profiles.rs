@@ -12,8 +12,8 @@ use trunkline_profiles::PROFILES;
 
 use super::table;
 use crate::{
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
 };
 
 /// How long a built-in adapter may take to describe itself.
@@ -45,7 +45,7 @@ pub(crate) struct Profiles {
 }
 
 impl Profiles {
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(self) -> CommandResult {
         if let Some(unknown) = self
             .names
             .iter()
@@ -53,7 +53,7 @@ impl Profiles {
         {
             let names = crate::target::profile_names();
             let near = crate::target::did_you_mean(unknown, &config::Config::new(Vec::new()));
-            return Err(Fault::usage(anyhow!(
+            return Err(CliError::usage(anyhow!(
                 "no built-in adapter is called {unknown:?}; {near}there are: {names}"
             )));
         }
@@ -99,7 +99,7 @@ fn key(name: &str) -> Option<&'static str> {
 }
 
 /// What each says of itself, in the order of the names. An adapter is a program, so it is asked as one.
-async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, Fault> {
+async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, CliError> {
     let own = std::env::current_exe().context("failed to find this program")?;
     let mut described: Vec<Value> = names.iter().map(|_| Value::Null).collect();
     let (mut asking, mut left) = (JoinSet::new(), names.into_iter().enumerate());
@@ -119,7 +119,7 @@ async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, Fault> {
 }
 
 /// What one says of itself.
-async fn describe_one(own: PathBuf, name: &'static str) -> Result<Value, Fault> {
+async fn describe_one(own: PathBuf, name: &'static str) -> Result<Value, CliError> {
     let answer = query(
         ChildSpec::new(own).args(["adapter", name, "--describe"]),
         WITHIN,
@@ -128,7 +128,7 @@ async fn describe_one(own: PathBuf, name: &'static str) -> Result<Value, Fault> 
     let answer = answer.with_context(|| format!("failed to start the built-in adapter {name}"))?;
     serde_json::from_slice(&answer.stdout).map_err(|_| {
         let why = answer.stderr.trim();
-        Fault::failed(anyhow!(
+        CliError::failed(anyhow!(
             "the built-in adapter {name} did not describe itself: {why}"
         ))
     })

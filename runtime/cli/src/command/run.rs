@@ -20,8 +20,8 @@ use crate::{
     advice,
     ask::Asker,
     conversation::{self, Conversation, Outcome, session_options},
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     interrupt::Interrupts,
     jsonl::EventWriter,
     matching_daemon::{self, DaemonChoice, DaemonSession},
@@ -94,7 +94,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         conversation::make_folder(self.save.as_deref())?;
         let daemon = matching_daemon::find(self.daemon, &self.target, &self.overrides, config);
         let own = match daemon {
@@ -264,14 +264,14 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
         session: &mut SessionBackend,
         conversation: &mut Conversation,
         interrupts: &mut Interrupts,
-    ) -> Result<(u8, Pace), Fault> {
+    ) -> Result<(u8, Pace), CliError> {
         for file in self.files {
             session.deliver_file(&own_path(file)).await.map_err(
                 |FileRefusal { error, next }| {
                     let next = next.unwrap_or_else(|| {
                         "name a file that you can read, by its path from here".to_owned()
                     });
-                    Fault::usage(error.context(format!("failed to give {}", file.display())))
+                    CliError::usage(error.context(format!("failed to give {}", file.display())))
                         .next(next)
                 },
             )?;
@@ -336,12 +336,12 @@ pub(super) fn code_of(end: &TurnEnd, is_silent: impl Fn() -> bool) -> u8 {
 }
 
 /// The prompt, from the command line or stdin.
-fn prompt(given: Option<String>) -> Result<String, Fault> {
+fn prompt(given: Option<String>) -> Result<String, CliError> {
     match given.as_deref() {
         Some("-") => {}
         Some(_) => return Ok(given.unwrap_or_default()),
         None if io::stdin().is_terminal() => {
-            return Err(Fault::usage(anyhow!("there is no prompt"))
+            return Err(CliError::usage(anyhow!("there is no prompt"))
                 .next("give one (trunkline run 'hello'), pipe one in, or talk: trunkline chat"));
         }
         None => {}
@@ -351,14 +351,14 @@ fn prompt(given: Option<String>) -> Result<String, Fault> {
         .take(MAX_PROMPT + 1)
         .read_to_string(&mut text)
         .map_err(|error| {
-            Fault::usage(anyhow!(error).context("failed to read the prompt from stdin"))
+            CliError::usage(anyhow!(error).context("failed to read the prompt from stdin"))
         })?;
     if text.is_empty() {
-        let fault = Fault::usage(anyhow!("there is no prompt: stdin is empty"));
+        let fault = CliError::usage(anyhow!("there is no prompt: stdin is empty"));
         return Err(fault.next("give one: trunkline run 'hello'"));
     }
     if text.len() as u64 > MAX_PROMPT {
-        let fault = Fault::usage(anyhow!(
+        let fault = CliError::usage(anyhow!(
             "the prompt on stdin is larger than {MAX_PROMPT} bytes"
         ));
         return Err(fault.next("give large contents as a file: --file PATH"));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use trunkline_host::config;
 use trunkline_protocol::schema;
 
-use crate::{exit, fault::Done};
+use crate::{error::CommandResult, exit};
 
 /// Prints the JSON Schema of the protocol's messages, or of the configuration file
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ enum Of {
 }
 
 impl Schema {
-    pub(super) fn run(self) -> Done {
+    pub(super) fn run(self) -> CommandResult {
         let mut stdout = std::io::stdout().lock();
         match self.of {
             Some(Of::HostToAdapter) => stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?,

@@ -13,8 +13,8 @@ use trunkline_journal::SyncMode;
 use trunkline_relay::{RelayOptions, ToolsAsOutput};
 
 use crate::{
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     journal::{self, SOCKET},
     reload::Reload,
     target::{Processes, Target},
@@ -100,7 +100,7 @@ fn socket(text: &str) -> Result<PathBuf, String> {
 }
 
 impl Serve {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         // From now on it does not end the program.
         let hangups = signal(SignalKind::hangup())?;
         let names = self
@@ -109,7 +109,7 @@ impl Serve {
             .map(str::trim)
             .filter(|name| !name.is_empty());
         let may = SessionMay::from_names(names)
-            .map_err(|error| Fault::usage(error).next("correct --session-may"))?;
+            .map_err(|error| CliError::usage(error).next("correct --session-may"))?;
         let (chosen, reload) =
             Reload::begin(&self.target, config, &self.also, may, Processes::One, None)?;
         chosen.any_may_run()?;
@@ -129,11 +129,11 @@ impl Serve {
             of_journal.sync = self.journal_sync.unwrap_or(of_journal.sync);
             let opened = journal::open(chosen.host.clone(), &folder, of_journal).await?;
             options = options
-                .sessions(opened.map_err(Fault::usage)?)
+                .sessions(opened.map_err(CliError::usage)?)
                 .socket(folder.join(SOCKET));
         } else if self.journal_sync.is_some() {
             return Err(
-                Fault::usage(anyhow!("--journal-sync has no effect without a journal"))
+                CliError::usage(anyhow!("--journal-sync has no effect without a journal"))
                     .next("add --journal FOLDER, or `journal` to `runtime` of the configuration"),
             );
         }

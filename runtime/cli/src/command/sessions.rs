@@ -16,9 +16,8 @@ pub(super) use self::conversation::Conversation;
 use self::list::Filter;
 use super::chat::Place;
 use crate::{
-    exit,
-    fault::{Done, Fault},
-    journal,
+    error::{CliError, CommandResult},
+    exit, journal,
     overrides::Overrides,
     screen::{Detail, Screen},
     target::Target,
@@ -158,9 +157,9 @@ enum Format {
 }
 
 impl Sessions {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let Some(folder) = journal::folder_or_daemons(self.journal.as_deref(), config)? else {
-            return Err(Fault::usage(anyhow!("no journal is named")).next(
+            return Err(CliError::usage(anyhow!("no journal is named")).next(
                 "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
             ));
         };
@@ -238,21 +237,21 @@ struct Reading {
 }
 
 impl Reading {
-    fn one(&self, archive: &Archive, id: &str) -> Result<ListedSession, Fault> {
+    fn one(&self, archive: &Archive, id: &str) -> Result<ListedSession, CliError> {
         self.known(archive.show(&id_of(id)?).map_err(anyhow::Error::from)?, id)
     }
 
     /// What was found of a session.
-    fn known(&self, found: Option<ListedSession>, id: &str) -> Result<ListedSession, Fault> {
+    fn known(&self, found: Option<ListedSession>, id: &str) -> Result<ListedSession, CliError> {
         found.ok_or_else(|| {
-            Fault::usage(anyhow!("the journal has no session {id:?}")).next(format!(
+            CliError::usage(anyhow!("the journal has no session {id:?}")).next(format!(
                 "list them by `trunkline sessions --journal {}`",
                 self.folder.display()
             ))
         })
     }
 
-    fn history(&self, id: &str, from: u64, format: Format) -> Done {
+    fn history(&self, id: &str, from: u64, format: Format) -> CommandResult {
         let archive = journal::look(&self.folder)?;
         let one = self.one(&archive, id)?;
         let Some(mut reader) = archive.read(&id_of(id)?, from) else {
@@ -289,10 +288,10 @@ impl Reading {
         Ok(if is_whole { exit::OK } else { exit::FAILED })
     }
 
-    fn check(&self) -> Done {
+    fn check(&self) -> CommandResult {
         let archive = journal::look(&self.folder)?;
         let report = trunkline_journal::check(&self.folder).map_err(|error| {
-            Fault::failed(anyhow!(error).context(format!(
+            CliError::failed(anyhow!(error).context(format!(
                 "failed to read the journal {}",
                 self.folder.display()
             )))
@@ -351,7 +350,7 @@ impl Reading {
     }
 
     /// Returns a session that the list has and that its id does not find: the salt of the ids is wrong.
-    fn find_unreachable(&self, archive: &Archive) -> Result<Option<String>, Fault> {
+    fn find_unreachable(&self, archive: &Archive) -> Result<Option<String>, CliError> {
         let request = RequestId::new("check").expect("an id has 1 to 256 bytes");
         let page = archive.list(&SessionsList {
             limit: Some(1),
@@ -366,7 +365,7 @@ impl Reading {
         Ok(found.is_none().then_some(first.session_id))
     }
 
-    fn remove(&self, ids: &[String]) -> Done {
+    fn remove(&self, ids: &[String]) -> CommandResult {
         // One that is not there must not be made.
         journal::look(&self.folder)?;
         let (journal, _) = Journal::open(&self.folder, Options::default())
@@ -384,7 +383,7 @@ impl Reading {
         self.told_removed(ids)
     }
 
-    fn told_removed(&self, ids: &[String]) -> Done {
+    fn told_removed(&self, ids: &[String]) -> CommandResult {
         if self.is_json {
             writeln!(anstream::stdout().lock(), "{}", json!({ "removed": ids }))?;
         }
@@ -438,12 +437,12 @@ impl Printer {
     }
 }
 
-fn not_removed(id: &str, removed: usize) -> Fault {
-    Fault::usage(anyhow!(
+fn not_removed(id: &str, removed: usize) -> CliError {
+    CliError::usage(anyhow!(
         "the journal has no session {id:?}; {removed} were removed"
     ))
 }
 
-fn id_of(id: &str) -> Result<SessionId, Fault> {
-    SessionId::new(id).map_err(|error| Fault::usage(anyhow!(error)))
+fn id_of(id: &str) -> Result<SessionId, CliError> {
+    SessionId::new(id).map_err(|error| CliError::usage(anyhow!(error)))
 }

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::table;
 use crate::{
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
 };
 
 /// What makes a folder a skill.
@@ -98,23 +98,23 @@ struct Entry {
 }
 
 impl Skills {
-    pub(super) fn run(self) -> Done {
+    pub(super) fn run(self) -> CommandResult {
         let Action::Sync(sync) = self.action;
         sync.run()
     }
 }
 
 impl Sync {
-    fn run(self) -> Done {
+    fn run(self) -> CommandResult {
         let source = fs::canonicalize(&self.folder)
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))
             .map_err(|error| {
-                Fault::usage(error)
+                CliError::usage(error)
                     .next("name a folder that is there, with a folder for each skill")
             })?;
         let skills = skills(&source)
             .with_context(|| format!("failed to read the folder {}", source.display()))
-            .map_err(Fault::usage)?;
+            .map_err(CliError::usage)?;
         let mut plan = Vec::new();
         for owner in Owner::value_variants() {
             let folder = owner.folder(|name| std::env::var_os(name).map(PathBuf::from));
@@ -124,7 +124,7 @@ impl Sync {
                     plan.extend(entries(*owner, &folder, &source, &skills)?);
                 }
                 None if is_asked => {
-                    return Err(Fault::usage(anyhow!(
+                    return Err(CliError::usage(anyhow!(
                         "{owner} has no folder for skills: set HOME"
                     )));
                 }

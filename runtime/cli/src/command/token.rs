@@ -8,8 +8,8 @@ use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
 use super::table;
 use crate::{
     daemon::State,
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
 };
 
 /// Makes, lists and revokes the tokens of the daemon's HTTP
@@ -79,7 +79,7 @@ enum Which {
 }
 
 impl Token {
-    pub(super) fn run(self) -> Done {
+    pub(super) fn run(self) -> CommandResult {
         match self.action {
             Action::New(new) => new.run(),
             Action::List { state, json } => list(&state, json),
@@ -91,21 +91,21 @@ impl Token {
     }
 }
 
-fn file(state: &State) -> Result<TokenFile, Fault> {
+fn file(state: &State) -> Result<TokenFile, CliError> {
     let folder = state.folder()?;
     folder.make()?;
     Ok(TokenFile::of(&folder.0))
 }
 
-fn wrong(error: TokenError) -> Fault {
+fn wrong(error: TokenError) -> CliError {
     match error {
-        error @ TokenError::Unknown(_) => Fault::usage(error),
-        error => Fault::failed(error),
+        error @ TokenError::Unknown(_) => CliError::usage(error),
+        error => CliError::failed(error),
     }
 }
 
 impl New {
-    fn run(self) -> Done {
+    fn run(self) -> CommandResult {
         let scope = match self.scope {
             Which::Observe => Scope::Observe,
             Which::Control => Scope::Control,
@@ -123,7 +123,7 @@ impl New {
     }
 }
 
-fn list(state: &State, as_json: bool) -> Done {
+fn list(state: &State, as_json: bool) -> CommandResult {
     let tokens = file(state)?.read().map_err(wrong)?;
     let mut out = anstream::stdout();
     if as_json {

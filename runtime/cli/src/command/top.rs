@@ -25,8 +25,8 @@ use self::{
 };
 use super::table;
 use crate::{
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     interrupt::Interrupts,
     journal, listing,
 };
@@ -76,10 +76,10 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let folder =
             journal::folder_or_daemons(self.journal.as_deref(), config)?.ok_or_else(|| {
-                Fault::usage(anyhow!("no journal is named"))
+                CliError::usage(anyhow!("no journal is named"))
                     .next("add --journal FOLDER, that of `trunkline serve`")
             })?;
         let link = Link::to(&folder).await?.ok_or_else(|| no_host(&folder))?;
@@ -87,14 +87,14 @@ impl Top {
             return self.print(&folder, link).await;
         }
         if !Screen::is_there() {
-            return Err(Fault::usage(anyhow!("stdin and stdout are no terminal"))
+            return Err(CliError::usage(anyhow!("stdin and stdout are no terminal"))
                 .next("add --once, or --once --json for a program"));
         }
         live(&folder, link).await
     }
 
     /// Prints one answer of the host.
-    async fn print(&self, folder: &Path, mut link: Link) -> Done {
+    async fn print(&self, folder: &Path, mut link: Link) -> CommandResult {
         link.ask();
         let answered = timeout(ANSWER, async {
             loop {
@@ -107,7 +107,7 @@ impl Top {
         });
         let (agents, sessions) = answered
             .await
-            .map_err(|_| Fault::failed(anyhow!("the host does not answer")))??;
+            .map_err(|_| CliError::failed(anyhow!("the host does not answer")))??;
         let titles = tokio::task::block_in_place(|| read_titles(folder));
         if self.json {
             let sessions: Vec<_> = sessions
@@ -134,7 +134,7 @@ fn print_text(
     agents: Vec<AgentEntry>,
     sessions: Vec<OpenSession>,
     titles: HashMap<String, String>,
-) -> Done {
+) -> CommandResult {
     use figures::{bytes, count, or_dash, time};
     let mut state = State::default();
     state.take(agents, sessions, None);
@@ -179,9 +179,9 @@ fn print_text(
     Ok(exit::OK)
 }
 
-fn no_host(folder: &Path) -> Fault {
+fn no_host(folder: &Path) -> CliError {
     let shown = folder.display();
-    Fault::usage(anyhow!("no host has the journal {shown}"))
+    CliError::usage(anyhow!("no host has the journal {shown}"))
         .next(format!("start one: `trunkline serve --journal {shown}`"))
 }
 
@@ -192,7 +192,7 @@ enum Read {
 }
 
 /// Shows it until the person leaves.
-async fn live(folder: &Path, link: Link) -> Done {
+async fn live(folder: &Path, link: Link) -> CommandResult {
     let mut interrupts = Interrupts::watch()?;
     let mut resized = signal(SignalKind::window_change())?;
     let mut screen = Screen::take()?;

@@ -39,9 +39,8 @@ use self::{
 use super::usage;
 use crate::{
     daemon::{Running, State},
-    exit,
-    fault::{Done, Fault},
-    journal,
+    error::{CliError, CommandResult},
+    exit, journal,
     reload::Reload,
     target::{Processes, Target},
     traces,
@@ -98,14 +97,14 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         // Before anything is opened that could take its number.
         let passed = passed_on()?;
         let at = passed
             .as_ref()
             .map_or(Ok(self.http), StdListener::local_addr)?;
         if !at.ip().is_loopback() {
-            return Err(Fault::usage(anyhow!(
+            return Err(CliError::usage(anyhow!(
                 "{} is no address of this machine's loopback",
                 at.ip()
             ))
@@ -159,13 +158,13 @@ impl Up {
             None => journal::open(host.clone(), &folder.journal(), chosen.journal).await?,
         };
         let sessions = opened.map_err(|error| {
-            Fault::usage(error)
+            CliError::usage(error)
                 .next("`trunkline down` ends the daemon that runs; --state FOLDER is for another")
         })?;
         let network = match passed {
             Some(listener) => TcpListener::from_std(listener)?,
             None => TcpListener::bind(at).await.map_err(|error| {
-                Fault::failed(anyhow!(error).context(format!("failed to listen on {at}")))
+                CliError::failed(anyhow!(error).context(format!("failed to listen on {at}")))
                     .next("name another port by --http 127.0.0.1:PORT, or 0 for any that is free")
             })?,
         };
@@ -248,7 +247,7 @@ impl Up {
     }
 
     /// Says that it is ready, and where.
-    fn tell(&self, running: &Running, listen: Option<&str>) -> Result<(), Fault> {
+    fn tell(&self, running: &Running, listen: Option<&str>) -> Result<(), CliError> {
         let Running {
             http, socket, pid, ..
         } = running;
@@ -277,9 +276,9 @@ impl Up {
 }
 
 /// A listener for HTTP that a supervisor has opened and passed on, as systemd does for a socket unit.
-fn passed_on() -> Result<Option<StdListener>, Fault> {
+fn passed_on() -> Result<Option<StdListener>, CliError> {
     let listener = ListenFd::from_env().take_tcp_listener(0).map_err(|error| {
-        Fault::usage(anyhow!(error).context("failed to take the socket of LISTEN_FDS"))
+        CliError::usage(anyhow!(error).context("failed to take the socket of LISTEN_FDS"))
     })?;
     if let Some(listener) = &listener {
         listener.set_nonblocking(true)?;

@@ -16,9 +16,8 @@ use trunkline_prices::Prices;
 use self::sum::{Sums, Total};
 use super::table;
 use crate::{
-    exit,
-    fault::{Done, Fault},
-    paint, target,
+    error::{CliError, CommandResult},
+    exit, paint, target,
 };
 
 mod sum;
@@ -94,12 +93,12 @@ struct Read {
 }
 
 /// Reads and sums up the usage log.
-fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<Read, Fault> {
+fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<Read, CliError> {
     let config = target::read(file, target::UNCHECKED)?;
     let prices = match &config.prices {
         Some(file) => Prices::built_in()
             .with_file(file)
-            .map_err(|error| Fault::usage(anyhow!(error)))?,
+            .map_err(|error| CliError::usage(anyhow!(error)))?,
         None => Prices::built_in(),
     };
     let Some(folder) = config
@@ -107,13 +106,13 @@ fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<
         .or_else(|| config::state_dir(|name| std::env::var_os(name)))
     else {
         return Err(
-            Fault::usage(anyhow!("there is no state folder, so no usage is logged"))
+            CliError::usage(anyhow!("there is no state folder, so no usage is logged"))
                 .next("set HOME, or `runtime.state_dir` in the configuration"),
         );
     };
     let mut sums = Sums::new(by, since, prices);
     let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
-        Fault::failed(anyhow!(error).context(format!(
+        CliError::failed(anyhow!(error).context(format!(
             "failed to read the usage log in {}",
             folder.display()
         )))
@@ -129,7 +128,7 @@ fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<
 ///
 /// # Errors
 /// Why it cannot be read.
-pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<UsedInDay>, Fault> {
+pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<UsedInDay>, CliError> {
     let read = read(file, vec![Key::Day, Key::Agent], Some(since))?;
     let days = read.sums.rows().filter_map(|(names, total)| {
         let [date, agent] = names else { return None };
@@ -147,7 +146,7 @@ pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<UsedI
 }
 
 impl Usage {
-    pub(super) fn run(self, file: Option<&Path>) -> Done {
+    pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
         let since = self
             .since
             .as_deref()
@@ -241,7 +240,7 @@ fn shown(name: &str) -> String {
 }
 
 /// The moment that a person means.
-fn moment(text: &str, now: SystemTime) -> Result<SystemTime, Fault> {
+fn moment(text: &str, now: SystemTime) -> Result<SystemTime, CliError> {
     let text = text.trim();
     let before = |time: Duration| now.checked_sub(time);
     let moment = match humantime::parse_duration(text) {
@@ -251,7 +250,7 @@ fn moment(text: &str, now: SystemTime) -> Result<SystemTime, Fault> {
             .ok(),
     };
     moment.filter(|moment| *moment >= SystemTime::UNIX_EPOCH).ok_or_else(|| {
-        Fault::usage(anyhow!("--since {text:?} is not a time"))
+        CliError::usage(anyhow!("--since {text:?} is not a time"))
             .next("write a time before now (7d, 12h), a day (2026-03-01) or a time (2026-03-01T12:00:00Z)")
     })
 }

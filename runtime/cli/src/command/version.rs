@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use trunkline_protocol::PROTOCOL;
 
-use crate::{exit, fault::Done};
+use crate::{error::CommandResult, exit};
 
 /// The commit that this was built of, where the build knew it.
 const COMMIT: Option<&str> = option_env!("TRUNKLINE_COMMIT");
@@ -24,7 +24,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    pub(super) fn run(self) -> Done {
+    pub(super) fn run(self) -> CommandResult {
         let version = env!("CARGO_PKG_VERSION");
         let build = if cfg!(debug_assertions) {
             "debug"

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::fault::Done;
+use crate::error::CommandResult;
 
 mod compare;
 mod line;
@@ -33,7 +33,7 @@ enum Action {
 }
 
 impl Wire {
-    pub(super) fn run(self) -> Done {
+    pub(super) fn run(self) -> CommandResult {
         match self.action {
             Action::Show(show) => show.run(),
             Action::Replay(replay) => super::on_runtime(replay.run()),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use trunkline_host::config::{Config, ConfigError, Document, Problem, Profile};
 
 use super::Assignment;
-use crate::{fault::Fault, target};
+use crate::{error::CliError, target};
 
 /// Sets keys in the entry of the agent at `index`. A key that the entry does not know belongs to its profile's object.
 ///
@@ -16,8 +16,8 @@ pub(crate) fn assign(
     index: usize,
     profile: &Profile,
     set: &[Assignment],
-) -> Result<Config, Fault> {
-    let mut config = read(document).map_err(Fault::usage)?;
+) -> Result<Config, CliError> {
+    let mut config = read(document).map_err(CliError::usage)?;
     for Assignment { key, value } in set {
         let path: Vec<_> = key.split('.').collect();
         let own = own_key(profile).map(|own| [&[own][..], &path].concat());
@@ -84,12 +84,12 @@ fn in_entry(refused: &ConfigError, index: usize) -> &str {
     at.strip_prefix(&format!("agents[{index}].")).unwrap_or(at)
 }
 
-fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> Fault {
+fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> CliError {
     if let Some(of_all) = key.strip_prefix("runtime.") {
         let fault = anyhow!(
             "failed to set {key} by -c: it is of the whole configuration, and -c sets keys of one agent"
         );
-        return Fault::usage(fault).next(format!(
+        return CliError::usage(fault).next(format!(
             "most keys of `runtime` are keys of an agent, too: -c {of_all}=VALUE; others belong into the file"
         ));
     }
@@ -108,7 +108,7 @@ fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> Fault
         ("permission.default", Some("allow")) => "--allow '*' allows everything, for this run",
         _ => "`trunkline schema config` has every key; a value is JSON, or else a string",
     };
-    Fault::usage(anyhow!(
+    CliError::usage(anyhow!(
         "failed to set {key} by -c: {at}{}",
         refused.problem()
     ))

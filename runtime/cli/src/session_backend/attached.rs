@@ -23,7 +23,7 @@ use trunkline_host::{
 use uuid::Uuid;
 
 use super::{DisplayEvent, entries};
-use crate::{fault::Fault, listing, paint};
+use crate::{error::CliError, listing, paint};
 
 /// Timeout for an agent to report the options of a new session that it applies.
 const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
@@ -112,7 +112,7 @@ impl AttachedSession {
         client: Client,
         id: &SessionId,
         mode: AttachMode,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CliError> {
         let attach = |after, role| SessionAttach {
             after,
             role: Some(role),
@@ -141,7 +141,7 @@ impl AttachedSession {
         prefix: &str,
         agent: Option<String>,
         start: SessionStart,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CliError> {
         let id = new_id(prefix)?;
         let start = SessionStart {
             agent_id: agent.clone(),
@@ -175,7 +175,7 @@ impl AttachedSession {
     }
 
     /// Returns the agent that the host chose.
-    async fn default_agent(&self) -> Result<String, Fault> {
+    async fn default_agent(&self) -> Result<String, CliError> {
         let list = SessionsList {
             id: Some(self.id().to_string()),
             ..listing::all()
@@ -189,14 +189,14 @@ impl AttachedSession {
     ///
     /// # Errors
     /// The host's refusal.
-    pub(crate) async fn restart(&mut self, start: SessionStart) -> Result<(), Fault> {
+    pub(crate) async fn restart(&mut self, start: SessionStart) -> Result<(), CliError> {
         let (client, agent) = (self.client.clone(), self.agent.clone());
         *self = Self::open(client, "chat", Some(agent), start).await?;
         Ok(())
     }
 
     /// The error for a session that was lost with its host.
-    pub(crate) fn lost(&self) -> Fault {
+    pub(crate) fn lost(&self) -> CliError {
         match &self.lost {
             Some(refusal @ ClientError::SessionRefused { .. }) => {
                 refused(self.id(), refusal.clone())
@@ -273,13 +273,13 @@ impl AttachedSession {
     ///
     /// # Errors
     /// The reason why it was not taken.
-    pub(crate) async fn submit(&mut self, text: &str) -> Result<(MessageId, Acceptance), Fault> {
-        let mut turn = self.session.send(text).await.map_err(Fault::failed)?;
+    pub(crate) async fn submit(&mut self, text: &str) -> Result<(MessageId, Acceptance), CliError> {
+        let mut turn = self.session.send(text).await.map_err(CliError::failed)?;
         let message_id = turn.message_id().clone();
         match self.answer(turn.accepted()).await {
             Ok(accepted) => Ok((message_id, accepted)),
             Err(ClientError::RequestFailed(why)) => {
-                Err(Fault::failed(anyhow!("the input was not taken: {why}")))
+                Err(CliError::failed(anyhow!("the input was not taken: {why}")))
             }
             Err(_) => Err(self.lost()),
         }
@@ -329,7 +329,7 @@ impl AttachedSession {
     ///
     /// # Errors
     /// The host has ended before.
-    pub(crate) async fn stop_running(&mut self) -> Result<Option<Status>, Fault> {
+    pub(crate) async fn stop_running(&mut self) -> Result<Option<Status>, CliError> {
         let running = self
             .attached()
             .and_then(|attached| attached.turn_id.clone());
@@ -573,12 +573,12 @@ impl Calls {
 }
 
 /// The error for a session that a host does not open or attach.
-fn refused(id: &SessionId, error: ClientError) -> Fault {
+fn refused(id: &SessionId, error: ClientError) -> CliError {
     match error {
         ClientError::SessionRefused {
             reason, message, ..
         } => {
-            let fault = Fault::usage(anyhow!("session {:?}: {message}", id.as_str()));
+            let fault = CliError::usage(anyhow!("session {:?}: {message}", id.as_str()));
             match reason {
                 Some(AttachRefusal::Unknown | AttachRefusal::Gone) => {
                     fault.next("list those that there are by `trunkline sessions`")
@@ -589,15 +589,15 @@ fn refused(id: &SessionId, error: ClientError) -> Fault {
         ClientError::SessionClosed { failure, .. } => {
             let message = failure.and_then(|failure| failure.message);
             let message = message.unwrap_or_else(|| "the host opened no session".to_owned());
-            Fault::usage(anyhow!(message))
+            CliError::usage(anyhow!(message))
         }
         ClientError::ConnectionLost(_) => host_ended(id),
-        error => Fault::failed(error),
+        error => CliError::failed(error),
     }
 }
 
-fn host_ended(id: &SessionId) -> Fault {
-    Fault::failed(anyhow!("the host that has the journal has ended")).next(format!(
+fn host_ended(id: &SessionId) -> CliError {
+    CliError::failed(anyhow!("the host that has the journal has ended")).next(format!(
         "`trunkline sessions attach {id}` goes on: what was shown is stored, and no host needs to run for it"
     ))
 }
@@ -617,7 +617,7 @@ fn parse_time(stamp: &Stamp) -> Option<SystemTime> {
 }
 
 /// Returns an id that a person can type.
-fn new_id(prefix: &str) -> Result<SessionId, Fault> {
+fn new_id(prefix: &str) -> Result<SessionId, CliError> {
     let id = Uuid::new_v4().simple().to_string();
-    SessionId::new(format!("{prefix}-{}", &id[..8])).map_err(Fault::failed)
+    SessionId::new(format!("{prefix}-{}", &id[..8])).map_err(CliError::failed)
 }

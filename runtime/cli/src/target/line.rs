@@ -6,7 +6,7 @@ use trunkline_host::{
     redact,
 };
 
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// The id of the agent that `--adapter` makes.
 const AD_HOC: &str = "adapter";
@@ -15,14 +15,14 @@ const AD_HOC: &str = "adapter";
 ///
 /// # Errors
 /// When its quoting is wrong, or it is empty.
-pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
+pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, CliError> {
     let example =
         "write it as one word of your shell: --adapter 'python3 my_adapter.py --mode jsonl'";
     let words = shell_words::split(line).map_err(|_| {
-        Fault::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example)
+        CliError::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example)
     })?;
     let Some((program, args)) = words.split_first() else {
-        return Err(Fault::usage(anyhow!("--adapter is empty")).next(example));
+        return Err(CliError::usage(anyhow!("--adapter is empty")).next(example));
     };
     let mut agent = AgentConfig::external(AD_HOC, Command::new(program).args(args));
     agent.name = redact::text(line.trim()).into_owned();
@@ -30,14 +30,14 @@ pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
 }
 
 /// The agent of `ID=CMD ARGS`.
-pub(super) fn beside(further: &str) -> Result<AgentConfig, Fault> {
+pub(super) fn beside(further: &str) -> Result<AgentConfig, CliError> {
     match further.split_once('=') {
         Some((id, line)) if !id.is_empty() => {
             let mut agent = ad_hoc(line)?;
             id.clone_into(&mut agent.id);
             Ok(agent)
         }
-        _ => Err(Fault::usage(anyhow!("--also {further:?} names no id"))
+        _ => Err(CliError::usage(anyhow!("--also {further:?} names no id"))
             .next("write it as one word of your shell: --also b='node b.js'")),
     }
 }

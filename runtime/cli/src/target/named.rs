@@ -4,10 +4,10 @@ use anyhow::anyhow;
 use trunkline_host::config::{self, AgentConfig, Config, Source};
 use trunkline_profiles::PROFILES;
 
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// That there is no such agent, or none at all.
-pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
+pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> CliError {
     let (known, whence) = (agent_names(config), &config.source);
     let next = match config.source {
         Source::BuiltIn => {
@@ -18,12 +18,12 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
     match asked {
         Some(id) => {
             let (profiles, near) = (profile_names(), did_you_mean(id, config));
-            Fault::usage(anyhow!(
+            CliError::usage(anyhow!(
                 "no agent and no built-in adapter is called {id:?}; {near}agents ({whence}): {known}; built in: {profiles}"
             ))
             .next(next)
         }
-        None => Fault::usage(anyhow!("no agent is configured ({whence})")).next(next),
+        None => CliError::usage(anyhow!("no agent is configured ({whence})")).next(next),
     }
 }
 

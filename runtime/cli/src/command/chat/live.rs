@@ -11,7 +11,7 @@ use super::{
     word,
 };
 use crate::{
-    fault::Fault,
+    error::CliError,
     interrupt::{Interrupt, Interrupts},
     paint,
     session_backend::SessionBackend,
@@ -65,7 +65,7 @@ impl Talk {
         name: Option<String>,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, CliError> {
         if name.is_none() {
             let learned = self.conversation.learned.clone();
             let models = learned.models.iter().flatten();
@@ -92,7 +92,7 @@ impl Talk {
         name: Option<String>,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, CliError> {
         if name.is_none() {
             let learned = self.conversation.learned.clone();
             let modes = learned.modes.iter().flatten();
@@ -144,7 +144,7 @@ impl Talk {
         update: SessionUpdate,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, CliError> {
         let asked = update.clone();
         let changed = tokio::select! {
             biased;

@@ -14,7 +14,7 @@ use trunkline_protocol::{ListedSession, SessionState};
 use super::line::Prompt;
 use crate::{
     command::sessions::ago,
-    fault::Fault,
+    error::CliError,
     listing, paint,
     terminal::{COLUMNS, Keys, one_line},
 };
@@ -33,14 +33,14 @@ const AGE: usize = 11;
 ///
 /// # Errors
 /// Where there is no terminal, or nothing to pick from.
-pub(super) async fn session(folder: &Path) -> Result<Option<String>, Fault> {
+pub(super) async fn session(folder: &Path) -> Result<Option<String>, CliError> {
     let list = format!(
         "`trunkline sessions --journal {}` lists them",
         folder.display()
     );
     if !Prompt::edits() {
         return Err(
-            Fault::usage(anyhow!("there is no terminal to pick a session on"))
+            CliError::usage(anyhow!("there is no terminal to pick a session on"))
                 .next(format!("name one: --resume ID; {list}")),
         );
     }
@@ -50,10 +50,10 @@ pub(super) async fn session(folder: &Path) -> Result<Option<String>, Fault> {
         .filter(|one| one.state != Some(SessionState::Closed));
     let sessions: Vec<_> = open.map(Choice::from).collect();
     if sessions.is_empty() {
-        return Err(Fault::usage(anyhow!("the journal has no session that goes on")).next(list));
+        return Err(CliError::usage(anyhow!("the journal has no session that goes on")).next(list));
     }
     let mut keys = Keys::of_stdin().ok_or_else(|| {
-        Fault::failed(anyhow!(
+        CliError::failed(anyhow!(
             "failed to read keys: this program is in the background"
         ))
     })?;

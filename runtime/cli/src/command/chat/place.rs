@@ -9,7 +9,7 @@ use trunkline_host::protocol::{SessionId, SessionStart};
 use super::Talk;
 use crate::{
     command::doctor::installed::must_be_here,
-    fault::{Done, Fault},
+    error::{CliError, CommandResult},
     interrupt::Interrupts,
     journal::{self, Holder},
     matching_daemon::DaemonSession,
@@ -49,7 +49,7 @@ impl Place {
         config: Option<&Path>,
         screen: Screen,
         save: Option<PathBuf>,
-    ) -> Done {
+    ) -> CommandResult {
         let Reached { client, own, start } = self.reach(config).await?;
         let agent = match &own {
             Some((_, chosen)) => Some(chosen.agent.id.clone()),
@@ -77,7 +77,7 @@ impl Place {
         opened: DaemonSession,
         screen: Screen,
         save: Option<PathBuf>,
-    ) -> Done {
+    ) -> CommandResult {
         let DaemonSession {
             session,
             agent,
@@ -107,13 +107,13 @@ impl Place {
         config: Option<&Path>,
         screen: Screen,
         save: Option<PathBuf>,
-    ) -> Done {
+    ) -> CommandResult {
         let id = self.choose_agent_of(id)?;
         let Reached { client, own, start } = self.reach(config).await?;
         let mut interrupts = Interrupts::watch()?;
         let (holder, chosen) = own.unzip();
         let session = match start.options().next() {
-            Some(option) => Err(Fault::usage(anyhow!(
+            Some(option) => Err(CliError::usage(anyhow!(
                 "the session is there already: `{option}` was set when it began"
             ))
             .next("leave the option out; /model and /mode change a live session")),
@@ -134,7 +134,7 @@ impl Place {
         session: AttachedSession,
         holder: Option<Holder>,
         mut interrupts: Interrupts,
-    ) -> Done {
+    ) -> CommandResult {
         let settings = Settings::save();
         let mut session = SessionBackend::from(session);
         let done = chat.run(&mut session, &mut interrupts).await;
@@ -173,8 +173,8 @@ impl Place {
     ///
     /// # Errors
     /// Where there is no such session, or it has another agent than the command line says.
-    pub(in crate::command) fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, Fault> {
-        let id = SessionId::new(id).map_err(Fault::usage)?;
+    pub(in crate::command) fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, CliError> {
+        let id = SessionId::new(id).map_err(CliError::usage)?;
         let known = journal::look(&self.folder)?
             .show(&id)
             .map_err(anyhow::Error::from)?;
@@ -184,7 +184,7 @@ impl Place {
                 return Ok(id);
             }
             return Err(
-                Fault::usage(anyhow!("the journal has no session {:?}", id.as_str())).next(
+                CliError::usage(anyhow!("the journal has no session {:?}", id.as_str())).next(
                     format!(
                         "list those that there are by `trunkline sessions --journal {}`",
                         self.folder.display()
@@ -193,7 +193,7 @@ impl Place {
             );
         };
         match &self.target.agent {
-            Some(agent) if *agent != known.agent_id => Err(Fault::usage(anyhow!(
+            Some(agent) if *agent != known.agent_id => Err(CliError::usage(anyhow!(
                 "session {:?} is of the agent {}, not of {agent}",
                 id.as_str(),
                 known.agent_id
@@ -212,7 +212,10 @@ impl Place {
     ///
     /// # Errors
     /// Why there is none.
-    pub(in crate::command) async fn reach(&self, config: Option<&Path>) -> Result<Reached, Fault> {
+    pub(in crate::command) async fn reach(
+        &self,
+        config: Option<&Path>,
+    ) -> Result<Reached, CliError> {
         let mut own = None;
         let (client, holder) = journal::reach(&self.folder, || {
             let (chosen, start) = self.target.host_for(config, &self.overrides)?;
@@ -230,7 +233,7 @@ impl Place {
             }),
             _ => {
                 if let Some(option) = self.target.of_own_host() {
-                    return Err(Fault::usage(anyhow!(
+                    return Err(CliError::usage(anyhow!(
                         "a host has the journal {} already, so {option} has no effect here",
                         self.folder.display()
                     ))
@@ -249,7 +252,7 @@ impl Place {
 }
 
 /// The fault of a host in this process, where it has one, else that of its session.
-async fn ended(holder: Option<Holder>, fault: Fault, interrupts: &mut Interrupts) -> Fault {
+async fn ended(holder: Option<Holder>, fault: CliError, interrupts: &mut Interrupts) -> CliError {
     match holder {
         Some(holder) => holder.end(interrupts).await.err().unwrap_or(fault),
         None => fault,

@@ -18,8 +18,8 @@ use crate::{
     ask::Asker,
     command::run::{next_after, own_path},
     conversation::{Conversation, Outcome, session_options},
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     interrupt::{Interrupt, Interrupts},
     overrides::unapplied,
     paint,
@@ -91,7 +91,7 @@ impl Talk {
         &mut self,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Done {
+    ) -> CommandResult {
         let mut prompt = Prompt::new().context("failed to set up the line editor")?;
         self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
         loop {
@@ -138,7 +138,7 @@ impl Talk {
         &mut self,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Option<u8>, Fault> {
+    ) -> Result<Option<u8>, CliError> {
         while session.attached().is_some_and(AttachedSession::is_behind)
             && session.running().is_none()
         {
@@ -165,7 +165,7 @@ impl Talk {
         prompt: &mut Prompt,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Prompted, Fault> {
+    ) -> Result<Prompted, CliError> {
         prompt.complete(
             live::commands(&self.conversation.learned)
                 .map(|(typed, _)| typed)
@@ -226,7 +226,7 @@ impl Talk {
         self.conversation.screen.space();
     }
 
-    async fn begin_anew(&mut self, session: &mut SessionBackend) -> Result<(), Fault> {
+    async fn begin_anew(&mut self, session: &mut SessionBackend) -> Result<(), CliError> {
         match session {
             SessionBackend::Local(session) => {
                 session.close().await;
@@ -244,7 +244,7 @@ impl Talk {
         text: &str,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, CliError> {
         let screen = &mut self.conversation.screen;
         match Word::of(text) {
             Word::Nothing => return Ok(Next::Talk),
@@ -298,7 +298,7 @@ impl Talk {
         text: &str,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, CliError> {
         let no = match session.send(text).await {
             Ok(no) => no,
             Err(error) => {
@@ -328,7 +328,7 @@ impl Talk {
         no: TurnNo,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, Fault> {
+    ) -> Result<Next, CliError> {
         let outcome = self.conversation.turn(session, no, interrupts).await?;
         session.check_host()?;
         if let (Outcome::Ended(end), Some(chosen)) = (&outcome, &self.chosen)

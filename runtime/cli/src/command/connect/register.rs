@@ -12,8 +12,8 @@ use trunkline_gateway::{Method, ask_over};
 
 use super::runtime_id;
 use crate::{
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     terminal::one_line,
 };
 
@@ -46,7 +46,7 @@ struct Polled {
 }
 
 /// Asks for a code, shows it, waits until it is approved, and writes the token.
-pub(super) async fn register(hub: &Address, file: &TokenFile) -> Done {
+pub(super) async fn register(hub: &Address, file: &TokenFile) -> CommandResult {
     let code: Code = ask(hub, "/api/runtime/register", &json!({})).await?;
     // The hub's words, on a terminal.
     eprintln!(
@@ -65,18 +65,20 @@ pub(super) async fn register(hub: &Address, file: &TokenFile) -> Done {
             _ => break,
         }
     }
-    Err(Fault::failed(anyhow!("no one approved the code in time"))
-        .next("run this again: it asks for another code"))
+    Err(
+        CliError::failed(anyhow!("no one approved the code in time"))
+            .next("run this again: it asks for another code"),
+    )
 }
 
-fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> Done {
+fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> CommandResult {
     let runtime = runtime_id(&polled.runtime_id)
-        .map_err(|why| Fault::failed(anyhow!("the id of the hub is none: {why}")))?;
+        .map_err(|why| CliError::failed(anyhow!("the id of the hub is none: {why}")))?;
     let is_token = !polled.token.is_empty() && polled.token.chars().all(|c| c.is_ascii_graphic());
     if !is_token {
-        return Err(Fault::failed(anyhow!("the hub gave no token")));
+        return Err(CliError::failed(anyhow!("the hub gave no token")));
     }
-    file.replace(&polled.token).map_err(Fault::failed)?;
+    file.replace(&polled.token).map_err(CliError::failed)?;
     eprintln!("the token is in {}", file.path().display());
     let org = one_line(&polled.org_id);
     let org = if org.is_empty() {
@@ -93,7 +95,7 @@ fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> Done {
 }
 
 /// Asks the hub over HTTP.
-async fn ask<T: DeserializeOwned>(hub: &Address, path: &str, body: &Value) -> Result<T, Fault> {
+async fn ask<T: DeserializeOwned>(hub: &Address, path: &str, body: &Value) -> Result<T, CliError> {
     let asked = async {
         let stream = stream(hub).await?;
         ask_over(
@@ -109,15 +111,16 @@ async fn ask<T: DeserializeOwned>(hub: &Address, path: &str, body: &Value) -> Re
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     let (status, body) = answered.map_err(|error| {
-        Fault::failed(anyhow!(error).context(format!("failed to ask the hub at {hub}")))
+        CliError::failed(anyhow!(error).context(format!("failed to ask the hub at {hub}")))
     })?;
     if !status.is_success() {
         return Err(
-            Fault::failed(anyhow!("the hub at {hub} answered {status}")).next("check its address")
+            CliError::failed(anyhow!("the hub at {hub} answered {status}"))
+                .next("check its address"),
         );
     }
     serde_json::from_slice(&body).map_err(|_| {
-        Fault::failed(anyhow!(
+        CliError::failed(anyhow!(
             "the hub at {hub} gave an answer that is not understood"
         ))
     })

@@ -14,7 +14,7 @@ use super::report::{Check, Level, shown};
 use super::{adapter, installed};
 use crate::advice::{self, Wrapped};
 use crate::command::table;
-use crate::fault::Fault;
+use crate::error::CliError;
 use crate::target;
 
 /// A wrapped agent, as it is here.
@@ -34,7 +34,7 @@ pub(super) struct Here {
 }
 
 /// Looks for each of them, as its built-in adapter would without any configuration.
-pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, Fault> {
+pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, CliError> {
     let mut config = target::read(file, target::UNCHECKED)?;
     config.agents = advice::ALL
         .iter()
@@ -44,7 +44,7 @@ pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<He
     config.default_agent = None;
     let host = target::host(config.clone())
         .build()
-        .map_err(|error| Fault::failed(anyhow!(error)))?;
+        .map_err(|error| CliError::failed(anyhow!(error)))?;
     let mut looking = JoinSet::new();
     for (index, (wrapped, agent)) in advice::ALL.iter().zip(config.agents).enumerate() {
         let spec = host.child_spec(&agent.id).and_then(Result::ok);

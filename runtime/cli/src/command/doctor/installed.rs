@@ -10,7 +10,7 @@ use trunkline_host::process::ChildSpec;
 use super::environment;
 use super::program::{self, Found};
 use crate::advice;
-use crate::fault::Fault;
+use crate::error::CliError;
 use crate::overrides::knows;
 use crate::target::Chosen;
 
@@ -45,7 +45,7 @@ pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<
 ///
 /// # Errors
 /// Names the program, and how it is installed.
-pub(in crate::command) fn must_be_here(chosen: &Chosen) -> Result<(), Fault> {
+pub(in crate::command) fn must_be_here(chosen: &Chosen) -> Result<(), CliError> {
     let agent = &chosen.agent;
     let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else {
         return Ok(());
@@ -57,10 +57,10 @@ pub(in crate::command) fn must_be_here(chosen: &Chosen) -> Result<(), Fault> {
     let place = program::work_dir(&spec).join(&program);
     if program.as_bytes().contains(&b'/') && place.is_dir() {
         return Err(
-            Fault::not_started(anyhow!("{name} is a folder")).next("name the program in it")
+            CliError::not_started(anyhow!("{name} is a folder")).next("name the program in it")
         );
     }
-    let fault = Fault::not_started(if program.as_bytes().contains(&b'/') {
+    let fault = CliError::not_started(if program.as_bytes().contains(&b'/') {
         anyhow!("there is no program {name}")
     } else {
         anyhow!("`{name}` is not installed: it is in no folder of PATH")

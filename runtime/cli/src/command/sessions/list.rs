@@ -10,7 +10,7 @@ use serde_json::json;
 use trunkline_protocol::{SessionState, SessionsList};
 
 use super::{Reading, conversation, id_of};
-use crate::{command::table, exit, fault::Done, listing};
+use crate::{command::table, error::CommandResult, exit, listing};
 
 /// How many sessions a list has, unless `--limit` says more.
 const LISTED: usize = 50;
@@ -89,7 +89,7 @@ impl From<State> for SessionState {
 }
 
 /// Lists sessions, page by page.
-pub(super) async fn list(read: &Reading, filter: Filter) -> Done {
+pub(super) async fn list(read: &Reading, filter: Filter) -> CommandResult {
     let limit = filter.limit.unwrap_or(LISTED);
     let (found, next) = listing::list(&read.folder, filter.into(), limit).await?;
     let mut out = anstream::stdout().lock();
@@ -129,7 +129,7 @@ pub(super) async fn list(read: &Reading, filter: Filter) -> Done {
 }
 
 /// Shows one.
-pub(super) async fn show(read: &Reading, id: &str) -> Done {
+pub(super) async fn show(read: &Reading, id: &str) -> CommandResult {
     let one = read.known(listing::one(&read.folder, &id_of(id)?).await?, id)?;
     let mut out = anstream::stdout().lock();
     if read.is_json {

@@ -17,8 +17,8 @@ use crate::{
     },
     conversation::{Conversation, Outcome},
     daemon::Folder,
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
     interrupt::Interrupts,
     journal,
     jsonl::EventWriter,
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Shows a session while others talk in it, until it ends or Ctrl-C.
-pub(super) async fn observe(read: &Reading, id: &str) -> Done {
+pub(super) async fn observe(read: &Reading, id: &str) -> CommandResult {
     let session = id_of(id)?;
     let Some(client) = known_live(read, id).await? else {
         return read_alone(read, id, 1, Format::Text);
@@ -61,7 +61,7 @@ pub(super) async fn observe(read: &Reading, id: &str) -> Done {
 
 /// Writes what a session has: as it is on this disk, or in a cluster, where another host may have more of it, as its host
 /// has it.
-pub(super) async fn history(read: &Reading, id: &str, from: u64, format: Format) -> Done {
+pub(super) async fn history(read: &Reading, id: &str, from: u64, format: Format) -> CommandResult {
     if let Some(daemon) = daemon(read)
         && !cluster::hosts(&daemon).await?.is_empty()
     {
@@ -77,7 +77,7 @@ pub(super) async fn follow(
     from: u64,
     format: Format,
     goes_on: bool,
-) -> Done {
+) -> CommandResult {
     let session = id_of(id)?;
     let Some(client) = known_live(read, id).await? else {
         return read_alone(read, id, from, format);
@@ -116,7 +116,7 @@ pub(super) async fn follow(
 
 /// The host of a journal, which says itself whether it knows the session: another host of its cluster may have it. Without
 /// one the journal has it.
-async fn known_live(read: &Reading, id: &str) -> Result<Option<Client>, Fault> {
+async fn known_live(read: &Reading, id: &str) -> Result<Option<Client>, CliError> {
     let archive = tokio::task::block_in_place(|| journal::look(&read.folder))?;
     let client = journal::connect(&read.folder).await?;
     if client.is_none() {
@@ -127,7 +127,7 @@ async fn known_live(read: &Reading, id: &str) -> Result<Option<Client>, Fault> {
 
 /// Removes sessions by the daemon that has their journal, wherever in its cluster they are. Without one they are removed
 /// from the disk.
-pub(super) async fn remove(read: &Reading, ids: &[String]) -> Done {
+pub(super) async fn remove(read: &Reading, ids: &[String]) -> CommandResult {
     let Some(daemon) = daemon(read) else {
         return tokio::task::block_in_place(|| read.remove(ids));
     };
@@ -136,7 +136,7 @@ pub(super) async fn remove(read: &Reading, ids: &[String]) -> Done {
             return Err(not_removed(id, removed));
         };
         if one.state == Some(SessionState::Running) {
-            return Err(Fault::usage(anyhow!(
+            return Err(CliError::usage(anyhow!(
                 "a turn runs in the session {id:?}; {removed} were removed"
             ))
             .next(format!("stop it by `trunkline sessions stop {id}`")));
@@ -152,9 +152,9 @@ fn daemon(read: &Reading) -> Option<Folder> {
 }
 
 /// Has another host take over a session whose files no host has. One that is served stays where it is.
-pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), Fault> {
+pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), CliError> {
     let Some(daemon) = Folder::of_journal(folder) else {
-        return Err(Fault::usage(anyhow!(
+        return Err(CliError::usage(anyhow!(
             "the journal {} is not a daemon's",
             folder.display()
         ))
@@ -176,7 +176,7 @@ pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), Fault>
 }
 
 /// What is there, where nothing new can come.
-fn read_alone(read: &Reading, id: &str, from: u64, format: Format) -> Done {
+fn read_alone(read: &Reading, id: &str, from: u64, format: Format) -> CommandResult {
     let code = tokio::task::block_in_place(|| read.history(id, from, format))?;
     anstream::eprintln!("note: no host has the journal, so nothing new comes");
     Ok(code)
@@ -190,7 +190,7 @@ pub(super) async fn send(
     waits: bool,
     is_json: bool,
     config: Option<&Path>,
-) -> Done {
+) -> CommandResult {
     let id = tokio::task::block_in_place(|| place.choose_agent_of(id))?;
     if !waits {
         return send_alone(&place.folder, &id, text, is_json).await;
@@ -234,10 +234,10 @@ pub(super) async fn send(
     }
 }
 
-async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) -> Done {
+async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) -> CommandResult {
     let Some(client) = journal::connect(folder).await? else {
         return Err(
-            Fault::usage(anyhow!("no host has the journal, so no turn would run")).next(format!(
+            CliError::usage(anyhow!("no host has the journal, so no turn would run")).next(format!(
                 "leave out --no-wait, or start `trunkline serve --journal {} --listen unix:PATH`",
                 folder.display()
             )),
@@ -257,7 +257,7 @@ async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) ->
 }
 
 /// Stops the turn that runs in a session.
-pub(super) async fn stop(folder: &Path, id: &SessionId) -> Done {
+pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
     let nothing = || anstream::eprintln!("note: no turn runs in the session {id}");
     tokio::task::block_in_place(|| journal::look(folder))?;
     let Some(client) = journal::connect(folder).await? else {

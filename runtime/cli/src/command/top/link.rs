@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use trunkline_client::{Client, ClientError};
 use trunkline_protocol::{AgentEntry, AttachRefusal, OpenSession, Role, SessionId};
 
-use crate::{fault::Fault, journal};
+use crate::{error::CliError, journal};
 
 /// Maximum number of sessions that are requested.
 const MAX_SESSIONS: u32 = 1000;
@@ -36,7 +36,7 @@ impl Link {
     ///
     /// # Errors
     /// There is a host that accepts no connection.
-    pub(super) async fn to(folder: &Path) -> Result<Option<Self>, Fault> {
+    pub(super) async fn to(folder: &Path) -> Result<Option<Self>, CliError> {
         let client = journal::connect(folder).await?;
         Ok(client.map(|client| Self {
             client,

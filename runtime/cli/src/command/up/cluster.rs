@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// A cluster of daemons, over NATS.
 #[derive(Debug, Args)]
@@ -70,13 +70,13 @@ impl Cluster {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn wanted(&self) -> Result<Option<Wanted>, Fault> {
+    pub(super) fn wanted(&self) -> Result<Option<Wanted>, CliError> {
         let Some(servers) = self.cluster.clone() else {
             return Ok(None);
         };
         for (id, path) in &self.storage {
             if !std::path::Path::new(path).is_dir() {
-                return Err(Fault::usage(anyhow::anyhow!(
+                return Err(CliError::usage(anyhow::anyhow!(
                     "--storage {id}={path}: there is no folder {path}"
                 )));
             }
@@ -126,7 +126,7 @@ mod joined {
     use trunkline_sessions::Sessions;
 
     use super::Wanted;
-    use crate::{fault::Fault, journal, reload::Reload};
+    use crate::{error::CliError, journal, reload::Reload};
 
     /// A daemon that is one of several.
     #[derive(Debug)]
@@ -145,7 +145,7 @@ mod joined {
             reload: &Reload,
             deadline: Deadline,
             state: &Path,
-        ) -> Result<Self, Fault> {
+        ) -> Result<Self, CliError> {
             let Wanted {
                 servers,
                 host: name,
@@ -157,7 +157,7 @@ mod joined {
             } = wanted;
             let file = state.join("cluster.json");
             let marks = Marks::of(&file).map_err(|error| {
-                Fault::usage(anyhow!("failed to read {}: {error}", file.display()))
+                CliError::usage(anyhow!("failed to read {}: {error}", file.display()))
                     .next("start with an empty state folder: the cluster has the sessions")
             })?;
             let options = NatsOptions {
@@ -171,7 +171,7 @@ mod joined {
             };
             let nats = Nats::connect(&options).await.map_err(|error| {
                 let next = error.next();
-                Fault::usage(error).next(next)
+                CliError::usage(error).next(next)
             })?;
             let nats = Arc::new(nats);
             let options = Options {
@@ -209,7 +209,7 @@ mod joined {
                     JoinError::Silent(_) => "look whether the server runs and has room, and start the daemon again",
                     _ => "`trunkline up --help` says what these may be",
                 };
-                Fault::usage(error).next(next)
+                CliError::usage(error).next(next)
             })?;
             Ok(Self { node })
         }
@@ -223,7 +223,7 @@ mod joined {
             host: Host,
             folder: &Path,
             options: JournalOptions,
-        ) -> Result<Result<Sessions, OpenError>, Fault> {
+        ) -> Result<Result<Sessions, OpenError>, CliError> {
             journal::open_recorded(host, folder, options, self.node.record()).await
         }
 
@@ -235,9 +235,9 @@ mod joined {
         ///
         /// # Errors
         /// When they cannot be compared.
-        pub(in super::super) async fn share_tokens(&self, state: &Path) -> Result<(), Fault> {
+        pub(in super::super) async fn share_tokens(&self, state: &Path) -> Result<(), CliError> {
             let shared = self.node.share_tokens(TokenFile::of(state)).await;
-            shared.map_err(|why| Fault::failed(anyhow!(why)))
+            shared.map_err(|why| CliError::failed(anyhow!(why)))
         }
 
         /// Serves the sessions that this host has, and takes the connections of the other hosts.
@@ -248,7 +248,7 @@ mod joined {
             &self,
             sessions: Sessions,
             gateway: Arc<Gateway>,
-        ) -> Result<(), Fault> {
+        ) -> Result<(), CliError> {
             let door = Box::new(move |stream, who| {
                 let served = gateway.serve_fellow(Box::new(stream), who);
                 Box::pin(served) as futures_util::future::BoxFuture<'static, ()>
@@ -256,7 +256,7 @@ mod joined {
             self.node
                 .serve(sessions, door)
                 .await
-                .map_err(|why| Fault::failed(anyhow!(why)))
+                .map_err(|why| CliError::failed(anyhow!(why)))
         }
 
         /// Hands its sessions to others as far as that can be done in time.
@@ -283,7 +283,7 @@ mod absent {
     use trunkline_sessions::Sessions;
 
     use super::Wanted;
-    use crate::{fault::Fault, reload::Reload};
+    use crate::{error::CliError, reload::Reload};
 
     /// There is none: this program was built without clusters.
     #[derive(Debug)]
@@ -296,9 +296,9 @@ mod absent {
             _: &Reload,
             _: Deadline,
             _: &Path,
-        ) -> Result<Self, Fault> {
+        ) -> Result<Self, CliError> {
             let Wanted { servers, .. } = wanted;
-            Err(Fault::usage(anyhow!("this program was built without clusters, and cannot join {servers}"))
+            Err(CliError::usage(anyhow!("this program was built without clusters, and cannot join {servers}"))
                 .next(
                     "take a release, or build it with `cargo install --path runtime/cli --features cluster`",
                 ))
@@ -309,7 +309,7 @@ mod absent {
             _: Host,
             _: &Path,
             _: Options,
-        ) -> Result<Result<Sessions, OpenError>, Fault> {
+        ) -> Result<Result<Sessions, OpenError>, CliError> {
             match *self {}
         }
 
@@ -317,7 +317,7 @@ mod absent {
             match *self {}
         }
 
-        pub(in super::super) async fn share_tokens(&self, _: &Path) -> Result<(), Fault> {
+        pub(in super::super) async fn share_tokens(&self, _: &Path) -> Result<(), CliError> {
             match *self {}
         }
 
@@ -325,7 +325,7 @@ mod absent {
             &self,
             _: Sessions,
             _: Arc<Gateway>,
-        ) -> Result<(), Fault> {
+        ) -> Result<(), CliError> {
             match *self {}
         }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use trunkline_gateway::{Entrance, Name, Tls};
 
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// A further address, which other machines can reach.
 #[derive(Debug, Args)]
@@ -52,17 +52,17 @@ impl Listen {
     ///
     /// # Errors
     /// Why it does not: without TLS it must be wanted, and some name must lead here.
-    pub(super) async fn open(&self) -> Result<Option<(Entrance, String)>, Fault> {
+    pub(super) async fn open(&self) -> Result<Option<(Entrance, String)>, CliError> {
         let Some(at) = self.listen else {
             return Ok(None);
         };
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
-                Some(Tls::open(certificate.clone(), key.clone()).map_err(Fault::usage)?)
+                Some(Tls::open(certificate.clone(), key.clone()).map_err(CliError::usage)?)
             }
             _ if self.insecure => None,
             _ => {
-                return Err(Fault::usage(anyhow!("--listen lets other machines in, and has no TLS"))
+                return Err(CliError::usage(anyhow!("--listen lets other machines in, and has no TLS"))
                     .next("give it a certificate by --tls-cert FILE and --tls-key FILE; or say --insecure"));
             }
         };
@@ -70,13 +70,13 @@ impl Listen {
         if !at.ip().is_unspecified() {
             names.push(Name::AnyPort(bare(at)));
         } else if tls.is_none() && names.is_empty() {
-            return Err(Fault::usage(anyhow!(
+            return Err(CliError::usage(anyhow!(
                 "no name is known by which others call this machine"
             ))
             .next("name it by --host-name NAME, or its address by --listen ADDRESS:PORT"));
         }
         let listener = TcpListener::bind(at).await.map_err(|error| {
-            Fault::failed(anyhow!(error).context(format!("failed to listen on {at}")))
+            CliError::failed(anyhow!(error).context(format!("failed to listen on {at}")))
                 .next("name another address or port by --listen ADDRESS:PORT")
         })?;
         let at = listener.local_addr()?;

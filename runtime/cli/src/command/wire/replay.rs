@@ -20,8 +20,8 @@ use super::{
     script::{Message, Script, Step, kind, session},
 };
 use crate::{
+    error::{CliError, CommandResult},
     exit,
-    fault::{Done, Fault},
 };
 
 /// How much an adapter may say, in bytes; what comes then is not read.
@@ -61,16 +61,16 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    pub(super) async fn run(self) -> Done {
+    pub(super) async fn run(self) -> CommandResult {
         let script = Script::read(&self.file, self.process, self.partial)?;
         let (program, args) = self
             .command
             .split_first()
-            .ok_or_else(|| Fault::usage(anyhow!("the adapter's command is empty")))?;
+            .ok_or_else(|| CliError::usage(anyhow!("the adapter's command is empty")))?;
         let spec = ChildSpec::new(program).args(args).inherit(Inherit::All);
         let mut child = spawn(spec)
             .await
-            .map_err(|error| Fault::not_started(anyhow!("failed to {error}")))?;
+            .map_err(|error| CliError::not_started(anyhow!("failed to {error}")))?;
         let tail = StderrTail::new(TAIL);
         let drain = child.take_stderr().map(|stderr| {
             let mut drain = StderrDrain::new(stderr, tail.clone());
@@ -94,7 +94,13 @@ impl Replay {
     }
 }
 
-fn report(script: &Script, then: &[Message], now: &[Message], ended: &str, stderr: &str) -> Done {
+fn report(
+    script: &Script,
+    then: &[Message],
+    now: &[Message],
+    ended: &str,
+    stderr: &str,
+) -> CommandResult {
     let differences = compare(then, now, script.is_ended);
     differences
         .said

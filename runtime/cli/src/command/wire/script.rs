@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use trunkline_host::wirelog::{Entry, Reader, RecordEvent};
 
 use super::show::open;
-use crate::fault::Fault;
+use crate::error::CliError;
 
 /// A message as JSON.
 pub(super) type Message = Map<String, Value>;
@@ -108,7 +108,11 @@ impl Script {
     ///
     /// # Errors
     /// When the log cannot be read, has no such run, or is incomplete and `is_partial` does not allow that.
-    pub(super) fn read(path: &Path, process: Option<u32>, is_partial: bool) -> Result<Self, Fault> {
+    pub(super) fn read(
+        path: &Path,
+        process: Option<u32>,
+        is_partial: bool,
+    ) -> Result<Self, CliError> {
         let mut reader = Reader::new(BufReader::new(open(path)?));
         let mut runs = BTreeMap::<u32, (Self, Missing)>::new();
         // What is missing of every run, those included that begin later.
@@ -183,7 +187,7 @@ impl Script {
         let chosen = process.or_else(|| runs.keys().next().copied());
         let (number, (mut script, mut missing)) = chosen
             .and_then(|number| runs.remove_entry(&number))
-            .ok_or_else(|| Fault::usage(nothing()))?;
+            .ok_or_else(|| CliError::usage(nothing()))?;
         let own = cut_sessions
             .into_iter()
             .filter(|open| open.process == number);
@@ -194,7 +198,7 @@ impl Script {
         };
         if !is_partial {
             let error = anyhow!("{} is incomplete: {why}", path.display());
-            return Err(Fault::usage(error).next("--partial takes the sessions that are whole"));
+            return Err(CliError::usage(error).next("--partial takes the sessions that are whole"));
         }
         script.steps.retain(|step| match step {
             Step::Host { message, .. } | Step::Adapter(message) => !missing.is_left_out(message),

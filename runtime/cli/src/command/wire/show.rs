@@ -15,9 +15,8 @@ use trunkline_host::wirelog::{Entry, Reader, Record, RecordEvent, Text, not_unde
 
 use super::line::Lines;
 use crate::{
-    exit,
-    fault::{Done, Fault},
-    paint,
+    error::{CliError, CommandResult},
+    exit, paint,
     terminal::one_line,
 };
 
@@ -47,7 +46,7 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) fn run(&self) -> Done {
+    pub(super) fn run(&self) -> CommandResult {
         let mut printer = Printer {
             show: self,
             lines: Lines::default(),
@@ -87,9 +86,9 @@ impl Show {
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn open(path: &Path) -> Result<File, Fault> {
+pub(super) fn open(path: &Path) -> Result<File, CliError> {
     File::open(path).map_err(|why| {
-        Fault::usage(anyhow!("failed to read {}: {why}", path.display()))
+        CliError::usage(anyhow!("failed to read {}: {why}", path.display()))
             .next("name the file that --wire-log FILE wrote")
     })
 }

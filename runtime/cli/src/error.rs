@@ -1,4 +1,4 @@
-//! An error at the edge of the program: what happened, what to do next, and with which code it ends.
+//! The error of a command: its cause, the next step, and the exit code.
 
 use std::{fmt, io, process::ExitCode};
 
@@ -11,21 +11,21 @@ use crate::{
     terminal::{columns, shown, wrapped},
 };
 
-/// How many columns stand before an error's text: `error: `.
+/// Columns before an error's text: `error: `.
 const MARGIN: usize = 7;
 
-/// What a command returns: its exit code, or why it has none.
-pub(crate) type Done = Result<u8, Fault>;
+/// The exit code of a command, or the error that ended it.
+pub(crate) type CommandResult = Result<u8, CliError>;
 
-/// Why a command gave up.
+/// The error that ended a command.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct CliError {
     code: u8,
     error: Error,
     next: Option<String>,
 }
 
-impl Fault {
+impl CliError {
     /// The command line or the configuration is wrong.
     pub(crate) fn usage(error: impl Into<Error>) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// Something failed on the way.
+    /// Anything else failed.
     pub(crate) fn failed(error: impl Into<Error>) -> Self {
         Self {
             code: exit::FAILED,
@@ -53,7 +53,7 @@ impl Fault {
         }
     }
 
-    /// Says what to do next.
+    /// Sets the next step.
     pub(crate) fn next(self, next: impl fmt::Display) -> Self {
         Self {
             next: Some(next.to_string()),
@@ -61,7 +61,7 @@ impl Fault {
         }
     }
 
-    /// The same, where nothing says it already.
+    /// Sets the next step if there is none.
     pub(crate) fn or_next(self, next: impl fmt::Display) -> Self {
         if self.next.is_some() {
             self
@@ -70,18 +70,19 @@ impl Fault {
         }
     }
 
-    /// What happened, without colours and secrets.
+    /// Returns the text, without colours and secrets.
     pub(crate) fn text(&self) -> String {
         redact::text(&chain(&self.error)).into_owned()
     }
 
-    /// Tells the person at the terminal, and gives the exit code. That no one reads our output any more is not a failure.
+    /// Prints the error to stderr, and returns the exit code. An output that nothing reads is no
+    /// failure.
     pub(crate) fn report(&self) -> ExitCode {
         if self.is_broken_pipe() {
             return ExitCode::from(exit::OK);
         }
         let (bad, calm, columns) = (paint::BAD.bold(), paint::DIM, columns());
-        // A daemon says what other hosts have said.
+        // The text may be another host's.
         let aligned =
             |text: &str| wrapped(&shown(&redact::text(text)), columns, MARGIN).into_owned();
         eprintln!("{bad}error:{bad:#} {}", aligned(&chain(&self.error)));
@@ -103,27 +104,27 @@ impl Fault {
     }
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         Self::failed(error)
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for CliError {
     fn from(error: Error) -> Self {
         Self::failed(error)
     }
 }
 
-/// The error and its causes, those left out that a text above has said already.
+/// The error and its causes, without those that an earlier text contains.
 fn chain(error: &Error) -> String {
-    let mut said = String::new();
+    let mut text = String::new();
     for part in error.chain().map(ToString::to_string) {
-        if said.is_empty() {
-            said = part;
-        } else if !said.contains(&part) {
-            said = format!("{said}: {part}");
+        if text.is_empty() {
+            text = part;
+        } else if !text.contains(&part) {
+            text = format!("{text}: {part}");
         }
     }
-    said
+    text
 }
