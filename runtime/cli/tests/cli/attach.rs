@@ -623,17 +623,33 @@ fn a_command_follows_its_session_to_the_next_host() {
         host.says(
             json!({"type": "host.fact", "fact": "moved", "message": "b", "seq": 5, "epoch": 2}),
         );
+        // A turn of another client is not shown.
+        host.says(json!({"type": "turn.begin", "turn_id": "o", "content": "others", "by": "m", "seq": 6, "epoch": 2}));
+        host.says(json!({"type": "output", "turn_id": "o", "content": "for others", "final": true, "seq": 7, "epoch": 2}));
+        host.says(json!({"type": "turn.complete", "turn_id": "o", "seq": 8, "epoch": 2}));
         let (turn, message) = (&input["turn_id"], &input["message_id"]);
-        host.says(json!({"type": "turn.begin", "turn_id": turn, "message_id": message, "content": "hi", "by": "l", "seq": 6, "epoch": 2}));
+        host.says(json!({"type": "turn.begin", "turn_id": turn, "message_id": message, "content": "hi", "by": "l", "seq": 9, "epoch": 2}));
         host.says(
-            json!({"type": "input.result", "turn_id": turn, "message_id": message, "seq": 6}),
+            json!({"type": "input.result", "turn_id": turn, "message_id": message, "seq": 9}),
         );
-        host.says(json!({"type": "output", "turn_id": turn, "content": "hello", "final": true, "seq": 7, "epoch": 2}));
         host.says(
-            json!({"type": "turn.complete", "turn_id": turn, "status": "completed", "seq": 8, "epoch": 2}),
+            json!({"type": "permission.request", "turn_id": turn, "request_id": "r", "tool": "ls",
+            "description": "lists", "resource": ".", "seq": 10, "epoch": 2}),
+        );
+        assert_eq!(host.hears("permission.response")["approved"], false);
+        host.says(
+            json!({"type": "request.decided", "turn_id": turn, "request_id": "r", "approved": false,
+            "by": "l", "seq": 11, "epoch": 2}),
+        );
+        host.says(json!({"type": "output", "turn_id": turn, "content": "hello", "final": true, "seq": 12, "epoch": 2}));
+        host.says(
+            json!({"type": "turn.complete", "turn_id": turn, "status": "completed", "seq": 13, "epoch": 2}),
         );
     });
     let sent = sessions(&home, &["send", "s", "hi"]);
     assert_eq!(sent.must_end_with(0).stdout, "hello\n");
+    // Its own decision is shown once, not as another client's.
+    let denials = sent.stderr.lines().filter(|line| line.contains("denied"));
+    assert_eq!(denials.count(), 1, "{}", sent.stderr);
     host.join().unwrap();
 }
