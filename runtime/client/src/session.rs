@@ -166,6 +166,7 @@ impl Session {
             turn_id: turn_id.clone(),
             input: message,
             files: input.files,
+            meta: input.meta,
             progress: sender,
             room,
         };

@@ -16,7 +16,7 @@ use tokio::{
 use trunkline_protocol::{
     AdapterBody, AttachRefusal, Body, Category, Envelope, Extensions, FileInput, FlowPause,
     FlowResume, HostBody, HostMessage, HubMessage, InputMode, InputResult, MAX_LINE, MIN_MAX_LINE,
-    MessageId, PROTOCOL, RelayBody, RequestId, SessionAttach, SessionAttached, SessionClose,
+    MessageId, Meta, PROTOCOL, RelayBody, RequestId, SessionAttach, SessionAttached, SessionClose,
     SessionDetach, SessionId, SessionInfo, SessionReady, SessionRefused, SessionStart,
     SessionState as HostState, SessionUpdate, SteerResult, Stop, StopReason, TurnComplete, TurnId,
     UserInput, line_limit,
@@ -62,6 +62,7 @@ pub(crate) struct PendingTurn {
     pub(crate) turn_id: TurnId,
     pub(crate) input: UserInput,
     pub(crate) files: Vec<FileInput>,
+    pub(crate) meta: Option<Meta>,
     pub(crate) progress: watch::Sender<TurnProgress>,
     /// The input's share of the room of its session.
     pub(crate) room: OwnedSemaphorePermit,
@@ -744,7 +745,10 @@ impl SessionState {
             }
             EventBody::Adapter(AdapterBody::SessionInfo(info)) => {
                 let is_new = event.stamp.seq.is_none_or(|seq| seq > self.attached_seq);
-                let answers = is_new && self.phase == Phase::Live;
+                let is_answer = |pending: &PendingUpdate| pending.is_answered_by(info);
+                let answers = is_new
+                    && self.phase == Phase::Live
+                    && self.updates.front().is_some_and(is_answer);
                 let update = answers.then(|| self.updates.pop_front()).flatten()?;
                 Some(CallAnswer::Updated(update, info.clone()))
             }
@@ -968,6 +972,8 @@ impl SessionState {
         self.is_close_written = true;
         self.write(None, SessionClose {}, out);
         if self.has_journal == Some(true) {
+            // Started again it would be open.
+            self.start = None;
             return self.enter(out);
         }
         self.end(&ClientError::SessionClosed {
@@ -1021,7 +1027,11 @@ pub(crate) fn input_message(session: &SessionId, turn: &TurnId, input: &UserInpu
 
 impl PendingTurn {
     fn message(&self, session: &SessionId) -> HostMessage {
-        input_message(session, &self.turn_id, &self.input)
+        let message = input_message(session, &self.turn_id, &self.input);
+        HostMessage {
+            meta: self.meta.clone(),
+            ..message
+        }
     }
 
     fn is_called(&self, turn_id: &TurnId) -> bool {
@@ -1046,6 +1056,24 @@ impl PendingTurn {
         self.progress
             .send_modify(|progress| progress.end = Some(end));
         drop(self.room);
+    }
+}
+
+impl PendingUpdate {
+    /// Returns true for a `session.info` with an option of the update, and for the empty one of a
+    /// relay that refuses it. Another one is news of the agent.
+    fn is_answered_by(&self, info: &SessionInfo) -> bool {
+        let asked = &self.update;
+        let has_option = [
+            asked.model.is_some() && info.model.is_some(),
+            asked.reasoning_effort.is_some() && info.reasoning_effort.is_some(),
+            asked.mode.is_some() && info.mode.is_some(),
+            asked.permission_mode.is_some() && info.permission_mode.is_some(),
+            asked.allowed_tools.is_some() && info.allowed_tools.is_some(),
+            asked.denied_tools.is_some() && info.denied_tools.is_some(),
+        ]
+        .contains(&true);
+        has_option || *info == SessionInfo::default()
     }
 }
 

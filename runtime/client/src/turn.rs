@@ -1,7 +1,7 @@
 //! A turn that this client began, from its input to its end.
 
 use tokio::sync::watch;
-use trunkline_protocol::{FileInput, MessageId, TurnComplete, TurnId};
+use trunkline_protocol::{FileInput, MessageId, Meta, TurnComplete, TurnId};
 
 use crate::{ClientError, Session};
 
@@ -13,6 +13,8 @@ pub struct Input {
     pub content: String,
     /// Files that go with it, announced in this order ([file.2]).
     pub files: Vec<FileInput>,
+    /// The `_meta` of the message.
+    pub meta: Option<Meta>,
 }
 
 impl Input {
@@ -22,6 +24,7 @@ impl Input {
         Self {
             content: content.into(),
             files: Vec::new(),
+            meta: None,
         }
     }
 
@@ -71,7 +74,8 @@ pub(crate) struct TurnProgress {
 /// [`Events`](crate::Events), with its id.
 ///
 /// Dropping it changes nothing: the turn continues, and its input is sent until it is accepted.
-#[derive(Debug)]
+/// Clones share it.
+#[derive(Debug, Clone)]
 pub struct Turn {
     pub(crate) requested_id: TurnId,
     pub(crate) message_id: MessageId,

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trunkline_client::{
-    Client, ClientError, EventBody, Events, Input, ReconnectPolicy, Session,
+    Client, ClientError, ConnectError, EventBody, Events, Input, ReconnectPolicy, Session,
     protocol::{
-        AdapterBody, AttachRefusal, FileInput, FileOutput, PermissionResponse, RelayBody,
-        RequestId, Role, SessionAttach, SessionStart, SessionUpdate, SessionsList, Sha256, Status,
+        AdapterBody, AttachRefusal, FileInput, FileOutput, Json, Meta, PermissionResponse,
+        RelayBody, RequestId, Role, SessionAttach, SessionStart, SessionUpdate, SessionsList,
+        Sha256, Status,
     },
 };
 
@@ -117,6 +118,9 @@ async fn an_update_returns_the_values_in_force_or_the_refusal() {
     };
     let answer = async {
         host.expect("session.update").await;
+        // News of the agent answers no update.
+        let news = json!({"type": "session.info", "session_id": "s", "display_id": "parser work"});
+        host.write(&news).await;
         host.write(&json!({"type": "session.info", "session_id": "s", "mode": "plan"}))
             .await;
         host.expect("session.update").await;
@@ -127,10 +131,15 @@ async fn an_update_returns_the_values_in_force_or_the_refusal() {
         .await;
         host.write(&json!({"type": "session.info", "session_id": "s", "mode": "code"}))
             .await;
+        // A relay that answers for the agent has no values.
+        host.expect("session.update").await;
+        host.write(&json!({"type": "session.info", "session_id": "s"}))
+            .await;
     };
     let calls = async {
         let info = session.update(update()).await.unwrap();
         assert_eq!(info.mode.as_deref(), Some("plan"));
+        events.try_next().expect("the news of the agent");
         let reported = events
             .try_next()
             .expect("the event is there before the answer");
@@ -149,8 +158,62 @@ async fn an_update_returns_the_values_in_force_or_the_refusal() {
             EventBody::Adapter(AdapterBody::SessionInfo(_))
         ));
         assert_eq!(events.try_next(), None, "the call has the refusal");
+        let info = session.update(update()).await.unwrap();
+        assert_eq!(info.mode, None);
     };
     tokio::join!(answer, calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_has_the_id_of_its_caller_and_an_input_its_meta() {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let opening = client.open_as(session("mine"), SessionStart::default());
+    let (opened, id) = tokio::join!(opening, host.ready(&["turns", "journal"]));
+    let (opened, _events) = opened.unwrap();
+    assert_eq!((id.as_str(), opened.id().as_str()), ("mine", "mine"));
+    let again = client.open_as(session("mine"), SessionStart::default());
+    let refused = ClientError::AlreadyOpen(session("mine"));
+    assert_eq!(again.await.unwrap_err(), refused);
+
+    let mut input = Input::text("hello");
+    input.meta = Meta::new(Json::of(&json!({"trace": 7})).unwrap());
+    let turn = opened.send(input).await.unwrap();
+    assert_eq!(host.expect("user.input").await["_meta"]["trace"], 7);
+    // A clone shares the turn, and does not end it.
+    drop(turn.clone());
+    turn.stop().await.unwrap();
+    host.expect("stop").await;
+
+    // One that is closed before its first entry is not started again.
+    let closing = tokio::spawn(async move { opened.close().await });
+    host.expect("session.close").await;
+    host.attached(1, &json!({"state": "closed"})).await;
+    host.write(&entry(
+        "mine",
+        1,
+        "session.closed",
+        &json!({"reason": "requested"}),
+    ))
+    .await;
+    assert_eq!(closing.await.unwrap(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_client_can_be_awaited() {
+    let (scripts, mut hosts) = Scripts::new();
+    let lost = ConnectError::permanent("the host is gone");
+    let client = Client::connect(scripts.then([lost.clone()])).await.unwrap();
+    let host = hosts.recv().await.unwrap();
+    let mut ended = std::pin::pin!(client.ended());
+    assert!(
+        tokio::time::timeout(Duration::from_secs(60), &mut ended)
+            .await
+            .is_err()
+    );
+    drop(host);
+    assert_eq!(ended.await, ClientError::ConnectionLost(lost));
 }
 
 #[tokio::test(start_paused = true)]
