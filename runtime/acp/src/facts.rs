@@ -28,7 +28,7 @@ pub(crate) struct Facts {
 }
 
 impl Setting {
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "mode" => Some(Self::Mode),
             "model" => Some(Self::Model),
@@ -49,19 +49,11 @@ impl Setting {
             },
         }
     }
-
-    /// What a `session.info` says of it.
-    pub(crate) fn told(self, info: &SessionInfo) -> Option<&str> {
-        match self {
-            Self::Mode => info.mode.as_deref(),
-            Self::Model => info.model.as_deref(),
-        }
-    }
 }
 
 impl Facts {
-    /// Takes what is new.
-    pub(crate) fn take(&mut self, info: &SessionInfo) {
+    /// Applies what a `session.info` names.
+    pub(crate) fn apply(&mut self, info: &SessionInfo) {
         fn set<T: Clone>(into: &mut T, new: Option<&T>) {
             if let Some(new) = new {
                 into.clone_from(new);
@@ -81,14 +73,14 @@ impl Facts {
         }
     }
 
-    /// Takes the tokens in the context.
-    pub(crate) fn in_context(&mut self, usage: &ContextUsage) {
+    /// Notes the tokens in the context.
+    pub(crate) fn set_context(&mut self, usage: &ContextUsage) {
         self.context.used_tokens = usage.used_tokens.or(self.context.used_tokens);
         self.context.total_tokens = usage.total_tokens.or(self.context.total_tokens);
     }
 
-    /// Takes what a turn, or the session, has cost. Says whether that is news.
-    pub(crate) fn cost(&mut self, usage: &Usage) -> bool {
+    /// Adds the cost of a turn, or sets that of the session. Returns true if there is one.
+    pub(crate) fn add_cost(&mut self, usage: &Usage) -> bool {
         let Some(cost) = usage.cost_usd else {
             return false;
         };
@@ -116,8 +108,8 @@ impl Facts {
         }
     }
 
-    /// The text that an input which begins with a command stands for.
-    pub(crate) fn meant(&self, text: String) -> String {
+    /// Replaces a command at the beginning of an input by its text.
+    pub(crate) fn expand_command(&self, text: String) -> String {
         let Some(line) = text.strip_prefix('/') else {
             return text;
         };
@@ -242,7 +234,7 @@ mod tests {
 
     fn facts() -> Facts {
         let mut facts = Facts::default();
-        facts.take(&SessionInfo {
+        facts.apply(&SessionInfo {
             model: Some("new".to_owned()),
             models: Some(vec![Model {
                 id: "old".to_owned(),
@@ -278,7 +270,7 @@ mod tests {
             ("review a", "review a"),
             ("/", "/"),
         ] {
-            assert_eq!(facts().meant(said.to_owned()), meant);
+            assert_eq!(facts().expand_command(said.to_owned()), meant);
         }
         assert_eq!(
             facts().commands_update().unwrap()["availableCommands"][0]["name"],
@@ -294,16 +286,16 @@ mod tests {
             scope,
             ..Usage::default()
         };
-        assert!(!facts.cost(&Usage::default()));
-        facts.cost(&cost(0.5, Some(UsageScope::Turn)));
-        facts.cost(&cost(0.25, None));
+        assert!(!facts.add_cost(&Usage::default()));
+        facts.add_cost(&cost(0.5, Some(UsageScope::Turn)));
+        facts.add_cost(&cost(0.25, None));
         assert!(facts.usage_update().is_none(), "the context is not known");
-        facts.in_context(&ContextUsage {
+        facts.set_context(&ContextUsage {
             used_tokens: Some(7),
             total_tokens: Some(9),
         });
         assert_eq!(facts.usage_update().unwrap()["cost"]["amount"], 0.75);
-        facts.cost(&cost(2.0, Some(UsageScope::Session)));
+        facts.add_cost(&cost(2.0, Some(UsageScope::Session)));
         assert_eq!(facts.usage_update().unwrap()["cost"]["amount"], 2.0);
     }
 }

@@ -1,76 +1,61 @@
-//! Files of an agent as a client sees them: a picture is shown, what else there is can be opened.
+//! Files of an agent, as an editor sees them: a picture is shown, another file can be opened.
 
 use std::fmt::Write as _;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-
-use crate::{core::Picture, rpc, update};
+use trunkline_protocol::FileOutput;
 
 /// The largest picture that is sent whole, in bytes.
-const SENT: u64 = 4 * 1024 * 1024;
+const MAX_PICTURE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The message that shows a file. One that cannot be read is named.
-pub(crate) async fn shown(picture: &Picture, is_local: bool) -> Vec<u8> {
-    let Picture {
-        session,
-        path,
-        name,
-        mime,
-    } = picture;
-    let content = match read(path, mime).await {
+/// The content block of a file. A file that cannot be shown is a link, or its name.
+pub(crate) async fn file_content(file: &FileOutput, is_local: bool) -> Value {
+    let name = file.file_name.as_deref().unwrap_or("file");
+    let mime = file.file_mime_type.as_deref().unwrap_or_default();
+    let path = &file.file_path;
+    match read_picture(path, mime).await {
         Some(bytes) => json!({ "type": "image", "mimeType": mime, "data": STANDARD.encode(bytes) }),
         None if is_local => {
-            let mut link = json!({ "type": "resource_link", "name": name, "uri": address(path) });
+            let mut link = json!({ "type": "resource_link", "name": name, "uri": file_uri(path) });
             if !mime.is_empty() {
                 link["mimeType"] = json!(mime);
             }
             link
         }
-        None => text(&format!("[file {name}]")),
-    };
-    let update = update::block("agent_message_chunk", &content, None);
-    rpc::notification(
-        "session/update",
-        &json!({ "sessionId": session.as_str(), "update": update }),
-    )
+        None => json!({ "type": "text", "text": format!("[file {name}]") }),
+    }
 }
 
-async fn read(path: &str, mime: &str) -> Option<Vec<u8>> {
+async fn read_picture(path: &str, mime: &str) -> Option<Vec<u8>> {
     let is_picture = mime.starts_with("image/");
     let size = tokio::fs::metadata(path)
         .await
         .ok()
         .filter(std::fs::Metadata::is_file)?
         .len();
-    if !is_picture || size > SENT {
+    if !is_picture || size > MAX_PICTURE_BYTES {
         return None;
     }
     tokio::fs::read(path).await.ok()
 }
 
-fn text(text: &str) -> Value {
-    json!({ "type": "text", "text": text })
-}
-
-/// The address of a file.
-fn address(path: &str) -> String {
-    let mut address = "file://".to_owned();
+/// The `file:` URI of a path.
+fn file_uri(path: &str) -> String {
+    let mut uri = "file://".to_owned();
     for byte in path.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                address.push(char::from(byte));
+                uri.push(char::from(byte));
             }
-            _ => drop(write!(address, "%{byte:02X}")),
+            _ => drop(write!(uri, "%{byte:02X}")),
         }
     }
-    address
+    uri
 }
 
 #[cfg(test)]
 mod tests {
-    use trunkline_protocol::SessionId;
-
     use super::*;
 
     #[tokio::test]
@@ -81,7 +66,7 @@ mod tests {
         let big = folder.path().join("big.png");
         std::fs::File::create(&big)
             .unwrap()
-            .set_len(SENT + 1)
+            .set_len(MAX_PICTURE_BYTES + 1)
             .unwrap();
         for (path, mime, is_local, has) in [
             (&path, "image/png", true, r#""data":"AQID""#),
@@ -95,13 +80,13 @@ mod tests {
                 "resource_link",
             ),
         ] {
-            let picture = Picture {
-                session: SessionId::new("s").unwrap(),
-                path: path.to_str().unwrap().to_owned(),
-                name: "n".to_owned(),
-                mime: mime.to_owned(),
+            let file = FileOutput {
+                file_name: Some("n".to_owned()),
+                file_mime_type: Some(mime.to_owned()),
+                file_path: path.to_str().unwrap().to_owned(),
+                ..FileOutput::default()
             };
-            let line = String::from_utf8(shown(&picture, is_local).await).unwrap();
+            let line = file_content(&file, is_local).await.to_string();
             assert!(line.contains(has), "{line}");
         }
     }

@@ -53,9 +53,9 @@ impl Refusal {
     }
 }
 
-/// What a client says.
+/// A message of an editor.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum EditorMessage {
     Request {
         id: Id,
         method: String,
@@ -95,7 +95,7 @@ fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Value>,
 ///
 /// # Errors
 /// What to answer, and the id of what it answers where one could be read.
-pub(crate) fn read(line: &str) -> Result<Said, (Option<Id>, Refusal)> {
+pub(crate) fn read(line: &str) -> Result<EditorMessage, (Option<Id>, Refusal)> {
     let raw: Raw = serde_json::from_str(line).map_err(|error| {
         (
             None,
@@ -109,12 +109,12 @@ pub(crate) fn read(line: &str) -> Result<Said, (Option<Id>, Refusal)> {
     }
     match raw.method {
         Some(Value::String(method)) => Ok(match (id.clone(), raw.id) {
-            (Some(id), _) => Said::Request {
+            (Some(id), _) => EditorMessage::Request {
                 id,
                 method,
                 params: raw.params,
             },
-            (None, None) => Said::Notification {
+            (None, None) => EditorMessage::Notification {
                 method,
                 params: raw.params,
             },
@@ -127,20 +127,20 @@ pub(crate) fn read(line: &str) -> Result<Said, (Option<Id>, Refusal)> {
                 raw.result,
                 raw.error,
             ) {
-                (Some(to), Some(result), None) => Said::Answer {
+                (Some(to), Some(result), None) => EditorMessage::Answer {
                     to,
                     result: Ok(result),
                 },
-                (Some(to), _, Some(error)) => Said::Answer {
+                (Some(to), _, Some(error)) => EditorMessage::Answer {
                     to,
                     result: Err(error.to_string()),
                 },
                 // A result of `null` is one that decides nothing.
-                (Some(to), None, None) => Said::Answer {
+                (Some(to), None, None) => EditorMessage::Answer {
                     to,
                     result: Err("no result".to_owned()),
                 },
-                (None, ..) => Said::Stray,
+                (None, ..) => EditorMessage::Stray,
             },
         ),
     }
@@ -253,11 +253,11 @@ mod tests {
     fn answers_and_messages_are_told_apart() {
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#),
-            Ok(Said::Request { .. })
+            Ok(EditorMessage::Request { .. })
         ));
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","method":"m"}"#),
-            Ok(Said::Notification { .. })
+            Ok(EditorMessage::Notification { .. })
         ));
         for (line, is_ok) in [
             (r#"{"jsonrpc":"2.0","id":3,"result":{}}"#, true),
@@ -270,13 +270,15 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":3,"result":{},"error":{}}"#, false),
         ] {
             match read(line) {
-                Ok(Said::Answer { to: 3, result }) => assert_eq!(result.is_ok(), is_ok, "{line}"),
+                Ok(EditorMessage::Answer { to: 3, result }) => {
+                    assert_eq!(result.is_ok(), is_ok, "{line}")
+                }
                 said => panic!("{line}: {said:?}"),
             }
         }
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","id":"x","result":{}}"#),
-            Ok(Said::Stray)
+            Ok(EditorMessage::Stray)
         ));
     }
 }

@@ -1,116 +1,108 @@
-//! One session, as a client has it open.
+//! A session that an editor has open.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
-use trunkline_protocol::{Json, MessageId, RequestId, ToolCallId, TurnId, UserInput};
+use trunkline_client::{Session, Turn};
+use trunkline_protocol::{AdapterBody, MessageId, RequestId, ToolCallId};
 
-use crate::{
-    facts::{Facts, Setting},
-    rpc::Id,
-};
+use crate::{facts::Facts, rpc::Id};
 
-/// The most tool calls of a session whose output is kept while they run. Of further ones the last piece is shown.
+/// The most tool calls of a session whose output is kept while they run. Of further ones the last
+/// piece is shown.
 pub(crate) const TOOLS: usize = 64;
 
-/// A session that a client has open.
+/// A session of the host that an editor has open, or is opening.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct EditorSession {
+    /// `None` until the host has opened or attached it.
+    pub(crate) handle: Option<Session>,
+    /// The number of the stream of its events. Items of another stream are from before it was
+    /// attached again.
+    pub(crate) stream: u64,
     pub(crate) phase: Phase,
-    /// The last entry that was heard, and in which epoch.
-    pub(crate) seq: u64,
-    pub(crate) epoch: Option<u64>,
-    /// Since when no host serves it, and when it is attached again, unless that is on its way.
-    pub(crate) unserved: Option<(Instant, Option<Instant>)>,
-    /// What an agent is to have again when another host serves the session.
-    pub(crate) mcp_servers: Option<Json>,
     pub(crate) facts: Facts,
-    /// Whether the client knows of modes.
+    /// Whether the editor was given modes.
     pub(crate) shows_modes: bool,
-    /// Inputs of this client whose turns have not ended.
-    pub(crate) prompts: VecDeque<Prompt>,
-    /// Changes of options that wait for the agent's word.
-    pub(crate) changes: VecDeque<Change>,
-    /// Requests of the agent that the client was asked, by our number of the question.
-    pub(crate) asked: HashMap<RequestId, u64>,
-    /// What running tools have printed.
+    /// Prompts of this editor whose turns have not ended.
+    pub(crate) prompts: Vec<Prompt>,
+    /// Changes of options without an answer.
+    pub(crate) pending_changes: usize,
+    /// The last error while there were some: the reason of the agent that stays with its value.
+    pub(crate) change_error: Option<String>,
+    /// Requests of the agent that the editor was asked, by the number of the question.
+    pub(crate) questions: HashMap<RequestId, u64>,
+    /// Output of running tools.
     pub(crate) tools: HashMap<ToolCallId, String>,
-    /// The last error that ends nothing.
-    pub(crate) error: Option<String>,
 }
 
-/// How far the session is open.
+/// The progress of opening a session.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// It is new. What its agent declares is waited for, up to a moment.
+    /// It is new. Declarations of its agent are waited for, up to `until` once it is opened.
     Starting {
-        id: Id,
+        request: Id,
         opened: bool,
         until: Option<Instant>,
     },
-    /// Its history comes.
-    Joining(Box<Joining>),
-    /// It is open.
+    /// Its history is read.
+    Joining(Joining),
+    /// The editor has it.
     Open,
 }
 
-/// A session whose history comes.
+/// A session whose history is read.
 #[derive(Debug)]
 pub(crate) struct Joining {
-    pub(crate) id: Id,
-    /// Whether the client wants to see it.
+    pub(crate) request: Id,
+    /// Whether the editor is shown the history.
     pub(crate) replays: bool,
-    /// The last entry of it, once that is known.
-    pub(crate) last: Option<u64>,
-    /// Requests that wait for an answer.
-    pub(crate) open: HashSet<RequestId>,
-    /// How the client is asked these, once the session is open.
-    pub(crate) to_ask: Vec<trunkline_protocol::AdapterBody>,
+    /// The last entry of the history, once that is known.
+    pub(crate) last_seq: Option<u64>,
+    /// Requests that wait for an answer. The editor is asked when the session is open.
+    pub(crate) requests: Vec<AdapterBody>,
 }
 
-/// An input of the client.
+/// A prompt of the editor.
 #[derive(Debug)]
 pub(crate) struct Prompt {
-    pub(crate) id: Id,
-    pub(crate) turn: TurnId,
-    pub(crate) input: UserInput,
-    pub(crate) meta: Option<trunkline_protocol::Meta>,
-    /// What it brought, where it was put.
-    pub(crate) files: Vec<std::path::PathBuf>,
-    /// Whether the journal has it.
-    pub(crate) stored: bool,
+    pub(crate) request: Id,
+    pub(crate) turn: Turn,
+    /// Its files, which this agent wrote. They are removed with it.
+    pub(crate) _files: PromptFiles,
 }
 
-/// A change of an option.
-#[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) id: Id,
-    pub(crate) setting: Setting,
-    pub(crate) value: String,
-    /// Whether the answer has all options.
-    pub(crate) lists: bool,
+/// Files of a prompt, removed when this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct PromptFiles(pub(crate) Vec<std::path::PathBuf>);
+
+impl Drop for PromptFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // The host has its own copy, or has refused it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
-impl Session {
-    pub(crate) fn new(phase: Phase, mcp_servers: Option<Json>) -> Self {
+impl EditorSession {
+    pub(crate) fn new(phase: Phase, stream: u64) -> Self {
         Self {
+            handle: None,
+            stream,
             phase,
-            seq: 0,
-            epoch: None,
-            unserved: None,
-            mcp_servers,
             facts: Facts::default(),
             shows_modes: false,
-            prompts: VecDeque::new(),
-            changes: VecDeque::new(),
-            asked: HashMap::new(),
+            prompts: Vec::new(),
+            pending_changes: 0,
+            change_error: None,
+            questions: HashMap::new(),
             tools: HashMap::new(),
-            error: None,
         }
     }
 
-    /// Whether what happens is for the client's eyes.
+    /// Returns true if its events are shown to the editor.
     pub(crate) fn is_shown(&self) -> bool {
         match &self.phase {
             Phase::Starting { .. } => false,
@@ -119,48 +111,36 @@ impl Session {
         }
     }
 
-    /// Whether it was attached, or opened.
-    pub(crate) fn was_there(&self) -> bool {
-        match &self.phase {
-            Phase::Starting { .. } => false,
-            Phase::Joining(joining) => joining.last.is_some(),
-            Phase::Open => true,
-        }
-    }
-
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Whether an input is this client's.
+    /// The request of the editor that opens it, while it is not open.
+    pub(crate) fn opening_request(&self) -> Option<&Id> {
+        match &self.phase {
+            Phase::Starting { request, .. } => Some(request),
+            Phase::Joining(joining) => Some(&joining.request),
+            Phase::Open => None,
+        }
+    }
+
+    /// Returns true if an input is a prompt of this editor.
     pub(crate) fn is_own(&self, message: Option<&MessageId>) -> bool {
-        message.is_some()
-            && self
-                .prompts
-                .iter()
-                .any(|prompt| prompt.input.message_id.as_ref() == message)
+        let mut prompts = self.prompts.iter();
+        prompts.any(|prompt| Some(prompt.turn.message_id()) == message)
     }
 
-    /// Takes the prompt whose turn has ended.
-    pub(crate) fn ended(&mut self, turn: &TurnId) -> Option<Prompt> {
-        let at = self
-            .prompts
-            .iter()
-            .position(|prompt| prompt.turn == *turn)?;
-        self.prompts.remove(at)
-    }
-
-    /// What the client learns of the session when it is open.
-    pub(crate) fn opened(&mut self) -> serde_json::Map<String, Value> {
-        let mut told = serde_json::Map::new();
+    /// The members of the answer to the request that opens the session.
+    pub(crate) fn describe(&mut self) -> Map<String, Value> {
+        let mut answer = Map::new();
         if let Some(modes) = self.facts.modes() {
             self.shows_modes = true;
-            told.insert("modes".to_owned(), modes);
+            answer.insert("modes".to_owned(), modes);
         }
         let options = self.facts.options();
         if !options.is_empty() {
-            told.insert("configOptions".to_owned(), options.into());
+            answer.insert("configOptions".to_owned(), options.into());
         }
-        told
+        answer
     }
 }

@@ -15,34 +15,33 @@ use tokio::{
     sync::mpsc,
     task::JoinHandle,
 };
-use trunkline_acp::{Boxed, Ended, Host, Options, Pipe, serve};
+use trunkline_acp::{Ended, Host, Options, serve};
+use trunkline_client::{Connect, ConnectError, Pipe};
 
 /// How much is on its way.
 const ROOM: usize = 1 << 20;
 
 /// A relay whose part the test plays.
+#[derive(Clone)]
 struct Played {
     pipes: mpsc::Sender<DuplexStream>,
     removed: Arc<Mutex<Vec<String>>>,
 }
 
-impl Host for Played {
-    fn connect(&self) -> Boxed<'_, std::io::Result<Pipe>> {
-        Box::pin(async {
-            let (near, far) = tokio::io::duplex(ROOM);
-            self.pipes.send(far).await.map_err(std::io::Error::other)?;
-            let (input, output) = tokio::io::split(near);
-            let pipe: Pipe = (Box::new(input), Box::new(output));
-            Ok(pipe)
-        })
+impl Connect for Played {
+    async fn connect(&mut self) -> Result<Pipe, ConnectError> {
+        let (near, far) = tokio::io::duplex(ROOM);
+        let ended = |_| ConnectError::permanent("the test has ended");
+        self.pipes.send(far).await.map_err(ended)?;
+        let (input, output) = tokio::io::split(near);
+        Ok(Pipe::new(input, output))
     }
+}
 
-    fn remove(&self, session: String) -> Boxed<'static, Result<(), String>> {
-        let removed = self.removed.clone();
-        Box::pin(async move {
-            removed.lock().unwrap().push(session);
-            Ok(())
-        })
+impl Host for Played {
+    async fn remove(self, session: String) -> Result<(), String> {
+        self.removed.lock().unwrap().push(session);
+        Ok(())
     }
 }
 
@@ -94,10 +93,10 @@ impl Stage {
         let (near, far) = tokio::io::duplex(ROOM);
         let (made, mut pipes) = mpsc::channel(4);
         let removed = Arc::new(Mutex::default());
-        let host = Arc::new(Played {
+        let host = Played {
             pipes: made,
             removed: removed.clone(),
-        });
+        };
         let (input, output) = tokio::io::split(far);
         let serving = tokio::spawn(serve(
             input,
@@ -177,6 +176,7 @@ impl Stage {
         );
         assert_eq!(start.get("mcp_servers"), None);
         let session = start["session_id"].as_str().unwrap().to_owned();
+        stage.makes_ready(&session).await;
         stage
             .entry(&session, 1, json!({"type": "host.fact", "fact": "opened"}))
             .await;
@@ -189,6 +189,13 @@ impl Stage {
         assert_eq!(told.config_options.unwrap().len(), 2);
         assert_eq!(told.modes.unwrap().available_modes.len(), 2);
         (stage, session)
+    }
+
+    /// The relay's answer to a `session.start`.
+    async fn makes_ready(&mut self, session: &str) {
+        let ready =
+            json!({"type": "session.ready", "protocol": 1, "extensions": ["turns", "journal"]});
+        self.entry(session, 0, ready).await;
     }
 
     async fn entry(&mut self, session: &str, seq: u64, mut message: Value) {
@@ -498,6 +505,19 @@ async fn an_option_is_set_when_the_agent_says_so() {
         "it was in force"
     );
 
+    // An agent that stays with its value has the reason in an error before it.
+    let id = stage.asks("session/set_config_option", set("a")).await;
+    stage.relay.hears().await;
+    let error = json!({"type": "error", "message": "the model is broken", "fatal": false});
+    stage.entry(&session, 4, error).await;
+    stage
+        .entry(&session, 5, json!({"type": "session.info", "model": "b"}))
+        .await;
+    assert_eq!(
+        stage.error(id).await,
+        (-32602, "the model is broken".to_owned())
+    );
+
     let id = stage
         .asks(
             "session/set_mode",
@@ -537,6 +557,8 @@ async fn another_relay_goes_on_behind_the_last_entry() {
         (&attach["type"], &attach["after"], &attach["epoch"]),
         (&json!("session.attach"), &json!(3), &json!(1))
     );
+    let attached = json!({"type": "session.attached", "agent_id": "x", "first_seq": 1, "last_seq": 3, "epoch": 1});
+    stage.entry(&session, 0, attached).await;
     let again = stage.relay.hears().await;
     assert_eq!(again, second, "not the first, which the journal has");
     for (seq, turn) in [(4, &first), (5, &second)] {
@@ -672,6 +694,7 @@ async fn a_session_opens_without_a_word_of_its_agent() {
     let start = stage.relay.hears().await;
     assert_eq!(start["mcp_servers"], json!([{"name": "m"}]));
     let session = start["session_id"].as_str().unwrap().to_owned();
+    stage.makes_ready(&session).await;
     stage
         .entry(&session, 1, json!({"type": "host.fact", "fact": "opened"}))
         .await;
@@ -701,7 +724,6 @@ async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said
             (&json!("session.attach"), &json!(2)),
             "{attach}"
         );
-        assert_eq!(stage.relay.hears().await, input);
     }
     let attached = json!({"type": "session.attached", "agent_id": "x", "first_seq": 1, "last_seq": 3, "epoch": 2});
     stage.entry(&session, 0, attached).await;
@@ -712,6 +734,7 @@ async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said
             json!({"type": "host.fact", "fact": "moved", "message": "b"}),
         )
         .await;
+    assert_eq!(stage.relay.hears().await, input);
     let turn = input["turn_id"].clone();
     let begin = json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"});
     stage.entry(&session, 4, begin).await;
@@ -741,6 +764,105 @@ async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said
             }
         }
     };
-    assert_eq!((code, why), (json!(-32603), json!("another host has it")));
-    assert!((290..310).contains(&attaches), "{attaches}");
+    assert_eq!(code, json!(-32603));
+    let why = why.as_str().unwrap();
+    assert!(
+        why.ends_with("was not served for too long: another host has it"),
+        "{why}"
+    );
+    assert!((30..80).contains(&attaches), "{attaches}");
+}
+
+/// The session is attached anew, and the turn that runs is answered all the same.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
+    let (mut stage, session) = Stage::with_session().await;
+    let prompt = json!([{"type": "text", "text": "go"}]);
+    let params = json!({"sessionId": session, "prompt": prompt, "_meta": {"trace": 7}});
+    let running = stage.asks("session/prompt", params).await;
+    let input = stage.relay.hears().await;
+    assert_eq!(input["_meta"]["trace"], 7, "{input}");
+    let question = stage.asks_permission(&session, 3, "r").await;
+
+    let load = json!({"sessionId": session, "cwd": "/srv", "mcpServers": []});
+    let id = stage.asks("session/load", load.clone()).await;
+    let twice = stage.asks("session/load", load).await;
+    assert_eq!(stage.error(twice).await.1, "the session is being opened");
+    let turn = input["turn_id"].clone();
+    let result = json!({"type": "input.result", "message_id": input["message_id"], "turn_id": turn, "seq": 4});
+    stage.entry(&session, 0, result).await;
+    assert_eq!(stage.relay.hears().await["type"], "session.detach");
+    let attach = stage.relay.hears().await;
+    assert_eq!(
+        (&attach["type"], &attach["after"]),
+        (&json!("session.attach"), &json!(0))
+    );
+    let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1, "last_seq": 4, "epoch": 1,
+        "turn_id": turn, "requests": ["r"]});
+    stage.entry(&session, 0, attached).await;
+    for (seq, message) in [
+        json!({"type": "host.fact", "fact": "opened"}),
+        json!({"type": "session.info", "options_applied": ["cwd"]}),
+        json!({"type": "permission.request", "request_id": "r", "tool": "x", "description": "d", "resource": "r"}),
+        json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        stage.entry(&session, seq as u64 + 1, message).await;
+    }
+    let _: LoadSessionResponse = stage.answer(id).await;
+    // The question of before is still open: its answer counts.
+    let outcome = json!({"outcome": "selected", "optionId": "allow"});
+    stage
+        .client
+        .says(json!({"jsonrpc": "2.0", "id": question, "result": {"outcome": outcome}}))
+        .await;
+    assert_eq!(stage.relay.hears().await["request_id"], "r");
+    let end = json!({"type": "turn.complete", "turn_id": turn, "status": "completed"});
+    stage.entry(&session, 5, end).await;
+    let _: PromptResponse = stage.answer(running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_opening_is_cancelled_is_closed_or_left() {
+    let mut stage = Stage::initialized().await;
+    let cancel = |id: u64| json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}});
+    let id = stage
+        .asks("session/new", json!({"cwd": "/srv", "mcpServers": []}))
+        .await;
+    let start = stage.relay.hears().await;
+    let session = start["session_id"].as_str().unwrap().to_owned();
+    stage.client.says(cancel(id)).await;
+    assert_eq!(stage.error(id).await.0, -32800);
+    stage.makes_ready(&session).await;
+    assert_eq!(stage.relay.hears().await["type"], "session.close");
+    // Its end is an entry, for which the client attaches.
+    assert_eq!(stage.relay.hears().await["type"], "session.attach");
+
+    let load = json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []});
+    let id = stage.asks("session/load", load).await;
+    assert_eq!(stage.relay.hears().await["type"], "session.attach");
+    stage.client.says(cancel(id)).await;
+    assert_eq!(stage.error(id).await.0, -32800);
+    let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1, "last_seq": 6, "epoch": 1});
+    stage.entry("s", 0, attached).await;
+    assert_eq!(stage.relay.hears().await["type"], "session.detach");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_the_host_cannot_read_is_answered_and_a_lost_host_ends_the_service() {
+    let (mut stage, session) = Stage::with_session().await;
+    let prompt = json!([{"type": "text", "text": "x".repeat(2 << 20)}]);
+    let params = json!({"sessionId": session, "prompt": prompt});
+    let id = stage.asks("session/prompt", params).await;
+    let (code, message) = stage.error(id).await;
+    assert_eq!(code, -32602);
+    assert!(message.contains("shorten it"), "{message}");
+
+    stage.prompts(&session, "go").await;
+    drop(stage.pipes);
+    drop(stage.relay);
+    let error = stage.serving.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("the test has ended"), "{error}");
 }

@@ -6,7 +6,6 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{self, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
@@ -18,7 +17,8 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep},
 };
-use trunkline_acp::{Boxed, Host, Options, Pipe};
+use trunkline_acp::{Host, Options};
+use trunkline_client::{Connect, ConnectError, Pipe};
 use trunkline_host::config::Command;
 
 use crate::{
@@ -114,11 +114,11 @@ impl Acp {
         }
         options.may_work_in = Box::new(move |path| may_work_in(root.as_deref(), path));
         let config = config.map(std::path::absolute).transpose()?;
-        let host = Arc::new(Daemon {
+        let host = Daemon {
             folder,
             config,
             adapter,
-        });
+        };
         let (mut key, mut term) = (
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
@@ -129,10 +129,13 @@ impl Acp {
                 _ = term.recv() => {}
             }
         };
-        let served =
-            trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop)
-                .await;
-        let ended = served.map_err(|error| {
+        let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
+        let served = async {
+            // A daemon that is started has as long as it needs. Later attempts have a timeout.
+            host.stream().await?;
+            trunkline_acp::serve(stdin, stdout, host, options, stop).await
+        };
+        let ended = served.await.map_err(|error| {
             CliError::failed(anyhow!(error))
                 .next("`trunkline up` starts the daemon, and says more of what is wrong")
         })?;
@@ -191,46 +194,50 @@ impl Daemon {
         }
         Ok(command)
     }
+
+    /// Connects to the daemon, which is started if none runs.
+    async fn stream(&self) -> io::Result<UnixStream> {
+        let mut failed: Option<(Instant, io::Error)> = None;
+        loop {
+            match UnixStream::connect(self.folder.socket()).await {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                    ) => {}
+                connected => return connected,
+            }
+            match failed.take() {
+                None => {
+                    let daemon = self.clone();
+                    let started = spawn_blocking(move || start(&daemon)).await?;
+                    failed = started.err().map(|error| (Instant::now() + LISTENS, error));
+                }
+                Some((until, error)) if Instant::now() > until => return Err(error),
+                // Two were started at the same time: the one that has the journal is about to listen.
+                Some(waiting) => {
+                    failed = Some(waiting);
+                    sleep(LOOK).await;
+                }
+            }
+        }
+    }
+}
+
+impl Connect for Daemon {
+    async fn connect(&mut self) -> Result<Pipe, ConnectError> {
+        let connected = self.stream().await;
+        let (input, output) = connected
+            .map_err(|error| ConnectError::transient(error.to_string()))?
+            .into_split();
+        Ok(Pipe::new(input, output))
+    }
 }
 
 impl Host for Daemon {
-    fn connect(&self) -> Boxed<'_, io::Result<Pipe>> {
-        Box::pin(async {
-            let mut failed: Option<(Instant, io::Error)> = None;
-            loop {
-                match UnixStream::connect(self.folder.socket()).await {
-                    Ok(stream) => {
-                        let (input, output) = stream.into_split();
-                        let pipe: Pipe = (Box::new(input), Box::new(output));
-                        return Ok(pipe);
-                    }
-                    Err(error)
-                        if matches!(
-                            error.kind(),
-                            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                        ) => {}
-                    Err(error) => return Err(error),
-                }
-                match failed.take() {
-                    None => {
-                        let daemon = self.clone();
-                        let started = spawn_blocking(move || start(&daemon)).await?;
-                        failed = started.err().map(|error| (Instant::now() + LISTENS, error));
-                    }
-                    Some((until, error)) if Instant::now() > until => return Err(error),
-                    // Two were started at the same time: the one that has the journal is about to listen.
-                    Some(waiting) => {
-                        failed = Some(waiting);
-                        sleep(LOOK).await;
-                    }
-                }
-            }
-        })
-    }
-
-    fn remove(&self, session: String) -> Boxed<'static, Result<(), String>> {
-        let folder = self.folder.clone();
-        Box::pin(async move { folder.remove(&session).await.map_err(|fault| fault.text()) })
+    async fn remove(self, session: String) -> Result<(), String> {
+        let removed = self.folder.remove(&session).await;
+        removed.map_err(|fault| fault.text())
     }
 }
 

@@ -1,9 +1,10 @@
 //! The daemon as the host of a client of ACP.
 
-use std::{future::pending, io, sync::Arc};
+use std::{future::pending, sync::Arc};
 
 use tokio::io::split;
-use trunkline_acp::{Boxed, Host, Options, Pipe};
+use trunkline_acp::{Host, Options};
+use trunkline_client::{Connect, ConnectError, Pipe};
 use trunkline_protocol::SessionId;
 
 use super::{
@@ -12,56 +13,48 @@ use super::{
 };
 use crate::{elsewhere::switch, gateway::Shared, judge::Folders, pass::Pass, problem::Problem};
 
-/// How who asks is served.
+/// The host of a client, and the options of its agent.
 pub(super) fn serve_as(
     shared: Arc<Shared>,
     pass: &Pass,
     agent: Option<String>,
-) -> (Arc<dyn Host>, Options) {
+) -> (GatewayHost, Options) {
     let mut options = Options::new(&shared.options.version);
     options.agent = agent;
     options.is_local = matches!(pass, Pass::User);
     options.denies_at_end = false;
     options.max_line = MESSAGE;
-    // Where sessions may work, the table says, which knows their agents.
-    (
-        Arc::new(Own {
-            shared,
-            pass: pass.clone(),
-        }),
-        options,
-    )
+    // The folders of sessions are checked with their agents' rules, which the relay has.
+    let pass = pass.clone();
+    (GatewayHost { shared, pass }, options)
 }
 
-/// The sessions of this daemon, as who asks may have them.
-struct Own {
+/// The sessions of this daemon, as far as a client may have them.
+#[derive(Clone)]
+pub(super) struct GatewayHost {
     shared: Arc<Shared>,
     pass: Pass,
 }
 
-impl Host for Own {
-    fn connect(&self) -> Boxed<'_, io::Result<Pipe>> {
-        Box::pin(async {
-            let (ours, relays) = tokio::io::duplex(ROOM);
-            let (input, output) = split(relays);
-            let (shared, pass) = (self.shared.clone(), self.pass.clone());
-            // It ends with its pipe.
-            tokio::spawn(async move {
-                switch::serve(&shared, &pass, Folders::Allowed, input, output, pending()).await;
-            });
-            let (input, output) = split(ours);
-            let pipe: Pipe = (Box::new(input), Box::new(output));
-            Ok(pipe)
-        })
+impl Connect for GatewayHost {
+    async fn connect(&mut self) -> Result<Pipe, ConnectError> {
+        let (near, far) = tokio::io::duplex(ROOM);
+        let Self { shared, pass } = self.clone();
+        // It ends with its pipe.
+        tokio::spawn(async move {
+            let (input, output) = split(far);
+            switch::serve(&shared, &pass, Folders::Allowed, input, output, pending()).await;
+        });
+        let (input, output) = split(near);
+        Ok(Pipe::new(input, output))
     }
+}
 
-    fn remove(&self, session: String) -> Boxed<'static, Result<(), String>> {
-        let (shared, pass) = (self.shared.clone(), self.pass.clone());
-        Box::pin(async move {
-            let id = SessionId::new(session).map_err(|error| error.to_string())?;
-            sessions::end(&shared, &pass, &id, true)
-                .await
-                .map_err(Problem::into_detail)
-        })
+impl Host for GatewayHost {
+    async fn remove(self, session: String) -> Result<(), String> {
+        let id = SessionId::new(session).map_err(|error| error.to_string())?;
+        sessions::end(&self.shared, &self.pass, &id, true)
+            .await
+            .map_err(Problem::into_detail)
     }
 }
