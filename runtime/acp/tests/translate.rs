@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use agent_client_protocol_schema::v1::{
     InitializeResponse, ListSessionsResponse, LoadSessionResponse, NewSessionResponse,
@@ -789,6 +792,11 @@ async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
     let twice = stage.asks("session/load", load).await;
     assert_eq!(stage.error(twice).await.1, "the session is being opened");
     let turn = input["turn_id"].clone();
+    let output = json!({"type": "output", "turn_id": turn, "content": "x"});
+    stage.entry(&session, 4, output.clone()).await;
+    // An input that the journal may not have is not left.
+    let early = tokio::time::timeout(Duration::from_secs(9), stage.relay.hears()).await;
+    assert!(early.is_err(), "{early:?}");
     let result = json!({"type": "input.result", "message_id": input["message_id"], "turn_id": turn, "seq": 4});
     stage.entry(&session, 0, result).await;
     assert_eq!(stage.relay.hears().await["type"], "session.detach");
@@ -804,13 +812,15 @@ async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
         json!({"type": "host.fact", "fact": "opened"}),
         json!({"type": "session.info", "options_applied": ["cwd"]}),
         json!({"type": "permission.request", "request_id": "r", "tool": "x", "description": "d", "resource": "r"}),
-        json!({"type": "turn.begin", "turn_id": turn, "message_id": input["message_id"], "content": "go"}),
+        output,
     ]
     .into_iter()
     .enumerate()
     {
         stage.entry(&session, seq as u64 + 1, message).await;
     }
+    // Once: the event of before is not shown.
+    assert_eq!(stage.update().await["content"]["text"], "x");
     let _: LoadSessionResponse = stage.answer(id).await;
     // The question of before is still open: its answer counts.
     let outcome = json!({"outcome": "selected", "optionId": "allow"});
@@ -822,6 +832,24 @@ async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
     let end = json!({"type": "turn.complete", "turn_id": turn, "status": "completed"});
     stage.entry(&session, 5, end).await;
     let _: PromptResponse = stage.answer(running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_option_is_changed_before_the_prompt_behind_it() {
+    let (mut stage, session) = Stage::with_session().await;
+    let prompt = json!([{"type": "text", "text": "go"}]);
+    let lines = [
+        json!({"jsonrpc": "2.0", "id": 7, "method": "session/set_mode",
+            "params": {"sessionId": session, "modeId": "code"}}),
+        json!({"jsonrpc": "2.0", "id": 8, "method": "session/prompt",
+            "params": {"sessionId": session, "prompt": prompt}}),
+    ];
+    stage
+        .client
+        .writes(&lines.map(|line| format!("{line}\n")).concat())
+        .await;
+    assert_eq!(stage.relay.hears().await["type"], "session.update");
+    assert_eq!(stage.relay.hears().await["type"], "user.input");
 }
 
 #[tokio::test(start_paused = true)]
