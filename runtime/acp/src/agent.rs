@@ -22,7 +22,7 @@ use trunkline_protocol::{Item, SessionId};
 
 use crate::{
     Options,
-    ask::Asked,
+    ask::EditorRequest,
     rpc::{self, Code, EditorMessage, Id, Refusal},
     serve::OutputBuffer,
     session::{EditorSession, Phase},
@@ -70,7 +70,7 @@ pub(crate) struct Agent {
     lists: HashSet<Id>,
     sessions: HashMap<SessionId, EditorSession>,
     /// Questions to the editor without an answer.
-    questions: HashMap<u64, (SessionId, Asked)>,
+    questions: HashMap<u64, (SessionId, EditorRequest)>,
     last_question: u64,
     last_stream: u64,
     last_file: u64,
@@ -109,7 +109,7 @@ impl Agent {
     /// Handles a line of the editor.
     pub(crate) async fn handle_item(&mut self, item: Item<'_>) {
         let (id, refusal) = match item {
-            Item::Line(line) => match rpc::read(line) {
+            Item::Line(line) => match rpc::parse(line) {
                 Ok(message) => return self.handle_message(message).await,
                 Err(refused) => refused,
             },
@@ -162,7 +162,7 @@ impl Agent {
                     }
                 }
                 "$/cancel_request" => {
-                    if let Some(id) = Id::of(&params["requestId"]) {
+                    if let Some(id) = Id::from_value(&params["requestId"]) {
                         self.cancel(&id);
                     }
                 }
@@ -219,7 +219,10 @@ impl Agent {
 
     /// Opens the sessions whose agents have declared nothing in time.
     pub(crate) fn open_silent_sessions(&mut self, now: Instant) {
-        let is_due = |session: &EditorSession| matches!(session.phase, Phase::Starting { until: Some(until), .. } if until <= now);
+        let is_due = |session: &EditorSession| match session.phase {
+            Phase::Starting { until, .. } => until.is_some_and(|until| until <= now),
+            Phase::Joining(_) | Phase::Open => false,
+        };
         let due = self.sessions.iter().filter(|(_, it)| is_due(it));
         for id in due.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.finish_start(&id);

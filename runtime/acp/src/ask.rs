@@ -1,4 +1,4 @@
-//! Permissions and questions as a client is asked, and what its answer means.
+//! PendingPermission requests and questions: their form for an editor, and the meaning of its answer.
 
 use std::collections::BTreeMap;
 
@@ -13,41 +13,41 @@ use crate::update;
 /// The key of the value of a question without fields.
 const ANSWER: &str = "answer";
 
-/// What a client chooses from.
+/// An option of a permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Choice {
     id: String,
     name: String,
     kind: OptionKind,
-    /// Whether the agent knows it by this id.
+    /// Whether the agent offered it, by this id.
     is_agents: bool,
 }
 
-/// A request that waits for the client.
+/// A request that waits for the editor.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Asked {
-    Permission(Permission),
-    Question(Question),
+pub(crate) enum EditorRequest {
+    Permission(PendingPermission),
+    Question(PendingQuestion),
 }
 
-/// A permission that waits.
+/// A permission request that waits for the editor.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Permission {
+pub(crate) struct PendingPermission {
     request: RequestId,
     choices: Vec<Choice>,
 }
 
-/// A question that waits.
+/// A question that waits for the editor.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Question {
+pub(crate) struct PendingQuestion {
     request: RequestId,
     fields: Vec<QuestionField>,
 }
 
-impl Permission {
-    /// What is asked, and the parameters of `session/request_permission`. An option whose kind is not known is left out:
-    /// what it decides is not.
-    pub(crate) fn of(session: &SessionId, request: &PermissionRequest) -> (Self, Value) {
+impl PendingPermission {
+    /// The request, and the parameters of `session/request_permission`. An option of an unknown kind
+    /// is left out, since its effect is unknown.
+    pub(crate) fn from_request(session: &SessionId, request: &PermissionRequest) -> (Self, Value) {
         let offered = request.options.iter().flatten();
         let mut choices: Vec<_> = offered
             .filter_map(|option| {
@@ -122,8 +122,8 @@ impl Permission {
         )
     }
 
-    /// What the client's answer decides. Anything but a chosen option that allows denies.
-    pub(crate) fn decided(self, answer: Result<Value, String>) -> PermissionResponse {
+    /// The decision of the editor's answer. Anything but a chosen option that allows denies.
+    pub(crate) fn into_response(self, answer: Result<Value, String>) -> PermissionResponse {
         let outcome = answer
             .map(|answer| answer["outcome"].clone())
             .unwrap_or_default();
@@ -143,10 +143,12 @@ impl Permission {
     }
 }
 
-impl Question {
-    /// What is asked, and the parameters of `elicitation/create`. `None` where a form cannot ask it: a form shows what is
-    /// typed, so it asks for no secret.
-    pub(crate) fn of(session: &SessionId, request: &InputRequest) -> Option<(Self, Value)> {
+impl PendingQuestion {
+    /// The request, and the parameters of `elicitation/create`. `None` for a secret: a form shows its input.
+    pub(crate) fn from_request(
+        session: &SessionId,
+        request: &InputRequest,
+    ) -> Option<(Self, Value)> {
         let mut fields = request.fields.clone().unwrap_or_default();
         if fields.is_empty() {
             fields.push(QuestionField {
@@ -163,7 +165,7 @@ impl Question {
         }
         let mut properties = Map::new();
         for field in &fields {
-            properties.insert(field.id.clone(), property(field));
+            properties.insert(field.id.clone(), field_schema(field));
         }
         let required: Vec<_> = fields
             .iter()
@@ -186,11 +188,11 @@ impl Question {
         ))
     }
 
-    /// What the client's answer is. Anything but a form that was sent cancels.
-    pub(crate) fn decided(self, answer: Result<Value, String>) -> InputResponse {
+    /// The values of the editor's answer. Anything but a form that was sent cancels.
+    pub(crate) fn into_response(self, answer: Result<Value, String>) -> InputResponse {
         let answer = answer.unwrap_or_default();
         if answer["action"] != "accept" {
-            return cancelled(self.request);
+            return cancel_question(self.request);
         }
         let mut values = BTreeMap::new();
         for field in self.fields {
@@ -206,7 +208,7 @@ impl Question {
             if fits && let Ok(value) = Json::of(value) {
                 values.insert(field.id, value);
             } else if field.required == Some(true) {
-                return cancelled(self.request);
+                return cancel_question(self.request);
             }
         }
         InputResponse {
@@ -217,7 +219,7 @@ impl Question {
     }
 }
 
-impl Asked {
+impl EditorRequest {
     pub(crate) fn request(&self) -> &RequestId {
         match self {
             Self::Permission(asked) => &asked.request,
@@ -226,8 +228,8 @@ impl Asked {
     }
 }
 
-/// The answer to a question that no one answers.
-pub(crate) fn cancelled(request_id: RequestId) -> InputResponse {
+/// The answer that cancels a question.
+pub(crate) fn cancel_question(request_id: RequestId) -> InputResponse {
     InputResponse {
         request_id,
         values: None,
@@ -235,8 +237,8 @@ pub(crate) fn cancelled(request_id: RequestId) -> InputResponse {
     }
 }
 
-/// A field of a form.
-fn property(field: &QuestionField) -> Value {
+/// The schema of a form's field.
+fn field_schema(field: &QuestionField) -> Value {
     let choices = || {
         let choices = field.choices.iter().flatten();
         let titled = choices.map(|choice| {
@@ -277,12 +279,14 @@ mod tests {
         SessionId::new("s").unwrap()
     }
 
-    fn permission(options: &str) -> (Permission, Value) {
+    fn permission(options: &str) -> (PendingPermission, Value) {
         let line = format!(
             r#"{{"type":"permission.request","session_id":"s","request_id":"r","tool":"Bash","description":"d","resource":"ls","options":{options}}}"#
         );
         match AdapterMessage::parse(&line).unwrap().body {
-            AdapterBody::PermissionRequest(request) => Permission::of(&session(), &request),
+            AdapterBody::PermissionRequest(request) => {
+                PendingPermission::from_request(&session(), &request)
+            }
             body => panic!("{body:?}"),
         }
     }
@@ -329,7 +333,7 @@ mod tests {
             (Err("gone".to_owned()), false, None),
         ] {
             let said = format!("{answer:?}");
-            let decided = asked.clone().decided(answer);
+            let decided = asked.clone().into_response(answer);
             assert_eq!(
                 (decided.approved, decided.option_id.as_deref()),
                 (approved, option),
@@ -338,7 +342,7 @@ mod tests {
         }
     }
 
-    /// What the agent did not name it does not get back.
+    /// An option that the agent did not offer has no id for it.
     #[test]
     fn there_is_always_a_way_to_allow_and_one_to_reject() {
         for (options, ids) in [
@@ -359,7 +363,7 @@ mod tests {
             assert_eq!(shown, ids, "{options}");
             for id in ids {
                 let answer = json!({"outcome": {"outcome": "selected", "optionId": id}});
-                let decided = asked.clone().decided(Ok(answer));
+                let decided = asked.clone().into_response(Ok(answer));
                 assert_eq!(
                     decided.option_id.is_some(),
                     options.contains(&format!("\"{id}\"")),
@@ -369,12 +373,14 @@ mod tests {
         }
     }
 
-    fn question(fields: &str) -> Option<(Question, Value)> {
+    fn question(fields: &str) -> Option<(PendingQuestion, Value)> {
         let line = format!(
             r#"{{"type":"input.request","session_id":"s","request_id":"r","prompt":"p","fields":{fields}}}"#
         );
         match AdapterMessage::parse(&line).unwrap().body {
-            AdapterBody::InputRequest(request) => Question::of(&session(), &request),
+            AdapterBody::InputRequest(request) => {
+                PendingQuestion::from_request(&session(), &request)
+            }
             body => panic!("{body:?}"),
         }
     }
@@ -398,7 +404,7 @@ mod tests {
             (json!({"action": "cancel"}), None),
             (json!(null), None),
         ] {
-            let decided = asked.clone().decided(Ok(answer.clone()));
+            let decided = asked.clone().into_response(Ok(answer.clone()));
             assert_eq!(
                 decided.values.map(|values| values.len()),
                 values,

@@ -1,18 +1,18 @@
-//! What a user says: the blocks of a prompt become a text and files.
+//! Prompts: their blocks become a text and files.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use crate::rpc::Refusal;
 
-/// A prompt as an adapter takes it.
+/// The content of a prompt, as inputs have it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) text: String,
     pub(crate) files: Vec<Attached>,
 }
 
-/// A file that a prompt brings.
+/// A file of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attached {
     pub(crate) name: String,
@@ -20,11 +20,12 @@ pub(crate) struct Attached {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Reads the blocks of a prompt. Links stand in the text where they stood; the text of embedded resources follows it.
+/// Reads the blocks of a prompt. Links keep their places in the text; the text of embedded
+/// resources follows it.
 ///
 /// # Errors
-/// What is wrong with them.
-pub(crate) fn prompt(blocks: &Value) -> Result<Prompt, Refusal> {
+/// The problem of a block.
+pub(crate) fn parse_prompt(blocks: &Value) -> Result<Prompt, Refusal> {
     let blocks = blocks
         .as_array()
         .ok_or_else(|| Refusal::params("`prompt` must be a list of blocks"))?;
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn blocks_become_a_text_and_files() {
-        let read = prompt(&json!([
+        let read = parse_prompt(&json!([
             {"type": "text", "text": "Look at "},
             {"type": "resource_link", "name": "a.rs", "uri": "file:///srv/a.rs"},
             {"type": "text", "text": " and "},
@@ -151,7 +152,7 @@ mod tests {
             json!([{"type": "image", "mimeType": "image/png", "data": "?"}]),
             json!([{"type": "resource", "resource": {"uri": "x"}}]),
         ] {
-            assert!(prompt(&blocks).is_err(), "{blocks}");
+            assert!(parse_prompt(&blocks).is_err(), "{blocks}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What a session's agent has declared, as a client sees it: modes, options, commands, a title, what it costs.
+//! Declarations of a session's agent, as an editor sees them: modes, options, commands, title, cost.
 
 use serde_json::{Value, json};
 use trunkline_protocol::{
     Command, ContextUsage, Mode, Model, SessionInfo, SessionUpdate, Usage, UsageScope,
 };
 
-/// What a client may set of a session.
+/// An option that an editor may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     Mode,
     Model,
 }
 
-/// What is known of a session's agent.
+/// The declarations of a session's agent, and its cost.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     model: Option<String>,
@@ -79,7 +79,7 @@ impl Facts {
         self.context.total_tokens = usage.total_tokens.or(self.context.total_tokens);
     }
 
-    /// Adds the cost of a turn, or sets that of the session. Returns true if there is one.
+    /// Adds the cost of a turn, or sets the session's. Returns true if it has one.
     pub(crate) fn add_cost(&mut self, usage: &Usage) -> bool {
         let Some(cost) = usage.cost_usd else {
             return false;
@@ -100,7 +100,7 @@ impl Facts {
         }
     }
 
-    /// Whether the agent knows such a value.
+    /// Returns true if the agent offers this value.
     pub(crate) fn has(&self, setting: Setting, value: &str) -> bool {
         match setting {
             Setting::Mode => self.modes.iter().any(|mode| mode.id == value),
@@ -124,7 +124,7 @@ impl Facts {
         }
     }
 
-    /// The modes, where there are some and one is in force.
+    /// The modes, if the agent has some and one is in force.
     pub(crate) fn modes(&self) -> Option<Value> {
         let current = self.mode.as_ref()?;
         (!self.modes.is_empty()).then(|| {
@@ -134,13 +134,13 @@ impl Facts {
         })
     }
 
-    /// That another mode is in force.
+    /// The mode in force, as an update.
     pub(crate) fn mode_update(&self) -> Option<Value> {
         let current = self.mode.as_ref()?;
         Some(json!({ "sessionUpdate": "current_mode_update", "currentModeId": current }))
     }
 
-    /// What may be set, and its values in force.
+    /// The options that may be set, with their values in force.
     pub(crate) fn options(&self) -> Vec<Value> {
         let modes = self.modes.iter().map(|mode| (&mode.id, mode.name.as_ref()));
         let models = self
@@ -158,12 +158,12 @@ impl Facts {
         .collect()
     }
 
-    /// The options as news.
+    /// The options, as an update.
     pub(crate) fn options_update(&self) -> Value {
         json!({ "sessionUpdate": "config_option_update", "configOptions": self.options() })
     }
 
-    /// The commands as news.
+    /// The commands, as an update.
     pub(crate) fn commands_update(&self) -> Option<Value> {
         let command = |command: &Command| {
             let mut told = json!({
@@ -180,13 +180,13 @@ impl Facts {
             .then(|| json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands }))
     }
 
-    /// The title as news.
+    /// The title, as an update.
     pub(crate) fn title_update(&self) -> Option<Value> {
         let title = self.title.as_ref()?;
         Some(json!({ "sessionUpdate": "session_info_update", "title": title }))
     }
 
-    /// Tokens and cost, where the size of the context is known.
+    /// Tokens and cost, if the size of the context is known.
     pub(crate) fn usage_update(&self) -> Option<Value> {
         let (used, size) = (self.context.used_tokens?, self.context.total_tokens?);
         let mut update = json!({ "sessionUpdate": "usage_update", "used": used, "size": size });
@@ -197,12 +197,12 @@ impl Facts {
     }
 }
 
-/// A command's name without the slash that clients put before it.
+/// A command's name without the slash that editors put before it.
 fn plain(name: &str) -> &str {
     name.strip_prefix('/').unwrap_or(name)
 }
 
-/// What may be set. The value in force is one of those that can be chosen, even where the agent does not list it.
+/// An option. The value in force can be chosen, even if the agent does not list it.
 fn option(
     id: &str,
     name: &str,

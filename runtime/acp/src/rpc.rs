@@ -1,17 +1,17 @@
-//! JSON-RPC 2.0 as a client of ACP speaks it: one message a line, no batches.
+//! JSON-RPC 2.0 as editors use it: one message a line, no batches.
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-/// The id of a client's request, as the client wrote it.
+/// The id of an editor's request, as the editor wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id(String);
 
 impl Id {
-    /// The id that a JSON value is. `None` for what cannot be one.
-    pub(crate) fn of(value: &Value) -> Option<Self> {
+    /// Reads an id. `None` for a value that cannot be one.
+    pub(crate) fn from_value(value: &Value) -> Option<Self> {
         matches!(value, Value::String(_) | Value::Number(_)).then(|| Self(value.to_string()))
     }
 }
@@ -29,12 +29,12 @@ pub(crate) enum Code {
     NotFound = -32002,
 }
 
-/// Why a request is not done: a code, and a sentence for a person.
+/// The refusal of a request: a code, and a sentence for a person.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) message: String,
-    /// What a program reads.
+    /// Details for programs.
     pub(crate) data: Option<Box<Value>>,
 }
 
@@ -47,7 +47,7 @@ impl Refusal {
         }
     }
 
-    /// That the parameters are wrong.
+    /// Wrong parameters.
     pub(crate) fn params(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidParams, message)
     }
@@ -65,12 +65,13 @@ pub(crate) enum EditorMessage {
         method: String,
         params: Value,
     },
-    /// The answer to a request of ours, by its number. `Err` for an error, and for what cannot be an answer.
+    /// The answer to a request of this agent, by its number. `Err` for an error, and for an answer
+    /// without a result.
     Answer {
         to: u64,
         result: Result<Value, String>,
     },
-    /// An answer to nothing that was asked, which is ignored.
+    /// An answer without a request, which is ignored.
     Stray,
 }
 
@@ -86,23 +87,23 @@ struct Raw {
     error: Option<Value>,
 }
 
-/// A member that is there, `null` too.
+/// Reads a member that may be `null`.
 fn present<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(reader).map(Some)
 }
 
-/// Reads a line of a client.
+/// Reads a line of an editor.
 ///
 /// # Errors
-/// What to answer, and the id of what it answers where one could be read.
-pub(crate) fn read(line: &str) -> Result<EditorMessage, (Option<Id>, Refusal)> {
+/// The answer, and the id of its request if that can be read.
+pub(crate) fn parse(line: &str) -> Result<EditorMessage, (Option<Id>, Refusal)> {
     let raw: Raw = serde_json::from_str(line).map_err(|error| {
         (
             None,
             Refusal::new(Code::Parse, format!("the line is not JSON-RPC: {error}")),
         )
     })?;
-    let id = raw.id.as_ref().and_then(Id::of);
+    let id = raw.id.as_ref().and_then(Id::from_value);
     let invalid = |why: &str| (id.clone(), Refusal::new(Code::InvalidRequest, why));
     if raw.jsonrpc.as_ref().and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("`jsonrpc` must be \"2.0\""));
@@ -146,7 +147,7 @@ pub(crate) fn read(line: &str) -> Result<EditorMessage, (Option<Id>, Refusal)> {
     }
 }
 
-/// Writes the answer to a request. `None` stands for an id that could not be read.
+/// Writes the answer to a request. `None` is an id that could not be read.
 pub(crate) fn answer(id: Option<&Id>, result: Result<Value, Refusal>) -> Vec<u8> {
     let mut line = r#"{"jsonrpc":"2.0","id":"#.to_owned();
     line.push_str(id.map_or("null", |id| &id.0));
@@ -173,7 +174,7 @@ pub(crate) fn answer(id: Option<&Id>, result: Result<Value, Refusal>) -> Vec<u8>
     line.into_bytes()
 }
 
-/// Writes a request of ours.
+/// Writes a request of this agent.
 pub(crate) fn request(id: u64, method: &str, params: &impl Serialize) -> Vec<u8> {
     message(Some(id), method, params)
 }
@@ -235,7 +236,7 @@ mod tests {
                 None,
             ),
         ] {
-            let (of, refusal) = read(line).unwrap_err();
+            let (of, refusal) = parse(line).unwrap_err();
             assert_eq!(
                 (refusal.code, of.as_ref().map(|id| &*id.0)),
                 (code, id),
@@ -246,17 +247,17 @@ mod tests {
             r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{}"#,
             "[".repeat(100_000)
         );
-        assert_eq!(read(&deep).unwrap_err().1.code, Code::Parse);
+        assert_eq!(parse(&deep).unwrap_err().1.code, Code::Parse);
     }
 
     #[test]
     fn answers_and_messages_are_told_apart() {
         assert!(matches!(
-            read(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#),
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#),
             Ok(EditorMessage::Request { .. })
         ));
         assert!(matches!(
-            read(r#"{"jsonrpc":"2.0","method":"m"}"#),
+            parse(r#"{"jsonrpc":"2.0","method":"m"}"#),
             Ok(EditorMessage::Notification { .. })
         ));
         for (line, is_ok) in [
@@ -269,15 +270,15 @@ mod tests {
             ),
             (r#"{"jsonrpc":"2.0","id":3,"result":{},"error":{}}"#, false),
         ] {
-            match read(line) {
+            match parse(line) {
                 Ok(EditorMessage::Answer { to: 3, result }) => {
                     assert_eq!(result.is_ok(), is_ok, "{line}")
                 }
-                said => panic!("{line}: {said:?}"),
+                message => panic!("{line}: {message:?}"),
             }
         }
         assert!(matches!(
-            read(r#"{"jsonrpc":"2.0","id":"x","result":{}}"#),
+            parse(r#"{"jsonrpc":"2.0","id":"x","result":{}}"#),
             Ok(EditorMessage::Stray)
         ));
     }

@@ -1,22 +1,22 @@
-//! What happens in a session, as `session/update` says it. Functions of a message alone.
+//! Messages of an agent as `session/update`. Pure functions.
 
 use serde_json::{Value, json};
 use trunkline_protocol::{Diff, Json, PlanEntry, ToolEnd, ToolStart};
 
-/// The most bytes that are shown of what a running tool has printed: its end.
+/// The bytes that are kept of a running tool's output: its end.
 pub(crate) const TAIL: usize = 8 * 1024;
 
-/// A value of JSON. `None` for one that is nested too deep to pass on.
+/// Parses a value. `None` for one that is nested too deeply.
 pub(crate) fn value(json: &Json) -> Option<Value> {
     json.to().ok()
 }
 
-/// A piece of a message: of the user, the agent, or its thoughts.
+/// A piece of text: of the user, the agent, or its thoughts.
 pub(crate) fn chunk(kind: &str, text: &str, message: Option<&str>) -> Value {
     block(kind, &json!({ "type": "text", "text": text }), message)
 }
 
-/// The same with any content.
+/// A piece of any content.
 pub(crate) fn block(kind: &str, content: &Value, message: Option<&str>) -> Value {
     let mut update = json!({ "sessionUpdate": kind, "content": content });
     if let Some(message) = message {
@@ -30,7 +30,7 @@ pub(crate) fn text_content(text: &str) -> Value {
     json!({ "type": "content", "content": { "type": "text", "text": text } })
 }
 
-/// Diffs as the content of a tool call. A patch, which ACP has no form for, is text.
+/// Diffs as the content of a tool call. A patch is text, since ACP has no form for it.
 pub(crate) fn diffs(diffs: Option<&[Diff]>) -> impl Iterator<Item = Value> {
     diffs
         .unwrap_or_default()
@@ -76,7 +76,7 @@ pub(crate) fn tool_kind(word: &str) -> &'static str {
     found.map_or("other", |(kind, _)| kind)
 }
 
-/// That a tool call begins.
+/// The begin of a tool call.
 pub(crate) fn tool_start(start: &ToolStart) -> Value {
     let kind = start
         .kind
@@ -119,12 +119,12 @@ fn location(place: &Value) -> Option<Value> {
     Some(location)
 }
 
-/// What has changed of a tool call.
+/// An update of a tool call, without members yet.
 pub(crate) fn tool_update(id: &str) -> Value {
     json!({ "sessionUpdate": "tool_call_update", "toolCallId": id })
 }
 
-/// That a tool call has ended.
+/// The end of a tool call.
 pub(crate) fn tool_end(end: &ToolEnd, printed: &str) -> Value {
     let mut update = tool_update(end.tool_call_id.as_str());
     update["status"] = json!(if end.is_error == Some(true) {
@@ -163,7 +163,7 @@ pub(crate) fn plan(entries: &[PlanEntry]) -> Value {
     json!({ "sessionUpdate": "plan", "entries": entries.iter().map(entry).collect::<Vec<_>>() })
 }
 
-/// Adds to what a tool has printed, and keeps the end.
+/// Adds to a tool's output, and keeps its end.
 pub(crate) fn add_to_tail(tail: &mut String, text: &str) {
     tail.push_str(text);
     if tail.len() > TAIL {

@@ -1,5 +1,5 @@
-//! Both sides of the translation, by hand: a client of ACP on one, a relay on the other. What the client gets is read with
-//! the official types.
+//! The translation between a scripted editor and a scripted relay. Lines for the editor are parsed
+//! with the official types.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -210,7 +210,7 @@ impl Stage {
         self.relay.says(message).await;
     }
 
-    /// Begins a turn; gives the request and the input that the relay hears.
+    /// Begins a turn. Returns the request, and the input that the relay reads.
     async fn prompts(&mut self, session: &str, text: &str) -> (u64, Value) {
         let prompt = json!([{"type": "text", "text": text}]);
         let id = self
@@ -301,7 +301,7 @@ async fn a_turn_comes_whole_and_in_order() {
     assert_eq!(json!(ended.stop_reason), "end_turn");
 }
 
-/// A permission: granted by a choice alone, denied by cancelling, by an error and by leaving.
+/// A permission is granted only by a choice, and denied by cancelling, an error and leaving.
 #[tokio::test(start_paused = true)]
 async fn a_permission_that_is_lost_or_cancelled_is_denied() {
     let (mut stage, session) = Stage::with_session().await;
@@ -470,7 +470,7 @@ async fn an_option_is_set_when_the_agent_says_so() {
         (-32602, "mode may not be set".to_owned())
     );
 
-    // What the host refuses the agent has not heard: the host's own answer has no values.
+    // The host refuses for the agent: its own answer has no values.
     let id = stage
         .asks(
             "session/set_mode",
@@ -532,7 +532,7 @@ async fn an_option_is_set_when_the_agent_says_so() {
     assert_eq!(stage.error(id).await.0, -32602);
 }
 
-/// The host dies in a turn: the next one gets what may not have been stored once more, under the same id.
+/// The host dies in a turn: the next one gets the input that may not be stored, under the same id.
 #[tokio::test(start_paused = true)]
 async fn another_relay_goes_on_behind_the_last_entry() {
     let (mut stage, session) = Stage::with_session().await;
@@ -625,7 +625,7 @@ async fn a_hostile_client_is_answered_and_costs_no_one_else() {
         let id = stage.asks(method, params).await;
         assert_eq!(stage.error(id).await.0, code, "{method}");
     }
-    // An id that is open is not taken twice, and the answer does not pass for that of the first.
+    // A second request of an open id is refused, and the refusal has no id.
     let (id, input) = stage.prompts(&session, "go").await;
     let again = json!({"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {}});
     stage.client.says(again).await;
@@ -750,7 +750,7 @@ async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said
         .await;
     let _: PromptResponse = stage.answer(id).await;
 
-    // One that no host serves for a minute is given up.
+    // A session that no host serves for a minute is given up.
     let (id, _) = stage.prompts(&session, "on").await;
     let mut attaches = 0;
     stage.entry(&session, 0, moved.clone()).await;
@@ -776,7 +776,7 @@ async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said
     assert!((30..80).contains(&attaches), "{attaches}");
 }
 
-/// The session is attached anew, and the turn that runs is answered all the same.
+/// The session is attached again, and the prompt of before is answered.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
     let (mut stage, session) = Stage::with_session().await;
@@ -819,7 +819,7 @@ async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
     {
         stage.entry(&session, seq as u64 + 1, message).await;
     }
-    // Once: the event of before is not shown.
+    // Only once: the event from before is not shown.
     assert_eq!(stage.update().await["content"]["text"], "x");
     let _: LoadSessionResponse = stage.answer(id).await;
     // The question of before is still open: its answer counts.

@@ -9,7 +9,7 @@ use trunkline_protocol::{
 
 use super::Agent;
 use crate::{
-    ask::{self, Asked, Permission, Question},
+    ask::{self, EditorRequest, PendingPermission, PendingQuestion},
     content,
     rpc::{self, Code, Id, Refusal},
     session::{Prompt, PromptFiles},
@@ -20,7 +20,7 @@ impl Agent {
     /// Sends a prompt as the input of a turn, whose end answers it.
     pub(super) async fn prompt(&mut self, request: &Id, params: &Value) -> Result<(), Refusal> {
         let id = self.open_session(params)?;
-        let content::Prompt { text, files } = content::prompt(&params["prompt"])?;
+        let content::Prompt { text, files } = content::parse_prompt(&params["prompt"])?;
         let Some(session) = self.sessions.get_mut(&id) else {
             return Ok(());
         };
@@ -110,21 +110,23 @@ impl Agent {
         let forms = self.editor.is_some_and(|editor| editor.forms);
         let (method, asked, params) = match body {
             AdapterBody::PermissionRequest(request) => {
-                let (asked, params) = Permission::of(id, &request);
+                let (asked, params) = PendingPermission::from_request(id, &request);
                 (
                     "session/request_permission",
-                    Asked::Permission(asked),
+                    EditorRequest::Permission(asked),
                     params,
                 )
             }
             AdapterBody::InputRequest(request) => {
-                match Question::of(id, &request).filter(|_| forms) {
-                    Some((asked, params)) => ("elicitation/create", Asked::Question(asked), params),
+                match PendingQuestion::from_request(id, &request).filter(|_| forms) {
+                    Some((asked, params)) => {
+                        ("elicitation/create", EditorRequest::Question(asked), params)
+                    }
                     None => {
                         // The next prompt can answer it.
                         let text = update::chunk("agent_message_chunk", &request.prompt, None);
                         self.update(id, &text);
-                        let answer = ask::cancelled(request.request_id);
+                        let answer = ask::cancel_question(request.request_id);
                         return self
                             .call_session(id, async |handle| handle.answer_question(answer).await);
                     }
@@ -150,8 +152,12 @@ impl Agent {
             session.questions.remove(asked.request());
         }
         self.call_session(&id, async |handle| match asked {
-            Asked::Permission(asked) => handle.answer_permission(asked.decided(result)).await,
-            Asked::Question(asked) => handle.answer_question(asked.decided(result)).await,
+            EditorRequest::Permission(asked) => {
+                handle.answer_permission(asked.into_response(result)).await
+            }
+            EditorRequest::Question(asked) => {
+                handle.answer_question(asked.into_response(result)).await
+            }
         });
     }
 }
