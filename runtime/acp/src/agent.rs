@@ -37,7 +37,7 @@ const MAX_SESSIONS: usize = 256;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The rest of a call on the host, with its result.
-type FinishCall = Box<dyn FnOnce(&mut Agent) + Send>;
+type FinishCall = Box<dyn FnOnce(&mut EditorAgent) + Send>;
 
 /// The removal of a session by its id.
 type RemoveSession = Box<dyn Fn(String) -> BoxFuture<Result<(), String>> + Send>;
@@ -58,7 +58,7 @@ struct EditorCapabilities {
 }
 
 /// The agent of one editor.
-pub(crate) struct Agent {
+pub(crate) struct EditorAgent {
     options: Options,
     client: Client,
     remove_session: RemoveSession,
@@ -79,7 +79,7 @@ pub(crate) struct Agent {
     pub(crate) calls: FuturesUnordered<BoxFuture<FinishCall>>,
 }
 
-impl Agent {
+impl EditorAgent {
     pub(crate) fn new<F>(
         options: Options,
         client: Client,

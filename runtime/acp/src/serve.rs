@@ -10,7 +10,7 @@ use tokio::{
 use trunkline_client::Client;
 use trunkline_protocol::LineReader;
 
-use crate::{Host, Options, agent::Agent};
+use crate::{Host, Options, agent::EditorAgent};
 
 /// Unwritten bytes for the editor from which nothing more is read. The lines of one message come on
 /// top.
@@ -83,7 +83,7 @@ pub async fn serve<H: Host>(
     let lines = LineReader::new(options.max_line);
     let denies_at_end = options.denies_at_end;
     let remove = move |session| host.clone().remove(session);
-    let mut agent = Agent::new(options, client.clone(), remove);
+    let mut agent = EditorAgent::new(options, client.clone(), remove);
     let ended = tokio::select! {
         biased;
         () = stop => Ended::Stopped,
@@ -109,7 +109,7 @@ pub async fn serve<H: Host>(
 
 /// Serves an editor until its messages end, or it no longer reads.
 async fn serve_editor(
-    agent: &mut Agent,
+    agent: &mut EditorAgent,
     mut reader: impl AsyncRead + Send + Unpin,
     mut lines: LineReader,
     mut writer: impl AsyncWrite + Send + Unpin,

@@ -8,7 +8,7 @@ use trunkline_protocol::{
     ToolEnd, ToolUpdate,
 };
 
-use super::Agent;
+use super::EditorAgent;
 use crate::{
     picture,
     session::{Phase, TOOLS},
@@ -18,7 +18,7 @@ use crate::{
 /// Timeout for the declarations of a new session's agent. Later ones are updates.
 const DECLARATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Agent {
+impl EditorAgent {
     /// Handles an event of a session.
     pub(super) async fn handle_event(&mut self, id: &SessionId, event: Event) {
         let seq = match &event.body {

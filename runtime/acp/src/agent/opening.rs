@@ -6,10 +6,10 @@ use serde_json::Value;
 use trunkline_client::{ClientError, Events, Session};
 use trunkline_protocol::{SessionClosed, SessionId, SessionInfo};
 
-use super::Agent;
+use super::EditorAgent;
 use crate::session::{Joining, Phase};
 
-impl Agent {
+impl EditorAgent {
     /// Takes the host's answer when a session was opened or attached. An editor that has cancelled
     /// the request meanwhile leaves it.
     pub(super) fn finish_opening(

@@ -7,7 +7,7 @@ use trunkline_protocol::{
 };
 use uuid::Uuid;
 
-use super::{Agent, EditorCapabilities, MAX_SESSIONS, session_id};
+use super::{EditorAgent, EditorCapabilities, MAX_SESSIONS, session_id};
 use crate::{
     facts::Setting,
     rpc::{Code, Id, Refusal},
@@ -26,7 +26,7 @@ struct Change {
     lists_options: bool,
 }
 
-impl Agent {
+impl EditorAgent {
     /// Handles a request: answers it, or begins what answers it later.
     pub(super) async fn handle_request(
         &mut self,

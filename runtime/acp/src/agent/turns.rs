@@ -7,7 +7,7 @@ use trunkline_protocol::{
     Status, TurnComplete,
 };
 
-use super::Agent;
+use super::EditorAgent;
 use crate::{
     ask::{self, EditorRequest, PendingPermission, PendingQuestion},
     content,
@@ -16,7 +16,7 @@ use crate::{
     update,
 };
 
-impl Agent {
+impl EditorAgent {
     /// Sends a prompt as the input of a turn, whose end answers it.
     pub(super) async fn prompt(&mut self, request: &Id, params: &Value) -> Result<(), Refusal> {
         let id = self.open_session(params)?;

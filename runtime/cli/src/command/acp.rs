@@ -129,11 +129,10 @@ impl Acp {
                 _ = term.recv() => {}
             }
         };
-        let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
         let served = async {
             // A daemon that is started has as long as it needs. Later attempts have a timeout.
             host.stream().await?;
-            trunkline_acp::serve(stdin, stdout, host, options, stop).await
+            trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop).await
         };
         let ended = served.await.map_err(|error| {
             CliError::failed(anyhow!(error))
@@ -227,17 +226,18 @@ impl Daemon {
 impl Connect for Daemon {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
         let connected = self.stream().await;
-        let (input, output) = connected
-            .map_err(|error| ConnectError::transient(error.to_string()))?
-            .into_split();
+        let stream = connected.map_err(|error| ConnectError::transient(error.to_string()))?;
+        let (input, output) = stream.into_split();
         Ok(Pipe::new(input, output))
     }
 }
 
 impl Host for Daemon {
     async fn remove(self, session: String) -> Result<(), String> {
-        let removed = self.folder.remove(&session).await;
-        removed.map_err(|fault| fault.text())
+        self.folder
+            .remove(&session)
+            .await
+            .map_err(|fault| fault.text())
     }
 }
 
