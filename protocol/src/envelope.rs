@@ -18,6 +18,9 @@ pub type HubMessage = Envelope<HubBody>;
 /// A message from a relay that keeps a journal to its hub, beside those that any adapter sends ([journal.1]).
 pub type RelayMessage = Envelope<RelayBody>;
 
+/// Initial capacity of a line, in bytes: most messages fit, and need no second allocation.
+const COMMON_LINE_BYTES: usize = 160;
+
 /// A message: the ids that every one has, and its body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope<B> {
@@ -106,7 +109,7 @@ impl<B: Body> Envelope<B> {
     /// The message as one line with its LF.
     #[must_use]
     pub fn to_line(&self) -> Vec<u8> {
-        let mut line = Vec::new();
+        let mut line = Vec::with_capacity(COMMON_LINE_BYTES);
         self.write(&mut line);
         line
     }

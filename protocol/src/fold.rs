@@ -47,6 +47,18 @@ impl IntoIterator for Folded {
     }
 }
 
+impl Folded {
+    /// Returns the messages that are sent, in order.
+    pub fn messages(&self) -> impl Iterator<Item = &AdapterMessage> {
+        let both = match self {
+            Self::Nothing => [None, None],
+            Self::One(message) => [Some(message), None],
+            Self::Two(first, second) => [Some(first), Some(second)],
+        };
+        both.into_iter().flatten()
+    }
+}
+
 /// Folds a message down to what a peer with these extensions may receive.
 #[must_use]
 pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutput) -> Folded {

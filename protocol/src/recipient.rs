@@ -31,8 +31,8 @@ impl Recipient {
         let kind = message.body.kind();
         let turn_id = message.turn_id.clone();
         let mut written = Ok(Vec::new());
-        for folded in fold(message, self.agreed, self.tools) {
-            match fit(&folded, self.agreed, self.max_line, &mut write_line) {
+        for folded in fold(message, self.agreed, self.tools).messages() {
+            match fit(folded, self.agreed, self.max_line, &mut write_line) {
                 Ok(lost) => {
                     if let Ok(all) = &mut written {
                         all.extend(lost);
@@ -51,10 +51,10 @@ impl Recipient {
                         ..ErrorEvent::default()
                     };
                     let error: AdapterMessage =
-                        Envelope::new(folded.session_id, error).of_turn(turn_id.clone());
-                    for folded in fold(error, self.agreed, self.tools) {
+                        Envelope::new(folded.session_id.clone(), error).of_turn(turn_id.clone());
+                    for folded in fold(error, self.agreed, self.tools).messages() {
                         // A short text and ids always fit.
-                        let _ = fit(&folded, self.agreed, self.max_line, &mut write_line);
+                        let _ = fit(folded, self.agreed, self.max_line, &mut write_line);
                     }
                     written = Err(too_long);
                 }

@@ -304,7 +304,8 @@ impl Dispatch {
 
     /// Writes a message of the relay itself, in the form that the session agreed on.
     fn put(&self, message: AdapterMessage, hub: &Recipient) {
-        write_for(hub, message, self.counters(), |line| {
+        let session = message.session_id.clone();
+        write_for(&session, hub, message, self.counters(), |line| {
             self.upstream.put_control(&line);
         });
     }

@@ -131,9 +131,15 @@ impl HubSink {
     }
 
     fn write(&self, message: AdapterMessage, class: Class) {
-        write_for(&self.hub, message, &self.common.counters, |line| {
-            self.outlet.put(line, class);
-        });
+        write_for(
+            &self.id,
+            &self.hub,
+            message,
+            &self.common.counters,
+            |line| {
+                self.outlet.put(line, class);
+            },
+        );
     }
 
     fn event(&mut self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
@@ -166,9 +172,15 @@ impl HubSink {
     fn session_end(&mut self, mut closed: Box<SessionClosed>) {
         if self.knows(Extensions::CONTROL) {
             let message = self.message(None, closed.into(), None);
-            write_for(&self.hub, message, &self.common.counters, |line| {
-                self.outlet.put_last(line);
-            });
+            write_for(
+                &self.id,
+                &self.hub,
+                message,
+                &self.common.counters,
+                |line| {
+                    self.outlet.put_last(line);
+                },
+            );
             self.is_over = true;
         } else {
             closed.error.iter_mut().for_each(shorten);

@@ -24,7 +24,7 @@ use tokio::{
     sync::Notify,
 };
 use trunkline_pipe::{Class, Fair, Flow, Key, Rounds, Turns};
-use trunkline_protocol::{AdapterMessage, Recipient, TooLong};
+use trunkline_protocol::{AdapterMessage, Recipient, SessionId, TooLong};
 
 use crate::counters::LiveCounters;
 
@@ -337,13 +337,13 @@ impl Drop for Outlet {
 /// Writes a message in the form that its hub understands, and counts messages that were too long
 /// for a line.
 pub(crate) fn write_for(
+    session: &SessionId,
     hub: &Recipient,
     message: AdapterMessage,
     counters: &LiveCounters,
     put: impl FnMut(Vec<u8>),
 ) {
     let kind = message.body.kind().as_str();
-    let session = message.session_id.clone();
     let max_line = hub.max_line;
     match hub.write(message, put) {
         Ok(lost) if lost.is_empty() => return,

@@ -480,9 +480,7 @@ impl SessionActor {
             kept = async { (&mut keeping.as_mut().expect("it is there by the branch's condition").kept).await }, if keeping.is_some() => ActorStep::Kept(kept),
             Some(reply) = replies.next(), if !replies.is_empty() => ActorStep::HostReply(reply),
             event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && takes_events => ActorStep::Event(event),
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => ActorStep::FactsDue,
-            () = sleep_until(look.unwrap_or_else(Instant::now)), if look.is_some() => ActorStep::Look,
-            () = sleep_until(idle.unwrap_or_else(Instant::now)), if idle.is_some() => ActorStep::Idle,
+            step = next_timer(due, look, idle) => step,
         }
     }
 
@@ -527,26 +525,31 @@ impl SessionActor {
         let last = self.log.last_stored();
         self.unstored_ends.retain(|(seq, ..)| *seq > last);
         for then in stored.then {
-            match (&stored.result, then) {
-                (Ok(()), OnStored::Reply(listener, reply)) => {
-                    if let Some(subscriber) = self.listeners.get_mut(&listener) {
-                        subscriber.unstored -= 1;
-                    }
-                    self.send_reply(listener, reply);
-                }
-                (Ok(()), OnStored::Send(turn, queued)) => self.send_input(turn, *queued),
-                (Ok(()), OnStored::Steer(by, input)) => self.send_steer(by, input),
-                (Ok(()), OnStored::Decide(_, _, permission, response)) => {
-                    permission.respond(response);
-                }
-                (Ok(()), OnStored::Answer(_, _, question, response)) => match response.values {
-                    Some(values) if response.cancelled != Some(true) => question.answer(values),
-                    _ => question.cancel(),
-                },
+            match &stored.result {
+                Ok(()) => self.perform(then),
                 // The host ends. Dropping a permission denies it, and dropping a question cancels
                 // it.
-                (Err(_), _) => {}
+                Err(_) => drop(then),
             }
+        }
+    }
+
+    /// Performs an action whose entry is stored.
+    fn perform(&mut self, then: OnStored) {
+        match then {
+            OnStored::Reply(listener, reply) => {
+                if let Some(subscriber) = self.listeners.get_mut(&listener) {
+                    subscriber.unstored -= 1;
+                }
+                self.send_reply(listener, reply);
+            }
+            OnStored::Send(turn, queued) => self.send_input(turn, *queued),
+            OnStored::Steer(by, input) => self.send_steer(by, input),
+            OnStored::Decide(_, _, permission, response) => permission.respond(response),
+            OnStored::Answer(_, _, question, response) => match response.values {
+                Some(values) if response.cancelled != Some(true) => question.answer(values),
+                _ => question.cancel(),
+            },
         }
     }
 
@@ -618,20 +621,28 @@ impl SessionActor {
 
     /// Writes the end of a turn and continues with the queue.
     fn end_turn(&mut self, turn: TurnId, end: TurnComplete, meta: Option<Meta>) {
+        if self.log.is_memory() {
+            self.say(Some(turn), end, meta);
+            self.drop_settled();
+            return self.drain_queue();
+        }
         self.facts.learn_from_end(&end);
         if self.stall.is_on() {
             self.tell_early(&turn, &end);
         }
-        if self.log.is_memory() {
-            self.say(Some(turn), end, meta);
-        } else {
-            let seq = self.say(Some(turn.clone()), end.clone(), meta);
-            self.unstored_ends.push_back((seq, turn, end));
-        }
-        let open = &self.facts.open.requests;
-        self.pending
-            .retain(|id, _| open.iter().any(|request| request.id.0 == *id));
+        let seq = self.say(Some(turn.clone()), end.clone(), meta);
+        self.unstored_ends.push_back((seq, turn, end));
+        self.drop_settled();
         self.drain_queue();
+    }
+
+    /// Drops the requests that a turn's end has settled.
+    fn drop_settled(&mut self) {
+        let open = &self.facts.open.requests;
+        if !self.pending.is_empty() {
+            self.pending
+                .retain(|id, _| open.iter().any(|request| request.id.0 == *id));
+        }
     }
 
     /// Sends a message that is not an entry to one listener.
@@ -861,6 +872,26 @@ impl SessionActor {
 
     fn running(&self) -> Option<&TurnId> {
         self.given.front().map(|given| &given.id)
+    }
+}
+
+/// Waits for the earliest of these times. One timer, made only when nothing else is ready.
+async fn next_timer(
+    facts: Option<Instant>,
+    look: Option<Instant>,
+    idle: Option<Instant>,
+) -> ActorStep {
+    let timers = [
+        facts.map(|at| (at, ActorStep::FactsDue)),
+        look.map(|at| (at, ActorStep::Look)),
+        idle.map(|at| (at, ActorStep::Idle)),
+    ];
+    match timers.into_iter().flatten().min_by_key(|(at, _)| *at) {
+        Some((at, step)) => {
+            sleep_until(at).await;
+            step
+        }
+        None => std::future::pending().await,
     }
 }
 

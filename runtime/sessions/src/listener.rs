@@ -3,7 +3,10 @@
 use std::{collections::VecDeque, future::Future, sync::Arc};
 
 use bytes::Bytes;
-use tokio::sync::mpsc::{self, error::TryRecvError};
+use tokio::sync::mpsc::{
+    self,
+    error::{TryRecvError, TrySendError},
+};
 use tracing::Span;
 use trunkline_journal::{Journal, ReadBatch, ReadError, Reader, SessionKey};
 use trunkline_protocol::{
@@ -371,33 +374,29 @@ impl SessionSender {
     ///
     /// # Cancel safety
     /// If the future is dropped, the message may or may not have been sent.
-    pub async fn send(&self, message: HostMessage) -> bool {
-        self.commands
-            .send(Box::new(SessionCommand::Message(
-                self.no,
-                message,
-                Span::current(),
-            )))
-            .await
-            .is_ok()
+    pub fn send(&self, message: HostMessage) -> impl Future<Output = bool> + Send {
+        self.command(SessionCommand::Message(self.no, message, Span::current()))
     }
-}
 
-impl SessionSender {
     /// Submits an input with its files, as [`SessionSender::send`] sends a message. The outcome is
     /// a reply to the listener: `input.result`, or the end of a refused input.
     ///
     /// # Cancel safety
     /// If the future is dropped, the input may or may not have been submitted.
-    pub async fn submit(&self, submission: Submission) -> bool {
-        self.commands
-            .send(Box::new(SessionCommand::Submit(
-                self.no,
-                submission,
-                Span::current(),
-            )))
-            .await
-            .is_ok()
+    pub fn submit(&self, submission: Submission) -> impl Future<Output = bool> + Send {
+        self.command(SessionCommand::Submit(self.no, submission, Span::current()))
+    }
+
+    fn command(&self, command: SessionCommand) -> impl Future<Output = bool> + Send {
+        // Boxed before the future is made, which is then small.
+        let command = Box::new(command);
+        async move {
+            match self.commands.try_send(command) {
+                Ok(()) => true,
+                Err(TrySendError::Full(command)) => self.commands.send(command).await.is_ok(),
+                Err(TrySendError::Closed(_)) => false,
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The log of a session: takes its entries, and returns the actions that follow when they are
 //! stored.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use trunkline_host::{Host, SendError, Session};
 use trunkline_journal::{Journal, RetentionHold, SessionKey};
@@ -48,7 +48,7 @@ pub(crate) struct JournalLog {
 pub(crate) struct MemoryLog {
     pub(crate) sink: Box<dyn EntrySink>,
     last: u64,
-    ready: Vec<OnStored>,
+    ready: VecDeque<OnStored>,
     /// The number of turns that had no id.
     pub(crate) unnamed_turns: u64,
     /// The agent's session once it has ended: its files may still be read ([file.3]).
@@ -75,7 +75,7 @@ impl MemoryLog {
         Self {
             sink,
             last: 0,
-            ready: Vec::new(),
+            ready: VecDeque::new(),
             unnamed_turns: 0,
             ended: None,
             has_files: false,
@@ -137,16 +137,14 @@ impl SessionLog {
     pub(crate) fn then(&mut self, then: OnStored) {
         match self {
             Self::Journal(log) => log.recorder.then(then),
-            Self::Memory(log) => log.ready.push(then),
+            Self::Memory(log) => log.ready.push_back(then),
         }
     }
 
-    /// Returns the actions that follow at once. Those of a journal come by [`SessionLog::stored`].
-    pub(crate) fn take_ready(&mut self) -> Vec<OnStored> {
-        match self {
-            Self::Journal(_) => Vec::new(),
-            Self::Memory(log) => std::mem::take(&mut log.ready),
-        }
+    /// Returns the next action that follows at once. Those of a journal come by
+    /// [`SessionLog::stored`].
+    pub(crate) fn next_ready(&mut self) -> Option<OnStored> {
+        self.memory()?.ready.pop_front()
     }
 
     /// Notes that the agent may get the input of a turn from now on.
@@ -236,7 +234,12 @@ impl SessionLog {
     ) -> Vec<OnStored> {
         match self {
             Self::Journal(log) => log.recorder.take_back(is_meant),
-            Self::Memory(log) => log.ready.extract_if(.., |then| is_meant(then)).collect(),
+            Self::Memory(log) => {
+                let ready = std::mem::take(&mut log.ready).into_iter();
+                let (taken, kept): (Vec<_>, Vec<_>) = ready.partition(|then| is_meant(then));
+                log.ready = kept.into();
+                taken
+            }
         }
     }
 

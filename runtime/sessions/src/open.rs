@@ -101,7 +101,9 @@ impl OpenItems {
         match body {
             AdapterBody::TurnComplete(_) => {
                 let Some(turn) = turn else { return };
-                self.turns.retain(|open| open.id.0 != *turn);
+                if let Some(at) = self.turns.iter().position(|open| open.id.0 == *turn) {
+                    self.turns.remove(at);
+                }
                 self.tools
                     .retain(|open| open.turn.as_ref().is_none_or(|of| of.0 != *turn));
                 self.requests

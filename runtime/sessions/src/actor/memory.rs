@@ -14,7 +14,7 @@ use trunkline_protocol::{
 
 use super::{
     CommandReceiver, GivenTurn, HostReply, INBOX, LAST_WORDS, MAX_QUEUED_ITEMS, PendingRequest,
-    SessionActor, SessionCommand, StoredBlock,
+    SessionActor, SessionCommand,
     inputs::{FilePlacing, InputLookup, QueuedInput, QueuedItem, error_event},
 };
 use crate::{
@@ -157,13 +157,8 @@ impl SessionActor {
 
     /// Performs the actions of the entries that were just written.
     fn perform_ready(&mut self) {
-        loop {
-            let then = self.log.take_ready();
-            if then.is_empty() {
-                return;
-            }
-            let result = Ok(());
-            self.stored(StoredBlock { result, then });
+        while let Some(then) = self.log.next_ready() {
+            self.perform(then);
         }
     }
 
@@ -345,10 +340,12 @@ impl SessionActor {
         let Some(log) = self.log.memory() else {
             return;
         };
-        if log.is_end_sent || has_replies || log.sink.has_held() {
-            return;
-        }
-        if let Some(closed) = log.end.clone() {
+        if let Some(closed) = &log.end
+            && !log.is_end_sent
+            && !has_replies
+            && !log.sink.has_held()
+        {
+            let closed = closed.clone();
             log.is_end_sent = true;
             self.say(None, closed, None);
         }
