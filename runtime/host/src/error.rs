@@ -227,9 +227,6 @@ pub enum SendError {
     /// The session or its host has ended.
     #[error("the session has ended; open another")]
     Closed,
-    /// This of the input's limits is not enforced ([ext.7]).
-    #[error("{0} in the limits of an input is not enforced; leave it out")]
-    Unenforced(&'static str),
 }
 
 /// Why options were not changed; the texts are sentences.

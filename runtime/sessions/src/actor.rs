@@ -90,8 +90,8 @@ const REMEMBERED: usize = 64;
 const MAX_QUEUED_ITEMS: usize = 64;
 
 /// Maximum number of turns that the host has at once for an agent that takes inputs while its turn
-/// runs.
-const MAX_GIVEN_TURNS: usize = 8;
+/// runs: the running one, and as many as the host writes ahead.
+const MAX_GIVEN_TURNS: usize = 9;
 
 /// Delay before changed facts are written, so that further changes are written with them.
 const FACTS: Duration = Duration::from_secs(1);

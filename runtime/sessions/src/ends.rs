@@ -1,6 +1,6 @@
 //! Ends that the relay writes for turns, and refusals for sessions that the host did not open.
 
-use trunkline_host::{OpenError, SendError, redact};
+use trunkline_host::{OpenError, redact};
 use trunkline_protocol::{
     AttachRefusal, Category, ClosedReason, Delivered, Failure, SessionClosed, SessionRefused,
     Status, StopReason, TurnComplete,
@@ -25,19 +25,6 @@ pub fn undelivered(error: Failure) -> TurnComplete {
     TurnComplete {
         error: Some(error),
         ..failed(Delivered::No)
-    }
-}
-
-/// Returns the end of an input that the host did not accept.
-pub fn unsent(error: SendError) -> TurnComplete {
-    match error {
-        SendError::Unenforced(_) => TurnComplete {
-            status: Some(Status::Refused),
-            error: Some(Failure::new(Category::Protocol, error.to_string())),
-            delivered: Some(Delivered::No),
-            ..TurnComplete::default()
-        },
-        _ => busy(&error.to_string()),
     }
 }
 

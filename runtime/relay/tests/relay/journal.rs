@@ -114,6 +114,57 @@ async fn a_turn_is_entries_numbered_from_one() {
 }
 
 #[tokio::test]
+async fn an_agent_that_queues_gets_several_inputs_in_every_log() {
+    for is_stored in [true, false] {
+        let folder = folder();
+        let mut world = if is_stored {
+            World::journaled(folder.path()).await
+        } else {
+            World::new()
+        };
+        let mut adapter = if is_stored {
+            world.hub.start_with("s", &JOURNAL, json!({})).await;
+            world.adapters.next().await
+        } else {
+            world.hub.start("s").await;
+            world.adapters.next().await
+        };
+        adapter.expect("session.start").await;
+        adapter
+            .say(
+                json!({"type": "session.ready", "session_id": "s", "protocol": 1,
+                "extensions": ["turns", "events"], "input_modes": ["queue"]}),
+            )
+            .await;
+        world.hub.until("session.info").await;
+        // More than the session hands on at once: the last ones follow the ends of the first.
+        let count = 12;
+        for number in 0..count {
+            let turn = format!("t-{number}");
+            world.hub.input("s", &turn, &number.to_string()).await;
+        }
+        let mut turns = Vec::new();
+        for _ in 0..9 {
+            turns.push(adapter.turn().await);
+        }
+        world
+            .hub
+            .say(json!({"type": "stop", "session_id": "s", "turn_id": "t-7"}))
+            .await;
+        let stop = adapter.expect("stop").await;
+        assert_eq!(stop["turn_id"], json!(turns[7]), "it names the turn");
+        for number in 0..count {
+            if turns.len() < count && number > 0 {
+                turns.push(adapter.turn().await);
+            }
+            adapter.complete("s", &turns[number]).await;
+            let end = world.hub.until("turn.complete").await;
+            assert_eq!(end["turn_id"], json!(format!("t-{number}")));
+        }
+    }
+}
+
+#[tokio::test]
 async fn who_comes_back_gets_each_entry_once_and_the_same() {
     let folder = folder();
     let mut world = World::journaled(folder.path()).await;

@@ -360,7 +360,7 @@ impl SessionActor {
                     }
                     // The turn ends with the session, and has its reason.
                     Err(SendError::Closed) => return,
-                    Err(error) => ends::unsent(error),
+                    Err(error) => ends::busy(&error.to_string()),
                 }
             }
         };
