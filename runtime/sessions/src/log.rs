@@ -24,7 +24,7 @@ pub(crate) enum SessionLog {
     /// The journal, behind the record if there is one. Listeners read entries once they are stored.
     Journal(Box<JournalLog>),
     /// The bounded queue of the only client.
-    Memory(MemoryLog),
+    Memory(Box<MemoryLog>),
 }
 
 /// The entries of a session that a journal stores, and what the session needs to continue from it.

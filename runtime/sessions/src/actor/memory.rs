@@ -63,7 +63,7 @@ pub fn serve_in_memory(
     let sender = SessionSender::new(ONLY_CLIENT, commands);
     // Of the facts only the open items are in use.
     let facts = SessionFacts::default();
-    let log = SessionLog::Memory(MemoryLog::new(sink));
+    let log = SessionLog::Memory(Box::new(MemoryLog::new(sink)));
     let (session, refused) = match opened {
         Ok(session) => (Some(session), None),
         Err(closed) => (None, Some(closed)),

@@ -9,7 +9,7 @@ use trunkline_journal::Options;
 
 use super::*;
 
-fn json_of(reply: Box<Reply>) -> Value {
+fn json_of(reply: Reply) -> Value {
     let mut line = Vec::new();
     reply.write(&SessionId::new("s").unwrap(), &mut line);
     serde_json::from_slice(&line).unwrap()
@@ -253,7 +253,7 @@ async fn a_stop_before_an_approval_is_stored_takes_it_back() {
     while world.replies.try_recv().is_ok() {}
     world.approve().await;
     world.until_stored().await;
-    let told: Value = json_of(world.replies.recv().await.unwrap());
+    let told: Value = json_of(*world.replies.recv().await.unwrap());
     assert_eq!(
         (&told["type"], &told["approved"]),
         (&json!("request.decided"), &json!(false)),
@@ -430,7 +430,7 @@ async fn additions_to_a_turn_that_wait_to_be_stored_are_bounded_and_more_are_ans
         world.say(steer).await;
     }
     assert_eq!(world.live.log.last() - before, MAX_QUEUED_ITEMS as u64);
-    let refused: Value = json_of(world.replies.try_recv().unwrap());
+    let refused: Value = json_of(*world.replies.try_recv().unwrap());
     assert_eq!(
         (&refused["message_id"], &refused["delivered"]),
         (&json!(format!("m-{MAX_QUEUED_ITEMS}")), &json!(false))
@@ -456,7 +456,7 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
     world
         .live
         .begin_stall("the journal cannot be written".to_owned());
-    let told: Value = json_of(world.replies.try_recv().unwrap());
+    let told: Value = json_of(*world.replies.try_recv().unwrap());
     assert_eq!(
         (&told["turn_id"], &told["provisional"]),
         (&json!("t"), &json!(true)),
