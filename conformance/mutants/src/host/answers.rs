@@ -47,11 +47,17 @@ impl Relay {
         self.hub.push_of_the_pipe(result.encode(Exts::ALL));
     }
 
+    /// Answers `sessions.list` for any agent by an error ([relay.10]).
     pub(crate) fn list_sessions(&mut self, message: &Message) {
-        let result = Message::up("sessions.list.result", "")
+        if broken(M::OwnListUnanswered) {
+            return;
+        }
+        let mut result = Message::up("sessions.list.result", "")
             .with_raw("request_id", message.raw("request_id").unwrap_or("\"\""))
-            .with_raw("entries", "[]")
-            .with("error", "this relay keeps no list of sessions");
+            .with_raw("entries", "[]");
+        if !broken(M::OwnListEmpty) {
+            result = result.with("error", "this relay keeps no list of sessions");
+        }
         self.hub.push_of_the_pipe(result.encode(Exts::ALL));
     }
 

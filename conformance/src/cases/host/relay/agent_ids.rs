@@ -10,6 +10,7 @@ use crate::{
     run::EXTENSIONS,
     trial::{Seen, Session, Trial},
     verdict::Outcome,
+    wire,
 };
 
 /// This part of the family.
@@ -37,10 +38,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[Need::AnyExtension])
         .when("the hub offers `journal` and sends `session.attach`")
         .then("neither is agreed on, offered or passed on, and no message has a `seq`"),
+    Case::choice("H-RLY-33", "relay.10", "an agent's own list", own_list)
+        .needs(&[Need::AnyExtension])
+        .when("`sessions.list` without `journal`, of the default agent and of an unknown one")
+        .then("one result each: `error`, or `entries` with an `agent_id` each; only `error` for the unknown agent"),
 ];
 
+/// An agent that no host has.
+const UNKNOWN: &str = "no-agent-has-this-name";
+
 fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
-    const UNKNOWN: &str = "no-agent-has-this-name";
     let mut told = Vec::new();
     if t.subject.extensions.contains("control") {
         let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":UNKNOWN}))?;
@@ -189,4 +196,47 @@ fn reserved(t: &mut Trial<'_>) -> Outcome {
         )?;
     }
     Ok(())
+}
+
+fn own_list(t: &mut Trial<'_>) -> Outcome {
+    let list = json!({"type":"sessions.list","session_id":""});
+    let from = t.send(wire::with(list.clone(), &json!({"request_id":"default"})))?;
+    let of_unknown = json!({"request_id":"unknown","agent_id":UNKNOWN});
+    t.send(wire::with(list, &of_unknown))?;
+    // The relay may start a process for its answer.
+    let within = t.bounds.deadline.max(t.bounds.start);
+    for request in ["default", "unknown"] {
+        let is_answer = |seen: &Seen| {
+            seen.kind() == "sessions.list.result" && seen.text("request_id") == request
+        };
+        let Some(answer) = t.wait(from, within, is_answer) else {
+            return t.late(
+                format!("a `sessions.list.result` of the request {request}"),
+                "none",
+            );
+        };
+        let entries = answer.get("entries").and_then(Value::as_array);
+        let lists = entries.is_some_and(|entries| {
+            entries
+                .iter()
+                .all(|entry| entry["agent_id"].as_str().is_some_and(|id| !id.is_empty()))
+        });
+        let expected = if request == "unknown" {
+            "`error` for an agent that does not exist"
+        } else {
+            "`error`, or `entries` with an `agent_id` each"
+        };
+        t.demand(
+            !answer.text("error").is_empty() || lists && request != "unknown",
+            expected,
+            Value::Object(answer.message().clone()),
+        )?;
+    }
+    t.settle()?;
+    let results = t
+        .seen_from(from)
+        .iter()
+        .filter(|seen| seen.kind() == "sessions.list.result")
+        .count();
+    t.demand(results == 2, "one result for each request", results)
 }
