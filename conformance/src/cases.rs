@@ -55,6 +55,7 @@ static HOST: &[&[Case]] = &[
     host::journal::inputs::CASES,
     host::journal::restart::CASES,
     host::journal::list::CASES,
+    host::journal::edits::CASES,
 ];
 
 /// All cases of a side.

@@ -19,7 +19,7 @@ use crate::{
 /// What one hub knows of one session.
 #[derive(Debug, Default)]
 struct Listening {
-    /// The entries behind which it asked to attach, and was not answered yet.
+    /// The entries behind which it asked to attach or to fork, and was not answered yet.
     asked: VecDeque<u64>,
     /// The number that comes next; none while it hears nothing.
     next: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
         let key = |message: &Message| (record.link, wire::session(message).to_owned());
         if let Some(message) = record.host_message() {
             match wire::kind(message) {
-                "session.attach" => {
+                "session.attach" | "session.fork" => {
                     let after = message
                         .get("after")
                         .and_then(Value::as_u64)

@@ -4,6 +4,7 @@
 //! entries, a file for each session; everything else passes as it is. Further hubs come by `host.sock` in the folder.
 
 mod agent;
+mod edits;
 mod hubs;
 mod inputs;
 mod list;

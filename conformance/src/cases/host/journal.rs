@@ -11,6 +11,7 @@ use crate::{
 };
 
 pub(in crate::cases) mod attach;
+pub(in crate::cases) mod edits;
 pub(in crate::cases) mod entries;
 pub(in crate::cases) mod inputs;
 pub(in crate::cases) mod list;

@@ -16,6 +16,8 @@ impl Journal {
             "session.start" if asks => self.start(hub, &message),
             "session.attach" => self.attach(hub, &message),
             "session.history" => self.history(hub, &message),
+            "session.edit" => self.edit(hub, &message),
+            "session.fork" => self.fork(hub, &message),
             "sessions.list" if asks => self.list(hub, &message),
             "session.detach" => {
                 if self

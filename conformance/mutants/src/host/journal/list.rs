@@ -84,6 +84,12 @@ fn row(session: &Session) -> (String, &Session, Value) {
     if let Some(cwd) = session.start.get("cwd") {
         row["cwd"] = cwd.clone();
     }
+    if !session.title.is_empty() {
+        row["title"] = session.title.as_str().into();
+    }
+    if session.is_archived {
+        row["archived"] = true.into();
+    }
     (place, session, row)
 }
 
@@ -106,11 +112,18 @@ fn fits(message: &Message, session: &Session, row: &Value) -> bool {
         ("cwd", "cwd"),
         ("state", "state"),
     ];
-    let within = |asked: &str| match broken(M::ListTextExact) {
-        true => session.id.contains(asked),
-        false => session.id.to_lowercase().contains(&asked.to_lowercase()),
+    let within = |asked: &str| {
+        [&session.id, &session.title].into_iter().any(|text| {
+            if broken(M::ListTextExact) {
+                text.contains(asked)
+            } else {
+                text.to_lowercase().contains(&asked.to_lowercase())
+            }
+        })
     };
+    let archived = message.get("archived").and_then(Value::as_bool);
     members.into_iter().all(same)
+        && (message.contains_key("id") || session.is_archived == archived.unwrap_or_default())
         && message
             .get("text")
             .and_then(Value::as_str)

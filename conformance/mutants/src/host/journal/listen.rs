@@ -103,7 +103,7 @@ impl Journal {
         let mut attached = json!({
             "type":"session.attached","agent_id":"first","state":session.state(),"turn_id":turns.next(),
             "queued":turns.collect::<Vec<_>>(),"requests":session.requests,"first_seq":1,"last_seq":last,
-            "epoch":self.epoch
+            "epoch":self.epoch,"title":Some(&session.title).filter(|title| !title.is_empty())
         });
         if broken(M::AttachStarts) {
             self.wake(&id);

@@ -34,6 +34,9 @@ pub(crate) struct Session {
     native: Option<Value>,
     was_served: bool,
     pub(crate) is_closed: bool,
+    /// The title that a hub gave, or the empty string.
+    pub(crate) title: String,
+    pub(crate) is_archived: bool,
     /// Whether the host below has it.
     pub(crate) is_open: bool,
     /// Whether the hubs have yet to hear what the agent remembers.
@@ -58,13 +61,14 @@ pub(crate) struct Known {
 }
 
 /// What the relay or its hubs say of a turn, and not the agent.
-const NOT_OF_AGENT: [&str; 6] = [
+const NOT_OF_AGENT: [&str; 7] = [
     "turn.begin",
     "input.steered",
     "file.delivered",
     "request.decided",
     "stop.requested",
     "host.fact",
+    "session.edited",
 ];
 
 /// Counts the processes that have opened a folder.
@@ -205,6 +209,16 @@ impl Session {
         seq
     }
 
+    /// Takes over an entry of another session.
+    pub(crate) fn copy(&mut self, mut entry: Message) {
+        entry.insert("session_id".to_owned(), self.id.clone().into());
+        self.learn(&entry);
+        let line = line_of(entry);
+        self.unstored.extend_from_slice(&line);
+        self.store();
+        self.lines.push(line);
+    }
+
     fn store(&mut self) {
         let stored = self
             .file
@@ -270,6 +284,15 @@ impl Session {
                 .steers
                 .retain(|open| open.as_deref().unwrap_or_default() != message),
             "session.closed" => self.is_closed = true,
+            // The agent's session is that of the source.
+            "host.fact" if text(entry, "fact") == "forked_from" => self.native = None,
+            "session.edited" => {
+                if let Some(title) = entry.get("title").and_then(Value::as_str) {
+                    title.clone_into(&mut self.title);
+                }
+                let archived = entry.get("archived").and_then(Value::as_bool);
+                self.is_archived = archived.unwrap_or(self.is_archived);
+            }
             _ => {}
         }
     }
@@ -283,11 +306,16 @@ impl Session {
         {
             return;
         }
-        let running = self.turns.first().map(|turn| turn.id.clone());
         self.append(
             members(json!({"type":"host.fact","fact":"host_restarted"})),
             epoch,
         );
+        self.close_open("host_restart", "the host ended while this turn ran", epoch);
+    }
+
+    /// Closes what is open, for this reason.
+    pub(crate) fn close_open(&mut self, category: &str, why: &str, epoch: u64) {
+        let running = self.turns.first().map(|turn| turn.id.clone());
         for request in self.requests.clone() {
             let decided = json!({"type":"request.decided","request_id":request,"turn_id":running,"cancelled":true,"reason":"shutdown"});
             self.append(members(decided), epoch);
@@ -298,7 +326,8 @@ impl Session {
             self.append(members(end), epoch);
         }
         for steer in self.steers.clone() {
-            let result = json!({"type":"steer.result","message_id":steer,"delivered":false,"reason":"the host ended"});
+            let result =
+                json!({"type":"steer.result","message_id":steer,"delivered":false,"reason":why});
             self.append(members(result), epoch);
         }
         self.steers.clear();
@@ -314,8 +343,7 @@ impl Session {
                 (false, 0) => "unknown",
                 (false, _) => "no",
             };
-            let error =
-                json!({"category":"host_restart","message":"the host ended while this turn ran"});
+            let error = json!({"category":category,"message":why});
             let end = json!({"type":"turn.complete","turn_id":turn,"status":"failed","error":error,"delivered":delivered});
             for _ in 0..if broken(M::TwoEnds) { 2 } else { 1 } {
                 self.append(members(end.clone()), epoch);

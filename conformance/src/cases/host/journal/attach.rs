@@ -122,7 +122,14 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
     attach(t, &hub, &s, last, json!({"epoch":epoch})).map(drop)
 }
 
-fn refusal(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, reason: &str) -> Outcome<Seen> {
+/// Waits for the answer to an attach, and demands that it is a refusal with this reason.
+pub(super) fn refusal(
+    t: &Trial<'_>,
+    hub: &Hub,
+    s: &Session,
+    from: usize,
+    reason: &str,
+) -> Outcome<Seen> {
     let answer = t.hear(hub, s, from, "an answer to `session.attach`", |seen| {
         matches!(seen.kind(), "session.refused" | "session.attached")
     })?;

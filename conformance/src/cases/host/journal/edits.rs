@@ -1,0 +1,195 @@
+//! Edits and forks of a session.
+
+use serde_json::{Value, json};
+
+use super::{
+    HUBS, JOURNAL, act, attach, attach::refusal, catch_up, demand_completed, last_of, open,
+};
+use crate::{
+    case::Case,
+    trial::{self, Hub, Seen, Session, Trial},
+    verdict::Outcome,
+    wire,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case::choice("H-JRN-33", "journal.13", "session.edit", edited)
+        .needs(HUBS)
+        .when("a title, and the same again; a title of 201 bytes, an edit of an unknown session, one of an observer")
+        .then("one result each; the title is one `session.edited` for both hubs, or an error; the others are errors"),
+    Case::choice("H-JRN-34", "journal.14", "session.fork", forked)
+        .needs(JOURNAL)
+        .when("`session.fork` of a session, of an unknown one, and up to more than there is")
+        .then("one answer each: the copied entries and `forked_from`, or a refusal and no session; the source is as before"),
+];
+
+/// The title that the case gives.
+const TITLE: &str = "Logs of March";
+
+/// Sends `session.edit`, and returns the error of its answer and the answer's place in the history.
+fn edit(
+    t: &Trial<'_>,
+    hub: &Hub,
+    s: &Session,
+    request: &str,
+    title: &str,
+) -> Outcome<(Option<String>, usize)> {
+    let from = hub.tell(
+        s,
+        "session.edit",
+        json!({"request_id":request,"title":title}),
+    );
+    let answer = t.hear(
+        hub,
+        s,
+        from,
+        format!("the `session.edit.result` of {request}"),
+        |seen| seen.kind() == "session.edit.result" && seen.text("request_id") == request,
+    )?;
+    let error = Some(answer.text("error").to_owned()).filter(|error| !error.is_empty());
+    Ok((error, answer.index))
+}
+
+fn edited(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let observer = t.further_hub()?;
+    let unknown = t.journaled();
+    attach(t, &observer, &s, 0, json!({"role":"observe"}))?;
+    let from = t.history.len();
+    let (error, answer_index) = edit(t, &hub, &s, "title", TITLE)?;
+    edit(t, &hub, &s, "again", TITLE)?;
+    for (hub, s, request, title) in [
+        (&hub, &s, "long", &*"x".repeat(201)),
+        (&hub, &unknown, "unknown", TITLE),
+        (&observer, &s, "observer", "A title of an observer"),
+    ] {
+        let (error, _) = edit(t, hub, s, request, title)?;
+        let expected = format!("`error` in the answer to the edit {request}");
+        t.demand(error.is_some(), expected, "none")?;
+    }
+    if error.is_none() {
+        let entry = t.hear_kind(&hub, &s, from, "session.edited")?;
+        t.demand(
+            entry.index < answer_index,
+            "the entry before the answer",
+            "the answer first",
+        )?;
+        t.hear_kind(&observer, &s, from, "session.edited")?;
+    }
+    t.rest(&hub)?;
+    for (hub, s, wanted) in [
+        (&hub, &s, &["title", "again", "long"][..]),
+        (&hub, &unknown, &["unknown"]),
+        (&observer, &s, &["observer"]),
+    ] {
+        let mut answers = hub.heard(s, from);
+        answers.retain(|seen| seen.kind() == "session.edit.result");
+        let answered: Vec<&str> = answers.iter().map(|seen| seen.text("request_id")).collect();
+        t.demand(
+            answered == wanted,
+            format!(
+                "one answer for its sender to each edit: {}",
+                wanted.join(", ")
+            ),
+            answered.join(", "),
+        )?;
+    }
+    for hub in [&hub, &observer] {
+        let mut entries = hub.heard(&s, from);
+        entries.retain(|seen| seen.kind() == "session.edited");
+        let titles: Vec<&str> = entries.iter().map(|entry| entry.text("title")).collect();
+        let wanted = &[TITLE][..usize::from(error.is_none())];
+        t.demand(
+            titles == wanted && entries.iter().all(Seen::is_entry),
+            format!(
+                "{} `session.edited`, for the edit without an error",
+                wanted.len()
+            ),
+            format!("the titles {titles:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+/// The types that answer `session.fork`.
+const ANSWERS: [&str; 2] = ["session.attached", "session.refused"];
+
+/// Sends `session.fork`, and returns its answer.
+fn fork(t: &Trial<'_>, hub: &Hub, copy: &Session, source: &str, more: &Value) -> Outcome<Seen> {
+    let asked = json!({"source":source,"after":0,"protocol":1,"extensions":trial::JOURNAL});
+    let from = hub.tell(copy, "session.fork", wire::with(asked, more));
+    t.hear(hub, copy, from, "an answer to `session.fork`", |seen| {
+        ANSWERS.contains(&seen.kind())
+    })
+}
+
+fn forked(t: &mut Trial<'_>) -> Outcome {
+    let (hub, s) = open(t)?;
+    let actions = json!([["say", "a"], ["complete"]]);
+    act(t, &hub, &s, "a", &actions)?;
+    t.rest(&hub)?;
+    let last = last_of(&hub, &s);
+    let from = t.history.len();
+    let copy = t.journaled();
+    let ahead = t.journaled();
+    let orphan = t.journaled();
+    let answer = fork(t, &hub, &copy, s.id(), &json!({}))?;
+    let past = fork(t, &hub, &ahead, s.id(), &json!({"seq":last + 40}))?;
+    let unknown = fork(t, &hub, &orphan, "no-session-has-this-id", &json!({}))?;
+    for (refused, reason) in [(&past, "ahead"), (&unknown, "unknown")] {
+        let known = [reason, "unsupported"].contains(&refused.text("reason"));
+        t.demand(
+            refused.kind() == "session.refused" && known,
+            format!("`session.refused` with `{reason}` or `unsupported`"),
+            Value::Object(refused.message().clone()),
+        )?;
+    }
+    let is_copied = answer.kind() == "session.attached";
+    if is_copied {
+        demand_copy(t, &hub, &s, &copy, &answer)?;
+        act(t, &hub, &copy, "b", &actions)?;
+    }
+    t.rest(&hub)?;
+    for s in [&copy, &ahead, &orphan] {
+        let mut answers = hub.heard(s, from);
+        answers.retain(|seen| ANSWERS.contains(&seen.kind()));
+        t.demand(
+            answers.len() == 1,
+            "one answer to each `session.fork`",
+            answers.len(),
+        )?;
+    }
+    let refused = [&ahead, &orphan].into_iter();
+    for s in refused.chain(Some(&copy).filter(|_| !is_copied)) {
+        let from = hub.attach(s, 0, json!({}));
+        refusal(t, &hub, s, from, "unknown")?;
+    }
+    let (attached, _) = catch_up(t, &hub, &s, 0)?;
+    t.demand_member(&attached, "last_seq", last)?;
+    let end = act(t, &hub, &s, "b", &actions)?;
+    demand_completed(t, &end)
+}
+
+/// Demands the entries of the source in the copy, and then the fact that it is one.
+fn demand_copy(t: &Trial<'_>, hub: &Hub, s: &Session, copy: &Session, answer: &Seen) -> Outcome {
+    t.demand_member(answer, "role", "control")?;
+    let fact = t.hear(hub, copy, answer.index, "`forked_from`", |seen| {
+        seen.kind() == "host.fact" && seen.text("fact") == "forked_from"
+    })?;
+    let entries = |s: &Session| -> Vec<Value> {
+        let mut entries = hub.entries(s, 0);
+        entries.retain(|entry| s != copy || entry.index < fact.index);
+        let same_id = |entry: &Seen| {
+            let message = Value::Object(entry.message().clone());
+            wire::with(message, &json!({"session_id":copy.id()}))
+        };
+        entries.iter().map(same_id).collect()
+    };
+    let copied = entries(copy);
+    t.demand(
+        copied == entries(s),
+        "the entries of the source with the id of the copy",
+        Value::from(copied.clone()),
+    )
+}
