@@ -8,8 +8,8 @@ use tokio::{
 };
 use trunkline_host::{Event, FileError, PlacedFile, SendError, Session};
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Failure, InputMode, SessionClosed, SessionId, SessionInfo,
-    StopReason, TurnId,
+    AdapterBody, Category, Delivered, Failure, InputMode, SessionClosed, SessionId, StopReason,
+    TurnId,
 };
 
 use super::{
@@ -314,25 +314,8 @@ impl SessionActor {
         for turn in std::mem::take(&mut self.facts.open).turns {
             self.say(Some(turn.id.0), end.clone(), None);
         }
-        self.drop_queue("the session has ended");
+        self.drop_queued("the session has ended");
         self.send_end_if_due();
-    }
-
-    /// Drops what waits for the agent, and reports it.
-    fn drop_queue(&mut self, why: &str) {
-        let files = std::mem::take(&mut self.queue).into_iter();
-        for item in files {
-            match item {
-                QueuedItem::File(..) => self.reply_error(Category::FileRefused, why),
-                QueuedItem::Update(by, _) => {
-                    self.reply(by, None, AdapterBody::from(SessionInfo::default()));
-                }
-                QueuedItem::Input(..) => {}
-            }
-        }
-        if self.placing.take().is_some() {
-            self.reply_error(Category::FileRefused, why);
-        }
     }
 
     fn send_end_if_due(&mut self) {
@@ -358,7 +341,7 @@ impl SessionActor {
         };
         log.phase = MemoryPhase::Finishing;
         log.sink.resume();
-        self.drop_queue("the host ends");
+        self.drop_queued("the host ends");
         let deadline = Instant::now() + LAST_WORDS;
         while self.has_last_events()
             && let Ok(step) = timeout_at(deadline, self.memory_step(None)).await
