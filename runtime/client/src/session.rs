@@ -154,7 +154,8 @@ impl Session {
             mode: None,
             limits: None,
         };
-        let (id, limit) = (self.id(), self.max_line());
+        let id = self.id();
+        let limit = self.max_line();
         check_length(&input_message(id, &turn_id, &message), limit)?;
         let room = self.reserve(&message.content)?;
         let (sender, progress) = watch::channel(TurnProgress {

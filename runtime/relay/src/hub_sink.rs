@@ -394,6 +394,13 @@ impl EntrySink for HubSink {
     }
 
     fn drop_held(&mut self) {
+        if self.placing.take().is_some() {
+            // What follows does not wait for a file that takes too long.
+            self.common.counters.shortened.one();
+            for (message, class) in std::mem::take(&mut self.behind) {
+                self.write(message, class);
+            }
+        }
         while !self.outlet.is_full()
             && let Some(end) = self.order.next()
         {

@@ -190,7 +190,8 @@ impl AttachedSession {
     /// # Errors
     /// The host's refusal.
     pub(crate) async fn restart(&mut self, start: SessionStart) -> Result<(), CliError> {
-        let (client, agent) = (self.client.clone(), self.agent.clone());
+        let client = self.client.clone();
+        let agent = self.agent.clone();
         *self = Self::open(client, "chat", Some(agent), start).await?;
         Ok(())
     }
@@ -287,7 +288,8 @@ impl AttachedSession {
 
     pub(super) fn stop_turn(&self, turn: TurnNo) {
         if let Some(open) = self.open.iter().find(|open| open.no == turn) {
-            let (session, id) = (self.session.clone(), open.id.clone());
+            let session = self.session.clone();
+            let id = open.id.clone();
             self.calls.make(async move { session.stop(id).await });
         }
     }
@@ -520,13 +522,15 @@ impl AttachedSession {
                 EventKind::End(Box::new(entries::turn_end(turn.no, *complete, took)))
             }
             AdapterBody::PermissionRequest(request) if is_answer => {
-                let (session, calls) = (self.session.clone(), self.calls.clone());
+                let session = self.session.clone();
+                let calls = self.calls.clone();
                 EventKind::Permission(Permission::elsewhere(request, move |response| {
                     calls.make(async move { session.answer_permission(response).await });
                 }))
             }
             AdapterBody::InputRequest(request) if is_answer => {
-                let (session, calls) = (self.session.clone(), self.calls.clone());
+                let session = self.session.clone();
+                let calls = self.calls.clone();
                 EventKind::Question(Question::elsewhere(request, move |response| {
                     calls.make(async move { session.answer_question(response).await });
                 }))

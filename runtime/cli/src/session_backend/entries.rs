@@ -22,7 +22,8 @@ pub(super) fn adapter_message(scope: TurnScope, body: AdapterBody) -> DisplayEve
                 .or(request.description)
                 .or(request.resource)
                 .unwrap_or_default();
-            let (tool, about) = (one_line(&request.tool), one_line(&about));
+            let tool = one_line(&request.tool);
+            let about = one_line(&about);
             let text = format!("{tool} asks for permission: {about}");
             DisplayEvent::note("?", paint::CARE, text)
         }

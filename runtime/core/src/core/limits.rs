@@ -163,7 +163,8 @@ impl Session {
 
     /// Returns its `max_tokens` and what was used, if nothing of it is left.
     fn exhausted_tokens(&self) -> Option<(Limit, u64)> {
-        let (most, used) = (self.max_tokens()?, self.used_tokens());
+        let most = self.max_tokens()?;
+        let used = self.used_tokens();
         (used >= most).then_some((Limit::Tokens(LimitSource::Session, most), used))
     }
 

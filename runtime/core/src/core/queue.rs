@@ -344,7 +344,8 @@ impl Core {
         now: Instant,
     ) {
         let key = self.key_of(index);
-        let (offered, turn_timeout) = (self.rules.offered, self.rules.turn_timeout);
+        let offered = self.rules.offered;
+        let turn_timeout = self.rules.turn_timeout;
         let inactivity_timeout = self.rules.inactivity_timeout;
         let Some(session) = self.get(index) else {
             return;
