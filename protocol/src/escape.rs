@@ -14,7 +14,7 @@ use crate::swar;
 pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = out.len();
     if value
-        .serialize(&mut Serializer::with_formatter(&mut *out, Separators))
+        .serialize(&mut Serializer::with_formatter(Appender(out), Separators))
         .is_err()
     {
         // Only a map with keys that are not strings fails, and no message has one.
@@ -23,10 +23,38 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) 
     }
 }
 
+/// Reserves room for a text, and for the escapes and members that follow a long one. Without the latter, a buffer that fits
+/// the text would double for the closing brace.
+fn reserve(out: &mut Vec<u8>, bytes: usize) {
+    out.reserve(bytes + bytes / 32);
+}
+
+/// Writer at the end of a buffer, with the room that [`reserve`] adds.
+struct Appender<'a>(&'a mut Vec<u8>);
+
+impl io::Write for Appender<'_> {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        reserve(self.0, bytes.len());
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Appends a string as JSON, many bytes at a time where nothing needs an escape.
 #[inline]
 pub(crate) fn write_str(out: &mut Vec<u8>, text: &str) {
-    out.reserve(text.len() + 2);
+    reserve(out, text.len() + 2);
     out.push(b'"');
     let plain = plain_prefix(text.as_bytes());
     out.extend_from_slice(&text.as_bytes()[..plain]);
