@@ -277,6 +277,9 @@ impl BlockBuilder {
     pub(crate) fn push_chunk(&mut self, chunk: NewChunk<'_>) {
         let at = u32::try_from(self.payload_bytes()).unwrap_or(u32::MAX);
         let bytes = u32::try_from(chunk.bytes.len()).unwrap_or(u32::MAX);
+        // The room for the marks and the directory after a long chunk: a buffer without it doubles.
+        self.buffer
+            .reserve(chunk.bytes.len() + chunk.bytes.len() / 32);
         self.buffer.extend_from_slice(chunk.bytes);
         if chunk.kind == ChunkKind::Entries
             && let Some(last) = self.chunks.last_mut()
