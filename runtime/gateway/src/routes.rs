@@ -20,7 +20,7 @@ use std::{
 
 use axum::{
     Extension, RequestExt, Router,
-    body::Body,
+    body::{Body, HttpBody},
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, MatchedPath, Path, Request, State},
     http::{StatusCode, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
@@ -265,7 +265,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-/// A body of up to so many bytes.
+/// Reads a body of up to `most` bytes.
 async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
     timeout(BODY_TIME, bytes_of(body, most))
@@ -274,7 +274,10 @@ async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
 }
 
 async fn bytes_of(body: Body, most: usize) -> Answer<Vec<u8>> {
-    let (mut bytes, mut chunks) = (Vec::new(), body.into_data_stream());
+    // A client that announces its length, as most do, gets one buffer of that size.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(most);
+    let mut bytes = Vec::with_capacity(announced.min(most));
+    let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk =
             chunk.map_err(|error| Problem::bad_request(format!("the body is cut: {error}")))?;

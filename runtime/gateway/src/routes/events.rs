@@ -221,6 +221,8 @@ fn write_line(line: &[u8], frames: &mut Vec<u8>) -> bool {
 }
 
 fn write_event(kind: &str, data: &str, frames: &mut Vec<u8>) {
+    const FIELDS: usize = "event: \ndata: \n\n".len();
+    frames.reserve(FIELDS + kind.len() + data.len());
     frames.extend_from_slice(b"event: ");
     frames.extend_from_slice(kind.as_bytes());
     frames.extend_from_slice(b"\ndata: ");

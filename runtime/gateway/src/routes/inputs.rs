@@ -111,12 +111,11 @@ pub(super) async fn take(
         mode,
         limits: None,
     };
-    judge(
-        &shared,
-        &pass,
-        &HostMessage::new(id.clone(), HostBody::UserInput(input.clone())),
-        None,
-    )?;
+    let message = HostMessage::new(id.clone(), input);
+    judge(&shared, &pass, &message, None)?;
+    let HostBody::UserInput(input) = message.body else {
+        unreachable!("the message was made of an input");
+    };
     shared.takes_work()?;
     let sessions = shared.sessions_for(&pass);
     let mut client = SessionClient::join(&sessions, &id).await?;
