@@ -18,7 +18,7 @@ use trunkline_host::{
     config::{Config, JournalSync},
 };
 use trunkline_journal::{Damaged, OpenError, Options, SyncMode};
-use trunkline_relay::{RelayOptions, Report, serve_beside_sockets};
+use trunkline_relay::{RelayOptions, RelayReport, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
 use crate::{daemon, error::CliError, interrupt::Interrupts, target};
@@ -180,7 +180,7 @@ async fn opened(
 
 /// The host in this process that has a journal.
 pub(crate) struct Holder {
-    serving: JoinHandle<io::Result<Report>>,
+    serving: JoinHandle<io::Result<RelayReport>>,
 }
 
 /// A client of the host that has the journal, which is this process if there is no other.

@@ -8,7 +8,7 @@ use trunkline_protocol::{
     HostBody, HostMessage, HubBody, HubKind, HubMessage, PermissionResponse, SessionAttach,
     SessionStart, SessionUpdate,
 };
-use trunkline_relay::Judge;
+use trunkline_relay::MessageAuthorizer;
 
 use crate::{gateway::Shared, pass::Pass, problem::Problem, token::Scope};
 
@@ -125,7 +125,7 @@ pub(crate) fn may_set(
         .map_err(Problem::forbidden)
 }
 
-impl Judge for Table {
+impl MessageAuthorizer for Table {
     fn hear_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String> {
         let needed = match &message.body {
             HostBody::SessionStart(_)

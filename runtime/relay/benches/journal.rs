@@ -106,7 +106,7 @@ fn counterpart() {
 struct World {
     input: WriteHalf<DuplexStream>,
     output: BufReader<ReadHalf<DuplexStream>>,
-    relay: tokio::task::JoinHandle<trunkline_relay::Report>,
+    relay: tokio::task::JoinHandle<trunkline_relay::RelayReport>,
     extensions: &'static str,
 }
 

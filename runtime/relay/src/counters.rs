@@ -6,7 +6,7 @@ macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident, )*) => {
         #[derive(Debug, Default)]
         pub(crate) struct LiveCounters {
-            $( pub(crate) $name: Count, )*
+            $( pub(crate) $name: Counter, )*
         }
 
         /// Counters of one hub.
@@ -57,9 +57,9 @@ counters! {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     pub(crate) fn one(&self) {
         self.add(1);
     }

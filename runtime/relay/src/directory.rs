@@ -17,12 +17,12 @@ const SESSIONS: usize = 2048;
 
 /// Figures that must be requested from links.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct LinkFigures {
     pub(crate) agents: Vec<AgentHealth>,
     pub(crate) sessions: Vec<SessionStatus>,
 }
 
-impl Figures {
+impl LinkFigures {
     /// Requests the figures from every link.
     pub(crate) async fn of(host: &Host) -> Self {
         let (agents, mut sessions) = (host.health().await, host.sessions().await);
@@ -40,7 +40,7 @@ impl Figures {
 pub(crate) fn answer(
     host: &Host,
     list: &AgentsList,
-    figures: Option<&Figures>,
+    figures: Option<&LinkFigures>,
     is_shown: impl Fn(&str) -> bool,
 ) -> Vec<u8> {
     let mut agents = agents(host);
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    fn answered(host: &Host, list: &AgentsList, figures: &Figures) -> AgentsListResult {
+    fn answered(host: &Host, list: &AgentsList, figures: &LinkFigures) -> AgentsListResult {
         let line = answer(host, list, Some(figures), |_| true);
         assert!(line.len() <= MIN_MAX_LINE + 1, "{}", line.len());
         let message = AdapterMessage::parse(String::from_utf8(line).unwrap().trim_end()).unwrap();
@@ -220,7 +220,7 @@ mod tests {
             .unwrap()
         };
         let _open: Vec<_> = (0..3000).map(open).collect();
-        let figures = Figures::of(&host).await;
+        let figures = LinkFigures::of(&host).await;
         let all = answered(&host, &asked(true, 3000), &figures);
         let listed = all.sessions.unwrap();
         assert!(

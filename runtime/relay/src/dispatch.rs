@@ -30,11 +30,11 @@ use trunkline_sessions::{SessionSender, Visitor, ends, serve_in_memory};
 
 use crate::{
     RelayOptions,
-    counters::{Count, LiveCounters},
-    directory::{self, Figures},
-    hub_sink::{Common, HubSink, drop_unagreed},
-    journaled::{self, JOURNAL, Journaled, Listeners},
-    upstream::{Gate, Upstream, write_for},
+    counters::{Counter, LiveCounters},
+    directory::{self, LinkFigures},
+    hub_sink::{HubSink, RelayShared, drop_unagreed},
+    journaled::{self, JOURNAL, JournalSessions, ListenerTasks},
+    upstream::{OutletGate, Upstream, write_for},
 };
 
 /// Number of closed ids that are remembered, to count late messages separately from unknown ones.
@@ -55,7 +55,7 @@ pub(crate) struct Dispatch {
     host: Host,
     options: RelayOptions,
     upstream: Arc<Upstream>,
-    common: Arc<Common>,
+    common: Arc<RelayShared>,
     links: HashMap<SessionId, Link>,
     closed: VecDeque<SessionId>,
     /// Sessions that the hub has closed and the host is closing.
@@ -64,18 +64,18 @@ pub(crate) struct Dispatch {
     /// Requests for the agents, until these have described themselves.
     lists: Vec<AgentsList>,
     /// The task that queries the agents, and their links for figures, while a request waits.
-    describing: JoinSet<Option<Figures>>,
+    describing: JoinSet<Option<LinkFigures>>,
     /// Sessions of the journal, if the relay has one.
-    journaled: Option<Journaled>,
+    journaled: Option<JournalSessions>,
     /// Ended sessions whose files can still be read.
     kept: VecDeque<(Instant, Session)>,
 }
 
 /// The tasks of the sessions.
-pub(crate) type Sessions = JoinSet<Gone>;
+pub(crate) type Sessions = JoinSet<EndedSession>;
 
 /// The result of a session's task that has ended.
-pub(crate) struct Gone {
+pub(crate) struct EndedSession {
     id: SessionId,
     key: Key,
     session: Option<Session>,
@@ -88,19 +88,19 @@ struct Link {
     agent: Option<Box<str>>,
     hub: Recipient,
     sender: SessionSender,
-    gate: Arc<Gate>,
+    gate: Arc<OutletGate>,
 }
 
 impl Dispatch {
     pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
-        let common = Common {
+        let common = RelayShared {
             tools: options.tools_as_output,
             counters: LiveCounters::default(),
         };
         let journaled = options
             .sessions
             .clone()
-            .map(|sessions| Journaled::new(sessions, upstream.clone()));
+            .map(|sessions| JournalSessions::new(sessions, upstream.clone()));
         Self {
             host,
             options,
@@ -123,7 +123,7 @@ impl Dispatch {
     /// No end is lost.
     pub(crate) async fn task_ended(&mut self) {
         tokio::select! {
-            Some(gone) = self.sessions.join_next() => self.forget(gone),
+            Some(gone) = self.sessions.join_next() => self.forget_session(gone),
             Some(asked) = self.describing.join_next() => self.agents_asked(asked.ok().flatten().as_ref()),
             else => std::future::pending().await,
         }
@@ -135,12 +135,12 @@ impl Dispatch {
 
     /// Answers waiting requests, closes the inboxes of the sessions, which then finish, and returns
     /// their tasks.
-    pub(crate) fn close(mut self) -> (Sessions, Listeners, Arc<Common>) {
+    pub(crate) fn into_tasks(mut self) -> (Sessions, ListenerTasks, Arc<RelayShared>) {
         self.answer_lists(None);
         (
             self.sessions,
             self.journaled
-                .map(Journaled::into_listeners)
+                .map(JournalSessions::into_listeners)
                 .unwrap_or_default(),
             self.common,
         )
@@ -150,7 +150,7 @@ impl Dispatch {
     /// never answered ([msg.4]).
     ///
     /// Waits for no pipe, only for a session's task to take its messages.
-    pub(crate) async fn take(&mut self, item: Item<'_>) {
+    pub(crate) async fn handle_item(&mut self, item: Item<'_>) {
         let message = match item {
             Item::Line(line) => match HostMessage::parse(line) {
                 Ok(message) => message,
@@ -162,7 +162,7 @@ impl Dispatch {
                             .as_ref()
                             .map_or(Ok(()), |judge| judge.hear_hub(&message))
                         {
-                            return self.forbid_hub(&message, why);
+                            return self.refuse_hub_message(&message, why);
                         }
                         return self.take_journal(message).await;
                     }
@@ -176,9 +176,9 @@ impl Dispatch {
                 return tracing::debug!("a line of the hub was not a message");
             }
         };
-        match self.judge(&message).await {
-            Ok(()) => self.handle(message).await,
-            Err(why) => self.forbid(message, why),
+        match self.authorize(&message).await {
+            Ok(()) => self.handle_message(message).await,
+            Err(why) => self.refuse_message(message, why),
         }
     }
 
@@ -200,7 +200,7 @@ impl Dispatch {
     }
 
     /// Checks that the hub is allowed to send a message.
-    async fn judge(&self, message: &HostMessage) -> Result<(), String> {
+    async fn authorize(&self, message: &HostMessage) -> Result<(), String> {
         let Some(judge) = &self.options.judge else {
             return Ok(());
         };
@@ -212,9 +212,9 @@ impl Dispatch {
                 match self
                     .journaled
                     .as_ref()
-                    .filter(|own| own.has(&message.session_id))
+                    .filter(|own| own.has_session(&message.session_id))
                 {
-                    Some(journaled) => journaled.agent(&message.session_id).await,
+                    Some(journaled) => journaled.session_agent(&message.session_id).await,
                     None => self
                         .links
                         .get(&message.session_id)
@@ -228,7 +228,7 @@ impl Dispatch {
 
     /// Answers a forbidden message: with the end of what it would have begun, otherwise with an
     /// `error`.
-    fn forbid(&self, message: HostMessage, why: String) {
+    fn refuse_message(&self, message: HostMessage, why: String) {
         count(&self.counters().forbidden);
         let HostMessage {
             session_id,
@@ -267,13 +267,13 @@ impl Dispatch {
         };
         let mut answer = AdapterMessage::new(session_id.clone(), body);
         answer.turn_id = turn_id;
-        self.put(answer, &hub);
+        self.write_message(answer, &hub);
         if let Some(unchanged) = unchanged {
-            self.put(AdapterMessage::new(session_id, unchanged), &hub);
+            self.write_message(AdapterMessage::new(session_id, unchanged), &hub);
         }
     }
 
-    fn forbid_hub(&self, message: &HubMessage, why: String) {
+    fn refuse_hub_message(&self, message: &HubMessage, why: String) {
         count(&self.counters().forbidden);
         let refused = journaled::refusal(&message.body, AttachRefusal::Forbidden, why);
         let refused = RelayMessage::new(message.session_id.clone(), refused);
@@ -295,7 +295,7 @@ impl Dispatch {
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
-            self.put(
+            self.write_message(
                 AdapterMessage::new(id.clone(), AdapterBody::from(event)),
                 &link.hub,
             );
@@ -303,7 +303,7 @@ impl Dispatch {
     }
 
     /// Writes a message of the relay itself, in the form that the session agreed on.
-    fn put(&self, message: AdapterMessage, hub: &Recipient) {
+    fn write_message(&self, message: AdapterMessage, hub: &Recipient) {
         let session = message.session_id.clone();
         write_for(&session, hub, message, self.counters(), |line| {
             self.upstream.put_control(&line);
@@ -326,20 +326,20 @@ impl Dispatch {
             .get(&message.session_id)
             .is_some_and(|link| !link.gate.is_ended());
         match &mut self.journaled {
-            Some(journaled) if !is_other => journaled.take(message).await,
-            _ => Journaled::refuse(&self.upstream, &message),
+            Some(journaled) if !is_other => journaled.handle_message(message).await,
+            _ => JournalSessions::refuse_message(&self.upstream, &message),
         }
     }
 
-    async fn handle(&mut self, mut message: HostMessage) {
+    async fn handle_message(&mut self, mut message: HostMessage) {
         if !message.body.kind().is_of_pipe()
             && let Some(journaled) = self
                 .journaled
                 .as_mut()
-                .filter(|own| own.has(&message.session_id))
+                .filter(|own| own.has_session(&message.session_id))
         {
             count(&self.common.counters.messages);
-            return journaled.said(message).await;
+            return journaled.forward_message(message).await;
         }
         let kind = message.body.kind();
         let link = self
@@ -374,10 +374,10 @@ impl Dispatch {
                     // A session whose task has ended is closed already.
                     link.sender.send(message).await;
                 }
-                self.remember(id);
+                self.remember_closed(id);
             }
-            (SessionRule::Open, _) => self.open(message).await,
-            (SessionRule::Pipe, _) => self.answer(message.body),
+            (SessionRule::Open, _) => self.open_session(message).await,
+            (SessionRule::Pipe, _) => self.answer_pipe(message.body),
             (SessionRule::IgnoreUnknown | SessionRule::Accept | SessionRule::Close, _) => {
                 return count(&counters.unknown_session);
             }
@@ -388,7 +388,7 @@ impl Dispatch {
     }
 
     /// Opens a session: answers at once, and leaves the rest to the session's task ([relay.8]).
-    async fn open(&mut self, message: HostMessage) {
+    async fn open_session(&mut self, message: HostMessage) {
         let HostMessage {
             session_id: id,
             meta,
@@ -420,8 +420,8 @@ impl Dispatch {
         let folder = folder.filter(|folder| agreed.contains(with_files) && folder.is_absolute());
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
-            let ready = self.ready(&agent, &start, agreed);
-            self.put(Envelope::new(id.clone(), ready), &hub);
+            let ready = self.ready_message(&agent, &start, agreed);
+            self.write_message(Envelope::new(id.clone(), ready), &hub);
         }
         let opened = if !self.may_open(&agent) {
             let why = format!("this hub may not use the agent {agent}");
@@ -459,7 +459,7 @@ impl Dispatch {
         self.links.insert(id.clone(), link);
         self.sessions.spawn(async move {
             let session = served.await;
-            Gone { id, key, session }
+            EndedSession { id, key, session }
         });
     }
 
@@ -484,7 +484,7 @@ impl Dispatch {
         agreed: Extensions,
     ) {
         // Members in files would be lost: an entry contains its whole message.
-        let mut ready = self.ready(agent, &start, agreed - Extensions::LARGE);
+        let mut ready = self.ready_message(agent, &start, agreed - Extensions::LARGE);
         ready
             .extensions
             .get_or_insert_default()
@@ -494,10 +494,10 @@ impl Dispatch {
             return;
         };
         let max_line = start.max_line;
-        if let Err(closed) = journaled.start(id, agent, below(start), meta, &ready) {
+        if let Err(closed) = journaled.start_session(id, agent, below(start), meta, &ready) {
             // The message ends the session, whatever else the hub understands.
             let hub = self.recipient(Extensions::all(), max_line);
-            self.put(AdapterMessage::new(id.clone(), closed), &hub);
+            self.write_message(AdapterMessage::new(id.clone(), closed), &hub);
         }
     }
 
@@ -524,7 +524,7 @@ impl Dispatch {
                     if !self.closing.is_empty() =>
                 {
                     match self.sessions.join_next().await {
-                        Some(gone) => self.forget(gone),
+                        Some(gone) => self.forget_session(gone),
                         None => self.closing.clear(),
                     }
                 }
@@ -534,7 +534,7 @@ impl Dispatch {
     }
 
     /// Builds the `session.ready` from what the relay knows before the agent has sent anything.
-    fn ready(&self, agent: &str, start: &SessionStart, agreed: Extensions) -> SessionReady {
+    fn ready_message(&self, agent: &str, start: &SessionStart, agreed: Extensions) -> SessionReady {
         let (config, capabilities) = self
             .host
             .agent(agent)
@@ -583,14 +583,14 @@ impl Dispatch {
     }
 
     /// Answers a message of the pipe itself, whatever was agreed on ([ext.9]).
-    fn answer(&mut self, body: HostBody) {
+    fn answer_pipe(&mut self, body: HostBody) {
         let body: AdapterBody = match body {
             HostBody::Ping(ping) => Pong { nonce: ping.nonce }.into(),
             HostBody::AgentsList(list) => return self.list_agents(list),
             HostBody::SessionsList(list) => {
                 let asks = journaled::is_asked_for(list.extensions.as_deref());
                 if let Some(journaled) = self.journaled.as_mut().filter(|_| asks) {
-                    return journaled.list(list);
+                    return journaled.list_sessions(list);
                 }
                 let error = Some(
                     "not supported: this relay does not list the sessions of its agents".to_owned(),
@@ -633,7 +633,7 @@ impl Dispatch {
             // Agents that have not described themselves by then are left out.
             let _ = timeout(DESCRIBED, host.describe()).await;
             if needs_figures {
-                Some(Figures::of(&host).await)
+                Some(LinkFigures::of(&host).await)
             } else {
                 None
             }
@@ -646,7 +646,7 @@ impl Dispatch {
 
     /// Answers the waiting lists. A list that came too late for the figures it needs gets the next
     /// ones.
-    fn agents_asked(&mut self, figures: Option<&Figures>) {
+    fn agents_asked(&mut self, figures: Option<&LinkFigures>) {
         let waits = |list: &mut AgentsList| figures.is_none() && needs_figures(list);
         let later: Vec<_> = self.lists.extract_if(.., waits).collect();
         self.answer_lists(figures);
@@ -654,7 +654,7 @@ impl Dispatch {
         self.ask_agents();
     }
 
-    fn answer_lists(&mut self, figures: Option<&Figures>) {
+    fn answer_lists(&mut self, figures: Option<&LinkFigures>) {
         for list in std::mem::take(&mut self.lists) {
             let answer = directory::answer(&self.host, &list, figures, |agent| {
                 self.visitor().is_none_or(|visitor| visitor.may_have(agent))
@@ -664,8 +664,8 @@ impl Dispatch {
     }
 
     /// Removes a session whose task has ended.
-    fn forget(&mut self, gone: Result<Gone, JoinError>) {
-        let Gone { id, key, session } = match gone {
+    fn forget_session(&mut self, gone: Result<EndedSession, JoinError>) {
+        let EndedSession { id, key, session } = match gone {
             Ok(gone) => gone,
             Err(error) => {
                 // The failed task's session is unknown, so the relay stops waiting for all closing
@@ -677,7 +677,7 @@ impl Dispatch {
         self.closing.remove(&key);
         if self.links.get(&id).is_some_and(|link| link.key == key) {
             self.links.remove(&id);
-            self.remember(id);
+            self.remember_closed(id);
         }
         let now = Instant::now();
         while self
@@ -690,7 +690,7 @@ impl Dispatch {
         self.kept.extend(session.map(|session| (now, session)));
     }
 
-    fn remember(&mut self, id: SessionId) {
+    fn remember_closed(&mut self, id: SessionId) {
         if self.closed.len() == REMEMBERED {
             self.closed.pop_front();
         }
@@ -703,7 +703,7 @@ fn needs_figures(list: &AgentsList) -> bool {
     list.health == Some(true) || list.sessions.is_some()
 }
 
-fn count(count: &Count) {
+fn count(count: &Counter) {
     count.one();
 }
 

@@ -30,12 +30,12 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// All sockets of a relay. Dropping them ends what they serve at once.
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(crate) struct SocketListeners {
     doors: JoinSet<()>,
     stopping: watch::Sender<bool>,
 }
 
-impl Doors {
+impl SocketListeners {
     /// Opens the sockets that the options name.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ const MAX_FAILURE_TEXT: usize = 1024;
 
 /// State that all sessions of a relay share.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct RelayShared {
     pub(crate) tools: ToolsAsOutput,
     pub(crate) counters: LiveCounters,
 }
@@ -41,7 +41,7 @@ pub(crate) struct HubSink {
     /// The hub's exchange folder, for members in files.
     folder: Option<PathBuf>,
     outlet: Outlet,
-    common: Arc<Common>,
+    common: Arc<RelayShared>,
     /// The turns of a hub that does not know `turns`.
     order: TurnOrder,
     /// The turns whose inputs had no id, for a hub that knows `turns`.
@@ -67,7 +67,7 @@ impl HubSink {
         hub: Recipient,
         folder: Option<PathBuf>,
         outlet: Outlet,
-        common: Arc<Common>,
+        common: Arc<RelayShared>,
     ) -> Self {
         Self {
             id,

@@ -40,16 +40,16 @@ const UNSUPPORTED: &str =
 const BUSY: &str = "too many wait already; ask again when one is answered";
 
 /// The sessions of the journal that a hub has on one pipe.
-pub(crate) struct Journaled {
+pub(crate) struct JournalSessions {
     sessions: Sessions,
     upstream: Arc<Upstream>,
     links: HashMap<SessionId, Link>,
-    listeners: Listeners,
+    listeners: ListenerTasks,
 }
 
 /// The tasks that report to a hub what happens in its sessions.
 #[derive(Default)]
-pub(crate) struct Listeners {
+pub(crate) struct ListenerTasks {
     tasks: JoinSet<()>,
     /// Set when the hub has disconnected while the sessions stay.
     detached: watch::Sender<bool>,
@@ -69,25 +69,25 @@ enum ToListener {
     Leave(oneshot::Sender<()>),
 }
 
-impl Journaled {
+impl JournalSessions {
     pub(crate) fn new(sessions: Sessions, upstream: Arc<Upstream>) -> Self {
         Self {
             sessions,
             upstream,
             links: HashMap::new(),
-            listeners: Listeners::default(),
+            listeners: ListenerTasks::default(),
         }
     }
 
     /// Returns true if this pipe has a session of this id.
-    pub(crate) fn has(&self, id: &SessionId) -> bool {
+    pub(crate) fn has_session(&self, id: &SessionId) -> bool {
         self.links
             .get(id)
             .is_some_and(|link| !link.inbox.is_closed())
     }
 
     /// Returns the agent of a session.
-    pub(crate) async fn agent(&self, id: &SessionId) -> Option<String> {
+    pub(crate) async fn session_agent(&self, id: &SessionId) -> Option<String> {
         self.sessions.agent(id).await
     }
 
@@ -95,7 +95,7 @@ impl Journaled {
     ///
     /// # Errors
     /// Returned if the host refuses. A refusal by the journal is reported to the hub instead.
-    pub(crate) fn start(
+    pub(crate) fn start_session(
         &mut self,
         id: &SessionId,
         agent: &str,
@@ -107,7 +107,7 @@ impl Journaled {
             Ok(listener) => {
                 self.upstream.put_control(ready);
                 let outlet = Arc::new(self.upstream.outlet());
-                self.link(
+                self.spawn_listener(
                     id.clone(),
                     outlet.clone(),
                     async move { Ok((listener, None)) },
@@ -115,7 +115,7 @@ impl Journaled {
                 Ok(())
             }
             Err(StartError::Refused(refused)) => {
-                self.tell(id, refused);
+                self.send_body(id, refused);
                 Ok(())
             }
             Err(StartError::Closed(closed)) => {
@@ -126,29 +126,29 @@ impl Journaled {
     }
 
     /// Handles a message that only a hub of a journal sends.
-    pub(crate) async fn take(&mut self, message: HubMessage) {
+    pub(crate) async fn handle_message(&mut self, message: HubMessage) {
         let id = message.session_id;
         match message.body {
-            HubBody::SessionAttach(attach) => self.attach(id, attach).await,
+            HubBody::SessionAttach(attach) => self.attach_session(id, attach).await,
             HubBody::SessionDetach(_) => {
                 if let Some(link) = self.links.remove(&id) {
                     link.leave().await;
                     link.outlet.purge();
                 }
             }
-            HubBody::SessionHistory(asked) => self.history(id, asked),
+            HubBody::SessionHistory(asked) => self.read_history(id, asked),
             body @ (HubBody::SessionEdit(_) | HubBody::SessionFork(_)) => {
-                self.tell(&id, refusal(&body, AttachRefusal::Unsupported, UNSUPPORTED));
+                self.send_body(&id, refusal(&body, AttachRefusal::Unsupported, UNSUPPORTED));
             }
         }
         self.listeners.forget_ended();
     }
 
     /// Passes a message of the hub to its session.
-    pub(crate) async fn said(&mut self, message: HostMessage) {
+    pub(crate) async fn forward_message(&mut self, message: HostMessage) {
         let id = message.session_id.clone();
         if let HostBody::SessionStart(_) = message.body {
-            return self.tell(&id, ends::exists());
+            return self.send_body(&id, ends::exists());
         }
         let closes = matches!(message.body, HostBody::SessionClose(_));
         let Some(link) = self.links.get(&id) else {
@@ -163,7 +163,7 @@ impl Journaled {
         }
     }
 
-    async fn attach(&mut self, id: SessionId, attach: SessionAttach) {
+    async fn attach_session(&mut self, id: SessionId, attach: SessionAttach) {
         // A second attach replaces the first, from which nothing may follow the new answer.
         let before = self.links.remove(&id);
         let outlet = match before {
@@ -175,13 +175,13 @@ impl Journaled {
             None => Arc::new(self.upstream.outlet()),
         };
         let (sessions, named) = (self.sessions.clone(), id.clone());
-        self.link(id, outlet, async move {
+        self.spawn_listener(id, outlet, async move {
             let (attached, listener) = sessions.attach(&named, &attach).await?;
             Ok((listener, Some(RelayBody::from(attached))))
         });
     }
 
-    fn link(
+    fn spawn_listener(
         &mut self,
         id: SessionId,
         outlet: Arc<Outlet>,
@@ -217,7 +217,7 @@ impl Journaled {
     }
 
     /// Answers with the sessions of the journal ([journal.12]).
-    pub(crate) fn list(&mut self, asked: SessionsList) {
+    pub(crate) fn list_sessions(&mut self, asked: SessionsList) {
         self.listeners.forget_ended();
         if self.is_busy() {
             let error = Some(BUSY.to_owned());
@@ -234,7 +234,7 @@ impl Journaled {
         });
     }
 
-    fn history(&mut self, id: SessionId, asked: SessionHistory) {
+    fn read_history(&mut self, id: SessionId, asked: SessionHistory) {
         if self.is_busy() {
             let refused = trunkline_protocol::SessionHistoryResult {
                 request_id: asked.request_id,
@@ -242,7 +242,7 @@ impl Journaled {
                 next: None,
                 error: Some(BUSY.to_owned()),
             };
-            return self.tell(&id, refused);
+            return self.send_body(&id, refused);
         }
         let (sessions, upstream) = (self.sessions.clone(), self.upstream.clone());
         self.listeners.tasks.spawn(async move {
@@ -251,13 +251,13 @@ impl Journaled {
         });
     }
 
-    fn tell(&self, id: &SessionId, body: impl Into<RelayBody>) {
+    fn send_body(&self, id: &SessionId, body: impl Into<RelayBody>) {
         self.upstream
             .put_control(&RelayMessage::new(id.clone(), body).to_line());
     }
 
     /// Answers that this relay keeps no journal.
-    pub(crate) fn refuse(upstream: &Upstream, message: &HubMessage) {
+    pub(crate) fn refuse_message(upstream: &Upstream, message: &HubMessage) {
         let why = "this relay keeps no journal; start it with --journal FOLDER";
         let refused = refusal(&message.body, AttachRefusal::Unknown, why);
         upstream.put_control(&RelayMessage::new(message.session_id.clone(), refused).to_line());
@@ -265,12 +265,12 @@ impl Journaled {
 
     /// Returns the listeners, which continue to report until their sessions end or they are
     /// detached.
-    pub(crate) fn into_listeners(self) -> Listeners {
+    pub(crate) fn into_listeners(self) -> ListenerTasks {
         self.listeners
     }
 }
 
-impl Listeners {
+impl ListenerTasks {
     fn forget_ended(&mut self) {
         while self.tasks.try_join_next().is_some() {}
     }

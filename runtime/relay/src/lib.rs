@@ -8,7 +8,7 @@
 //! ```
 //! use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 //! use trunkline_host::{Host, config::{AgentConfig, Command}};
-//! use trunkline_relay::{Ended, RelayOptions, serve};
+//! use trunkline_relay::{RelayEnd, RelayOptions, serve};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,7 +24,7 @@
 //! assert!(answer.contains("\"agents\":[{\"id\":\"cat\""));
 //!
 //! hub.shutdown().await?;
-//! assert_eq!(relay.await?.ended, Ended::EndOfInput);
+//! assert_eq!(relay.await?.ended, RelayEnd::EndOfInput);
 //! # Ok(())
 //! # }
 //! ```
@@ -55,7 +55,7 @@ mod upstream;
 pub use counters::Counters;
 pub use directory::list_agents;
 pub use doors::PrivateSocket;
-pub use options::{Judge, RelayOptions};
-pub use serve::{Ended, Report, end, serve, serve_beside_sockets, serve_hub, serve_until};
+pub use options::{MessageAuthorizer, RelayOptions};
+pub use serve::{RelayEnd, RelayReport, end, serve, serve_beside_sockets, serve_hub, serve_until};
 pub use stdio::serve_stdio;
 pub use trunkline_protocol::ToolsAsOutput;

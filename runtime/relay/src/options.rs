@@ -6,7 +6,7 @@ use trunkline_protocol::{HostMessage, HubMessage, MAX_LINE, ToolsAsOutput};
 use trunkline_sessions::Sessions;
 
 /// Decides which messages a hub may send, before the relay handles them.
-pub trait Judge: fmt::Debug + Send + Sync {
+pub trait MessageAuthorizer: fmt::Debug + Send + Sync {
     /// Checks a message to an adapter, or to the relay as one. `agent` is set for a `session.start`
     /// and a `session.update` if the relay knows it: the permitted options differ between agents.
     ///
@@ -42,7 +42,7 @@ pub struct RelayOptions {
     /// The sessions of a journal, for hubs that know `journal` ([journal.1]).
     pub sessions: Option<Sessions>,
     /// The judge of the hub's messages. `None`: all are allowed.
-    pub judge: Option<Arc<dyn Judge>>,
+    pub judge: Option<Arc<dyn MessageAuthorizer>>,
     /// Set if all hubs belong to the relay's user, who may see what each of them does.
     pub(crate) is_of_user: bool,
 }
@@ -101,7 +101,7 @@ impl RelayOptions {
 
     /// Sets a judge that decides what the hub may send.
     #[must_use]
-    pub fn judged(mut self, judge: Arc<dyn Judge>) -> Self {
+    pub fn judged(mut self, judge: Arc<dyn MessageAuthorizer>) -> Self {
         self.judge = Some(judge);
         self
     }

@@ -19,8 +19,8 @@ use trunkline_protocol::LineReader;
 use trunkline_sessions::Sessions;
 
 use crate::{
-    Counters, RelayOptions, dispatch::Dispatch, doors::Doors, hub_sink::Common,
-    journaled::Listeners, upstream::Upstream,
+    Counters, RelayOptions, dispatch::Dispatch, doors::SocketListeners, hub_sink::RelayShared,
+    journaled::ListenerTasks, upstream::Upstream,
 };
 
 /// Time for which the hub is still written to after the end.
@@ -36,7 +36,7 @@ const STEPS: StopSteps = StopSteps {
 
 /// The cause of a relay's end. Each is an orderly end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ended {
+pub enum RelayEnd {
     /// The hub closed its side.
     EndOfInput,
     /// A stop was requested, for example by SIGTERM.
@@ -48,16 +48,16 @@ pub enum Ended {
 /// The outcome of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct RelayReport {
     /// The cause of the end.
-    pub ended: Ended,
+    pub ended: RelayEnd,
     /// Counters of the hub's messages.
     pub counters: Counters,
 }
 
 /// Serves a hub until its messages end, then shuts the host down ([relay.9]). Same as
 /// [`serve_until`] without a stop.
-pub async fn serve<R, W>(host: Host, reader: R, writer: W, options: RelayOptions) -> Report
+pub async fn serve<R, W>(host: Host, reader: R, writer: W, options: RelayOptions) -> RelayReport
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -82,7 +82,7 @@ pub async fn serve_until<R, W>(
     writer: W,
     options: RelayOptions,
     stop: impl Future<Output = ()> + Send,
-) -> Report
+) -> RelayReport
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -112,14 +112,14 @@ pub async fn serve_beside_sockets<R, W>(
     reader: R,
     writer: W,
     options: RelayOptions,
-) -> io::Result<Report>
+) -> io::Result<RelayReport>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let doors = Doors::open(&host, &options)?;
-    let (mut reader, writer): (Input<'_>, Output) = (Box::new(reader), Box::new(writer));
-    let mut stop: Boxed<'_, ()> = Box::pin(std::future::pending());
+    let doors = SocketListeners::open(&host, &options)?;
+    let (mut reader, writer): (HubReader<'_>, HubWriter) = (Box::new(reader), Box::new(writer));
+    let mut stop: BoxedFuture<'_, ()> = Box::pin(std::future::pending());
     let never = Box::pin(std::future::pending());
     Ok(serve_with(host, doors, &mut reader, writer, options, &mut stop, never).await)
 }
@@ -127,16 +127,16 @@ where
 /// Serves a hub and the sockets until the hub disconnects, or with `stays` until `stop` resolves.
 pub(crate) async fn serve_with(
     host: Host,
-    mut doors: Doors,
-    reader: &mut Input<'_>,
-    writer: Output,
+    mut doors: SocketListeners,
+    reader: &mut HubReader<'_>,
+    writer: HubWriter,
     options: RelayOptions,
-    stop: &mut Boxed<'_, ()>,
-    hung_up: Boxed<'_, ()>,
-) -> Report {
+    stop: &mut BoxedFuture<'_, ()>,
+    hung_up: BoxedFuture<'_, ()>,
+) -> RelayReport {
     let (sessions, stays) = (options.sessions.clone(), options.stays);
     let talked = talk(&host, reader, writer, options, stop, hung_up).await;
-    let last_words: Boxed<'_, Report> = if stays && talked.ended != Ended::Stopped {
+    let last_words: BoxedFuture<'_, RelayReport> = if stays && talked.ended != RelayEnd::Stopped {
         let report = talked.detach().last_words().await;
         stop.await;
         Box::pin(std::future::ready(report))
@@ -165,16 +165,16 @@ pub async fn serve_hub<R, W>(
     reader: R,
     writer: W,
     stop: impl Future<Output = ()> + Send,
-) -> Report
+) -> RelayReport
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut reader, writer): (Input<'_>, Output) = (Box::new(reader), Box::new(writer));
-    let mut stop: Boxed<'_, ()> = Box::pin(stop);
+    let (mut reader, writer): (HubReader<'_>, HubWriter) = (Box::new(reader), Box::new(writer));
+    let mut stop: BoxedFuture<'_, ()> = Box::pin(stop);
     let never = Box::pin(std::future::pending());
     let talked = talk(&host, &mut reader, writer, options, &mut stop, never).await;
-    let talked = if talked.ended == Ended::Stopped {
+    let talked = if talked.ended == RelayEnd::Stopped {
         talked
     } else {
         talked.detach()
@@ -183,33 +183,33 @@ where
 }
 
 /// A boxed future, compiled with this crate's profile and not in each crate that awaits it.
-pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxedFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-pub(crate) type Input<'a> = Box<dyn AsyncRead + Unpin + Send + 'a>;
-pub(crate) type Output = Box<dyn AsyncWrite + Unpin + Send>;
+pub(crate) type HubReader<'a> = Box<dyn AsyncRead + Unpin + Send + 'a>;
+pub(crate) type HubWriter = Box<dyn AsyncWrite + Unpin + Send>;
 
 /// Serves like [`serve_until`], with `hung_up`: resolves when the hub has closed the input, however
 /// much of it is unread. The relay then ends within 1 s even while it does not read because the hub
 /// does not.
 pub(crate) fn serve_pipes<'a>(
     host: Host,
-    reader: Input<'a>,
-    writer: Output,
+    reader: HubReader<'a>,
+    writer: HubWriter,
     options: RelayOptions,
-    stop: Boxed<'a, ()>,
-    hung_up: Boxed<'a, ()>,
-) -> Boxed<'a, Report> {
+    stop: BoxedFuture<'a, ()>,
+    hung_up: BoxedFuture<'a, ()>,
+) -> BoxedFuture<'a, RelayReport> {
     Box::pin(run(host, reader, writer, options, stop, hung_up))
 }
 
 async fn run(
     host: Host,
-    mut reader: Input<'_>,
-    writer: Output,
+    mut reader: HubReader<'_>,
+    writer: HubWriter,
     options: RelayOptions,
-    mut stop: Boxed<'_, ()>,
-    hung_up: Boxed<'_, ()>,
-) -> Report {
+    mut stop: BoxedFuture<'_, ()>,
+    hung_up: BoxedFuture<'_, ()>,
+) -> RelayReport {
     let sessions = options.sessions.clone();
     let talked = talk(&host, &mut reader, writer, options, &mut stop, hung_up).await;
     end(&host, sessions, talked.last_words()).await
@@ -238,17 +238,17 @@ pub async fn end<T>(
 }
 
 /// A hub from which no further message is accepted.
-pub(crate) struct Talked {
-    pub(crate) ended: Ended,
+pub(crate) struct ClosingHub {
+    pub(crate) ended: RelayEnd,
     sessions: crate::dispatch::Sessions,
     /// Listeners to sessions of the journal for this hub.
-    listeners: Listeners,
-    common: Arc<Common>,
+    listeners: ListenerTasks,
+    common: Arc<RelayShared>,
     upstream: Arc<Upstream>,
     writing: JoinSet<io::Result<()>>,
 }
 
-impl Talked {
+impl ClosingHub {
     /// Releases the sessions of the journal, which continue.
     pub(crate) fn detach(self) -> Self {
         self.listeners.detach();
@@ -257,7 +257,7 @@ impl Talked {
 
     /// Reports the remaining events of its sessions, for a second at most; in vain if the hub does
     /// not read.
-    pub(crate) async fn last_words(mut self) -> Report {
+    pub(crate) async fn last_words(mut self) -> RelayReport {
         let told = async {
             while self.sessions.join_next().await.is_some() {}
             self.listeners.join().await;
@@ -266,7 +266,7 @@ impl Talked {
             while self.writing.join_next().await.is_some() {}
         };
         let _ = timeout(LAST_WORDS, told).await;
-        Report {
+        RelayReport {
             ended: self.ended,
             counters: self.common.counters.snapshot(),
         }
@@ -276,12 +276,12 @@ impl Talked {
 /// Serves a hub until its messages end, `stop` resolves or the output breaks.
 pub(crate) async fn talk(
     host: &Host,
-    reader: &mut Input<'_>,
-    writer: Output,
+    reader: &mut HubReader<'_>,
+    writer: HubWriter,
     options: RelayOptions,
-    stop: &mut Boxed<'_, ()>,
-    hung_up: Boxed<'_, ()>,
-) -> Talked {
+    stop: &mut BoxedFuture<'_, ()>,
+    hung_up: BoxedFuture<'_, ()>,
+) -> ClosingHub {
     host.stand_by();
     let upstream = Arc::new(Upstream::default());
     let mut writing = JoinSet::new();
@@ -301,10 +301,10 @@ pub(crate) async fn talk(
         // reading.
         let read = tokio::select! {
             biased;
-            () = &mut *stop => break Ended::Stopped,
-            _ = writing.join_next() => break Ended::BrokenOutput,
+            () = &mut *stop => break RelayEnd::Stopped,
+            _ = writing.join_next() => break RelayEnd::BrokenOutput,
             () = dispatch.task_ended() => continue,
-            () = &mut last_wait, if !upstream.is_answered() => break Ended::EndOfInput,
+            () = &mut last_wait, if !upstream.is_answered() => break RelayEnd::EndOfInput,
             () = upstream.answered(), if !taken => None,
             read = async {
                 upstream.answered().await;
@@ -316,9 +316,9 @@ pub(crate) async fn talk(
             Some(Ok(bytes @ 1..)) => lines.filled(bytes),
             Some(Ok(0) | Err(_)) => {
                 if let Some(item) = lines.finish() {
-                    dispatch.take(item).await;
+                    dispatch.handle_item(item).await;
                 }
-                break Ended::EndOfInput;
+                break RelayEnd::EndOfInput;
             }
         }
         taken = false;
@@ -327,12 +327,12 @@ pub(crate) async fn talk(
                 taken = true;
                 break;
             };
-            dispatch.take(item).await;
+            dispatch.handle_item(item).await;
         }
     };
     tracing::debug!(?ended, "the hub has gone");
-    let (sessions, listeners, common) = dispatch.close();
-    Talked {
+    let (sessions, listeners, common) = dispatch.into_tasks();
+    ClosingHub {
         ended,
         sessions,
         listeners,

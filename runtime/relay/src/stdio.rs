@@ -15,9 +15,9 @@ use trunkline_host::Host;
 use trunkline_pipe::take_stdio;
 
 use crate::{
-    RelayOptions, Report,
-    doors::Doors,
-    serve::{Boxed, serve_with},
+    RelayOptions, RelayReport,
+    doors::SocketListeners,
+    serve::{BoxedFuture, serve_with},
 };
 
 /// The first descriptor that is not a standard one.
@@ -40,16 +40,16 @@ const LOOK: Duration = Duration::from_millis(200);
 ///
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
-pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report> {
+pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<RelayReport> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    let doors = Doors::open(&host, &options)?;
+    let doors = SocketListeners::open(&host, &options)?;
     // A second handle to the input, to notice its end while nothing is read.
     let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
     let (mut reader, writer) = take_stdio()?;
-    let mut stop: Boxed<'_, ()> = Box::pin(async move {
+    let mut stop: BoxedFuture<'_, ()> = Box::pin(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

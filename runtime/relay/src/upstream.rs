@@ -70,7 +70,7 @@ struct State {
     /// Messages that overtake all others.
     control: Vec<u8>,
     fair: Fair,
-    gates: HashMap<Key, Arc<Gate>>,
+    gates: HashMap<Key, Arc<OutletGate>>,
     keys: u64,
     phase: Phase,
 }
@@ -87,7 +87,7 @@ enum Phase {
 
 /// Notifies one session's task of room in its queue, and records the session's end.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct OutletGate {
     changed: Notify,
     /// Set when the session's last message has been put.
     last_put: AtomicBool,
@@ -95,7 +95,7 @@ pub(crate) struct Gate {
     ended: AtomicBool,
 }
 
-impl Gate {
+impl OutletGate {
     /// Returns true if the hub may have seen the session's last message.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
@@ -109,7 +109,7 @@ impl Upstream {
 
     /// Creates a queue for one session.
     pub(crate) fn outlet(self: &Arc<Self>) -> Outlet {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(OutletGate::default());
         let mut state = self.lock();
         state.keys += 1;
         let key = Key(state.keys);
@@ -238,7 +238,7 @@ impl State {
 pub(crate) struct Outlet {
     key: Key,
     upstream: Arc<Upstream>,
-    gate: Arc<Gate>,
+    gate: Arc<OutletGate>,
 }
 
 impl Outlet {
@@ -248,7 +248,7 @@ impl Outlet {
     }
 
     /// Returns the gate, which records the session's end.
-    pub(crate) fn gate(&self) -> Arc<Gate> {
+    pub(crate) fn gate(&self) -> Arc<OutletGate> {
         self.gate.clone()
     }
 
@@ -262,7 +262,7 @@ impl Outlet {
         self.upstream.more.notify_one();
     }
 
-    /// Adds the last line: [`Gate::is_ended`] is true as soon as it is being written.
+    /// Adds the last line: [`OutletGate::is_ended`] is true as soon as it is being written.
     pub(crate) fn put_last(&self, line: Vec<u8>) {
         self.gate.last_put.store(true, Ordering::Release);
         self.put(line, Class::Event);

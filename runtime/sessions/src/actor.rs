@@ -315,7 +315,7 @@ impl SessionActor {
             session,
             secrets,
         );
-        actor.show();
+        actor.publish_activity();
         actor
     }
 
@@ -354,7 +354,7 @@ impl SessionActor {
         }
     }
 
-    fn show(&self) {
+    fn publish_activity(&self) {
         if let Some(log) = self.log.journal() {
             log.shown
                 .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
@@ -385,7 +385,7 @@ impl SessionActor {
                 fact: Some(Fact::Opened),
                 ..HostFact::default()
             };
-            self.note(None, opened, None);
+            self.write_note(None, opened, None);
             if self.has_record() {
                 // The first batch names the owner of the session.
                 self.write_facts();
@@ -393,9 +393,9 @@ impl SessionActor {
         }
         loop {
             // A client that has received an entry must find its consequences in a list.
-            self.show();
+            self.publish_activity();
             self.log.flush();
-            match self.step(&mut inbox).await {
+            match self.next_step(&mut inbox).await {
                 ActorStep::Command(Some(SessionCommand::End(done))) => {
                     self.ending.push(done);
                     lease.set_end(StreamEnd::HostEnding);
@@ -406,7 +406,7 @@ impl SessionActor {
                         lease.leave();
                         lease.set_end(StreamEnd::Moved);
                         inbox.close();
-                        self.finish(&mut inbox).await?;
+                        self.finish_session(&mut inbox).await?;
                         let _ = done.send(self.log.is_idle());
                         return Ok(());
                     }
@@ -434,8 +434,8 @@ impl SessionActor {
                 // Dropping the agent's session closes it.
                 ActorStep::Idle if self.session.is_some() => self.session = None,
                 ActorStep::Idle => break,
-                ActorStep::Command(Some(command)) => self.take(command).await,
-                step => self.take_step(step),
+                ActorStep::Command(Some(command)) => self.handle_command(command).await,
+                step => self.handle_step(step),
             }
             self.idle_since = match self.is_idle() {
                 true => self.idle_since.or_else(|| Some(Instant::now())),
@@ -448,12 +448,12 @@ impl SessionActor {
         if self.ending.is_empty() {
             inbox.close();
         }
-        self.finish(&mut inbox).await
+        self.finish_session(&mut inbox).await
     }
 
     /// Waits for the next step. Commands of hubs come first, so that a `stop` passes a flood of
     /// events.
-    async fn step(&mut self, inbox: &mut CommandReceiver) -> ActorStep {
+    async fn next_step(&mut self, inbox: &mut CommandReceiver) -> ActorStep {
         let Self {
             log,
             placing,
@@ -484,25 +484,25 @@ impl SessionActor {
         }
     }
 
-    fn take_step(&mut self, step: ActorStep) {
+    fn handle_step(&mut self, step: ActorStep) {
         match step {
-            ActorStep::Stored(stored) => self.stored(stored),
+            ActorStep::Stored(stored) => self.handle_stored(stored),
             ActorStep::Placed(placed) => self.file_placed(placed),
-            ActorStep::Kept(kept) => self.kept(kept),
+            ActorStep::Kept(kept) => self.finish_file(kept),
             ActorStep::HostReply(reply) => self.host_replied(reply),
-            ActorStep::Event(event) => self.take_events(event),
+            ActorStep::Event(event) => self.handle_events(event),
             ActorStep::FactsDue => self.write_facts(),
-            ActorStep::Look => self.look(),
+            ActorStep::Look => self.check_journal(),
             ActorStep::Command(_) | ActorStep::Idle | ActorStep::Lost(_) => {}
         }
     }
 
     /// Handles an event, and the events behind it that are ready.
-    fn take_events(&mut self, first: Option<Event>) {
+    fn handle_events(&mut self, first: Option<Event>) {
         let mut next = Some(first);
         while let Some(event) = next.take() {
             match event {
-                Some(event) => self.take_event(event),
+                Some(event) => self.handle_event(event),
                 None => self.session_ended(SessionClosed {
                     reason: None,
                     error: Some(Failure::new(Category::Other, "the host has ended")),
@@ -520,13 +520,13 @@ impl SessionActor {
     }
 
     /// Performs the actions that waited for entries which are now stored.
-    fn stored(&mut self, stored: StoredBlock<OnStored>) {
+    fn handle_stored(&mut self, stored: StoredBlock<OnStored>) {
         self.stall.end();
         let last = self.log.last_stored();
         self.unstored_ends.retain(|(seq, ..)| *seq > last);
         for then in stored.then {
             match &stored.result {
-                Ok(()) => self.perform(then),
+                Ok(()) => self.perform_action(then),
                 // The host ends. Dropping a permission denies it, and dropping a question cancels
                 // it.
                 Err(_) => drop(then),
@@ -535,7 +535,7 @@ impl SessionActor {
     }
 
     /// Performs an action whose entry is stored.
-    fn perform(&mut self, then: OnStored) {
+    fn perform_action(&mut self, then: OnStored) {
         match then {
             OnStored::Reply(listener, reply) => {
                 if let Some(subscriber) = self.listeners.get_mut(&listener) {
@@ -570,7 +570,7 @@ impl SessionActor {
             match then {
                 OnStored::Send(turn, queued) => {
                     let end = ends::undelivered(failure.clone());
-                    self.reply(queued.by, Some(turn), AdapterBody::from(end));
+                    self.send_body(queued.by, Some(turn), AdapterBody::from(end));
                 }
                 OnStored::Steer(by, input) => {
                     let result = SteerResult {
@@ -578,7 +578,7 @@ impl SessionActor {
                         delivered: false,
                         reason: failure.message.clone(),
                     };
-                    self.reply(by, None, AdapterBody::from(result));
+                    self.send_body(by, None, AdapterBody::from(result));
                 }
                 // Dropping a permission denies it, and dropping a question cancels it. The result
                 // of an input that is not stored is not sent.
@@ -588,7 +588,7 @@ impl SessionActor {
     }
 
     /// Writes an entry with a message that an adapter may send.
-    fn say(
+    fn write_event(
         &mut self,
         turn: Option<TurnId>,
         body: impl Into<AdapterBody>,
@@ -601,7 +601,7 @@ impl SessionActor {
     }
 
     /// Writes an entry with a message of the relay itself.
-    fn note(
+    fn write_note(
         &mut self,
         turn: Option<TurnId>,
         body: impl Into<RelayBody>,
@@ -622,15 +622,15 @@ impl SessionActor {
     /// Writes the end of a turn and continues with the queue.
     fn end_turn(&mut self, turn: TurnId, end: TurnComplete, meta: Option<Meta>) {
         if self.log.is_memory() {
-            self.say(Some(turn), end, meta);
+            self.write_event(Some(turn), end, meta);
             self.drop_settled();
             return self.drain_queue();
         }
         self.facts.learn_from_end(&end);
         if self.stall.is_on() {
-            self.tell_early(&turn, &end);
+            self.send_provisional_end(&turn, &end);
         }
-        let seq = self.say(Some(turn.clone()), end.clone(), meta);
+        let seq = self.write_event(Some(turn.clone()), end.clone(), meta);
         self.unstored_ends.push_back((seq, turn, end));
         self.drop_settled();
         self.drain_queue();
@@ -646,7 +646,12 @@ impl SessionActor {
     }
 
     /// Sends a message that is not an entry to one listener.
-    fn reply(&mut self, listener: ListenerNo, turn: Option<TurnId>, body: impl Into<EntryBody>) {
+    fn send_body(
+        &mut self,
+        listener: ListenerNo,
+        turn: Option<TurnId>,
+        body: impl Into<EntryBody>,
+    ) {
         self.send_reply(listener, Reply::new(turn, body));
     }
 
@@ -686,7 +691,7 @@ impl SessionActor {
     }
 
     /// Returns the name of a listener that has joined.
-    fn name(&self, listener: ListenerNo) -> String {
+    fn listener_name(&self, listener: ListenerNo) -> String {
         self.listeners
             .get(&listener)
             .map(|subscriber| subscriber.name.clone())
@@ -736,7 +741,7 @@ impl SessionActor {
     }
 
     fn state(&self) -> SessionState {
-        match (&self.session, self.running()) {
+        match (&self.session, self.running_turn()) {
             _ if self.facts.is_closed => SessionState::Closed,
             (_, Some(_)) => SessionState::Running,
             (Some(_), None) => SessionState::Idle,
@@ -745,9 +750,9 @@ impl SessionActor {
     }
 
     /// Returns the current state of the session.
-    fn now(&self) -> SessionSnapshot {
+    fn snapshot(&self) -> SessionSnapshot {
         let open = &self.facts.open;
-        let running = self.running();
+        let running = self.running_turn();
         SessionSnapshot {
             state: self.state(),
             running: running.cloned(),
@@ -770,7 +775,7 @@ impl SessionActor {
     }
 
     /// Returns the agent's session, and opens it again if needed.
-    fn agent(&mut self) -> Result<Session, Box<SessionClosed>> {
+    fn agent_session(&mut self) -> Result<Session, Box<SessionClosed>> {
         if let Some(session) = &self.session {
             return Ok(session.clone());
         }
@@ -817,7 +822,7 @@ impl SessionActor {
             .open(&self.facts.agent, options)
             .map_err(|error| Box::new(ends::refusal(&error)))?;
         self.session = Some(session.clone());
-        self.reopened(resumes);
+        self.note_reopened(resumes);
         Ok(session)
     }
 
@@ -825,17 +830,17 @@ impl SessionActor {
     ///
     /// # Errors
     /// The reason that the record rejects further batches.
-    async fn finish(&mut self, inbox: &mut CommandReceiver) -> Result<(), NotRecorded> {
+    async fn finish_session(&mut self, inbox: &mut CommandReceiver) -> Result<(), NotRecorded> {
         self.drop_queued("the host ends");
         let deadline = Instant::now() + LAST_WORDS;
         while !self.ending.is_empty() && !self.given.is_empty() && self.session.is_some() {
             self.log.flush();
             tokio::select! {
-                step = self.step(inbox) => match step {
+                step = self.next_step(inbox) => match step {
                     ActorStep::Command(Some(SessionCommand::End(done))) => self.ending.push(done),
                     ActorStep::Command(Some(_) | None) => {}
                     ActorStep::Lost(why) => return Err(why),
-                    step => self.take_step(step),
+                    step => self.handle_step(step),
                 },
                 () = sleep_until(deadline) => break,
             }
@@ -856,7 +861,7 @@ impl SessionActor {
             self.log.flush();
             // Entries that cannot be stored now wait in the journal until it is closed.
             if let Ok(stored) = tokio::time::timeout(LOOK, self.log.stored()).await {
-                self.stored(stored?);
+                self.handle_stored(stored?);
             }
             // Entries that are not in the record by then are dropped.
             if self.has_record() && Instant::now() > until {
@@ -870,7 +875,7 @@ impl SessionActor {
         Ok(())
     }
 
-    fn running(&self) -> Option<&TurnId> {
+    fn running_turn(&self) -> Option<&TurnId> {
         self.given.front().map(|given| &given.id)
     }
 }

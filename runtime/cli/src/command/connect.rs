@@ -16,7 +16,7 @@ use tokio::{
 };
 use trunkline_connect::{Address, ConnectError, ConnectOptions, Ended, TokenFile, WhenLost};
 use trunkline_host::config::SessionMay;
-use trunkline_relay::{RelayOptions, Report, serve};
+use trunkline_relay::{RelayOptions, RelayReport, serve};
 
 use crate::{
     error::{CliError, CommandResult},
@@ -124,7 +124,7 @@ struct Host {
     input: Box<dyn AsyncRead + Unpin + Send>,
     output: Box<dyn AsyncWrite + Unpin + Send>,
     /// The one in this process.
-    own: Option<JoinHandle<Report>>,
+    own: Option<JoinHandle<RelayReport>>,
 }
 
 impl Connect {

@@ -12,7 +12,7 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Flow};
 
-use super::{AHEAD, ANSWERS, Gate, HELD_ANSWERS, Outlet, ROOM, Upstream};
+use super::{AHEAD, ANSWERS, HELD_ANSWERS, Outlet, OutletGate, ROOM, Upstream};
 
 async fn has_room(outlet: &Outlet) -> bool {
     timeout(Duration::from_secs(1), outlet.room()).await.is_ok()
@@ -48,7 +48,7 @@ async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
 }
 
 /// A pipe that records at each write if the session's end is visible.
-struct Noting(Arc<Gate>, Arc<Mutex<Vec<bool>>>);
+struct Noting(Arc<OutletGate>, Arc<Mutex<Vec<bool>>>);
 
 impl AsyncWrite for Noting {
     fn poll_write(

@@ -8,7 +8,7 @@ use trunkline_host::{
     Host,
     config::{AgentConfig, Command},
 };
-use trunkline_relay::{Ended, RelayOptions, serve};
+use trunkline_relay::{RelayEnd, RelayOptions, serve};
 
 use crate::{
     adapter::{Adapter, Adapters},
@@ -66,7 +66,7 @@ async fn the_end_of_input_in_mid_turn_ends_each_turn_once() {
     assert_eq!(rest.len(), 2, "{rest:?}");
     assert_stopped(&rest[0], "a", "yes");
     assert_stopped(&rest[1], "b", "no");
-    assert_eq!(world.relay.await.unwrap().ended, Ended::EndOfInput);
+    assert_eq!(world.relay.await.unwrap().ended, RelayEnd::EndOfInput);
     assert!(
         begun.elapsed() < Duration::from_secs(1),
         "an obedient adapter keeps no one waiting: {:?}",
@@ -100,7 +100,7 @@ async fn an_adapter_that_does_not_end_is_ended_in_time() {
     assert_stopped(&world.hub.hear().await, "t", "unknown");
     assert!(begun.elapsed() < Duration::from_secs(1));
     let report = world.relay.await.unwrap();
-    assert_eq!(report.ended, Ended::Stopped);
+    assert_eq!(report.ended, RelayEnd::Stopped);
     assert!(begun.elapsed() <= AT_MOST, "{:?}", begun.elapsed());
 }
 
@@ -117,7 +117,7 @@ async fn a_hub_that_reads_nothing_does_not_delay_the_end() {
     let begun = Instant::now();
     world.hub.hang_up().await;
     let report = world.relay.await.unwrap();
-    assert_eq!(report.ended, Ended::EndOfInput);
+    assert_eq!(report.ended, RelayEnd::EndOfInput);
     assert!(begun.elapsed() <= AT_MOST, "{:?}", begun.elapsed());
 }
 
@@ -176,7 +176,7 @@ async fn a_broken_output_ends_the_relay() {
         .say(json!({"type": "output", "session_id": "s", "content": "anyone there?"}))
         .await;
     let below = tokio::spawn(obedient(adapter));
-    assert_eq!(relay.await.unwrap().ended, Ended::BrokenOutput);
+    assert_eq!(relay.await.unwrap().ended, RelayEnd::BrokenOutput);
     assert!(begun.elapsed() <= AT_MOST, "{:?}", begun.elapsed());
     assert_eq!(below.await.unwrap(), ["session.close"]);
 }
@@ -209,7 +209,7 @@ async fn a_process_that_ignores_every_step_is_killed_in_time() {
     assert_eq!(rest.len(), 1, "{rest:?}");
     // The input may or may not have been written by then.
     assert_stopped(&rest[0], "t", rest[0]["delivered"].as_str().unwrap());
-    assert_eq!(world.relay.await.unwrap().ended, Ended::EndOfInput);
+    assert_eq!(world.relay.await.unwrap().ended, RelayEnd::EndOfInput);
     let took = begun.elapsed();
     assert!(took <= AT_MOST, "{took:?}");
     assert!(

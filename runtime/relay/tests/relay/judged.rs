@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use trunkline_protocol::{HostBody, HostMessage, HubBody, HubMessage};
-use trunkline_relay::Judge;
+use trunkline_relay::MessageAuthorizer;
 
 use crate::{
     journal::{folder, open},
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug)]
 struct Few;
 
-impl Judge for Few {
+impl MessageAuthorizer for Few {
     fn hear_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String> {
         match &message.body {
             HostBody::SessionStart(start) if start.model.is_none() => Ok(()),

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use tokio::{sync::oneshot, task::JoinHandle};
 use trunkline_host::{Host, HostBuilder, config::AgentConfig};
 use trunkline_journal::{OpenError, Options};
-use trunkline_relay::{Judge, RelayOptions, Report, serve_until};
+use trunkline_relay::{MessageAuthorizer, RelayOptions, RelayReport, serve_until};
 use trunkline_sessions::Sessions;
 
 use crate::{
@@ -18,7 +18,7 @@ pub struct World {
     pub host: Host,
     pub hub: Hub,
     pub adapters: Adapters,
-    pub relay: JoinHandle<Report>,
+    pub relay: JoinHandle<RelayReport>,
     pub stop: Option<oneshot::Sender<()>>,
 }
 
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Creates a world with a judge and a journal.
-    pub fn judged(folder: &Path, judge: impl Judge + 'static) -> Self {
+    pub fn judged(folder: &Path, judge: impl MessageAuthorizer + 'static) -> Self {
         let folder = folder.to_owned();
         Self::serving(
             |agent| agent,
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// Hangs up and returns the relay's report.
-    pub async fn end(mut self) -> Report {
+    pub async fn end(mut self) -> RelayReport {
         self.hub.hang_up().await;
         self.hub.rest().await;
         self.relay.await.unwrap()

@@ -13,7 +13,7 @@ use crate::{ends, recovery, tail::ListenerNo};
 
 impl SessionActor {
     /// Handles a command, after looking up its input in the journal.
-    pub(super) async fn take(&mut self, command: SessionCommand) {
+    pub(super) async fn handle_command(&mut self, command: SessionCommand) {
         let found = match &command {
             SessionCommand::Message(_, message, _) => match &message.body {
                 HostBody::UserInput(input) => {
@@ -29,12 +29,12 @@ impl SessionActor {
             }
             _ => InputLookup::default(),
         };
-        self.take_found(command, found);
+        self.handle_found(command, found);
     }
 
     /// Handles a command. Not asynchronous, because a future that contains every handler would be
     /// copied for each command.
-    pub(super) fn take_found(&mut self, command: SessionCommand, found: InputLookup) {
+    pub(super) fn handle_found(&mut self, command: SessionCommand, found: InputLookup) {
         match command {
             SessionCommand::Joined(listener, joined) => {
                 if joined.role == Role::Control && joined.secrets.is_some() {
@@ -57,7 +57,7 @@ impl SessionActor {
                     },
                 );
                 // Fails only if the listener has already left.
-                let _ = joined.send(self.now());
+                let _ = joined.send(self.snapshot());
             }
             SessionCommand::Left(listener) => {
                 self.listeners.remove(&listener);
@@ -69,12 +69,12 @@ impl SessionActor {
             }
             SessionCommand::Message(listener, message, from) => {
                 if self.may_control(listener) {
-                    self.take_message(listener, message, from, found);
+                    self.handle_message(listener, message, from, found);
                 }
             }
             SessionCommand::Submit(listener, submission, from) => {
                 if self.may_control(listener) {
-                    self.submit(listener, submission, from, found);
+                    self.submit_input(listener, submission, from, found);
                 }
             }
             SessionCommand::End(done) => self.ending.push(done),
@@ -84,7 +84,7 @@ impl SessionActor {
         }
     }
 
-    fn take_message(
+    fn handle_message(
         &mut self,
         by: ListenerNo,
         message: HostMessage,
@@ -105,16 +105,16 @@ impl SessionActor {
                     meta,
                     files: Vec::new(),
                 };
-                self.submit(by, submission, from, found);
+                self.submit_input(by, submission, from, found);
             }
-            HostBody::FileInput(file) => self.enqueue(QueuedItem::File(by, file)),
-            HostBody::SessionUpdate(update) => self.enqueue(QueuedItem::Update(by, update)),
+            HostBody::FileInput(file) => self.enqueue_item(QueuedItem::File(by, file)),
+            HostBody::SessionUpdate(update) => self.enqueue_item(QueuedItem::Update(by, update)),
             HostBody::Stop(Stop { reason }) => {
-                self.stop(by, turn_id, reason.unwrap_or(StopReason::User))
+                self.stop_turn(by, turn_id, reason.unwrap_or(StopReason::User))
             }
-            HostBody::PermissionResponse(response) => self.permission(by, response),
-            HostBody::InputResponse(response) => self.question(by, response),
-            HostBody::SessionClose(_) => self.close(),
+            HostBody::PermissionResponse(response) => self.answer_permission(by, response),
+            HostBody::InputResponse(response) => self.answer_question(by, response),
+            HostBody::SessionClose(_) => self.close_session(),
             // A pause of one listener of several only concerns its own pipe.
             HostBody::FlowPause(_) => self.pause_in_memory(),
             HostBody::FlowResume(_) => self.resume_in_memory(),
@@ -138,14 +138,14 @@ impl SessionActor {
         may
     }
 
-    fn stop(&mut self, by: ListenerNo, named: Option<TurnId>, reason: StopReason) {
+    fn stop_turn(&mut self, by: ListenerNo, named: Option<TurnId>, reason: StopReason) {
         let queued = |item: &QueuedItem| match item {
             QueuedItem::Input(turn, _) => Some(turn.clone()),
             QueuedItem::File(..) | QueuedItem::Update(..) => None,
         };
         let first_queued = || self.queue.iter().find_map(queued);
         let Some(turn) = named
-            .or_else(|| self.running().cloned())
+            .or_else(|| self.running_turn().cloned())
             .or_else(first_queued)
         else {
             return;
@@ -162,9 +162,9 @@ impl SessionActor {
         if self.log.has_room() {
             let stop = StopRequested {
                 reason: Some(reason),
-                by: Some(self.name(by)),
+                by: Some(self.listener_name(by)),
             };
-            self.note(Some(turn.clone()), stop, None);
+            self.write_note(Some(turn.clone()), stop, None);
         }
         if let Some(at) = in_queue {
             self.queue.remove(at);
@@ -174,7 +174,7 @@ impl SessionActor {
         match (&self.session, given) {
             (Some(session), Some(GivenTurn { no: Some(no), .. })) => {
                 session.stop_turn(*no, reason);
-                self.revoke(Some(&turn), reason);
+                self.revoke_answers(Some(&turn), reason);
             }
             // The input waits until it is stored; the stop does not.
             (_, Some(given)) => given.stop = Some(reason),
@@ -183,7 +183,7 @@ impl SessionActor {
     }
 
     /// Closes the session for every client: it can still be read, but accepts nothing more.
-    fn close(&mut self) {
+    fn close_session(&mut self) {
         if self.log.is_memory() {
             return self.close_in_memory();
         }
@@ -191,13 +191,13 @@ impl SessionActor {
             return;
         }
         self.facts.is_closed = true;
-        self.revoke(None, StopReason::Stopped);
+        self.revoke_answers(None, StopReason::Stopped);
         self.keeping = None;
         for item in std::mem::take(&mut self.queue) {
             match item {
                 QueuedItem::Input(turn, _) => {
                     let end = ends::stopped(StopReason::User, Delivered::No);
-                    self.say(Some(turn), end, None);
+                    self.write_event(Some(turn), end, None);
                 }
                 other => self.queue.push_back(other),
             }
@@ -208,20 +208,20 @@ impl SessionActor {
                 Some(_) => Delivered::Unknown,
                 None => Delivered::No,
             };
-            self.say(Some(id), ends::stopped(StopReason::User, delivered), None);
+            self.write_event(Some(id), ends::stopped(StopReason::User, delivered), None);
         }
         self.settle_all(StopReason::Stopped);
         // Dropping the agent's session closes it.
         self.session = None;
         let closed = trunkline_protocol::SessionClosed::default();
-        self.say(None, closed, None);
+        self.write_event(None, closed, None);
         self.write_facts();
     }
 
     pub(super) fn stop_for_good(&mut self) {
         self.keeping = None;
         self.pending.clear();
-        self.revoke(None, StopReason::Shutdown);
+        self.revoke_answers(None, StopReason::Shutdown);
         let open = std::mem::take(&mut self.facts.open);
         if let Some(log) = self.log.journal_mut() {
             recovery::close(open, log.recorder.entries(), "the host ends", |delivered| {

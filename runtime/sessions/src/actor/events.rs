@@ -10,7 +10,7 @@ use super::{GivenTurn, PendingRequest, REMEMBERED, SessionActor};
 use crate::ends;
 
 impl SessionActor {
-    pub(super) fn take_event(&mut self, event: Event) {
+    pub(super) fn handle_event(&mut self, event: Event) {
         let Event {
             scope, kind, meta, ..
         } = event;
@@ -25,16 +25,16 @@ impl SessionActor {
                 EventKind::Info(_) | EventKind::Working | EventKind::Closed(_)
             )
         {
-            self.tell_context(Context::Lost);
+            self.write_context(Context::Lost);
         }
         match kind {
-            EventKind::Info(info) => self.learn(*info, turn, meta),
+            EventKind::Info(info) => self.apply_info(*info, turn, meta),
             EventKind::File(file) => self.keep_file(*file, turn, meta),
             EventKind::Permission(permission) => {
                 let mut request = permission.request().clone();
                 request.request_id = self.new_request_id(&request.request_id);
                 let id = request.request_id.clone();
-                self.ask(
+                self.write_request(
                     turn,
                     id,
                     PendingRequest::Permission(permission),
@@ -46,10 +46,10 @@ impl SessionActor {
                 let mut request = question.request().clone();
                 request.request_id = self.new_request_id(&request.request_id);
                 let id = request.request_id.clone();
-                self.ask(turn, id, PendingRequest::Question(question), request, meta);
+                self.write_request(turn, id, PendingRequest::Question(question), request, meta);
             }
             EventKind::Withdrawn { request_id, reason } => {
-                self.withdrawn(&request_id, reason, turn, meta)
+                self.withdraw_request(&request_id, reason, turn, meta)
             }
             EventKind::Error(error) if error.category == Some(Category::ProcessExit) => {
                 self.process_ended(error, meta)
@@ -58,11 +58,11 @@ impl SessionActor {
             EventKind::Working if !self.log.is_memory() => {}
             // A hub has a clock of its own, which a message would reset.
             EventKind::Stalled { .. } => {}
-            EventKind::End(end) => self.take_end(*end, meta),
-            EventKind::Closed(end) => self.take_closed(*end),
+            EventKind::End(end) => self.handle_turn_end(*end, meta),
+            EventKind::Closed(end) => self.handle_session_end(*end),
             plain => match plain.into_body() {
                 Ok(body) => {
-                    self.say(turn, body, meta);
+                    self.write_event(turn, body, meta);
                 }
                 // Not even the kind is logged, because its text would show the content.
                 Err(_) => {
@@ -83,7 +83,7 @@ impl SessionActor {
     }
 
     /// Writes a request of the agent, which waits for an answer from now on.
-    fn ask(
+    fn write_request(
         &mut self,
         turn: Option<TurnId>,
         id: RequestId,
@@ -95,11 +95,11 @@ impl SessionActor {
         let (pending, is_shown) = self.settle_unanswerable(turn.as_ref(), &body, pending);
         self.pending.extend(pending.map(|pending| (id, pending)));
         if is_shown {
-            self.say(turn, body, meta);
+            self.write_event(turn, body, meta);
         }
     }
 
-    fn learn(&mut self, info: SessionInfo, turn: Option<TurnId>, meta: Option<Meta>) {
+    fn apply_info(&mut self, info: SessionInfo, turn: Option<TurnId>, meta: Option<Meta>) {
         if let Some(modes) = &info.input_modes {
             self.takes_queue = modes.iter().any(|mode| mode == "queue");
         }
@@ -108,9 +108,9 @@ impl SessionActor {
         if self.is_context_open
             && let Some(context) = info.context
         {
-            self.tell_context(context);
+            self.write_context(context);
         }
-        self.say(turn, Box::new(info), meta);
+        self.write_event(turn, Box::new(info), meta);
     }
 
     /// Notes the end of the agent's process ([relay.7], [journal.4]).
@@ -120,10 +120,10 @@ impl SessionActor {
             message: Some(error.message),
             ..HostFact::default()
         };
-        self.note(self.running().cloned(), fact, meta);
+        self.write_note(self.running_turn().cloned(), fact, meta);
     }
 
-    fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
+    fn handle_turn_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
         let ended = self
             .given
             .iter()
@@ -143,7 +143,7 @@ impl SessionActor {
 
     /// Handles the end of the host's session. The session of the journal continues: its next input
     /// opens another one.
-    fn take_closed(&mut self, end: SessionEnd) {
+    fn handle_session_end(&mut self, end: SessionEnd) {
         let closed = SessionClosed {
             reason: Some(end.reason),
             error: end.error,
@@ -157,7 +157,7 @@ impl SessionActor {
             return self.session_ended_in_memory(closed);
         }
         self.session = None;
-        self.revoke(None, StopReason::Shutdown);
+        self.revoke_answers(None, StopReason::Shutdown);
         let reason = closed.reason;
         for GivenTurn { id, .. } in std::mem::take(&mut self.given) {
             self.end_turn(id, ends::never_sent(&closed), None);
@@ -178,7 +178,7 @@ impl SessionActor {
         );
         if is_final {
             self.facts.is_closed = true;
-            self.say(None, Box::new(closed), None);
+            self.write_event(None, Box::new(closed), None);
         } else {
             let message = closed.error.and_then(|error| error.message);
             let fact = HostFact {
@@ -186,7 +186,7 @@ impl SessionActor {
                 message,
                 ..HostFact::default()
             };
-            self.note(None, fact, None);
+            self.write_note(None, fact, None);
         }
         self.write_facts();
     }
@@ -194,23 +194,23 @@ impl SessionActor {
     /// Notes that the session was opened for the agent again. If it resumes, the agent reports
     /// whether it remembers; otherwise it remembers nothing. An agent that never got an input has
     /// lost nothing.
-    pub(super) fn reopened(&mut self, resumes: bool) {
+    pub(super) fn note_reopened(&mut self, resumes: bool) {
         self.is_context_open = true;
         if !self.facts.was_served {
-            self.tell_context(Context::Kept);
+            self.write_context(Context::Kept);
         } else if !resumes {
-            self.tell_context(Context::Lost);
+            self.write_context(Context::Lost);
         }
     }
 
     /// Writes whether the agent remembers, before any other output of the agent.
-    fn tell_context(&mut self, context: Context) {
+    fn write_context(&mut self, context: Context) {
         self.is_context_open = false;
         let fact = HostFact {
             fact: Some(Fact::Resumed),
             context: Some(context),
             ..HostFact::default()
         };
-        self.note(None, fact, None);
+        self.write_note(None, fact, None);
     }
 }

@@ -24,7 +24,7 @@ impl SessionActor {
             SessionLog::Journal(log) => log,
             SessionLog::Memory(log) => {
                 log.has_files = true;
-                self.say(turn, output, meta);
+                self.write_event(turn, output, meta);
                 return;
             }
         };
@@ -49,7 +49,7 @@ impl SessionActor {
     }
 
     /// Writes the entry of a file that the journal has stored, or failed to store.
-    pub(super) fn kept(&mut self, kept: io::Result<PathBuf>) {
+    pub(super) fn finish_file(&mut self, kept: io::Result<PathBuf>) {
         let Some(FileInProgress {
             turn,
             meta,
@@ -63,7 +63,7 @@ impl SessionActor {
         match path {
             Ok(Ok(path)) => {
                 output.file_path = path;
-                self.say(turn, output, meta);
+                self.write_event(turn, output, meta);
             }
             Ok(Err(_)) => self.file_is_lost(turn, &output, "the path of the journal is not UTF-8"),
             Err(error) => self.file_is_lost(turn, &output, &error.to_string()),
@@ -74,6 +74,6 @@ impl SessionActor {
         let name = output.file_name.as_deref().unwrap_or_default();
         let why = format!("the journal could not keep the file {name}: {why}");
         let error = error_event(Category::FileRefused, &why);
-        self.say(turn, error, None);
+        self.write_event(turn, error, None);
     }
 }

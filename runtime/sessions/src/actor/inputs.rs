@@ -103,7 +103,7 @@ pub(super) struct UnannouncedFile {
 
 impl SessionActor {
     /// Handles an input with its files.
-    pub(super) fn submit(
+    pub(super) fn submit_input(
         &mut self,
         by: ListenerNo,
         submission: Submission,
@@ -122,7 +122,7 @@ impl SessionActor {
             meta,
         };
         if is_steer {
-            return self.steer(by, input, files, found);
+            return self.steer_turn(by, input, files, found);
         }
         let queued = QueuedInput {
             by,
@@ -146,18 +146,18 @@ impl SessionActor {
                 return self.reply_duplicate(by, message_id, turn, seq);
             }
             Some(KnownInput::Other) => {
-                return self.refuse(by, turn, Category::Protocol, OTHER_INPUT);
+                return self.refuse_input(by, turn, Category::Protocol, OTHER_INPUT);
             }
             Some(KnownInput::Same { .. } | KnownInput::Perhaps) | None => {}
         }
         if self.facts.is_closed {
-            return self.refuse(by, turn, Category::Other, "the session is closed");
+            return self.refuse_input(by, turn, Category::Other, "the session is closed");
         }
         if self.queue.len() >= MAX_QUEUED_ITEMS || self.facts.open.turns.len() >= MAX_QUEUED_ITEMS {
-            return self.refuse(by, turn, Category::Busy, &SendError::Busy.to_string());
+            return self.refuse_input(by, turn, Category::Busy, &SendError::Busy.to_string());
         }
         if let Some((category, why)) = obstacle {
-            return self.refuse(by, turn, category, &why);
+            return self.refuse_input(by, turn, category, &why);
         }
         let is_new = |turn: &TurnId| self.index().is_none_or(|index| !index.has_turn(turn));
         let turn = turn.filter(is_new).unwrap_or_else(fresh_turn_id);
@@ -167,9 +167,9 @@ impl SessionActor {
             content: input.message.content.clone(),
             files: hex_digests(&queued.files),
             queued: Some(!self.given.is_empty() || !self.queue.is_empty()),
-            by: Some(self.name(by)),
+            by: Some(self.listener_name(by)),
         };
-        let seq = self.note(Some(turn.clone()), begin, input.meta.clone());
+        let seq = self.write_note(Some(turn.clone()), begin, input.meta.clone());
         if let Some(index) = self.index_mut() {
             index.add_turn(message_id.clone(), turn.clone(), seq, found.content);
         }
@@ -179,7 +179,7 @@ impl SessionActor {
             duplicate: None,
         };
         self.reply_when_stored(by, Some(turn.clone()), RelayBody::from(result));
-        self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
+        self.enqueue_item(QueuedItem::Input(turn, Box::new(queued)));
     }
 
     fn has_stored(&self, seq: u64) -> bool {
@@ -234,20 +234,26 @@ impl SessionActor {
             duplicate: Some(true),
         };
         if self.has_stored(seq) {
-            self.reply(by, turn, RelayBody::from(result));
+            self.send_body(by, turn, RelayBody::from(result));
         } else {
             self.reply_when_stored(by, turn, RelayBody::from(result));
         }
     }
 
     /// Ends an input that was not accepted. Only its sender gets the end.
-    fn refuse(&mut self, by: ListenerNo, turn: Option<TurnId>, category: Category, why: &str) {
+    fn refuse_input(
+        &mut self,
+        by: ListenerNo,
+        turn: Option<TurnId>,
+        category: Category,
+        why: &str,
+    ) {
         let end = ends::undelivered(Failure::new(category, why));
-        self.reply(by, turn, AdapterBody::from(end));
+        self.send_body(by, turn, AdapterBody::from(end));
     }
 
     /// Adds an item that keeps its order, and forwards everything that need not wait.
-    pub(super) fn enqueue(&mut self, item: QueuedItem) {
+    pub(super) fn enqueue_item(&mut self, item: QueuedItem) {
         match (&item, self.log.obstacle()) {
             (QueuedItem::File(by, _), Some((_, why))) => return self.refuse_file(*by, &why),
             (QueuedItem::Update(by, _), Some((category, why))) => {
@@ -314,10 +320,10 @@ impl SessionActor {
                     self.log.then(OnStored::Send(turn, queued));
                 }
                 Some(QueuedItem::File(by, file)) => self.place_file(by, None, file),
-                Some(QueuedItem::Update(by, update)) => match self.agent() {
+                Some(QueuedItem::Update(by, update)) => match self.agent_session() {
                     // The end of the session has its reason.
                     Err(_) if self.log.is_memory() => {
-                        self.reply(by, None, AdapterBody::from(SessionInfo::default()));
+                        self.send_body(by, None, AdapterBody::from(SessionInfo::default()));
                     }
                     Err(closed) => self.refuse_update(by, Category::Other, &reason_of(&closed)),
                     Ok(session) => self.await_host(Box::pin(async move {
@@ -345,7 +351,7 @@ impl SessionActor {
             from,
             ..
         } = queued;
-        let opened = self.agent();
+        let opened = self.agent_session();
         self.facts.was_served = true;
         let end = match opened {
             Err(closed) => ends::never_sent(&closed),
@@ -380,7 +386,7 @@ impl SessionActor {
         if Path::new(&file.file_path).is_relative() {
             return self.file_failed(by, turn, "`file_path` is relative; name an absolute path");
         }
-        let session = match self.agent() {
+        let session = match self.agent_session() {
             Ok(session) => session,
             Err(closed) => {
                 if let Some(turn) = turn {
@@ -394,7 +400,7 @@ impl SessionActor {
             file_mime_type: file.file_mime_type.clone(),
             size: file.size,
             sha256: file.sha256.as_ref().map(ToString::to_string),
-            by: Some(self.name(by)),
+            by: Some(self.listener_name(by)),
         };
         self.placing = Some(FilePlacing {
             by,
@@ -424,7 +430,7 @@ impl SessionActor {
                 }
             }
             (Ok(file), None) => {
-                self.note(None, delivered, None);
+                self.write_note(None, delivered, None);
                 let by = self.listeners.contains_key(&by).then_some(by);
                 self.unannounced.push(UnannouncedFile { by, file });
             }
@@ -436,7 +442,7 @@ impl SessionActor {
                 });
                 if let Some(queued) = queued {
                     queued.placed.push(file);
-                    self.note(Some(turn), delivered, None);
+                    self.write_note(Some(turn), delivered, None);
                 }
             }
         }
@@ -481,22 +487,28 @@ impl SessionActor {
     pub(super) fn drop_unannounced(&mut self, why: &str) {
         for UnannouncedFile { file, .. } in std::mem::take(&mut self.unannounced) {
             let message = format!("the agent did not get the file {}: {why}", file.name());
-            self.say(None, error_event(Category::FileRefused, &message), None);
+            self.write_event(None, error_event(Category::FileRefused, &message), None);
         }
     }
 
     fn refuse_file(&mut self, by: ListenerNo, why: &str) {
         let error = error_event(Category::FileRefused, why);
-        self.reply(by, None, AdapterBody::from(error));
+        self.send_body(by, None, AdapterBody::from(error));
     }
 
     /// Refuses an update: reports the reason, and that the values are unchanged.
     fn refuse_update(&mut self, by: ListenerNo, category: Category, why: &str) {
-        self.reply(by, None, AdapterBody::from(error_event(category, why)));
-        self.reply(by, None, AdapterBody::from(SessionInfo::default()));
+        self.send_body(by, None, AdapterBody::from(error_event(category, why)));
+        self.send_body(by, None, AdapterBody::from(SessionInfo::default()));
     }
 
-    fn steer(&mut self, by: ListenerNo, input: Input, files: Vec<FileInput>, found: InputLookup) {
+    fn steer_turn(
+        &mut self,
+        by: ListenerNo,
+        input: Input,
+        files: Vec<FileInput>,
+        found: InputLookup,
+    ) {
         let message_id = input.message.message_id.clone();
         let obstacle = self.log.obstacle();
         let waiting =
@@ -521,23 +533,23 @@ impl SessionActor {
                 delivered: false,
                 reason: refusal,
             };
-            return self.reply(by, None, AdapterBody::from(result));
+            return self.send_body(by, None, AdapterBody::from(result));
         }
         if self.log.is_memory() {
             return self.send_steer(by, input);
         }
         let named = hex_digests(&files);
         for file in files {
-            self.enqueue(QueuedItem::File(by, file));
+            self.enqueue_item(QueuedItem::File(by, file));
         }
         let steered = InputSteered {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
             files: named,
-            by: Some(self.name(by)),
+            by: Some(self.listener_name(by)),
         };
-        let turn = self.running().cloned();
-        let seq = self.note(turn.clone(), steered, input.meta.clone());
+        let turn = self.running_turn().cloned();
+        let seq = self.write_note(turn.clone(), steered, input.meta.clone());
         if let Some((index, id)) = self.index_mut().zip(message_id.clone()) {
             index.add_steer(id, turn.clone(), seq, found.content);
         }
@@ -566,7 +578,7 @@ impl SessionActor {
                         delivered: false,
                         reason: Some(why.to_owned()),
                     };
-                    self.say(self.running().cloned(), result, None);
+                    self.write_event(self.running_turn().cloned(), result, None);
                 }
                 _ => {}
             }
@@ -603,16 +615,16 @@ impl SessionActor {
     pub(super) fn host_replied(&mut self, reply: HostReply) {
         match reply {
             HostReply::Steered(message_id, result) => {
-                let turn = self.running().filter(|_| result.is_ok()).cloned();
+                let turn = self.running_turn().filter(|_| result.is_ok()).cloned();
                 let result = SteerResult {
                     message_id,
                     delivered: result.is_ok(),
                     reason: result.err().map(|error| error.to_string()),
                 };
                 if self.log.is_memory() {
-                    self.reply(ONLY_CLIENT, turn, AdapterBody::from(result));
+                    self.send_body(ONLY_CLIENT, turn, AdapterBody::from(result));
                 } else {
-                    self.say(turn, result, None);
+                    self.write_event(turn, result, None);
                 }
             }
             HostReply::Updated(_, Ok(info)) if *info != SessionInfo::default() => {}
@@ -624,7 +636,7 @@ impl SessionActor {
                 self.refuse_update(by, category, &why.to_string());
             }
             HostReply::Updated(by, _) => {
-                self.reply(by, None, AdapterBody::from(SessionInfo::default()));
+                self.send_body(by, None, AdapterBody::from(SessionInfo::default()));
             }
         }
     }

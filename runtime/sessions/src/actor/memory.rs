@@ -95,11 +95,11 @@ impl SessionActor {
                 MemoryStep::EndRead => break,
                 MemoryStep::Command(Some(command)) => {
                     if let Some(command) = self.whole_command(command).await {
-                        self.take_found(*command, InputLookup::default());
+                        self.handle_found(*command, InputLookup::default());
                         self.perform_ready();
                     }
                 }
-                step => self.take_memory_step(step),
+                step => self.handle_memory_step(step),
             }
         }
         let log = self.log.memory()?;
@@ -145,11 +145,11 @@ impl SessionActor {
         }
     }
 
-    fn take_memory_step(&mut self, step: MemoryStep) {
+    fn handle_memory_step(&mut self, step: MemoryStep) {
         match step {
             MemoryStep::Placed(placed) => self.file_placed(placed),
             MemoryStep::HostReply(reply) => self.host_replied(reply),
-            MemoryStep::Event(event) => self.take_events(event),
+            MemoryStep::Event(event) => self.handle_events(event),
             MemoryStep::Room | MemoryStep::Command(_) | MemoryStep::EndRead => {}
         }
         self.perform_ready();
@@ -158,7 +158,7 @@ impl SessionActor {
     /// Performs the actions of the entries that were just written.
     fn perform_ready(&mut self) {
         while let Some(then) = self.log.next_ready() {
-            self.perform(then);
+            self.perform_action(then);
         }
     }
 
@@ -183,7 +183,7 @@ impl SessionActor {
             None
         };
         if let Some(end) = refusal {
-            return self.reply(ONLY_CLIENT, named, AdapterBody::from(end));
+            return self.send_body(ONLY_CLIENT, named, AdapterBody::from(end));
         }
         let is_named = named.is_some();
         let turn = named.unwrap_or_else(|| log.unnamed_turn(open));
@@ -192,7 +192,7 @@ impl SessionActor {
             id: IdText(turn.clone()),
             reached: InputProgress::Journal,
         });
-        self.enqueue(QueuedItem::Input(turn, Box::new(queued)));
+        self.enqueue_item(QueuedItem::Input(turn, Box::new(queued)));
     }
 
     /// Returns a command with the members of its message that are stored in files. A message that
@@ -220,7 +220,7 @@ impl SessionActor {
             self.host_replied(HostReply::Steered(input.message_id.clone(), Err(error)));
         } else {
             let end = ends::undelivered(Failure::new(Category::FileRefused, why));
-            self.reply(ONLY_CLIENT, message.turn_id.take(), AdapterBody::from(end));
+            self.send_body(ONLY_CLIENT, message.turn_id.take(), AdapterBody::from(end));
         }
         None
     }
@@ -255,7 +255,7 @@ impl SessionActor {
     }
 
     fn reply_error(&mut self, category: Category, why: &str) {
-        self.reply(
+        self.send_body(
             ONLY_CLIENT,
             None,
             AdapterBody::from(error_event(category, why)),
@@ -312,7 +312,7 @@ impl SessionActor {
         self.given.clear();
         self.pending.clear();
         for turn in std::mem::take(&mut self.facts.open).turns {
-            self.say(Some(turn.id.0), end.clone(), None);
+            self.write_event(Some(turn.id.0), end.clone(), None);
         }
         self.drop_queued("the session has ended");
         self.send_end_if_due();
@@ -330,7 +330,7 @@ impl SessionActor {
         {
             let closed = closed.clone();
             log.is_end_sent = true;
-            self.say(None, closed, None);
+            self.write_event(None, closed, None);
         }
     }
 
@@ -346,7 +346,7 @@ impl SessionActor {
         while self.has_last_events()
             && let Ok(step) = timeout_at(deadline, self.memory_step(None)).await
         {
-            self.take_memory_step(step);
+            self.handle_memory_step(step);
         }
         for turn in std::mem::take(&mut self.facts.open).turns {
             let is_given = |given: &GivenTurn| given.id == turn.id.0 && given.no.is_some();
@@ -356,7 +356,7 @@ impl SessionActor {
                 Delivered::No
             };
             let end = ends::stopped(StopReason::Shutdown, delivered);
-            self.say(Some(turn.id.0), end, None);
+            self.write_event(Some(turn.id.0), end, None);
         }
         if let Some(log) = self.log.memory() {
             log.sink.drop_held();

@@ -18,7 +18,7 @@ use crate::{log::SessionLog, tail::ListenerNo};
 const MAX_REQUEST_IDS: usize = 1024;
 
 impl SessionActor {
-    pub(super) fn permission(&mut self, by: ListenerNo, response: PermissionResponse) {
+    pub(super) fn answer_permission(&mut self, by: ListenerNo, response: PermissionResponse) {
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Permission(permission)) => {
                 // Same rule as in the host: an option that contradicts the approval denies
@@ -29,7 +29,7 @@ impl SessionActor {
                     approved: Some(approved),
                     option_id: response.option_id.clone(),
                     reason: response.reason,
-                    ..decided(&response.request_id, self.name(by))
+                    ..decided(&response.request_id, self.listener_name(by))
                 };
                 self.decide(decided, permission, response);
             }
@@ -37,12 +37,12 @@ impl SessionActor {
             Some(PendingRequest::Question(question)) => {
                 let decided = RequestDecided {
                     cancelled: Some(true),
-                    ..decided(&response.request_id, self.name(by))
+                    ..decided(&response.request_id, self.listener_name(by))
                 };
-                self.note(self.running().cloned(), decided, None);
+                self.write_note(self.running_turn().cloned(), decided, None);
                 question.cancel();
             }
-            None => self.tell_decided(by, &response.request_id),
+            None => self.send_decision(by, &response.request_id),
         }
     }
 
@@ -55,7 +55,7 @@ impl SessionActor {
         let id = decided.request_id.clone();
         let turn = self.asked_in(&id);
         let is_approved = decided.approved == Some(true);
-        self.note(self.running().cloned(), decided, None);
+        self.write_note(self.running_turn().cloned(), decided, None);
         if is_approved {
             self.log
                 .then(OnStored::Decide(turn, id, permission, response));
@@ -65,7 +65,7 @@ impl SessionActor {
         }
     }
 
-    pub(super) fn question(&mut self, by: ListenerNo, response: InputResponse) {
+    pub(super) fn answer_question(&mut self, by: ListenerNo, response: InputResponse) {
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Question(question)) => {
                 let secrets = secret_fields(question.request());
@@ -82,28 +82,28 @@ impl SessionActor {
                 let decided = RequestDecided {
                     values,
                     cancelled: response.cancelled,
-                    ..decided(&response.request_id, self.name(by))
+                    ..decided(&response.request_id, self.listener_name(by))
                 };
                 let id = decided.request_id.clone();
                 let turn = self.asked_in(&id);
-                self.note(self.running().cloned(), decided, None);
+                self.write_note(self.running_turn().cloned(), decided, None);
                 self.log
                     .then(OnStored::Answer(turn, id, question, response));
             }
             Some(PendingRequest::Permission(permission)) => {
                 let decided = RequestDecided {
                     approved: Some(false),
-                    ..decided(&response.request_id, self.name(by))
+                    ..decided(&response.request_id, self.listener_name(by))
                 };
-                self.note(self.running().cloned(), decided, None);
+                self.write_note(self.running_turn().cloned(), decided, None);
                 permission.deny();
             }
-            None => self.tell_decided(by, &response.request_id),
+            None => self.send_decision(by, &response.request_id),
         }
     }
 
     /// Sends the earlier decision, and its author, to a listener that answers too late.
-    fn tell_decided(&mut self, by: ListenerNo, request_id: &RequestId) {
+    fn send_decision(&mut self, by: ListenerNo, request_id: &RequestId) {
         if let Some(log) = self.log.memory() {
             return log.sink.count_late_answer();
         }
@@ -171,7 +171,7 @@ impl SessionActor {
 
     /// Handles a request that the host settled without our answer. An answer that is under way
     /// comes too late.
-    pub(super) fn withdrawn(
+    pub(super) fn withdraw_request(
         &mut self,
         own: &RequestId,
         reason: StopReason,
@@ -207,13 +207,13 @@ impl SessionActor {
             reason: Some(reason),
             ..bare(&request_id)
         };
-        self.note(turn, decided, meta);
+        self.write_note(turn, decided, meta);
     }
 
     /// Takes back the answers of a turn, or of all turns, that are not stored yet. The stop of the
     /// turn denies its requests and does not wait for the journal ([journal.11]), so a further
     /// decision replaces each answer.
-    pub(super) fn revoke(&mut self, turn: Option<&TurnId>, reason: StopReason) {
+    pub(super) fn revoke_answers(&mut self, turn: Option<&TurnId>, reason: StopReason) {
         let is_meant = |of: &Option<TurnId>| turn.is_none() || of.as_ref() == turn;
         let revoked = self.log.take_back(
             |then| matches!(then, OnStored::Decide(of, ..) | OnStored::Answer(of, ..) if is_meant(of)),
@@ -230,21 +230,21 @@ impl SessionActor {
                 reason: Some(reason),
                 ..bare(&request_id)
             };
-            self.note(turn, decided, None);
+            self.write_note(turn, decided, None);
         }
     }
 
     /// Writes that open requests are settled.
     pub(super) fn settle_all(&mut self, reason: StopReason) {
         self.pending.clear();
-        self.revoke(None, reason);
+        self.revoke_answers(None, reason);
         for request in std::mem::take(&mut self.facts.open.requests) {
             let decided = RequestDecided {
                 cancelled: Some(true),
                 reason: Some(reason),
                 ..bare(&request.id.0)
             };
-            self.note(request.turn.map(|turn| turn.0), decided, None);
+            self.write_note(request.turn.map(|turn| turn.0), decided, None);
         }
     }
 }

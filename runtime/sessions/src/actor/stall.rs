@@ -56,7 +56,7 @@ impl SessionActor {
         self.log.journal()?.journal.stalled()
     }
 
-    pub(super) fn look(&mut self) {
+    pub(super) fn check_journal(&mut self) {
         let Some(why) = self.stalled() else {
             return;
         };
@@ -78,7 +78,7 @@ impl SessionActor {
         tracing::debug!(session = %self.id, "{why}");
         self.stall.on = Some((why, Instant::now() + STOP));
         for (_, turn, end) in std::mem::take(&mut self.unstored_ends) {
-            self.tell_early(&turn, &end);
+            self.send_provisional_end(&turn, &end);
         }
         let (inputs, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.queue)
             .into_iter()
@@ -106,7 +106,7 @@ impl SessionActor {
             }
         }
         for turn in stopped {
-            self.revoke(Some(&turn), StopReason::Policy);
+            self.revoke_answers(Some(&turn), StopReason::Policy);
         }
     }
 
@@ -139,7 +139,7 @@ impl SessionActor {
     }
 
     /// Sends an end to every listener before it is stored; it comes again as an entry.
-    pub(super) fn tell_early(&mut self, turn: &TurnId, end: &TurnComplete) {
+    pub(super) fn send_provisional_end(&mut self, turn: &TurnId, end: &TurnComplete) {
         let listeners: Vec<_> = self.listeners.keys().copied().collect();
         for listener in listeners {
             let mut reply = Reply::new(Some(turn.clone()), AdapterBody::from(end.clone()));

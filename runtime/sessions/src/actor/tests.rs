@@ -92,7 +92,10 @@ impl World {
             replies: sender,
             joined: oneshot::channel().0,
         };
-        world.live.take(SessionCommand::Joined(HUB, joined)).await;
+        world
+            .live
+            .handle_command(SessionCommand::Joined(HUB, joined))
+            .await;
         world.agent_hears("session.start").await;
         let extensions = ["turns", "events", "questions", "control"];
         world
@@ -127,7 +130,7 @@ impl World {
         message["session_id"] = json!("s");
         let message = HostMessage::parse(&message.to_string()).unwrap();
         self.live
-            .take(SessionCommand::Message(HUB, message, tracing::Span::none()))
+            .handle_command(SessionCommand::Message(HUB, message, tracing::Span::none()))
             .await;
         self.live.log.flush();
     }
@@ -145,8 +148,8 @@ impl World {
     async fn until(&mut self, mut holds: impl FnMut(&SessionActor) -> bool) {
         while !holds(&self.live) {
             self.live.log.flush();
-            let step = soon(self.live.step(&mut self.inbox)).await;
-            self.live.take_step(step);
+            let step = soon(self.live.next_step(&mut self.inbox)).await;
+            self.live.handle_step(step);
         }
     }
 
@@ -155,7 +158,7 @@ impl World {
         self.live.log.flush();
         while !self.live.log.is_idle() {
             let stored = soon(self.live.log.stored()).await.unwrap();
-            self.live.stored(stored);
+            self.live.handle_stored(stored);
             self.live.log.flush();
         }
     }
@@ -289,7 +292,7 @@ async fn a_request_that_the_agent_withdraws_before_its_approval_is_stored_is_not
         if is_stored_first {
             world.until_stored().await;
         }
-        world.live.take_event(withdrawn);
+        world.live.handle_event(withdrawn);
         world.until_stored().await;
         world.stop().await;
         // No answer comes before it.
@@ -308,7 +311,7 @@ async fn a_denial_stands_once_whatever_settles_its_request_too() {
     world
         .say(json!({"type": "permission.response", "request_id": "r", "approved": false}))
         .await;
-    world.live.take_event(withdrawn);
+    world.live.handle_event(withdrawn);
     assert_eq!(
         world.decisions().await,
         [[json!(false), Value::Null, Value::Null]]
@@ -450,7 +453,7 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
         let event = soon(world.live.session.as_ref().unwrap().next_event())
             .await
             .unwrap();
-        world.live.take_event(event);
+        world.live.handle_event(event);
     }
     assert!(world.replies.try_recv().is_err());
     world
