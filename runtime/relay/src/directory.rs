@@ -24,7 +24,7 @@ pub(crate) struct LinkFigures {
 
 impl LinkFigures {
     /// Requests the figures from every link.
-    pub(crate) async fn of(host: &Host) -> Self {
+    pub(crate) async fn request(host: &Host) -> Self {
         let (agents, mut sessions) = (host.health().await, host.sessions().await);
         let runs = |one: &SessionStatus| {
             matches!(one.state, SessionState::Running | SessionState::Stopping)
@@ -220,7 +220,7 @@ mod tests {
             .unwrap()
         };
         let _open: Vec<_> = (0..3000).map(open).collect();
-        let figures = LinkFigures::of(&host).await;
+        let figures = LinkFigures::request(&host).await;
         let all = answered(&host, &asked(true, 3000), &figures);
         let listed = all.sessions.unwrap();
         assert!(

@@ -633,7 +633,7 @@ impl Dispatch {
             // Agents that have not described themselves by then are left out.
             let _ = timeout(DESCRIBED, host.describe()).await;
             if needs_figures {
-                Some(LinkFigures::of(&host).await)
+                Some(LinkFigures::request(&host).await)
             } else {
                 None
             }

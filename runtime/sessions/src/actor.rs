@@ -806,7 +806,7 @@ impl SessionActor {
                 cause: None,
             }));
         }
-        let (mut start, meta) = self.facts.start();
+        let (mut start, meta) = self.facts.start_options();
         if let Some(secrets) = &self.secrets {
             start.env.clone_from(&secrets.env);
             start.mcp_servers.clone_from(&secrets.mcp_servers);

@@ -27,7 +27,7 @@ impl Archive {
     /// would.
     #[must_use]
     pub fn list(&self, asked: &SessionsList) -> SessionsListResult {
-        list::answer(&self.journal, &(), None, asked).0
+        list::answer_list(&self.journal, &(), None, asked).0
     }
 
     /// Returns one session, or `None` if there is no session with this id.
@@ -35,14 +35,14 @@ impl Archive {
     /// # Errors
     /// Errors of the file system.
     pub fn show(&self, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
-        list::one(&self.journal, id)
+        list::find_session(&self.journal, id)
     }
 
     /// Returns the id of a session, if its facts can be read.
     #[must_use]
     pub fn name(&self, key: SessionKey) -> Option<String> {
         let facts = self.journal.facts(key).ok()??;
-        SessionFacts::of_bytes(&facts).map(|facts| facts.id)
+        SessionFacts::from_bytes(&facts).map(|facts| facts.id)
     }
 
     /// Reads the entries of a session from a number on. `None` if there is no session with this id.

@@ -85,7 +85,10 @@ impl SessionFacts {
     /// Reads the facts of a session and applies its later entries and marks. `None` if the facts
     /// are damaged. Blocks for reads of the disk.
     pub(crate) fn read(journal: &Journal, key: SessionKey) -> Result<Option<Self>, ReadError> {
-        let Some(mut facts) = journal.facts(key)?.and_then(|bytes| Self::of_bytes(&bytes)) else {
+        let Some(mut facts) = journal
+            .facts(key)?
+            .and_then(|bytes| Self::from_bytes(&bytes))
+        else {
             return Ok(None);
         };
         let mut reader = journal.read(key, facts.last + 1);
@@ -104,7 +107,7 @@ impl SessionFacts {
                 .filter(|line| !line.is_empty())
             {
                 if let Ok(line) = std::str::from_utf8(line) {
-                    facts.take(line);
+                    facts.apply_line(line);
                 }
             }
             lines.clear();
@@ -126,7 +129,7 @@ impl SessionFacts {
     }
 
     /// Returns the options with which to open the session again.
-    pub(crate) fn start(&self) -> (SessionStart, Option<Meta>) {
+    pub(crate) fn start_options(&self) -> (SessionStart, Option<Meta>) {
         let (mut start, meta) = match HostMessage::parse(&self.start) {
             Ok(HostMessage {
                 body: HostBody::SessionStart(start),
@@ -157,11 +160,11 @@ impl SessionFacts {
 
     /// Returns the working directory, if the hub chose one.
     pub(crate) fn cwd(&self) -> Option<String> {
-        self.start().0.cwd
+        self.start_options().0.cwd
     }
 
     /// Updates the facts from the agent's information about the session.
-    pub(crate) fn learn(&mut self, info: &SessionInfo) {
+    pub(crate) fn apply_info(&mut self, info: &SessionInfo) {
         if let Some(id) = &info.native_session_id {
             self.native_session_id = Some(id.clone());
         }
@@ -170,7 +173,7 @@ impl SessionFacts {
             && self.native_session_id.as_ref() != Some(display_id)
             && !display_id.is_empty()
         {
-            self.title = Some(cut(display_id));
+            self.title = Some(cut_title(display_id));
         }
     }
 
@@ -196,22 +199,22 @@ impl SessionFacts {
     }
 
     /// Uses the first input as a title if there is no better one.
-    pub(crate) fn entitle(&mut self, input: &str) {
+    pub(crate) fn set_default_title(&mut self, input: &str) {
         if self.title.is_none() {
             self.title = input
                 .lines()
                 .map(str::trim)
                 .find(|line| !line.is_empty())
-                .map(cut);
+                .map(cut_title);
         }
     }
 
     /// Updates the facts from a line of the journal.
-    pub(crate) fn take(&mut self, line: &str) {
+    pub(crate) fn apply_line(&mut self, line: &str) {
         self.last += 1;
         if let Ok(message) = AdapterMessage::parse(line) {
             match &message.body {
-                AdapterBody::SessionInfo(info) => self.learn(info),
+                AdapterBody::SessionInfo(info) => self.apply_info(info),
                 AdapterBody::TurnComplete(end) => self.learn_from_end(end),
                 AdapterBody::SessionClosed(_) => self.is_closed = true,
                 _ => self.was_served = true,
@@ -220,7 +223,7 @@ impl SessionFacts {
                 .take_adapter(message.turn_id.as_ref(), &message.body);
         } else if let Ok(message) = RelayMessage::parse(line) {
             if let RelayBody::TurnBegin(begin) = &message.body {
-                self.entitle(&begin.content);
+                self.set_default_title(&begin.content);
             }
             self.open
                 .take_relay(message.turn_id.as_ref(), &message.body);
@@ -233,15 +236,15 @@ impl SessionFacts {
 
     /// Reads the id of the session from the bytes of its facts.
     pub(crate) fn session_name(bytes: &[u8]) -> Option<String> {
-        Self::of_bytes(bytes).map(|facts| facts.id)
+        Self::from_bytes(bytes).map(|facts| facts.id)
     }
 
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
 }
 
-fn cut(text: &str) -> String {
+fn cut_title(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TITLE)].to_owned()
 }
 
@@ -268,7 +271,7 @@ mod tests {
             r#"{"type":"permission.request","session_id":"s","turn_id":"a","request_id":"r","tool":"Bash","description":"d","resource":"e"}"#,
             r#"{"type":"input.steered","session_id":"s","turn_id":"a","message_id":"m","content":"z"}"#,
         ] {
-            facts.take(line);
+            facts.apply_line(line);
         }
         assert_eq!(facts.open.turns.len(), 2);
         assert_eq!(facts.open.turns[0].reached.delivered(), Delivered::Yes);
@@ -281,27 +284,29 @@ mod tests {
             ),
             (1, 1, 1)
         );
-        let kept = SessionFacts::of_bytes(&facts.to_bytes()).unwrap();
+        let kept = SessionFacts::from_bytes(&facts.to_bytes()).unwrap();
         assert_eq!((kept.open, kept.last), (facts.open.clone(), 6));
         assert_eq!(facts.title.as_deref(), Some("x"));
 
-        facts.take(
+        facts.apply_line(
             r#"{"type":"request.decided","session_id":"s","request_id":"r","approved":true}"#,
         );
-        facts.take(r#"{"type":"steer.result","session_id":"s","message_id":"m","delivered":true}"#);
-        facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"a"}"#);
-        facts.take(r#"{"type":"turn.complete","session_id":"s","turn_id":"b"}"#);
+        facts.apply_line(
+            r#"{"type":"steer.result","session_id":"s","message_id":"m","delivered":true}"#,
+        );
+        facts.apply_line(r#"{"type":"turn.complete","session_id":"s","turn_id":"a"}"#);
+        facts.apply_line(r#"{"type":"turn.complete","session_id":"s","turn_id":"b"}"#);
         assert!(facts.open.is_empty());
     }
 
     /// Returns the resume options of a session after these entries.
     fn resumed(facts: &mut SessionFacts, lines: &[&str]) -> Option<Resume> {
         for line in lines {
-            facts.take(line);
+            facts.apply_line(line);
         }
         // Decode the facts as the next host reads them.
-        *facts = SessionFacts::of_bytes(&facts.to_bytes()).unwrap();
-        facts.start().0.resume
+        *facts = SessionFacts::from_bytes(&facts.to_bytes()).unwrap();
+        facts.start_options().0.resume
     }
 
     fn native(resume: Option<Resume>) -> Option<String> {

@@ -70,14 +70,14 @@ enum ListError {
 
 /// Answers a request with the sessions that this visitor can see, and with the cursor behind each.
 /// Blocks for reads of the disk.
-pub(crate) fn answer(
+pub(crate) fn answer_list(
     journal: &Journal,
     memory: &impl InMemory,
     visitor: Option<&Visitor>,
     asked: &SessionsList,
 ) -> (SessionsListResult, Vec<String>) {
     let result = SessionsListResult::to(asked.request_id.clone());
-    match page(journal, memory, visitor, asked) {
+    match collect_page(journal, memory, visitor, asked) {
         Ok(ListPage {
             sessions,
             places,
@@ -102,7 +102,10 @@ pub(crate) fn answer(
 
 /// Returns the list entry of one session, or `None` if the journal has no session with this id.
 /// Blocks for reads of the disk.
-pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
+pub(crate) fn find_session(
+    journal: &Journal,
+    id: &SessionId,
+) -> Result<Option<ListedSession>, ReadError> {
     let Some(listed) = journal
         .find(id.as_str())
         .and_then(|session| journal.listed(session))
@@ -114,7 +117,7 @@ pub(crate) fn one(journal: &Journal, id: &SessionId) -> Result<Option<ListedSess
         id: Some(id.to_string()),
         ..SessionsList::new(request)
     };
-    ListFilter::of(&asked, None).read(journal, &(), &listed)
+    ListFilter::new(&asked, None).read(journal, &(), &listed)
 }
 
 struct ListPage {
@@ -124,7 +127,7 @@ struct ListPage {
     next: Option<ListPosition>,
 }
 
-fn page(
+fn collect_page(
     journal: &Journal,
     memory: &impl InMemory,
     visitor: Option<&Visitor>,
@@ -137,14 +140,14 @@ fn page(
     let limit = asked.limit.map_or(PAGE, |limit| {
         usize::try_from(limit).unwrap_or(LONGEST).min(LONGEST)
     });
-    let wanted = ListFilter::of(asked, visitor);
+    let wanted = ListFilter::new(asked, visitor);
     let mut found = ListPage {
         sessions: Vec::new(),
         places: Vec::new(),
         next: None,
     };
     let (mut bytes, mut last) = (0, behind);
-    for (looked_at, listed) in ListCandidates::of(journal, memory, asked, behind).enumerate() {
+    for (looked_at, listed) in ListCandidates::new(journal, memory, asked, behind).enumerate() {
         if looked_at == LOOKED_AT {
             return Ok(ListPage {
                 next: last,
@@ -177,7 +180,7 @@ struct ListCandidates<'a> {
 }
 
 impl<'a> ListCandidates<'a> {
-    fn of(
+    fn new(
         journal: &'a Journal,
         memory: &impl InMemory,
         asked: &SessionsList,
@@ -235,7 +238,7 @@ struct ListFilter<'a> {
 }
 
 impl<'a> ListFilter<'a> {
-    fn of(asked: &'a SessionsList, visitor: Option<&'a Visitor>) -> Self {
+    fn new(asked: &'a SessionsList, visitor: Option<&'a Visitor>) -> Self {
         Self {
             asked,
             visitor,
@@ -253,7 +256,7 @@ impl<'a> ListFilter<'a> {
     ) -> Result<Option<ListedSession>, ReadError> {
         let Some(mut facts) = journal
             .facts(listed.key)?
-            .and_then(|bytes| SessionFacts::of_bytes(&bytes))
+            .and_then(|bytes| SessionFacts::from_bytes(&bytes))
         else {
             return Ok(None);
         };
@@ -294,7 +297,7 @@ impl<'a> ListFilter<'a> {
             || self
                 .text
                 .as_ref()
-                .is_some_and(|text| !has(text, activity.title.as_deref(), &facts.id))
+                .is_some_and(|text| !matches_text(text, activity.title.as_deref(), &facts.id))
         {
             return Ok(None);
         }
@@ -309,7 +312,7 @@ impl<'a> ListFilter<'a> {
             state: Some(activity.state),
             cwd: cwd.filter(|cwd| cwd.len() <= DIRECTORY),
             created: Some(facts.created),
-            active: Some(moment(listed.known.active)),
+            active: Some(format_time(listed.known.active)),
             entries: Some(listed.known.last),
             bytes: Some(listed.known.bytes),
             open_turns: Some(activity.open_turns as u64),
@@ -321,12 +324,12 @@ impl<'a> ListFilter<'a> {
 }
 
 /// Returns `true` if the title or the id contains a text, which is in lower case.
-fn has(text: &str, title: Option<&str>, id: &str) -> bool {
+fn matches_text(text: &str, title: Option<&str>, id: &str) -> bool {
     title.is_some_and(|title| title.to_lowercase().contains(text))
         || id.to_lowercase().contains(text)
 }
 
-fn moment(time: SystemTime) -> String {
+fn format_time(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
@@ -397,7 +400,7 @@ mod tests {
         let (mut ids, mut pages, mut first) = (Vec::new(), 0, 0);
         loop {
             let counted = Counted::default();
-            let (answer, _) = answer(journal, &counted, None, &asked);
+            let (answer, _) = answer_list(journal, &counted, None, &asked);
             assert_eq!(answer.error, None);
             let line =
                 AdapterMessage::new(SessionId::none(), AdapterBody::from(answer.clone())).to_line();
@@ -447,12 +450,12 @@ mod tests {
             limit: Some(3),
             ..asked()
         };
-        let (first, cursors) = answer(&journal, &(), None, &three);
+        let (first, cursors) = answer_list(&journal, &(), None, &three);
         let behind_first = SessionsList {
             cursor: cursors.first().cloned(),
             ..three
         };
-        let (second, _) = answer(&journal, &(), None, &behind_first);
+        let (second, _) = answer_list(&journal, &(), None, &behind_first);
         assert_eq!(first.sessions.unwrap()[1..], second.sessions.unwrap()[..2]);
         assert_eq!(first.next, cursors.last().cloned());
 
@@ -514,7 +517,11 @@ mod tests {
         assert!(paged > 10, "{paged} pages");
         let (_folder, journal) = stored(1, &"\u{1}".repeat(DIRECTORY + 1));
         assert_eq!(
-            answer(&journal, &(), None, &asked()).0.sessions.unwrap()[0].cwd,
+            answer_list(&journal, &(), None, &asked())
+                .0
+                .sessions
+                .unwrap()[0]
+                .cwd,
             None
         );
     }

@@ -239,7 +239,9 @@ impl Sessions {
             return Err(refuse_start(AttachRefusal::ReadOnly, trouble));
         }
         let mut facts = SessionFacts::new(id, agent, &start, meta.as_ref());
-        title.into_iter().for_each(|title| facts.entitle(title));
+        title
+            .into_iter()
+            .for_each(|title| facts.set_default_title(title));
         facts.owner = self.visitor().map(|visitor| visitor.name.clone());
         let secrets = secrets(start.env.as_ref(), start.mcp_servers.as_ref());
         let options = SessionOptions {
@@ -577,7 +579,7 @@ impl Sessions {
             let facts = journal
                 .facts(key)
                 .ok()?
-                .and_then(|bytes| SessionFacts::of_bytes(&bytes))?;
+                .and_then(|bytes| SessionFacts::from_bytes(&bytes))?;
             is_seen(visitor.as_deref(), facts.owner.as_deref(), &facts.agent).then_some(key)
         });
         // Fails only if the runtime shuts down.
@@ -639,7 +641,7 @@ impl Sessions {
         let (shared, visitor) = (self.shared.clone(), self.visitor.clone());
         let failed = SessionsListResult::to(asked.request_id.clone());
         let answered = tokio::task::spawn_blocking(move || {
-            list::answer(&shared.journal, &*shared, visitor.as_deref(), &asked)
+            list::answer_list(&shared.journal, &*shared, visitor.as_deref(), &asked)
         });
         let failed = SessionsListResult {
             error: Some("the host ends".to_owned()),

@@ -103,7 +103,7 @@ impl SessionActor {
         if let Some(modes) = &info.input_modes {
             self.takes_queue = modes.iter().any(|mode| mode == "queue");
         }
-        self.facts.learn(&info);
+        self.facts.apply_info(&info);
         self.facts.was_served = true;
         if self.is_context_open
             && let Some(context) = info.context

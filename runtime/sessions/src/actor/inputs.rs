@@ -161,7 +161,7 @@ impl SessionActor {
         }
         let is_new = |turn: &TurnId| self.index().is_none_or(|index| !index.has_turn(turn));
         let turn = turn.filter(is_new).unwrap_or_else(fresh_turn_id);
-        self.facts.entitle(&input.message.content);
+        self.facts.set_default_title(&input.message.content);
         let begin = TurnBegin {
             message_id: message_id.clone(),
             content: input.message.content.clone(),
