@@ -90,7 +90,7 @@ pub(crate) struct Shape {
     pub(crate) kind: &'static str,
     pub(crate) needs: Exts,
     fields: &'static [Field],
-    /// Those that it has in common with others.
+    /// The fields that it has in common with others.
     shared: &'static [Field],
 }
 
@@ -104,12 +104,54 @@ impl Shape {
     }
 }
 
+/// Whether a mark after a name makes the field or member required: `!` does, `?` does not.
+macro_rules! is_required {
+    (!) => {
+        true
+    };
+    (?) => {
+        false
+    };
+}
+
+/// The type of an object with these members, each written `name! Kind` or `name? Kind`.
+macro_rules! object {
+    ($($name:ident $mark:tt $kind:expr),* $(,)?) => {
+        $crate::schema::Kind::Object(&[
+            $((stringify!($name), $kind, $crate::schema::is_required!($mark))),*
+        ])
+    };
+}
+
+/// Fields in blocks, one for each run of fields of the same extension.
+macro_rules! fields {
+    ($($ext:ident { $($name:ident $mark:tt $kind:expr),* $(,)? })*) => {
+        &[$($((stringify!($name), $kind, $crate::schema::is_required!($mark), $ext),)*)*]
+    };
+}
+
+/// Messages: the type, its fields in blocks, and the fields it shares with others. A message belongs
+/// to the extension of its first block.
+macro_rules! shapes {
+    ($($type:literal $($ext:ident $block:tt)+ $(..$shared:ident)?;)*) => {
+        &[$(Shape {
+            kind: $type,
+            needs: [$($ext),+][0],
+            fields: $crate::schema::fields!($($ext $block)+),
+            shared: &[],
+        }$(.and($shared))?),*]
+    };
+}
+
+use {fields, is_required, object, shapes};
+
 pub(super) const T: Exts = Exts::TURNS;
 pub(super) const E: Exts = Exts::EVENTS;
 pub(super) const U: Exts = Exts::USAGE;
 pub(super) const R: Exts = Exts::RESUME;
 pub(super) const O: Exts = Exts::OPTIONS;
 pub(super) const Q: Exts = Exts::QUESTIONS;
+pub(super) const F: Exts = Exts::FLOW;
 pub(super) const C: Exts = Exts::CONTROL;
 pub(super) const L: Exts = Exts::LARGE;
 pub(super) const S: Exts = Exts::SOME;
@@ -139,79 +181,66 @@ pub(super) const CATEGORY: Kind = OneOf(&[
     "stop_unanswered",
     "other",
 ]);
-pub(super) const ERROR: Kind = Object(&[
-    ("category", CATEGORY, false),
-    ("message", Str, false),
-    ("code", Str, false),
-    ("retry_at", Str, false),
-    ("stderr", STRINGS, false),
-]);
+pub(super) const ERROR: Kind = object! {
+    category? CATEGORY,
+    message? Str,
+    code? Str,
+    retry_at? Str,
+    stderr? STRINGS,
+};
 pub(super) const STRINGS: Kind = List(&Str);
-pub(super) const DIFFS: Kind = List(&Object(&[
-    ("path", Str, true),
-    ("old_text", Str, false),
-    ("new_text", Str, false),
-    ("patch", Str, false),
-]));
-pub(super) const NUMBERS: Kind = Object(&[
-    ("input_tokens", Uint, false),
-    ("output_tokens", Uint, false),
-    ("total_tokens", Uint, false),
-    ("cache_read_tokens", Uint, false),
-    ("cache_write_tokens", Uint, false),
-    ("reasoning_tokens", Uint, false),
-    ("cost_usd", Num, false),
-    ("provider", Str, false),
-]);
+pub(super) const DIFFS: Kind = List(&object! {
+    path! Str,
+    old_text? Str,
+    new_text? Str,
+    patch? Str,
+});
+pub(super) const NUMBERS: Kind = object! {
+    input_tokens? Uint,
+    output_tokens? Uint,
+    total_tokens? Uint,
+    cache_read_tokens? Uint,
+    cache_write_tokens? Uint,
+    reasoning_tokens? Uint,
+    cost_usd? Num,
+    provider? Str,
+};
 pub(super) const SCOPE: Kind = OneOf(&["turn", "session"]);
-pub(super) const USAGE: Kind = Object(&[
-    ("input_tokens", Uint, false),
-    ("output_tokens", Uint, false),
-    ("total_tokens", Uint, false),
-    ("cache_read_tokens", Uint, false),
-    ("cache_write_tokens", Uint, false),
-    ("reasoning_tokens", Uint, false),
-    ("cost_usd", Num, false),
-    ("model", Str, false),
-    ("provider", Str, false),
-    ("models", Map(&NUMBERS), false),
-    ("scope", SCOPE, false),
-    ("estimated", Bool, false),
-]);
-pub(super) const CAPABILITIES: Kind = Object(&[
-    ("native_session_ids", Bool, false),
-    ("turn_completion", Bool, false),
-    ("resume_attach", Bool, false),
-    ("lists_sessions", Bool, false),
-    ("forks_sessions", Bool, false),
-    ("exec_model", Str, false),
-    ("updated_input", Bool, false),
-    ("max_sessions", Uint, false),
-]);
-pub(super) const CHOICES: Kind = List(&Object(&[
-    ("id", Str, true),
-    ("label", Str, false),
-    ("description", Str, false),
-]));
+pub(super) const USAGE: Kind = object! {
+    input_tokens? Uint,
+    output_tokens? Uint,
+    total_tokens? Uint,
+    cache_read_tokens? Uint,
+    cache_write_tokens? Uint,
+    reasoning_tokens? Uint,
+    cost_usd? Num,
+    model? Str,
+    provider? Str,
+    models? Map(&NUMBERS),
+    scope? SCOPE,
+    estimated? Bool,
+};
+pub(super) const CAPABILITIES: Kind = object! {
+    native_session_ids? Bool,
+    turn_completion? Bool,
+    resume_attach? Bool,
+    lists_sessions? Bool,
+    forks_sessions? Bool,
+    exec_model? Str,
+    updated_input? Bool,
+    max_sessions? Uint,
+};
+pub(super) const CHOICES: Kind = List(&object! {
+    id! Str,
+    label? Str,
+    description? Str,
+});
 
-pub(super) const TURN: Field = ("turn_id", Id, false, T);
-/// What every event may carry.
-pub(super) const EVENT: &[Field] = &[
-    TURN,
-    ("message_id", Id, false, E),
-    ("parent_tool_call_id", Id, false, E),
-    ("history", Bool, false, E),
-];
-pub(super) const REQUEST: Field = ("request_id", Id, true, CORE);
-
-pub(super) const fn shape(kind: &'static str, needs: Exts, fields: &'static [Field]) -> Shape {
-    Shape {
-        kind,
-        needs,
-        fields,
-        shared: &[],
-    }
-}
+/// The fields that every event may carry.
+pub(super) const EVENT: &[Field] = fields! {
+    T { turn_id? Id }
+    E { message_id? Id, parent_tool_call_id? Id, history? Bool }
+};
 
 /// The types that belong to the pipe ([msg.1]).
 pub(crate) fn of_the_pipe(kind: &str) -> bool {
