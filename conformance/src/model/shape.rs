@@ -87,9 +87,9 @@ fn fields(table: &'static Table) -> impl Iterator<Item = &'static Field> {
     table
         .fields
         .iter()
-        .chain(of_session.then_some(&table::TURN_ID))
-        .chain(of_events.then_some(&table::OF_EVENTS).into_iter().flatten())
-        .chain(Some(&table::META))
+        .chain(of_session.then_some(table::TURN_ID).unwrap_or_default())
+        .chain(of_events.then_some(table::OF_EVENTS).unwrap_or_default())
+        .chain(table::META)
 }
 
 #[derive(Default)]

@@ -6,7 +6,6 @@ mod messages;
 
 pub(crate) use self::messages::TABLES;
 use super::extension::Extension;
-use Extension::{Events, Turns};
 use Kind::{Any, Bool, Id, List, Map, Number, Object, OneOf, Strings, Text, Time, Uint};
 
 /// The type of a value, as section 1 names it.
@@ -88,50 +87,53 @@ pub(crate) fn find(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
 }
 
-pub(super) const fn required(name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        kind,
-        presence: Presence::Required,
-        gate: Gate::Open,
-    }
+/// Fields, each written `name mark Kind`: the mark is `!` for [`Presence::Required`], `?` for
+/// [`Presence::Optional`], or the word `owed` or `written`. Fields of an extension, and the open ones
+/// beside them, are in blocks, each under the name of its gate.
+macro_rules! fields {
+    ($($gate:ident { $($name:ident $mark:tt $kind:expr),* $(,)? })+) => {
+        &[$($($crate::model::table::Field {
+            name: stringify!($name),
+            kind: $kind,
+            presence: $crate::model::table::presence!($mark),
+            gate: $crate::model::table::gate!($gate),
+        },)*)+]
+    };
+    ($($rows:tt)+) => {
+        $crate::model::table::fields! { Open { $($rows)+ } }
+    };
 }
 
-pub(super) const fn owed(name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        kind,
-        presence: Presence::Owed,
-        gate: Gate::Open,
-    }
+/// The presence that a mark stands for.
+macro_rules! presence {
+    (!) => {
+        $crate::model::table::Presence::Required
+    };
+    (?) => {
+        $crate::model::table::Presence::Optional
+    };
+    (owed) => {
+        $crate::model::table::Presence::Owed
+    };
+    (written) => {
+        $crate::model::table::Presence::Written
+    };
 }
 
-pub(super) const fn written(name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        kind,
-        presence: Presence::Written,
-        gate: Gate::Open,
-    }
+/// The gate of that name.
+macro_rules! gate {
+    (Open) => {
+        $crate::model::table::Gate::Open
+    };
+    (AnyOf) => {
+        $crate::model::table::Gate::AnyOf
+    };
+    ($extension:ident) => {
+        $crate::model::table::Gate::One($crate::model::extension::Extension::$extension)
+    };
 }
 
-pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        kind,
-        presence: Presence::Optional,
-        gate: Gate::Open,
-    }
-}
-
-pub(super) const fn with(extension: Extension, name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        kind,
-        presence: Presence::Optional,
-        gate: Gate::One(extension),
-    }
-}
+use {fields, gate, presence};
 
 pub(super) const fn core(name: &'static str, from: Side, fields: &'static [Field]) -> Table {
     Table {
@@ -219,158 +221,138 @@ pub(crate) const CATEGORY: Kind = OneOf(&[
 
 pub(super) const REASON: Kind = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
 
-pub(super) const ERROR: Kind = Object(&[
-    optional("category", CATEGORY),
-    optional("message", Text),
-    optional("code", Text),
-    optional("retry_at", Time),
-    optional("stderr", Strings),
-]);
+pub(super) const ERROR: Kind = Object(fields! {
+    category? CATEGORY,
+    message? Text,
+    code? Text,
+    retry_at? Time,
+    stderr? Strings,
+});
 
-pub(super) const DIFF: &[Field] = &[
-    required("path", Text),
-    optional("old_text", Text),
-    optional("new_text", Text),
-    optional("patch", Text),
-];
+pub(super) const DIFF: &[Field] = fields! {
+    path! Text,
+    old_text? Text,
+    new_text? Text,
+    patch? Text,
+};
 
-pub(super) const CAPABILITIES: Kind = Object(&[
-    optional("native_session_ids", Bool),
-    optional("turn_completion", Bool),
-    optional("resume_attach", Bool),
-    optional("lists_sessions", Bool),
-    optional("forks_sessions", Bool),
-    optional("exec_model", Text),
-    optional("updated_input", Bool),
-    optional("max_sessions", Uint),
-]);
+pub(super) const CAPABILITIES: Kind = Object(fields! {
+    native_session_ids? Bool,
+    turn_completion? Bool,
+    resume_attach? Bool,
+    lists_sessions? Bool,
+    forks_sessions? Bool,
+    exec_model? Text,
+    updated_input? Bool,
+    max_sessions? Uint,
+});
 
-pub(super) const MODELS: Kind = List(&[required("id", Text), optional("label", Text)]);
+pub(super) const MODELS: Kind = List(fields! { id! Text, label? Text });
 
 /// The numbers of a turn, as `usage` and `turn.complete` carry them.
-pub(super) const OF_USAGE: &[Field] = &[
-    optional("input_tokens", Uint),
-    optional("output_tokens", Uint),
-    optional("total_tokens", Uint),
-    optional("cache_read_tokens", Uint),
-    optional("cache_write_tokens", Uint),
-    optional("reasoning_tokens", Uint),
-    optional("cost_usd", Number),
-    optional("model", Text),
-    optional("provider", Text),
-    optional("models", PER_MODEL),
-    optional("scope", OneOf(&["turn", "session"])),
-    optional("estimated", Bool),
-];
+pub(super) const OF_USAGE: &[Field] = fields! {
+    input_tokens? Uint,
+    output_tokens? Uint,
+    total_tokens? Uint,
+    cache_read_tokens? Uint,
+    cache_write_tokens? Uint,
+    reasoning_tokens? Uint,
+    cost_usd? Number,
+    model? Text,
+    provider? Text,
+    models? PER_MODEL,
+    scope? OneOf(&["turn", "session"]),
+    estimated? Bool,
+};
 
 /// How an agent is, in the answer to `agents.list`.
-pub(super) const HEALTH: Kind = Object(&[
-    optional("verdict", Text),
-    optional("severity", OneOf(&["ok", "note", "warning", "error"])),
-    optional(
-        "liveness",
-        OneOf(&[
-            "down",
-            "starting",
-            "alive",
-            "answering",
-            "progressing",
-            "suspected",
-        ]),
-    ),
-    optional("pid", Uint),
-    optional("age_ms", Uint),
-    optional("silent_ms", Uint),
-    optional("restart_in_ms", Uint),
-    optional("last_end", Text),
-    optional("sessions", Uint),
-    optional("turns", Uint),
-    optional("requests", Uint),
-    optional("queued_bytes", Uint),
-    optional("lines_rate", Uint),
-    optional("bytes_in_rate", Uint),
-    optional("bytes_out_rate", Uint),
-    optional("counters", Map(&Uint)),
-    optional("stderr", Text),
-]);
+pub(super) const HEALTH: Kind = Object(fields! {
+    verdict? Text,
+    severity? OneOf(&["ok", "note", "warning", "error"]),
+    liveness? OneOf(&["down", "starting", "alive", "answering", "progressing", "suspected"]),
+    pid? Uint,
+    age_ms? Uint,
+    silent_ms? Uint,
+    restart_in_ms? Uint,
+    last_end? Text,
+    sessions? Uint,
+    turns? Uint,
+    requests? Uint,
+    queued_bytes? Uint,
+    lines_rate? Uint,
+    bytes_in_rate? Uint,
+    bytes_out_rate? Uint,
+    counters? Map(&Uint),
+    stderr? Text,
+});
 
 /// The open sessions, there.
-pub(super) const OPEN_SESSIONS: Kind = List(&[
-    required("id", Text),
-    required("agent_id", Text),
-    optional(
-        "state",
-        OneOf(&["unstarted", "idle", "running", "stopping"]),
-    ),
-    optional("age_ms", Uint),
-    optional("turn_ms", Uint),
-    optional("silent_ms", Uint),
-    optional("queued_inputs", Uint),
-    optional("requests", Uint),
-    optional("unread_bytes", Uint),
-    optional("bytes_in", Uint),
-    optional("bytes_out", Uint),
-]);
+pub(super) const OPEN_SESSIONS: Kind = List(fields! {
+    id! Text,
+    agent_id! Text,
+    state? OneOf(&["unstarted", "idle", "running", "stopping"]),
+    age_ms? Uint,
+    turn_ms? Uint,
+    silent_ms? Uint,
+    queued_inputs? Uint,
+    requests? Uint,
+    unread_bytes? Uint,
+    bytes_in? Uint,
+    bytes_out? Uint,
+});
 
 /// What a session of a journal does (section 13).
 pub(super) const SESSION_STATE: Kind = OneOf(&["idle", "running", "detached", "closed"]);
 
 /// The limits of a turn, as an input has them.
-pub(super) const LIMITS: Kind = Object(&[
-    optional("max_tokens", Uint),
-    optional("turn_timeout_ms", Uint),
-    optional("inactivity_timeout_ms", Uint),
-]);
+pub(super) const LIMITS: Kind = Object(fields! {
+    max_tokens? Uint,
+    turn_timeout_ms? Uint,
+    inactivity_timeout_ms? Uint,
+});
 
 /// The sessions of a journal, there.
-pub(super) const LISTED_SESSIONS: Kind = List(&[
-    required("session_id", Text),
-    required("agent_id", Text),
-    optional("title", Text),
-    optional("state", SESSION_STATE),
-    optional("cwd", Text),
-    optional("created", Time),
-    optional("active", Time),
-    optional("entries", Uint),
-    optional("bytes", Uint),
-    optional("open_turns", Uint),
-    optional("open_requests", Uint),
-    optional("host", Text),
-    optional("archived", Bool),
-]);
+pub(super) const LISTED_SESSIONS: Kind = List(fields! {
+    session_id! Text,
+    agent_id! Text,
+    title? Text,
+    state? SESSION_STATE,
+    cwd? Text,
+    created? Time,
+    active? Time,
+    entries? Uint,
+    bytes? Uint,
+    open_turns? Uint,
+    open_requests? Uint,
+    host? Text,
+    archived? Bool,
+});
 
-pub(super) const PER_MODEL: Kind = Map(&Object(&[
-    optional("input_tokens", Uint),
-    optional("output_tokens", Uint),
-    optional("total_tokens", Uint),
-    optional("cache_read_tokens", Uint),
-    optional("cache_write_tokens", Uint),
-    optional("reasoning_tokens", Uint),
-    optional("cost_usd", Number),
-    optional("provider", Text),
-]));
+pub(super) const PER_MODEL: Kind = Map(&Object(fields! {
+    input_tokens? Uint,
+    output_tokens? Uint,
+    total_tokens? Uint,
+    cache_read_tokens? Uint,
+    cache_write_tokens? Uint,
+    reasoning_tokens? Uint,
+    cost_usd? Number,
+    provider? Text,
+}));
 
-/// What [`Table::fields`] leaves out because every message of its kind may carry it.
-pub(crate) const META: Field = Field {
-    name: "_meta",
-    kind: Map(&Any),
-    presence: Presence::Optional,
-    gate: Gate::AnyOf,
-};
+/// The fields that every message may carry.
+pub(crate) const META: &[Field] = fields! { AnyOf { _meta? Map(&Any) } };
 
 /// `turn_id` on all of a turn from the adapter (section 11.1).
-pub(crate) const TURN_ID: Field = with(Turns, "turn_id", Id);
+pub(crate) const TURN_ID: &[Field] = fields! { Turns { turn_id? Id } };
 
 /// The fields of section 11.2 that any event, `output` and `permission.request` may carry.
-pub(crate) const OF_EVENTS: [Field; 3] = [
-    with(Events, "message_id", Id),
-    with(Events, "parent_tool_call_id", Id),
-    with(Events, "history", Bool),
-];
+pub(crate) const OF_EVENTS: &[Field] = fields! {
+    Events { message_id? Id, parent_tool_call_id? Id, history? Bool }
+};
 
-pub(super) const COMMANDS: Kind = List(&[
-    required("name", Text),
-    optional("description", Text),
-    optional("hint", Text),
-    optional("text", Text),
-]);
+pub(super) const COMMANDS: Kind = List(fields! {
+    name! Text,
+    description? Text,
+    hint? Text,
+    text? Text,
+});

@@ -1,60 +1,44 @@
 //! The types of messages, by direction and extension.
 
 use super::super::extension::Extension::{
-    Control, Events, Flow, Large, Options, Questions, Resume, Turns, Usage,
+    Control, Events, Flow, Options, Questions, Resume, Turns, Usage,
 };
 use super::Kind::{
     Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint,
 };
 use super::{
     CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, HEALTH, LIMITS, LISTED_SESSIONS,
-    MODELS, OF_USAGE, OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, joined, of, optional,
-    owed, pipe, required, with, written,
+    MODELS, OF_USAGE, OPEN_SESSIONS, REASON, SESSION_STATE, Table, core, fields, joined, of, pipe,
 };
 use crate::clauses::Side::{Adapter, Host};
 
 /// Files, in either direction.
-const FILE: &[Field] = &[
-    written("file_name", Text),
-    written("file_mime_type", Text),
-    required("file_path", Path),
-    with(Large, "size", Uint),
-    with(Large, "sha256", Text),
-];
+const FILE: &[Field] = fields! {
+    Open { file_name written Text, file_mime_type written Text, file_path! Path }
+    Large { size? Uint, sha256? Text }
+};
 
-/// What `session.ready` and `session.info` say of a session.
-const INFO: &[Field] = &[
-    optional(
-        "adapter",
-        Object(&[required("name", Text), optional("version", Text)]),
-    ),
-    optional("capabilities", CAPABILITIES),
-    with(Turns, "input_modes", Strings),
-    with(Resume, "native_session_id", Text),
-    with(Resume, "display_id", Text),
-    with(Resume, "context", OneOf(&["kept", "lost"])),
-    with(Options, "options_applied", Strings),
-    with(Options, "model", Text),
-    with(Options, "reasoning_effort", Text),
-    with(Options, "mode", Text),
-    with(Options, "permission_mode", Text),
-    with(Options, "allowed_tools", Strings),
-    with(Options, "denied_tools", Strings),
-    with(Options, "models", MODELS),
-    with(
-        Options,
-        "modes",
-        List(&[required("id", Text), optional("name", Text)]),
-    ),
-    with(Options, "commands", COMMANDS),
-];
+/// The description of a session in `session.ready` and `session.info`.
+const INFO: &[Field] = fields! {
+    Open { adapter? Object(fields! { name! Text, version? Text }), capabilities? CAPABILITIES }
+    Turns { input_modes? Strings }
+    Resume { native_session_id? Text, display_id? Text, context? OneOf(&["kept", "lost"]) }
+    Options {
+        options_applied? Strings,
+        model? Text,
+        reasoning_effort? Text,
+        mode? Text,
+        permission_mode? Text,
+        allowed_tools? Strings,
+        denied_tools? Strings,
+        models? MODELS,
+        modes? List(fields! { id! Text, name? Text }),
+        commands? COMMANDS,
+    }
+};
 
 const READY: [Field; 3 + INFO.len()] = joined(
-    &[
-        optional("protocol", Uint),
-        optional("extensions", Strings),
-        optional("max_line", Uint),
-    ],
+    fields! { protocol? Uint, extensions? Strings, max_line? Uint },
     INFO,
 );
 
@@ -64,147 +48,125 @@ pub(crate) const TABLES: &[Table] = &[
     core(
         "user.input",
         Host,
-        &[
-            written("content", Text),
-            with(Turns, "turn_id", Id),
-            with(Turns, "message_id", Id),
-            with(Turns, "mode", OneOf(&["turn", "steer"])),
-            with(Options, "limits", LIMITS),
-            with(Large, "large", Any),
-        ],
+        fields! {
+            Open { content written Text }
+            Turns { turn_id? Id, message_id? Id, mode? OneOf(&["turn", "steer"]) }
+            Options { limits? LIMITS }
+            Large { large? Any }
+        },
     ),
     core(
         "stop",
         Host,
-        &[with(Turns, "turn_id", Id), with(Turns, "reason", REASON)],
+        fields! { Turns { turn_id? Id, reason? REASON } },
     ),
     core(
         "permission.response",
         Host,
-        &[
-            required("request_id", Id),
-            written("approved", Bool),
-            with(Turns, "reason", REASON),
-            with(Control, "option_id", Text),
-            with(Control, "always_allow", Bool),
-            with(Control, "updated_input", Any),
-            with(Control, "message", Text),
-            with(Control, "end_turn", Bool),
-        ],
+        fields! {
+            Open { request_id! Id, approved written Bool }
+            Turns { reason? REASON }
+            Control {
+                option_id? Text,
+                always_allow? Bool,
+                updated_input? Any,
+                message? Text,
+                end_turn? Bool,
+            }
+        },
     ),
     core(
         "session.start",
         Host,
-        &[
-            optional("protocol", Uint),
-            optional("extensions", Strings),
-            optional("max_line", Uint),
-            with(
-                Resume,
-                "resume",
-                Object(&[
-                    optional("native_session_id", Text),
-                    optional("params", Any),
-                    optional("history", Bool),
-                    optional("fork", Bool),
-                ]),
-            ),
-            with(Options, "agent_id", Text),
-            with(Options, "user_id", Text),
-            with(Options, "task_id", Text),
-            with(Options, "run_id", Text),
-            with(Options, "role", Text),
-            with(Options, "iteration", Uint),
-            with(Options, "variables", Map(&Text)),
-            with(Options, "cwd", Path),
-            with(Options, "add_dirs", Strings),
-            with(Options, "exchange_dir", Path),
-            with(Options, "model", Text),
-            with(Options, "reasoning_effort", Text),
-            with(Options, "temperature", Number),
-            with(Options, "system_prompt", Text),
-            with(Options, "system_prompt_mode", OneOf(&["append", "replace"])),
-            with(Options, "mode", Text),
-            with(Options, "permission_mode", Text),
-            with(Options, "allowed_tools", Strings),
-            with(Options, "denied_tools", Strings),
-            with(Options, "allowed_domains", Strings),
-            with(Options, "max_turns", Uint),
-            with(Options, "max_cost_usd", Number),
-            with(Options, "max_tokens", Uint),
-            with(Options, "turn_timeout_ms", Uint),
-            with(Options, "inactivity_timeout_ms", Uint),
-            with(Options, "mcp_servers", Any),
-            with(Options, "skills", Any),
-            with(Options, "env", Map(&Text)),
-            with(Options, "extra_args", Strings),
-        ],
+        fields! {
+            Open { protocol? Uint, extensions? Strings, max_line? Uint }
+            Resume {
+                resume? Object(fields! {
+                    native_session_id? Text,
+                    params? Any,
+                    history? Bool,
+                    fork? Bool,
+                }),
+            }
+            Options {
+                agent_id? Text,
+                user_id? Text,
+                task_id? Text,
+                run_id? Text,
+                role? Text,
+                iteration? Uint,
+                variables? Map(&Text),
+                cwd? Path,
+                add_dirs? Strings,
+                exchange_dir? Path,
+                model? Text,
+                reasoning_effort? Text,
+                temperature? Number,
+                system_prompt? Text,
+                system_prompt_mode? OneOf(&["append", "replace"]),
+                mode? Text,
+                permission_mode? Text,
+                allowed_tools? Strings,
+                denied_tools? Strings,
+                allowed_domains? Strings,
+                max_turns? Uint,
+                max_cost_usd? Number,
+                max_tokens? Uint,
+                turn_timeout_ms? Uint,
+                inactivity_timeout_ms? Uint,
+                mcp_servers? Any,
+                skills? Any,
+                env? Map(&Text),
+                extra_args? Strings,
+            }
+        },
     ),
     core("session.close", Host, &[]),
     core("file.input", Host, FILE),
     // Core, adapter to host (section 4.2).
-    core(
-        "output",
-        Adapter,
-        &[required("content", Text), optional("channel", Text)],
-    ),
+    core("output", Adapter, fields! { content! Text, channel? Text }),
     core(
         "turn.complete",
         Adapter,
-        &[
-            with(
-                Turns,
-                "status",
-                OneOf(&["completed", "stopped", "failed", "refused", "limit"]),
-            ),
-            with(Turns, "stop_reason", Text),
-            with(Turns, "error", ERROR),
-            with(Turns, "cause", Text),
-            with(Turns, "delivered", OneOf(&["yes", "no", "unknown"])),
-            with(Turns, "exit_code", Int),
-            with(Turns, "signal", Int),
-            with(Turns, "summary", Text),
-            with(Turns, "artifacts", Any),
-            with(Turns, "result", Any),
-            with(Turns, "truncated", Bool),
-            with(Large, "large", Any),
-            with(Turns, "duration_ms", Uint),
-            with(Turns, "num_turns", Uint),
-            with(Turns, "model", Text),
-            with(Turns, "provider", Text),
-            with(Usage, "usage", Object(OF_USAGE)),
-            with(Resume, "native_session_id", Text),
-            with(Resume, "session_params", Any),
-            with(Resume, "clear_session", Bool),
-        ],
+        fields! {
+            Turns {
+                status? OneOf(&["completed", "stopped", "failed", "refused", "limit"]),
+                stop_reason? Text,
+                error? ERROR,
+                cause? Text,
+                delivered? OneOf(&["yes", "no", "unknown"]),
+                exit_code? Int,
+                signal? Int,
+                summary? Text,
+                artifacts? Any,
+                result? Any,
+                truncated? Bool,
+            }
+            Large { large? Any }
+            Turns { duration_ms? Uint, num_turns? Uint, model? Text, provider? Text }
+            Usage { usage? Object(OF_USAGE) }
+            Resume { native_session_id? Text, session_params? Any, clear_session? Bool }
+        },
     ),
     core(
         "permission.request",
         Adapter,
-        &[
-            required("request_id", Id),
-            required("tool", Text),
-            owed("description", Text),
-            owed("resource", Text),
-            with(Control, "input", Any),
-            with(Control, "title", Text),
-            with(Control, "tool_call_id", Id),
-            with(Control, "diffs", List(DIFF)),
-            with(Control, "truncated", Bool),
-            with(Control, "expires_at", Time),
-            with(
-                Control,
-                "options",
-                List(&[
-                    required("id", Text),
-                    optional("label", Text),
-                    optional(
-                        "kind",
-                        OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"]),
-                    ),
-                ]),
-            ),
-        ],
+        fields! {
+            Open { request_id! Id, tool! Text, description owed Text, resource owed Text }
+            Control {
+                input? Any,
+                title? Text,
+                tool_call_id? Id,
+                diffs? List(DIFF),
+                truncated? Bool,
+                expires_at? Time,
+                options? List(fields! {
+                    id! Text,
+                    label? Text,
+                    kind? OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"]),
+                }),
+            }
+        },
     ),
     core("file.output", Adapter, FILE),
     // Negotiation (section 10.1). Which sessions may carry it is judged by the model.
@@ -215,115 +177,97 @@ pub(crate) const TABLES: &[Table] = &[
         Turns,
         "steer.result",
         Adapter,
-        &[
-            written("message_id", Id),
-            required("delivered", Bool),
-            optional("reason", Text),
-        ],
+        fields! { message_id written Id, delivered! Bool, reason? Text },
     ),
     // events.
-    of(Events, "thinking", Adapter, &[required("content", Text)]),
+    of(Events, "thinking", Adapter, fields! { content! Text }),
     of(
         Events,
         "message",
         Adapter,
-        &[
-            required("role", Text),
-            required("content", Text),
-            optional("truncated", Bool),
-            with(Large, "large", Any),
-        ],
+        fields! { Open { role! Text, content! Text, truncated? Bool } Large { large? Any } },
     ),
     of(
         Events,
         "tool.start",
         Adapter,
-        &[
-            required("tool_call_id", Id),
-            required("tool", Text),
-            optional("kind", Text),
-            optional("title", Text),
-            optional("input", Any),
-            optional("locations", Any),
-            optional("truncated", Bool),
-            with(Large, "large", Any),
-        ],
+        fields! {
+            Open {
+                tool_call_id! Id,
+                tool! Text,
+                kind? Text,
+                title? Text,
+                input? Any,
+                locations? Any,
+                truncated? Bool,
+            }
+            Large { large? Any }
+        },
     ),
     of(
         Events,
         "tool.update",
         Adapter,
-        &[
-            required("tool_call_id", Id),
-            optional("content", Text),
-            optional("stream", Text),
-            optional("title", Text),
-            optional("input", Any),
-            optional("data", Any),
-            optional("truncated", Bool),
-            with(Large, "large", Any),
-        ],
+        fields! {
+            Open {
+                tool_call_id! Id,
+                content? Text,
+                stream? Text,
+                title? Text,
+                input? Any,
+                data? Any,
+                truncated? Bool,
+            }
+            Large { large? Any }
+        },
     ),
     of(
         Events,
         "tool.end",
         Adapter,
-        &[
-            required("tool_call_id", Id),
-            optional("content", Text),
-            optional("is_error", Bool),
-            optional("truncated", Bool),
-            with(Large, "large", Any),
-            optional("diffs", List(DIFF)),
-            optional("data", Any),
-            optional("duration_ms", Uint),
-        ],
+        fields! {
+            Open { tool_call_id! Id, content? Text, is_error? Bool, truncated? Bool }
+            Large { large? Any }
+            Open { diffs? List(DIFF), data? Any, duration_ms? Uint }
+        },
     ),
     of(
         Events,
         "plan",
         Adapter,
-        &[required(
-            "entries",
-            List(&[
-                required("content", Text),
-                optional("status", OneOf(&["pending", "in_progress", "completed"])),
-                optional("priority", Text),
-            ]),
-        )],
+        fields! {
+            entries! List(fields! {
+                content! Text,
+                status? OneOf(&["pending", "in_progress", "completed"]),
+                priority? Text,
+            }),
+        },
     ),
-    of(Events, "progress", Adapter, &[required("message", Text)]),
+    of(Events, "progress", Adapter, fields! { message! Text }),
     of(
         Events,
         "log",
         Adapter,
-        &[
-            optional("stream", OneOf(&["raw", "stderr", "host", "meta"])),
-            required("content", Text),
-            optional("truncated", Bool),
-            with(Large, "large", Any),
-        ],
+        fields! {
+            Open {
+                stream? OneOf(&["raw", "stderr", "host", "meta"]),
+                content! Text,
+                truncated? Bool,
+            }
+            Large { large? Any }
+        },
     ),
     of(
         Events,
         "error",
         Adapter,
-        &[
-            optional("category", CATEGORY),
-            required("message", Text),
-            optional("fatal", Bool),
-        ],
+        fields! { category? CATEGORY, message! Text, fatal? Bool },
     ),
     of(
         Events,
         "custom",
         Adapter,
-        &[
-            required("name", Text),
-            optional("data", Any),
-            optional("truncated", Bool),
-            with(Large, "large", Any),
-        ],
+        fields! { Open { name! Text, data? Any, truncated? Bool } Large { large? Any } },
     ),
     // usage.
     of(Usage, "usage", Adapter, OF_USAGE),
@@ -331,202 +275,149 @@ pub(crate) const TABLES: &[Table] = &[
         Usage,
         "context.usage",
         Adapter,
-        &[
-            optional("used_tokens", Uint),
-            optional("total_tokens", Uint),
-        ],
+        fields! { used_tokens? Uint, total_tokens? Uint },
     ),
     of(
         Usage,
         "compaction",
         Adapter,
-        &[
-            optional("trigger", OneOf(&["auto", "manual"])),
-            optional("pre_tokens", Uint),
-            optional("total_tokens", Uint),
-        ],
+        fields! { trigger? OneOf(&["auto", "manual"]), pre_tokens? Uint, total_tokens? Uint },
     ),
     of(
         Usage,
         "rate_limit",
         Adapter,
-        &[
-            optional("window", Text),
-            optional("status", Text),
-            optional("utilization", Number),
-            optional("resets_at", Time),
-        ],
+        fields! { window? Text, status? Text, utilization? Number, resets_at? Time },
     ),
     // resume.
     pipe(
         Gate::One(Resume),
         "sessions.list",
         Host,
-        &[
-            required("request_id", Id),
-            optional("cwd", Text),
-            optional("limit", Uint),
+        fields! {
+            request_id! Id,
+            cwd? Text,
+            limit? Uint,
             // To a relay that keeps a journal (section 13).
-            optional("extensions", Strings),
-            optional("id", Text),
-            optional("agent_id", Text),
-            optional("state", SESSION_STATE),
-            optional("archived", Bool),
-            optional("text", Text),
-            optional("cursor", Text),
-        ],
+            extensions? Strings,
+            id? Text,
+            agent_id? Text,
+            state? SESSION_STATE,
+            archived? Bool,
+            text? Text,
+            cursor? Text,
+        },
     ),
     pipe(
         Gate::One(Resume),
         "sessions.list.result",
         Adapter,
-        &[
-            required("request_id", Id),
-            optional(
-                "entries",
-                List(&[
-                    required("native_session_id", Text),
-                    optional("title", Text),
-                    optional("cwd", Text),
-                    optional("message_count", Uint),
-                    optional("created_at", Time),
-                    optional("updated_at", Time),
-                    optional("agent_id", Text),
-                    optional("session_id", Text),
-                ]),
-            ),
-            optional("sessions", LISTED_SESSIONS),
-            optional("next", Text),
-            optional("missing", Strings),
-            optional("error", Text),
-        ],
+        fields! {
+            request_id! Id,
+            entries? List(fields! {
+                native_session_id! Text,
+                title? Text,
+                cwd? Text,
+                message_count? Uint,
+                created_at? Time,
+                updated_at? Time,
+                agent_id? Text,
+                session_id? Text,
+            }),
+            sessions? LISTED_SESSIONS,
+            next? Text,
+            missing? Strings,
+            error? Text,
+        },
     ),
     // options.
     of(
         Options,
         "session.update",
         Host,
-        &[
-            optional("model", Text),
-            optional("reasoning_effort", Text),
-            optional("mode", Text),
-            optional("permission_mode", Text),
-            optional("allowed_tools", Strings),
-            optional("denied_tools", Strings),
-        ],
+        fields! {
+            model? Text,
+            reasoning_effort? Text,
+            mode? Text,
+            permission_mode? Text,
+            allowed_tools? Strings,
+            denied_tools? Strings,
+        },
     ),
     // questions.
     of(
         Questions,
         "input.request",
         Adapter,
-        &[
-            required("request_id", Id),
-            required("prompt", Text),
-            optional(
-                "fields",
-                List(&[
-                    required("id", Text),
-                    optional("label", Text),
-                    optional(
-                        "kind",
-                        OneOf(&["text", "secret", "boolean", "number", "choice", "choices"]),
-                    ),
-                    optional(
-                        "choices",
-                        List(&[
-                            required("id", Text),
-                            optional("label", Text),
-                            optional("description", Text),
-                        ]),
-                    ),
-                    optional("required", Bool),
-                    optional("default", Any),
-                ]),
-            ),
-            optional("expires_at", Time),
-        ],
+        fields! {
+            request_id! Id,
+            prompt! Text,
+            fields? List(fields! {
+                id! Text,
+                label? Text,
+                kind? OneOf(&["text", "secret", "boolean", "number", "choice", "choices"]),
+                choices? List(fields! { id! Text, label? Text, description? Text }),
+                required? Bool,
+                default? Any,
+            }),
+            expires_at? Time,
+        },
     ),
     of(
         Questions,
         "input.response",
         Host,
-        &[
-            required("request_id", Id),
-            optional("values", Map(&Any)),
-            optional("cancelled", Bool),
-        ],
+        fields! { request_id! Id, values? Map(&Any), cancelled? Bool },
     ),
     // flow.
     of(Flow, "flow.pause", Host, &[]),
     of(Flow, "flow.resume", Host, &[]),
     // control.
-    pipe(Gate::One(Control), "ping", Host, &[optional("nonce", Any)]),
-    pipe(
-        Gate::One(Control),
-        "pong",
-        Adapter,
-        &[optional("nonce", Any)],
-    ),
+    pipe(Gate::One(Control), "ping", Host, fields! { nonce? Any }),
+    pipe(Gate::One(Control), "pong", Adapter, fields! { nonce? Any }),
     of(Control, "working", Adapter, &[]),
     of(
         Control,
         "session.closed",
         Adapter,
-        &[
-            optional(
-                "reason",
-                OneOf(&[
-                    "finished",
-                    "failed",
-                    "refused",
-                    "unknown_agent",
-                    "limit",
-                    "protocol",
-                    "shutdown",
-                ]),
-            ),
-            optional("error", ERROR),
-            optional("cause", Text),
-        ],
+        fields! {
+            reason? OneOf(&[
+                "finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown",
+            ]),
+            error? ERROR,
+            cause? Text,
+        },
     ),
     of(
         Control,
         "permission.cancel",
         Adapter,
-        &[required("request_id", Id), optional("reason", REASON)],
+        fields! { request_id! Id, reason? REASON },
     ),
     // The relay (section 12).
     pipe(
         Gate::Open,
         "agents.list",
         Host,
-        &[
-            required("request_id", Id),
-            optional("health", Bool),
-            optional("sessions", Uint),
-        ],
+        fields! { request_id! Id, health? Bool, sessions? Uint },
     ),
     pipe(
         Gate::Open,
         "agents.list.result",
         Adapter,
-        &[
-            required("request_id", Id),
-            required(
-                "agents",
-                List(&[
-                    required("id", Text),
-                    optional("name", Text),
-                    optional("profile", Text),
-                    optional("description", Text),
-                    optional("capabilities", CAPABILITIES),
-                    optional("models", MODELS),
-                    optional("state", OneOf(&["idle", "running", "failed"])),
-                    optional("health", HEALTH),
-                ]),
-            ),
-            optional("sessions", OPEN_SESSIONS),
-        ],
+        fields! {
+            request_id! Id,
+            agents! List(fields! {
+                id! Text,
+                name? Text,
+                profile? Text,
+                description? Text,
+                capabilities? CAPABILITIES,
+                models? MODELS,
+                state? OneOf(&["idle", "running", "failed"]),
+                health? HEALTH,
+            }),
+            sessions? OPEN_SESSIONS,
+        },
     ),
 ];
