@@ -267,12 +267,21 @@ impl Trial<'_> {
         found.map(|below| below.seen)
     }
 
-    /// Waits until the stub has received a message of a type in a session, else fails under this case's clause.
+    /// Waits until the stub has received a message of a type in a session, and otherwise fails under this case's clause.
     ///
     /// # Errors
     ///
     /// The failure.
-    pub(crate) fn expect_told(
+    pub(crate) fn expect_told(&self, from: usize, lower: &Lower, kind: &str) -> Outcome<Seen> {
+        self.expect_told_within(from, lower, kind, self.bounds.deadline)
+    }
+
+    /// The same with a time of its own.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn expect_told_within(
         &self,
         from: usize,
         lower: &Lower,

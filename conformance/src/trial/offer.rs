@@ -18,6 +18,15 @@ impl Trial<'_> {
             .collect()
     }
 
+    /// Opens a session that offers these extensions, and waits until they are agreed on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::agree`].
+    pub(crate) fn agree_on(&mut self, extensions: &[&str]) -> Outcome<Session> {
+        Ok(self.agree(extensions, &json!({}))?.0)
+    }
+
     /// Opens a session that offers these extensions, with more members of `session.start`, and waits until they are
     /// agreed on. Returns the `session.ready`, too.
     ///
@@ -27,7 +36,7 @@ impl Trial<'_> {
     pub(crate) fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
         let from = self.history.len();
         let session = self.open_offering(extensions, more)?;
-        let ready = self.expect(
+        let ready = self.expect_within(
             from,
             &session,
             "session.ready",
@@ -134,7 +143,7 @@ impl Trial<'_> {
     /// [`Stop::Skip`] without the probe, a failure when no tick shows that it runs.
     pub(crate) fn busy_as(&mut self, session: &Session, turn: &str) -> Outcome<usize> {
         let from = self.probe_as(session, turn, &json!([["until_stop"]]))?;
-        self.expect(from, session, "output", self.bounds.deadline)?;
+        self.expect(from, session, "output")?;
         Ok(from)
     }
 
@@ -151,7 +160,7 @@ impl Trial<'_> {
         within: Duration,
     ) -> Outcome<Seen> {
         let expected = format!("a `turn.complete` of {turn} within {within:.1?}");
-        self.expect_within(from, session, expected, within, |seen| {
+        self.expect_that_within(from, session, expected, within, |seen| {
             seen.kind() == "turn.complete" && seen.text("turn_id") == turn
         })
     }

@@ -64,7 +64,7 @@ impl Trial<'_> {
     pub(crate) fn ask(&mut self, session: &Session, ask: &Ask) -> Outcome<Request> {
         if self.has_probe(&["ask"]) {
             let from = self.probe(session, &json!([["ask", ask.members()]]))?;
-            let seen = self.expect(from, session, "permission.request", self.bounds.deadline)?;
+            let seen = self.expect(from, session, "permission.request")?;
             return Ok(Request { seen, from });
         }
         let Some(recipe) = self.subject.recipes.permission.clone() else {

@@ -102,7 +102,7 @@ impl Trial<'_> {
         if self.has_probe(&["until_stop"]) {
             let from = self.probe(session, &json!([["until_stop"]]))?;
             // A tick shows that the turn runs.
-            self.expect(from, session, "output", self.bounds.deadline)?;
+            self.expect(from, session, "output")?;
             return Ok(from);
         }
         let Some(long) = self.subject.recipes.long.clone() else {

@@ -65,6 +65,19 @@ impl Trial<'_> {
         self.open_as(&id)
     }
 
+    /// Opens as many sessions without extensions as the caller names.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub(crate) fn open_each<const N: usize>(&mut self) -> Outcome<[Session; N]> {
+        let ids: [String; N] = std::array::from_fn(|_| self.fresh("s"));
+        for id in &ids {
+            self.open_as(id)?;
+        }
+        Ok(ids.map(Session::named))
+    }
+
     /// Opens a session under an id.
     ///
     /// # Errors
@@ -237,12 +250,21 @@ impl Trial<'_> {
         })
     }
 
-    /// Waits for a message of a type for a session, else fails under this case's clause.
+    /// Waits for a message of a type for a session, and otherwise fails under this case's clause.
     ///
     /// # Errors
     ///
     /// The failure, with what came instead.
-    pub(crate) fn expect(
+    pub(crate) fn expect(&self, from: usize, session: &Session, kind: &str) -> Outcome<Seen> {
+        self.expect_within(from, session, kind, self.bounds.deadline)
+    }
+
+    /// The same with a time of its own.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came instead.
+    pub(crate) fn expect_within(
         &self,
         from: usize,
         session: &Session,
@@ -250,7 +272,7 @@ impl Trial<'_> {
         within: Duration,
     ) -> Outcome<Seen> {
         let expected = format!("`{kind}` for {} within {within:.1?}", session.id());
-        self.expect_within(from, session, expected, within, |seen| seen.kind() == kind)
+        self.expect_that_within(from, session, expected, within, |seen| seen.kind() == kind)
     }
 
     /// Waits for a message for a session that is as wanted, else fails under this case's clause.
@@ -265,7 +287,7 @@ impl Trial<'_> {
         expected: impl Display,
         wanted: impl Fn(&Seen) -> bool,
     ) -> Outcome<Seen> {
-        self.expect_within(from, session, expected, self.bounds.deadline, wanted)
+        self.expect_that_within(from, session, expected, self.bounds.deadline, wanted)
     }
 
     /// The same with a time of its own.
@@ -273,7 +295,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// The failure, with what came instead.
-    pub(crate) fn expect_within(
+    pub(crate) fn expect_that_within(
         &self,
         from: usize,
         session: &Session,

@@ -99,10 +99,10 @@ fn stdin_is_read(t: &mut Trial<'_>) -> Outcome {
 
 fn flood_beside_a_conversation(t: &mut Trial<'_>) -> Outcome {
     const ECHOES: usize = 20;
-    let (flood, talk) = (t.open()?, t.open()?);
+    let [flood, talk] = t.open_each()?;
     t.quick_turn(&talk)?;
     let from = t.probe(&flood, &json!([["burst", 1_600, 20_000]]))?;
-    t.expect(from, &flood, "output", t.bounds.deadline)?;
+    t.expect(from, &flood, "output")?;
     let mut took = Vec::new();
     for _ in 0..ECHOES {
         let began = Instant::now();

@@ -125,7 +125,7 @@ fn input_in_a_file(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["large"], &json!({}))?;
+    let s = t.agree_on(&["large"])?;
     let contents = t.token().into_bytes();
     let (size, right, wrong) = (
         contents.len(),
@@ -355,7 +355,7 @@ fn empty_and_large(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn file_of_its_session(t: &mut Trial<'_>) -> Outcome {
-    let (own, other) = (t.open()?, t.open()?);
+    let [own, other] = t.open_each()?;
     let path = t.path("own.txt");
     fs::write(&path, "mine")?;
     announce(t, &own, "own.txt", &path)?;

@@ -113,7 +113,7 @@ fn eof_at_once(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn eof_when_idle(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = (t.open()?, t.open()?);
+    let [s, _] = t.open_each()?;
     t.quick_turn(&s)?;
     t.close_stdin()?;
     let exit = t.exit_within(bound(t)).hint(READS_EOF)?;
@@ -146,7 +146,7 @@ fn sigterm(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
+    let [s, other] = t.open_each()?;
     t.busy(&s)?;
     t.expect_gone();
     let pid = t.process()?.pid();

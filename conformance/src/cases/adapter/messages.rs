@@ -174,7 +174,7 @@ fn unknown_types(t: &mut Trial<'_>) -> Outcome {
         Ok(())
     };
     unknown(t, "unknown")?;
-    let (s, idle) = (t.open()?, t.open()?);
+    let [s, idle] = t.open_each()?;
     unknown(t, s.id())?;
     t.quick_turn(&s)?;
     unknown(t, s.id())?;

@@ -220,7 +220,7 @@ fn other_request(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn other_session(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
+    let [s, other] = t.open_each()?;
     let ask = t.action();
     let request = t.ask(&s, &ask)?;
     respond(t, &other, request.id(), true)?;
@@ -294,7 +294,7 @@ fn in_reverse(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn two_sessions(t: &mut Trial<'_>) -> Outcome {
-    let (waits, goes_on) = (t.open()?, t.open()?);
+    let [waits, goes_on] = t.open_each()?;
     let (waiting, wanted) = (t.action(), t.action());
     let pending = t.ask(&waits, &waiting)?;
     let request = t.ask(&goes_on, &wanted)?;
@@ -343,11 +343,11 @@ fn a_hundred(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn blocks_no_one(t: &mut Trial<'_>) -> Outcome {
-    let (waits, goes_on) = (t.open()?, t.open()?);
+    let [waits, goes_on] = t.open_each()?;
     let ask = t.action();
     let request = t.ask(&waits, &ask)?;
     let from = t.quick_input(&goes_on)?;
-    let ended = t.expect(from, &goes_on, "turn.complete", t.bounds.deadline);
+    let ended = t.expect(from, &goes_on, "turn.complete");
     // Answered in any case: a turn that ends only now was held up.
     t.answer(&waits, &request, false)?;
     ended.hint("wait for the answer without holding up the reading of stdin or other turns")?;
@@ -395,7 +395,7 @@ fn id_of_an_earlier_turn(t: &mut Trial<'_>) -> Outcome {
         .hint(hint)?;
     }
     t.answer(&s, &request, false)?;
-    let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    let seen = t.expect(from, &s, "permission.request")?;
     let again = Request { seen, from };
     t.pass_time(t.quiet());
     let ended = t

@@ -184,7 +184,7 @@ fn stop_before_any_input(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn only_its_own_session(t: &mut Trial<'_>) -> Outcome {
-    let (stopped, other) = (t.open()?, t.open()?);
+    let [stopped, other] = t.open_each()?;
     let (from, other_from) = (t.busy(&stopped)?, t.busy(&other)?);
     stop(t, &stopped, from)?;
     let since = t.history.len();
@@ -196,7 +196,7 @@ fn only_its_own_session(t: &mut Trial<'_>) -> Outcome {
         "it has ended",
     )?;
     if t.has_probe(&["until_stop"]) {
-        t.expect(since, &other, "output", t.bounds.deadline)?;
+        t.expect(since, &other, "output")?;
     }
     stop(t, &other, other_from)?;
     t.settle_ledger(&other)
@@ -327,7 +327,7 @@ fn stop_in_a_flood(t: &mut Trial<'_>) -> Outcome {
     };
     let from = t.probe(&s, &json!([["burst", PIECES, SIZE]]))?;
     let ended = |seen: &Seen| seen.kind() == "turn.complete";
-    t.expect(from, &s, "output", t.bounds.deadline)?;
+    t.expect(from, &s, "output")?;
     t.stop(&s)?;
     let due = t.history.began().elapsed() + usual * 2 + t.bounds.secs(0.5);
     let bytes = Cell::new(0);

@@ -110,7 +110,7 @@ fn five_in_sequence(t: &mut Trial<'_>) -> Outcome {
 fn nothing_after_the_end(t: &mut Trial<'_>) -> Outcome {
     let named = t.extensions().contains(&"turns");
     let s = if named {
-        t.agree(&["turns"], &json!({}))?.0.naming_turns()
+        t.agree_on(&["turns"])?.naming_turns()
     } else {
         t.open()?
     };
@@ -192,7 +192,7 @@ fn queued_in_order(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn quick_overtakes(t: &mut Trial<'_>) -> Outcome {
-    let (slow, quick) = (t.open()?, t.open()?);
+    let [slow, quick] = t.open_each()?;
     let from = t.sleeping(&slow, 3_000)?;
     let end = t.quick_turn(&quick)?.end.index;
     let slow_end = t

@@ -65,7 +65,7 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
     }
     // As long as something comes it is not late; a host that is stuck here is stuck for good.
     let mut come = 0;
-    while let Err(late) = t.expect(from, &s, "turn.complete", t.bounds.secs(5.0)) {
+    while let Err(late) = t.expect_within(from, &s, "turn.complete", t.bounds.secs(5.0)) {
         let now = t.count(&s, "output");
         if now == come {
             return Err(late);
@@ -91,15 +91,15 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
     let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
-    t.expect(from, s, "output", t.bounds.secs(2.0)).hint(hint)?;
+    t.expect_within(from, s, "output", t.bounds.secs(2.0))
+        .hint(hint)?;
     t.demand_end(s, from, "served")
 }
 
 /// Opens a session that can be paused, and pauses it.
 fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
     let s = t.open_offering(&["flow"], &json!({}))?;
-    t.expect(0, &s, "session.ready", t.bounds.deadline)
-        .under("relay.8")?;
+    t.expect(0, &s, "session.ready").under("relay.8")?;
     t.introduce(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     // What is in the pipe already may still come.
@@ -138,7 +138,7 @@ fn not_reading(t: &mut Trial<'_>) -> Outcome {
         None => Some(t.open_offering(&["options"], &json!({"agent_id":"second"}))?),
         Some(_) => None,
     };
-    let (holder, stopped, closed) = (t.open()?, t.open()?, t.open()?);
+    let [holder, stopped, closed] = t.open_each()?;
     let mut others = Vec::new();
     for _ in 0..8 {
         others.push(t.open()?);
@@ -175,8 +175,8 @@ fn not_reading(t: &mut Trial<'_>) -> Outcome {
         )?;
     }
     let within = t.bounds.deadline.max(t.bounds.secs(5.0));
-    t.expect_told(stop, &lower_stopped, "stop", within)?;
-    t.expect_told(close, &lower_closed, "session.close", within)?;
+    t.expect_told_within(stop, &lower_stopped, "stop", within)?;
+    t.expect_told_within(close, &lower_closed, "session.close", within)?;
     t.end_of(&stopped, from_stopped)?;
     t.end_of(&holder, from_holder)?;
     for (s, from) in begun {

@@ -98,7 +98,7 @@ fn attached(t: &mut Trial<'_>) -> Outcome {
         let from = t.announce(&s, name, mime, &path)?;
         t.introduce(&s)?;
         let lower = t.lower(&s)?;
-        let announced = t.expect_told(from, &lower, "file.input", t.bounds.deadline)?;
+        let announced = t.expect_told(from, &lower, "file.input")?;
         let there = announced.text("file_path").to_owned();
         t.demand(
             Path::new(&there).is_absolute(),
@@ -426,7 +426,7 @@ fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
     let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
-    t.expect(from, s, "output", t.bounds.secs(2.0))
+    t.expect_within(from, s, "output", t.bounds.secs(2.0))
         .hint("another session's file holds this one up")?;
     t.end_of(s, from)?;
     Ok(())
@@ -442,7 +442,7 @@ fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]);
         let from = t.instruct(&s, &actions)?;
-        t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.deadline)?;
+        t.expect_told(from, &t.lower(&s)?, "user.input")?;
         t.pass_time(Duration::from_millis(200));
         prompt_turn(t, &other).hint("the host seems to read what is not a regular file")?;
         let turn = t.end_of(&s, from)?;

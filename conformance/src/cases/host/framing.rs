@@ -299,7 +299,7 @@ fn endless_line(t: &mut Trial<'_>) -> Outcome {
     t.wait_logged(from, t.bounds.deadline, |act| act["name"] == "endless");
     let lower = t.lower(&other)?;
     let sent = t.input(&other, "meanwhile")?;
-    t.expect_told(sent, &lower, "user.input", t.bounds.secs(2.0))?;
+    t.expect_told_within(sent, &lower, "user.input", t.bounds.secs(2.0))?;
     let mut most = before;
     let limit = 4 * t.subject.limits.max_line as u64 + (64 << 20);
     let done = |t: &Trial<'_>| t.count(&noisy, "turn.complete") > 1;
@@ -348,7 +348,7 @@ fn last_line(t: &mut Trial<'_>) -> Outcome {
             ["exit", 0]
         ]),
     )?;
-    let ended = t.expect(from, &s, "turn.complete", t.bounds.secs(2.5));
+    let ended = t.expect_within(from, &s, "turn.complete", t.bounds.secs(2.5));
     t.kill_children();
     ended?;
     let text = t.end_of(&s, from)?.text();

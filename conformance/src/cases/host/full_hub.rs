@@ -16,7 +16,7 @@ use crate::{
 pub(super) fn open_with(t: &mut Trial<'_>, more: &Value) -> Outcome<Session> {
     let from = t.history.len();
     let s = t.open_offering(&EXTENSIONS, more)?.naming_turns();
-    t.expect(from, &s, "session.ready", t.bounds.deadline)?;
+    t.expect(from, &s, "session.ready")?;
     Ok(s)
 }
 

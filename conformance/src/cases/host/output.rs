@@ -45,7 +45,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 ];
 
 fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
-    let (a, b) = (t.open()?, t.open()?);
+    let [a, b] = t.open_each()?;
     t.act(&a, &json!([["say", "one"], ["complete"]]))?;
     t.act(&b, &json!([["say", "two"], ["complete"]]))?;
     t.turn(&a, "plain text\nof \"two\" lines\t\\")?;
@@ -133,14 +133,14 @@ fn every_type(t: &mut Trial<'_>) -> Outcome {
             ["say", "waiting"]
         ]),
     )?;
-    let request = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    let request = t.expect(from, &s, "permission.request")?;
     let id = request.text("request_id").to_owned();
     t.tell(
         &s,
         "permission.response",
         &json!({"request_id":id,"approved":true}),
     )?;
-    t.expect(from, &s, "output", t.bounds.deadline)?;
+    t.expect(from, &s, "output")?;
     t.stop(&s)?;
     t.end_of(&s, from)?;
     t.close(&s)?;
@@ -169,7 +169,7 @@ fn flushed(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
     let from = t.input(&s, "short")?;
-    t.expect_told(from, &lower, "user.input", t.bounds.secs(1.0))?;
+    t.expect_told_within(from, &lower, "user.input", t.bounds.secs(1.0))?;
     t.end_of(&s, from)?;
     Ok(())
 }

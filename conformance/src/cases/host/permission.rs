@@ -162,7 +162,7 @@ fn shown_unchanged(t: &mut Trial<'_>) -> Outcome {
             &s,
             &json!([request, answered(&id), ["say", "went on"], ["complete"]]),
         )?;
-        let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+        let seen = t.expect(from, &s, "permission.request")?;
         for (member, wanted) in [
             ("tool", tool),
             ("description", description),

@@ -141,7 +141,7 @@ fn one_process(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn own_session(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
+    let [a, b] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     t.introduce(&a)?;
     t.introduce(&b)?;

@@ -44,12 +44,12 @@ fn begun(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<usize> {
 }
 
 fn one_stop(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
+    let [s, other] = t.open_each()?;
     let from_other = t.begin_busy(&other)?;
     let from = t.begin_busy(&s)?;
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
     let stopped = t.stop(&s)?;
-    t.expect_told(stopped, &lower, "stop", t.bounds.secs(1.0))?;
+    t.expect_told_within(stopped, &lower, "stop", t.bounds.secs(1.0))?;
     t.end_of(&s, from)?;
     t.demand_ends(&s, 1)?;
     t.demand_ends_now(&other, 0)?;
@@ -91,7 +91,7 @@ fn lives_on(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn unanswered(t: &mut Trial<'_>) -> Outcome {
-    let (s, closed, other) = (t.open()?, t.open()?, t.open()?);
+    let [s, closed, other] = t.open_each()?;
     let deaf = json!([
         ["ignore_stop"],
         ["say", "on "],
@@ -103,12 +103,12 @@ fn unanswered(t: &mut Trial<'_>) -> Outcome {
     let (lower, lower_closed) = (t.lower(&s)?, t.lower(&closed)?);
     for (session, lower) in [(&s, &lower), (&closed, &lower_closed)] {
         let stopped = t.stop(session)?;
-        t.expect_told(stopped, lower, "stop", t.bounds.secs(2.0))
+        t.expect_told_within(stopped, lower, "stop", t.bounds.secs(2.0))
             .under("turn.4")?;
     }
     t.demand_served(&other, "served")?;
     let close = t.close(&closed)?;
-    t.expect_told(close, &lower_closed, "session.close", t.bounds.secs(2.0))
+    t.expect_told_within(close, &lower_closed, "session.close", t.bounds.secs(2.0))
         .hint("the host seems to handle nothing of a session while its stop is unanswered")?;
 
     let turn = t
@@ -140,19 +140,19 @@ fn during_a_flood(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     t.pass_time(Duration::from_millis(300));
     let stopped = t.stop(&s)?;
-    t.expect_told(stopped, &lower, "stop", t.bounds.secs(2.0))
+    t.expect_told_within(stopped, &lower, "stop", t.bounds.secs(2.0))
         .hint("the stop seems to wait behind the adapter's output")?;
     t.end_of(&s, from)?;
     t.demand_ends_now(&s, 1)
 }
 
 fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
-    let (s, holder) = (t.open()?, t.open()?);
+    let [s, holder] = t.open_each()?;
     let others = t.open_many(8)?;
     t.introduce(&s)?;
     let lower = t.lower(&s)?;
     let from = t.instruct(&s, &json!([["delay", 60_000]]))?;
-    t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
+    t.expect_told(from, &lower, "user.input")?;
     let held = json!([
         ["hold_stdin", true],
         ["say", "held"],
@@ -169,7 +169,7 @@ fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
     let stopped = t.stop(&s)?;
     t.flushed(t.bounds.secs(2.0))
         .hint("the host does not read its hub while an adapter does not read")?;
-    t.expect_told(
+    t.expect_told_within(
         stopped,
         &lower,
         "stop",

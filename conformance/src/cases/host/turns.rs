@@ -72,7 +72,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 fn one_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "hello"], ["complete"]]))?;
-    t.expect(
+    t.expect_within(
         from,
         &s,
         "turn.complete",
@@ -89,7 +89,7 @@ fn not_before(t: &mut Trial<'_>) -> Outcome {
         &s,
         &json!([["say", "early"], ["delay", 3000], ["complete"]]),
     )?;
-    t.expect(from, &s, "output", t.bounds.secs(1.5))?;
+    t.expect_within(from, &s, "output", t.bounds.secs(1.5))?;
     let end = t.end_of(&s, from)?.end;
     let lower = t.lower(&s)?;
     match t.wait_written(0, &lower, "turn.complete", t.bounds.secs(6.0)) {
@@ -173,14 +173,14 @@ fn between_turns(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn never_ends(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
+    let [s, other] = t.open_each()?;
     t.begin(&s, &json!([["ignore_stop"], ["say", "on"]]))?;
     let lower = t.lower(&s)?;
     let stopped = t.stop(&s)?;
-    t.expect_told(stopped, &lower, "stop", t.bounds.secs(1.0))?;
+    t.expect_told_within(stopped, &lower, "stop", t.bounds.secs(1.0))?;
     t.demand_served(&other, "served")?;
     let closed = t.close(&s)?;
-    t.expect_told(closed, &lower, "session.close", t.bounds.secs(2.0))?;
+    t.expect_told_within(closed, &lower, "session.close", t.bounds.secs(2.0))?;
     Ok(())
 }
 

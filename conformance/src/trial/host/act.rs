@@ -48,7 +48,7 @@ impl Trial<'_> {
     /// As [`Self::instruct`], and a failure when nothing is said.
     pub(crate) fn begin(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
         let from = self.instruct(session, actions)?;
-        self.expect(from, session, "output", self.bounds.deadline)?;
+        self.expect(from, session, "output")?;
         Ok(from)
     }
 

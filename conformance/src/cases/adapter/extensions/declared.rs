@@ -30,7 +30,7 @@ pub(super) fn capability(t: &Trial<'_>, s: &Session, name: &str) -> Value {
 }
 
 pub(super) fn native_ids(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["resume"], &json!({}))?;
+    let s = t.agree_on(&["resume"])?;
     t.quick_turn(&s)?;
     t.settle()?;
     if capability(t, &s, "native_session_ids") != json!(true) {
@@ -48,7 +48,7 @@ pub(super) fn most_sessions(t: &mut Trial<'_>) -> Outcome {
     let all = t.extensions();
     let names_turns = all.contains(&"turns");
     let of_turns = |s: Session| if names_turns { s.naming_turns() } else { s };
-    let (first, _) = t.agree(&all, &json!({}))?;
+    let first = t.agree_on(&all)?;
     let Some(declared) = capability(t, &first, "max_sessions")
         .as_u64()
         .filter(|most| *most > 0)
@@ -92,7 +92,7 @@ pub(super) fn most_sessions(t: &mut Trial<'_>) -> Outcome {
 
 pub(super) fn turn_completion(t: &mut Trial<'_>) -> Outcome {
     let all = t.extensions();
-    let (s, _) = t.agree(&all, &json!({}))?;
+    let s = t.agree_on(&all)?;
     if capability(t, &s, "turn_completion") != json!(true) {
         return t.skip("capability `turn_completion`");
     }
@@ -106,7 +106,7 @@ pub(super) fn turn_completion(t: &mut Trial<'_>) -> Outcome {
         &s,
         &json!([["say", "hello"], ["ask", ask.members()], ["say", token]]),
     )?;
-    let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    let seen = t.expect(from, &s, "permission.request")?;
     // Longer than a pause that someone might take for the end.
     t.pass_time(Duration::from_secs(3));
     let hint = "declare `turn_completion` only where the agent says that its turn is over";
@@ -253,7 +253,7 @@ const CHANGED: [&str; 6] = [
 ];
 
 pub(super) fn options(t: &mut Trial<'_>) -> Outcome {
-    let (first, _) = t.agree(&["options"], &json!({}))?;
+    let first = t.agree_on(&["options"])?;
     t.quick_turn(&first)?;
     t.settle()?;
     let (models, modes) = (choices(t, &first, "models"), choices(t, &first, "modes"));
@@ -314,7 +314,7 @@ pub(super) fn options(t: &mut Trial<'_>) -> Outcome {
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
     let before: Vec<Option<Value>> = applied.iter().map(|name| latest(t, &s, name)).collect();
     let at = t.tell(&s, "session.update", &json!({}))?;
-    t.expect(at, &s, "session.info", within)?;
+    t.expect_within(at, &s, "session.info", within)?;
     t.settle()?;
     for (name, before) in applied.iter().zip(before) {
         let infos = t.since(at, &s);

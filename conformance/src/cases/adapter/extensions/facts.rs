@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub(super) fn zero_and_unknown(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["usage"], &json!({}))?;
+    let s = t.agree_on(&["usage"])?;
     let said =
         json!({"type":"usage","input_tokens":0,"output_tokens":12,"cost_usd":0,"scope":"turn"});
     let turn = t.probe_turn(&s, &json!([["event", said]]))?;
@@ -66,7 +66,7 @@ fn known(t: &Trial<'_>, category: Option<Value>, of: &str) -> Outcome {
 }
 
 pub(super) fn categories(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let s = t.agree_on(&["turns"])?;
     let from = match (t.has_probe(&["fail"]), t.subject.recipes.error.clone()) {
         (true, _) => t.probe_as(&s, "t-1", &json!([["fail", "asked to fail"]]))?,
         (false, Some(error)) => t.input_as(&s, "t-1", &error)?,
@@ -75,7 +75,7 @@ pub(super) fn categories(t: &mut Trial<'_>) -> Outcome {
     let end = t.end_of(&s, from)?.end;
     known(t, category(end.get("error")), "`error` of `turn.complete`")?;
     if t.extensions().contains(&"events") && t.has_probe(&["event"]) {
-        let (s, _) = t.agree(&["events"], &json!({}))?;
+        let s = t.agree_on(&["events"])?;
         let error =
             json!({"type":"error","category":"overloaded","message":"trying again","fatal":false});
         let turn = t.probe_turn(&s, &json!([["event", error]]))?;

@@ -25,7 +25,7 @@ fn saying(t: &mut Trial<'_>, s: &Session, words: &[&str]) -> Outcome<usize> {
 
 /// A session that is idle and paused; the place from which on it is silent.
 fn paused(t: &mut Trial<'_>) -> Outcome<(Session, usize)> {
-    let (s, _) = t.agree(&["flow"], &json!({}))?;
+    let s = t.agree_on(&["flow"])?;
     t.quick_turn(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     // What was in the pipe already still comes.
@@ -128,7 +128,7 @@ struct Ticks {
 fn ticks_while_paused(t: &mut Trial<'_>, stop: Duration) -> Outcome<Ticks> {
     /// How often the script ticks.
     const EVERY: Duration = Duration::from_millis(50);
-    let (s, _) = t.agree(&["flow"], &json!({}))?;
+    let s = t.agree_on(&["flow"])?;
     let from = t.busy(&s)?;
     let paused = t.tell(&s, "flow.pause", &json!({}))?;
     let began = Instant::now();

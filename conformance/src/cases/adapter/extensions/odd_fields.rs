@@ -90,7 +90,7 @@ pub(super) fn types(t: &mut Trial<'_>) -> Outcome {
     let s = if all.is_empty() {
         t.open()?
     } else {
-        t.agree(&all, &json!({}))?.0
+        t.agree_on(&all)?
     };
     let turns = all.contains(&"turns");
     answered(t, &s, None, &json!({"turn_id":5}))?;
@@ -129,7 +129,7 @@ pub(super) fn long_ids(t: &mut Trial<'_>) -> Outcome {
     if !t.subject.extensions.contains("turns") {
         return Ok(());
     }
-    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let s = t.agree_on(&["turns"])?;
     let quick = t.quick();
     t.tell_deviant(
         &s,

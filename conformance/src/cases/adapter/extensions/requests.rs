@@ -22,7 +22,7 @@ fn ask_with(
     let mut script = vec![json!(["ask", wire::with(ask.members(), more)])];
     script.extend_from_slice(after);
     let from = t.probe(s, &json!(script))?;
-    let seen = t.expect(from, s, "permission.request", t.bounds.deadline)?;
+    let seen = t.expect(from, s, "permission.request")?;
     Ok(Request { seen, from })
 }
 
@@ -38,7 +38,7 @@ fn respond(
 }
 
 pub(super) fn late_answer(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let s = t.agree_on(&["control"])?;
     let ask = t.action();
     let request = ask_with(
         t,
@@ -89,7 +89,7 @@ fn options() -> Value {
 }
 
 pub(super) fn mismatch(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let s = t.agree_on(&["control"])?;
     let hint = "an option of a reject kind denies, and one of an allow kind allows only with `approved: true`";
     for (approved, option, happens) in [
         (true, "no", false),
@@ -112,7 +112,7 @@ pub(super) fn mismatch(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn unknown_option(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let s = t.agree_on(&["control"])?;
     let ask = t.action();
     let request = ask_with(t, &s, &ask, &options(), &[])?;
     respond(t, &s, &request, true, "of-nobody")?;
@@ -126,7 +126,7 @@ pub(super) fn unknown_option(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let s = t.agree_on(&["control"])?;
     if capability(t, &s, "updated_input") == json!(true) {
         return t.skip("an adapter without capability `updated_input`");
     }
@@ -164,12 +164,12 @@ fn ask_question(t: &mut Trial<'_>, s: &Session) -> Outcome<(String, usize)> {
     let script =
         json!([["question", {"prompt":"Where to?","fields":[{"id":"where","label":"Place"}]}]]);
     let from = t.probe(s, &script)?;
-    let seen = t.expect(from, s, "input.request", t.bounds.deadline)?;
+    let seen = t.expect(from, s, "input.request")?;
     Ok((seen.text("request_id").to_owned(), from))
 }
 
 pub(super) fn question(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["questions"], &json!({}))?;
+    let s = t.agree_on(&["questions"])?;
     let (id, from) = ask_question(t, &s)?;
     t.tell(
         &s,
@@ -187,7 +187,7 @@ pub(super) fn question(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn cancelled_question(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["questions"], &json!({}))?;
+    let s = t.agree_on(&["questions"])?;
     for answer in [
         json!({"cancelled":true}),
         json!({}),
@@ -211,7 +211,7 @@ pub(super) fn cancelled_question(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn stopped_question(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["questions"], &json!({}))?;
+    let s = t.agree_on(&["questions"])?;
     let (id, from) = ask_question(t, &s)?;
     t.stop(&s)?;
     t.end_within(&s, from, t.bounds.stop)

@@ -76,7 +76,7 @@ fn recall(t: &mut Trial<'_>, s: &Session) -> Outcome<String> {
 }
 
 pub(super) fn remembers(t: &mut Trial<'_>) -> Outcome {
-    let (first, _) = t.agree(&["resume"], &json!({}))?;
+    let first = t.agree_on(&["resume"])?;
     let token = t.token();
     remember(t, &first, &token)?;
     if t.tier() == Tier::Recipe && !recall(t, &first)?.contains(&token) {
@@ -113,7 +113,7 @@ pub(super) fn remembers(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn attaches(t: &mut Trial<'_>) -> Outcome {
-    let (first, _) = t.agree(&["resume"], &json!({}))?;
+    let first = t.agree_on(&["resume"])?;
     t.quick_turn(&first)?;
     t.settle()?;
     if capability(t, &first, "resume_attach") != json!(true) {
@@ -244,7 +244,7 @@ fn repeated<'a>(ids: impl Iterator<Item = (usize, &'a str)>) -> Option<String> {
 
 /// Ids that name a message or a call, over several turns of one session.
 pub(super) fn names_over_turns(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["events"], &json!({}))?;
+    let s = t.agree_on(&["events"])?;
     let mut turns = Vec::new();
     for _ in 0..3 {
         turns.push(t.quick_turn(&s)?);

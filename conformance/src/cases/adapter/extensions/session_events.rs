@@ -11,7 +11,7 @@ use crate::{
 };
 
 pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let s = t.agree_on(&["control"])?;
     let line = |script: &Value| {
         wire::line_of(
             &json!({"type":"user.input","session_id":s.id(),"content":Trial::script(script)}),
@@ -22,7 +22,7 @@ pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
         line(&json!([["say", "late"]])),
     ];
     let from = t.raw_valid(both.concat())?;
-    let closed = t.expect(
+    let closed = t.expect_within(
         from,
         &s,
         "session.closed",
@@ -90,7 +90,7 @@ pub(super) fn folded_failure(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn update(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["options"], &json!({}))?;
+    let s = t.agree_on(&["options"])?;
     // What the adapter learns of its agent at the start has come by then.
     t.quick_turn(&s)?;
     t.settle()?;
@@ -154,7 +154,7 @@ fn take_values(values: &mut BTreeMap<&'static str, Value>, info: &Seen) {
 }
 
 pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["options"], &json!({}))?;
+    let s = t.agree_on(&["options"])?;
     t.quick_turn(&s)?;
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
     let first = t.tell(
@@ -162,11 +162,11 @@ pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
         "session.update",
         &json!({"model":"model-2","reasoning_effort":"low"}),
     )?;
-    t.expect(first, &s, "session.info", within)?;
+    t.expect_within(first, &s, "session.info", within)?;
     t.quick_turn(&s)?;
     t.settle()?;
     let last = t.tell(&s, "session.update", &json!({}))?;
-    t.expect(last, &s, "session.info", within)?;
+    t.expect_within(last, &s, "session.info", within)?;
     // An agent may change its values by itself; then it has said so.
     let (mut told, mut now) = (BTreeMap::new(), BTreeMap::new());
     for info in t
@@ -244,7 +244,7 @@ pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let s = t.agree_on(&["control"])?;
     let from = t.busy(&s)?;
     let flood = t.open()?;
     t.probe(&flood, &json!([["burst", 1_000, 20_000]]))?;
@@ -284,14 +284,14 @@ pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn tools(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["events"], &json!({}))?;
+    let s = t.agree_on(&["events"])?;
     let start = |id: &str| json!(["event", {"type":"tool.start","tool_call_id":id,"tool":"Edit"}]);
     let from = t.probe(&s, &json!([start("c-1")]))?;
     t.end_of(&s, from)?;
     let from = t.probe(&s, &json!([start("c-2"), ["fail", "asked to fail"]]))?;
     t.end_of(&s, from)?;
     let from = t.probe(&s, &json!([start("c-3"), ["until_stop"]]))?;
-    t.expect(from, &s, "output", t.bounds.deadline)?;
+    t.expect(from, &s, "output")?;
     t.stop(&s)?;
     t.end_within(&s, from, t.bounds.stop)?;
     t.settle_ledger(&s)?;

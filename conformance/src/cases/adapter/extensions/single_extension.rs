@@ -47,7 +47,7 @@ pub(super) fn each(t: &mut Trial<'_>) -> Outcome {
     let forms = rich_forms(t);
     let probing = forms.as_array().is_some_and(|forms| !forms.is_empty());
     for name in t.extensions() {
-        let (s, _) = t.agree(&[name], &json!({}))?;
+        let s = t.agree_on(&[name])?;
         let from = negotiation::input(t, &s, &[name], "t-1")?;
         t.end_of(&s, from)?;
         if !probing {

@@ -12,7 +12,7 @@ use crate::{
 
 pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
     let all = t.extensions();
-    let (s, _) = t.agree(&all, &json!({}))?;
+    let s = t.agree_on(&all)?;
     let quick = t.quick();
     // What an agent says may belong to no turn ([turn.6]); what a script says belongs to its own.
     let (mut level, mut wanted) = (Level::Should, vec![]);
@@ -36,7 +36,7 @@ pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
         }
         script.push(json!(["ask", ask.members()]));
         from = t.probe_as(&s, turn, &json!(script))?;
-        let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+        let seen = t.expect(from, &s, "permission.request")?;
         t.answer(&s, &crate::trial::Request { seen, from }, false)?;
     }
     let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
@@ -77,7 +77,7 @@ fn still_runs(t: &Trial<'_>, s: &Session, from: usize, why: &str) -> Outcome {
 }
 
 pub(super) fn stop_of_another(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let s = t.agree_on(&["turns"])?;
     let quick = t.quick();
     let from = t.input_as(&s, "t-1", &quick)?;
     t.end_of_turn(&s, "t-1", from, t.bounds.longest)?;
@@ -92,7 +92,7 @@ pub(super) fn stop_of_another(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let s = t.agree_on(&["turns"])?;
     let token = t.token();
     let from = t.busy_as(&s, "t-1")?;
     t.probe_as(&s, "t-2", &json!([["say", token]]))?;
@@ -209,7 +209,7 @@ pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn status(t: &mut Trial<'_>) -> Outcome {
-    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let s = t.agree_on(&["turns"])?;
     let from = t.probe_as(&s, "t-1", &json!([["say", "hello"]]))?;
     let completed = t.end_of_turn(&s, "t-1", from, t.bounds.deadline)?;
     let from = t.busy_as(&s, "t-2")?;

@@ -14,7 +14,7 @@ fn sessions(t: &mut Trial<'_>) -> Outcome<Vec<(Session, bool)>> {
     let mut all = vec![(core, false)];
     let known = t.extensions();
     if !known.is_empty() {
-        let (rich, _) = t.agree(&known, &json!({}))?;
+        let rich = t.agree_on(&known)?;
         all.push((rich, known.contains(&"turns")));
     }
     // What an adapter says of its own accord at the start has come by then.

@@ -62,7 +62,7 @@ fn with_lf(line: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn disturbs_no_turn(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
+    let [s, other] = t.open_each()?;
     let from = t.busy(&s)?;
     let lines = malformed(other.id());
     send_all(t, &lines)?;
@@ -71,7 +71,7 @@ pub(super) fn disturbs_no_turn(t: &mut Trial<'_>) -> Outcome {
         // It ticks: two more show that it goes on after all was read.
         for _ in 0..2 {
             let at = t.history.len();
-            let going = t.expect(at, &s, "output", t.bounds.deadline);
+            let going = t.expect(at, &s, "output");
             going.map_err(|stop| stop.sent("the corpus of malformed lines"))?;
         }
     } else {

@@ -56,7 +56,7 @@ pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn one_of_two(t: &mut Trial<'_>) -> Outcome {
-    let (kept, closed) = (t.open()?, t.open()?);
+    let [kept, closed] = t.open_each()?;
     let mut begun = 0;
     for s in [&kept, &closed] {
         let at = if t.has_probe(&["sleep"]) {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 pub(super) fn three(t: &mut Trial<'_>) -> Outcome {
-    let sessions = [t.open()?, t.open()?, t.open()?];
+    let sessions: [_; 3] = t.open_each()?;
     let mut begun = Vec::new();
     for s in &sessions {
         let quick = t.quick();
@@ -81,7 +81,7 @@ pub(super) fn tokens(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn variables(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
+    let [a, b] = t.open_each()?;
     let token = t.token();
     t.probe_turn(&a, &json!([["set", "key", token]]))?;
     let seen = value_of(t, &b, "key")?;

@@ -103,7 +103,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
         t.send(json!({"type":"ping","session_id":"","nonce":1}))?;
     }
     t.demand_served(&s, "served")?;
-    t.expect(0, &s, "session.info", t.bounds.deadline)?;
+    t.expect(0, &s, "session.info")?;
     t.settle()?;
     let lower = t.lower(&s)?;
     let mut agreed = false;

@@ -56,7 +56,7 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
         if is_core {
             t.close(s)?;
         } else {
-            let end = t.expect(from, s, "session.closed", t.bounds.deadline)?;
+            let end = t.expect(from, s, "session.closed")?;
             let ends = t
                 .of_kind(s, "turn.complete")
                 .iter()
@@ -172,7 +172,7 @@ fn stopped_while_paused(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     let stopped = t.stop(&s)?;
-    t.expect_told(stopped, &lower, "stop", t.bounds.deadline)?;
+    t.expect_told(stopped, &lower, "stop")?;
     full_hub::expect_written(t, stopped, &lower, "turn.complete")?;
     t.demand_ends(&s, 0)?;
     t.tell(&s, "flow.resume", &json!({}))?;

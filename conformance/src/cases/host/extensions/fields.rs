@@ -144,7 +144,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
             ["complete", of_turn]
         ]),
     )?;
-    let request = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    let request = t.expect(from, &s, "permission.request")?;
     let lower = t.lower(&s)?;
     for extension in ["turns", "events", "control"] {
         full_hub::demand_offer(t, &lower, extension)?;

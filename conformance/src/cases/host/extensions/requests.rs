@@ -52,14 +52,14 @@ fn answer(s: &Session, request: &str, members: &Value) -> Value {
 
 fn withdrawn(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
-    let (s, other) = (t.open()?, t.open()?);
+    let [s, other] = t.open_each()?;
     let cancel =
         json!(["emit", {"type":"permission.cancel","request_id":"r-1","reason":"timeout"}]);
     let from = t.instruct(
         &s,
         &json!([ask("r-1", &json!({})), ["until", "asked"], cancel]),
     )?;
-    t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    t.expect(from, &s, "permission.request")?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
     t.cue("asked")?;
@@ -88,7 +88,7 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    t.expect(from, &s, "output", t.bounds.deadline)?;
+    t.expect(from, &s, "output")?;
     t.settle()?;
     t.send(answer(&s, "r-1", &json!({"approved":true})))?;
     t.end_of(&s, from)?;
@@ -131,7 +131,7 @@ fn options(t: &mut Trial<'_>) -> Outcome {
     t.expect_that(from, &s, "four requests", last)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
-    let asked = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    let asked = t.expect(from, &s, "permission.request")?;
     for (member, wanted) in [
         ("options", &offered),
         ("title", &json!("A title")),
@@ -194,7 +194,7 @@ fn question(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    let Ok(asked) = t.expect(from, &s, "input.request", t.bounds.deadline) else {
+    let Ok(asked) = t.expect(from, &s, "input.request") else {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     };
@@ -232,15 +232,13 @@ fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    if t.expect(from, &s, "input.request", t.bounds.deadline)
-        .is_err()
-    {
+    if t.expect(from, &s, "input.request").is_err() {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     }
     let lower = t.lower(&s)?;
     let stopped = t.stop(&s)?;
-    let cancelled = t.expect_told(stopped, &lower, "input.response", t.bounds.deadline)?;
+    let cancelled = t.expect_told(stopped, &lower, "input.response")?;
     t.demand_member(&cancelled, "cancelled", true)?;
     t.end_of(&s, from)?;
     t.tell_deviant(

@@ -425,7 +425,7 @@ fn of_the_hub(t: &mut Trial<'_>) -> Outcome {
         json!({"request_id":"r-1","approved":true}),
     );
     let lower = t.lower(&s)?;
-    t.expect_told(0, &lower, "permission.response", t.bounds.deadline)?;
+    t.expect_told(0, &lower, "permission.response")?;
     hub.tell(
         &s,
         "user.input",

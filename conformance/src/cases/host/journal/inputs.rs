@@ -34,7 +34,7 @@ fn stored_first(t: &mut Trial<'_>) -> Outcome {
     act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
     let lower = t.lower(&s)?;
     let from = instruct(&hub, &s, "b", &json!([["ignore_stop"]]))?;
-    t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
+    t.expect_told(from, &lower, "user.input")?;
     let hub = again(t)?;
     let (_, entries) = catch_up(t, &hub, &s, 0)?;
     let begun = entries

@@ -199,7 +199,7 @@ fn unheard(t: &mut Trial<'_>) -> Outcome {
     t.rest(&hub)?;
     let left = t.history.len();
     t.cue("go")?;
-    t.expect_told(0, &t.lower(&s)?, "user.input", t.bounds.deadline)?;
+    t.expect_told(0, &t.lower(&s)?, "user.input")?;
     t.rest(&hub)?;
     let heard = hub.heard(&s, left);
     t.demand(

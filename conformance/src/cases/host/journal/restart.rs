@@ -118,7 +118,7 @@ fn delivered(t: &mut Trial<'_>) -> Outcome {
     let from = instruct(&hub, &said, "a", &json!([["say", "a"], ["ignore_stop"]]))?;
     t.hear_kind(&hub, &said, from, "output")?;
     let from = instruct(&hub, &silent, "a", &json!([["ignore_stop"]]))?;
-    t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
+    t.expect_told(from, &lower, "user.input")?;
     for s in [&said, &silent] {
         let from = instruct(&hub, s, "b", &json!([["complete"]]))?;
         t.hear_kind(&hub, s, from, "turn.begin")?;

@@ -24,7 +24,7 @@ fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
     let mut turns = Vec::new();
     let ended = [(&a, from_a), (&b, from_b)];
     for (s, from) in ended.into_iter().take(if one_process { 2 } else { 1 }) {
-        t.expect(from, s, "turn.complete", t.bounds.secs(5.0))?;
+        t.expect_within(from, s, "turn.complete", t.bounds.secs(5.0))?;
         let turn = t.end_of(s, from)?;
         t.demand_told(&turn, "why the turn ended")?;
         turns.push(turn);
@@ -61,7 +61,7 @@ pub(super) fn never_reads(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"starts":[dead, dead]}))?;
     let s = t.open()?;
     let from = t.input(&s, "Are you there?")?;
-    t.expect(from, &s, "turn.complete", t.bounds.secs(10.0))
+    t.expect_within(from, &s, "turn.complete", t.bounds.secs(10.0))
         .hint("the host seems to wait for a process that has ended")?;
     let turn = t.end_of(&s, from)?;
     if turn.text() == "Are you there?" {
@@ -86,7 +86,7 @@ pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
     let from = t.input(&s, "Are you there?")?;
     // It may try five times before the agent has failed, with up to 0.25 s, 0.5 s, 1 s, 2 s and 4 s between.
     let within = t.bounds.secs(10.0).max(t.bounds.start * 5);
-    match t.expect(from, &s, "turn.complete", within) {
+    match t.expect_within(from, &s, "turn.complete", within) {
         Ok(_) => {
             let turn = t.end_of(&s, from)?;
             t.demand_told(&turn, "why the turn ended")
@@ -136,7 +136,7 @@ fn gone_within(t: &Trial<'_>, s: &Session) -> Outcome {
 pub(super) fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "last words"], ["close_stdout"]]))?;
-    t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))?;
+    t.expect_within(from, &s, "turn.complete", t.bounds.secs(5.0))?;
     let turn = t.end_of(&s, from)?;
     t.demand_text(&turn, "last words")?;
     t.demand_told(&turn, "why the turn ended")?;
@@ -155,7 +155,7 @@ pub(super) fn stdout_held(t: &mut Trial<'_>) -> Outcome {
             ["exit", 0]
         ]),
     )?;
-    t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))
+    t.expect_within(from, &s, "turn.complete", t.bounds.secs(5.0))
         .hint("the host waits for the end of the stream, and a grandchild holds it open")?;
     let turn = t.end_of(&s, from)?;
     t.demand_text(&turn, "last words")?;

@@ -74,7 +74,7 @@ pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
             .hint("a write to a broken pipe must not end the host, nor lose the turn")?;
     }
     for _ in 0..3 {
-        let (dying, other) = (t.open()?, t.open()?);
+        let [dying, other] = t.open_each()?;
         t.act(&dying, &json!([["complete"], ["exit", 0]]))?;
         let mut inputs = Vec::new();
         for session in [&dying, &other] {
@@ -91,7 +91,7 @@ pub(super) fn begun_anew(t: &mut Trial<'_>) -> Outcome {
     let (closed, s) = (t.open_known()?, t.open_known()?);
     let (before, before_closed) = (t.lower(&s)?, t.lower(&closed)?);
     let from = t.close(&closed)?;
-    t.expect_told(from, &before_closed, "session.close", t.bounds.deadline)?;
+    t.expect_told(from, &before_closed, "session.close")?;
     t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
     t.demand_served(&s, "anew")?;
     let after = t.lower(&s)?;
@@ -180,7 +180,7 @@ pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    t.expect(from, &second, "output", t.bounds.deadline)?;
+    t.expect(from, &second, "output")?;
     t.act(&first, &json!([["say", "last words"], ["abort"]]))?;
     let turn = t.end_of(&second, from)?;
     t.demand_text(&turn, "one two")

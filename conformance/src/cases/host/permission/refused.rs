@@ -15,7 +15,7 @@ pub(super) fn strangers(t: &mut Trial<'_>) -> Outcome {
     let (closed, s) = (t.open_known()?, t.open()?);
     let lower = t.lower(&closed)?;
     let from = t.close(&closed)?;
-    t.expect_told(from, &lower, "session.close", t.bounds.deadline)?;
+    t.expect_told(from, &lower, "session.close")?;
     t.demand_answer(
         &s,
         &json!([

@@ -32,7 +32,7 @@ pub(super) fn two_pending(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn two_sessions(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
+    let [a, b] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     let from_a = t.instruct(
         &a,
@@ -57,7 +57,7 @@ pub(super) fn two_sessions(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
-    let (s, pending) = (t.open()?, t.open()?);
+    let [s, pending] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     let again = json!([
         ask("r-1", &first),
@@ -85,7 +85,7 @@ pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
     let from = t.instruct(&pending, &twice)?;
     let one = asked(t, &pending, from, &first)?;
     // The host has taken both when what follows them is there.
-    t.expect(from, &pending, "output", t.bounds.deadline)?;
+    t.expect(from, &pending, "output")?;
     t.send(answer_of(&pending, &one, true))?;
     t.end_of(&pending, from)?;
     t.settle()?;
@@ -103,7 +103,7 @@ pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
     ]);
     let from = t.instruct(&s, &actions)?;
     let request = asked(t, &s, from, &token)?;
-    t.expect(from, &s, "output", t.bounds.deadline)
+    t.expect(from, &s, "output")
         .hint("the output of a session waits for its own permission")?;
     let turn = t
         .act(&other, &json!([["say", "served"], ["complete"]]))
@@ -125,7 +125,7 @@ pub(super) fn a_thousand(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"lists":{"all":[["many", all]]}}))?;
     let (s, other) = (t.open()?, t.open_known()?);
     let from = t.instruct(&s, &json!([["do", "all"], ["say", "all asked"]]))?;
-    t.expect(
+    t.expect_within(
         from,
         &s,
         "output",

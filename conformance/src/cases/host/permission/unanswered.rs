@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub(super) fn undecided(t: &mut Trial<'_>) -> Outcome {
-    let (stopped, ended) = (t.open()?, t.open()?);
+    let [stopped, ended] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     let from_stopped = t.instruct(&stopped, &json!([ask("r-1", &first)]))?;
     let from_ended = t.instruct(
@@ -21,24 +21,14 @@ pub(super) fn undecided(t: &mut Trial<'_>) -> Outcome {
     t.cue("asked")?;
     t.end_of(&ended, from_ended)?;
     let (lower, lower_ended) = (t.lower(&stopped)?, t.lower(&ended)?);
-    t.expect_told(
-        from_ended,
-        &lower_ended,
-        "permission.response",
-        t.bounds.deadline,
-    )
-    .hint("a request is denied at the end of its turn")?;
+    t.expect_told(from_ended, &lower_ended, "permission.response")
+        .hint("a request is denied at the end of its turn")?;
     // Longer than a deadline that a host may have invented: without a configured one there is none.
     t.pass_time(std::time::Duration::from_millis(2_500));
     demand_no_approval(t)?;
     t.stop(&stopped)?;
-    t.expect_told(
-        from_stopped,
-        &lower,
-        "permission.response",
-        t.bounds.deadline,
-    )
-    .hint("a request is denied at the stop of its turn")?;
+    t.expect_told(from_stopped, &lower, "permission.response")
+        .hint("a request is denied at the stop of its turn")?;
     t.end_of(&stopped, from_stopped)?;
     t.settle()?;
     demand_answers(t, &lower, "r-1", &[false])?;
@@ -46,7 +36,7 @@ pub(super) fn undecided(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn settled_otherwise(t: &mut Trial<'_>) -> Outcome {
-    let (stopped, closed, crashed) = (t.open()?, t.open()?, t.open()?);
+    let [stopped, closed, crashed] = t.open_each()?;
     let tokens = [t.token(), t.token(), t.token()];
     let mut pending = Vec::new();
     for (s, token) in [&stopped, &closed].into_iter().zip(&tokens) {
@@ -113,7 +103,7 @@ pub(super) fn outside_a_turn(t: &mut Trial<'_>) -> Outcome {
         "a request that was made outside a turn stands until it is answered, whatever turns end",
     )?;
     let sent = t.send(answer_of(&s, &request, true))?;
-    t.expect_told(sent, &lower, "permission.response", t.bounds.deadline)?;
+    t.expect_told(sent, &lower, "permission.response")?;
     t.settle()?;
     demand_answers(t, &lower, "r-1", &[true])
 }

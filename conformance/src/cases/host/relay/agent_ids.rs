@@ -51,7 +51,7 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
     let mut told = Vec::new();
     if t.subject.extensions.contains("control") {
         let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":UNKNOWN}))?;
-        let end = t.expect(0, &s, "session.closed", t.bounds.deadline)?;
+        let end = t.expect(0, &s, "session.closed")?;
         t.demand_member(&end, "reason", "unknown_agent")?;
         told.push((s, 0));
     }

@@ -80,12 +80,12 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
 
 fn request_settled(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
-    let (s, other) = (t.open()?, t.open()?);
+    let [s, other] = t.open_each()?;
     let from = t.instruct(
         &s,
         &json!([["ask", {"request_id":"r-1","tool":"Shell","description":"d","resource":"r"}]]),
     )?;
-    let asked = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    let asked = t.expect(from, &s, "permission.request")?;
     let lower = t.lower(&s)?;
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;

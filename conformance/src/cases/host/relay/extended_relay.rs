@@ -131,12 +131,12 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
             ["question", {"request_id":"q-1","prompt":"Where to?"}]
         ]),
     )?;
-    t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    t.expect(from, &s, "permission.request")?;
     let lower = t.lower(&s)?;
     let questions = full_hub::demand_offer(t, &lower, "questions").is_ok();
     let mut requests = vec![("r-1", "permission.response")];
     if questions {
-        t.expect(from, &s, "input.request", t.bounds.deadline)?;
+        t.expect(from, &s, "input.request")?;
         requests.push(("q-1", "input.response"));
     }
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
@@ -267,7 +267,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     });
     let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     full_hub::demand_offer(t, &t.lower(&s)?, "control")?;
-    let end = t.expect(turn.end.index, &s, "session.closed", t.bounds.deadline)?;
+    let end = t.expect(turn.end.index, &s, "session.closed")?;
     t.demand_member(&end, "reason", "failed")?;
     let error = end.get("error").cloned().unwrap_or_default();
     let same = error["category"] == "auth" && error["message"] == "the credentials have expired";

@@ -57,7 +57,7 @@ fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
     let few = ["turns", "control", "of-nobody"];
     let s = t.open_offering(&few, &json!({}))?.naming_turns();
     let from = t.instruct(&s, &json!([["complete"]]))?;
-    let ready = t.expect(0, &s, "session.ready", t.bounds.deadline)?;
+    let ready = t.expect(0, &s, "session.ready")?;
     t.end_of(&s, from)?;
     let first = t
         .of(&s)
@@ -128,7 +128,7 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(json!({
         "type":"user.input","session_id":id,"turn_id":"steer-turn","message_id":"steer-1","mode":"steer","content":"left"
     }))?;
-    let info = t.expect(
+    let info = t.expect_within(
         sent,
         &s,
         "session.info",
@@ -140,7 +140,7 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
         "the values unchanged",
         "`model` is what was asked for",
     )?;
-    let result = t.expect(sent, &s, "steer.result", t.bounds.deadline)?;
+    let result = t.expect(sent, &s, "steer.result")?;
     t.demand_member(&result, "delivered", false)?;
     t.demand_member(&result, "message_id", "steer-1")?;
     t.stop(&s)?;

@@ -24,7 +24,7 @@ pub(super) fn after_the_close(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
     let from = t.close(&s)?;
-    t.expect_told(from, &lower, "session.close", t.bounds.deadline)?;
+    t.expect_told(from, &lower, "session.close")?;
     t.pass_time(Duration::from_millis(700));
     let other = t.open()?;
     t.act(
@@ -40,7 +40,7 @@ pub(super) fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let ask = json!(["ask", {"request_id":"r-1","tool":"shell","description":"d","resource":"r"}]);
     let from = t.instruct(&s, &json!([ask]))?;
-    t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    t.expect(from, &s, "permission.request")?;
     let lower = t.lower(&s)?;
     t.close(&s)?;
     let id = s.id().to_owned();
