@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clauses::Side,
+    rng::Rng,
     trial::{Ask, Seen, Session, Trial},
     verdict::{FailureContext, Outcome},
     wire,
@@ -46,6 +47,31 @@ pub(crate) fn random_actions(t: &mut Trial<'_>) -> Outcome {
     let actions = generate(&mut t.rng, &palette, ACTIONS);
     let actions = t.part_of(actions);
     perform(t, &actions)
+}
+
+/// One of these messages as a line without its end, after one to three mutations.
+pub(crate) fn mutated_line(
+    rng: &mut Rng,
+    templates: &[Value],
+    mutate: fn(&mut Rng, &mut Vec<u8>),
+) -> Vec<u8> {
+    loop {
+        let mut line = wire::line_of(rng.pick(templates));
+        line.pop();
+        for _ in 0..=rng.below(3) {
+            mutate(rng, &mut line);
+        }
+        // A byte order mark is skipped before the first message only, yet by many on each line.
+        if !line.contains(&b'\n') && !line.starts_with(b"\xef\xbb\xbf") {
+            return line;
+        }
+    }
+}
+
+/// The bytes of lines, each with its end.
+pub(crate) fn lines(lines: &[Vec<u8>]) -> Vec<u8> {
+    let ended = lines.iter().map(|line| [line.as_slice(), b"\n"].concat());
+    ended.flatten().collect()
 }
 
 /// Performs a list, brings everything to rest, and demands what no oracle can know: that each input has its end, that

@@ -34,7 +34,7 @@ mod talk;
 mod turn;
 
 pub(crate) use self::{
-    host::{Below, Lower},
+    host::{Below, Lower, say_and_complete},
     hub::{Hub, JOURNAL},
     permission::{Ask, Request},
     seen::{Seen, answer_of},

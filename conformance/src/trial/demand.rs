@@ -170,7 +170,7 @@ impl Trial<'_> {
         member: &str,
         wanted: impl Into<Value>,
     ) -> Outcome {
-        let (got, wanted) = (seen.get(member).cloned().unwrap_or_default(), wanted.into());
+        let (got, wanted) = (seen.value(member), wanted.into());
         self.demand(
             got == wanted,
             format!("`{member}` of `{}`: {wanted}", seen.kind()),

@@ -16,6 +16,7 @@ use crate::{
 mod act;
 mod tail;
 
+pub(crate) use act::say_and_complete;
 use tail::{Starts, Tail};
 
 /// Which of the host's adapters.

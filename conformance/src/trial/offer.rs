@@ -42,11 +42,7 @@ impl Trial<'_> {
             "session.ready",
             self.bounds.deadline + self.bounds.start,
         )?;
-        let agreed = ready
-            .get("extensions")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
+        let agreed = ready.list("extensions");
         match extensions
             .iter()
             .find(|name| !agreed.iter().any(|agreed| agreed == *name))

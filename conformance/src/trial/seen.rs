@@ -63,6 +63,17 @@ impl Seen {
         self.message().get(member)
     }
 
+    /// A member, or `null` if it is absent.
+    pub(crate) fn value(&self, member: &str) -> Value {
+        self.get(member).cloned().unwrap_or_default()
+    }
+
+    /// The elements of a member; none if it is absent or no array.
+    pub(crate) fn list(&self, member: &str) -> Vec<Value> {
+        let elements = self.get(member).and_then(Value::as_array);
+        elements.cloned().unwrap_or_default()
+    }
+
     /// What it adds to the text on a channel; nothing where it is another message. An absent, null or empty channel is
     /// `stdout`.
     pub(crate) fn on_channel(&self, channel: &str) -> &str {

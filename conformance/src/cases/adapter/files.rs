@@ -76,11 +76,7 @@ fn announce(t: &mut Trial<'_>, s: &Session, name: &str, path: &Path) -> Outcome<
 
 /// What the report says of its files.
 fn files(report: &Value) -> Vec<Value> {
-    report
-        .get("files")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default()
+    report["files"].as_array().cloned().unwrap_or_default()
 }
 
 /// The last file of the report is this one.
@@ -324,7 +320,7 @@ fn sent_file_is_named(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let (file, from) = announced(t, &s)?;
     for member in ["file_name", "file_mime_type"] {
-        let got = file.get(member).cloned().unwrap_or_default();
+        let got = file.value(member);
         t.demand(
             !file.text(member).is_empty(),
             format!("`{member}` is written and not empty"),

@@ -141,7 +141,7 @@ fn undone(t: &Trial<'_>, ask: &Ask, why: &str) -> Outcome {
 fn request_says_all(t: &mut Trial<'_>) -> Outcome {
     let (s, _, request) = asked(t)?;
     for member in ["request_id", "tool", "description", "resource"] {
-        let got = request.seen.get(member).cloned().unwrap_or_default();
+        let got = request.seen.value(member);
         t.demand(got.is_string(), format!("`{member}` is a string"), &got)?;
         if member == "request_id" {
             t.demand(got != "", "`request_id` is not empty", &got)?;

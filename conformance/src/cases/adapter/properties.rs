@@ -9,7 +9,7 @@ use crate::{
     rng::Rng,
     trial::Trial,
     verdict::{FailureContext, Outcome},
-    wire::{self, Parsed},
+    wire::Parsed,
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[
@@ -31,10 +31,6 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     let (mut noise, mut objects) = (Vec::new(), Vec::new());
     while noise.len() < 1_000 || objects.len() < 1_000 {
         let line = mutated(&mut t.rng);
-        // A mark of byte order is skipped before the first message only, yet by many on each line.
-        if line.contains(&b'\n') || line.starts_with(b"\xef\xbb\xbf") {
-            continue;
-        }
         match Parsed::lenient(&line) {
             Parsed::Message(_) if objects.len() < 1_000 => objects.push(line),
             Parsed::Noise(_) if noise.len() < 1_000 => noise.push(line),
@@ -43,11 +39,7 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     }
     for (lines, clause) in [(noise, "frame.6"), (objects, "msg.2")] {
         for batch in lines.chunks(250) {
-            let bytes: Vec<u8> = batch
-                .iter()
-                .flat_map(|line| line.iter().copied().chain([b'\n']))
-                .collect();
-            t.raw(bytes)?;
+            t.raw(property::lines(batch))?;
             t.fence()
                 .under(clause)
                 .hint("what is not a message, or has no known type, is skipped and nothing else")?;
@@ -66,12 +58,7 @@ fn mutated(rng: &mut Rng) -> Vec<u8> {
         json!({"type":"file.input","session_id":VICTIM,"file_name":"f","file_mime_type":"text/plain","file_path":"/f"}),
         json!({"type":"session.close","session_id":"victim-of-nobody"}),
     ];
-    let mut line = wire::line_of(rng.pick(&templates));
-    line.pop();
-    for _ in 0..=rng.below(3) {
-        mutate(rng, &mut line);
-    }
-    line
+    property::mutated_line(rng, &templates, mutate)
 }
 
 fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {

@@ -10,7 +10,7 @@ use crate::{
     history::{Event, Link},
     needs::Need,
     process::usage_of,
-    trial::{Session, Trial},
+    trial::{Session, Trial, say_and_complete},
     verdict::{FailureContext, Outcome},
     wire,
 };
@@ -90,7 +90,7 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
 
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
-    let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
+    let from = t.instruct(s, &say_and_complete("served"))?;
     t.expect_within(from, s, "output", t.bounds.secs(2.0))
         .hint(hint)?;
     t.demand_end(s, from, "served")

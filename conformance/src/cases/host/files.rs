@@ -12,7 +12,7 @@ use super::full_hub;
 use crate::{
     case::Case,
     needs::{Ability, Need},
-    trial::{Seen, Session, Trial, TurnSeen},
+    trial::{Seen, Session, Trial, TurnSeen, say_and_complete},
     verdict::{FailureContext, Outcome, Stop},
     wire,
 };
@@ -425,7 +425,7 @@ fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
 
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
-    let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
+    let from = t.instruct(s, &say_and_complete("served"))?;
     t.expect_within(from, s, "output", t.bounds.secs(2.0))
         .hint("another session's file holds this one up")?;
     t.end_of(s, from)?;

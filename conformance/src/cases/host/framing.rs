@@ -81,7 +81,7 @@ fn within_the_adapters_limit(t: &mut Trial<'_>) -> Outcome {
     }
     t.stub_script(&json!({"extensions":["turns"],"ready":{"max_line":MIB}}))?;
     let s = t.open()?;
-    t.demand_answer(&s, &json!([["say", "ready"], ["complete"]]), "ready")?;
+    t.demand_served(&s, "ready")?;
     let lower = t.lower(&s)?;
     let start = t.told(&lower, "session.start");
     if start
@@ -105,7 +105,7 @@ fn within_the_adapters_limit(t: &mut Trial<'_>) -> Outcome {
     )?;
     let told = !turn.on_channel("system").is_empty();
     t.demand(told, "the reason on channel `system`", "nothing there")?;
-    t.demand_answer(&s, &json!([["say", "served"], ["complete"]]), "served")
+    t.demand_served(&s, "served")
 }
 
 fn byte_by_byte(t: &mut Trial<'_>) -> Outcome {
@@ -125,7 +125,7 @@ fn cut_characters(t: &mut Trial<'_>) -> Outcome {
     // Whatever the offset of a read, one of these has a character across it at each of its inner bytes.
     for shift in 0..4 {
         let text = format!("{}{}", "a".repeat(shift), "\u{1f600}".repeat(17_000));
-        t.demand_answer(&s, &json!([["say", text], ["complete"]]), &text)?;
+        t.demand_served(&s, &text)?;
     }
     Ok(())
 }

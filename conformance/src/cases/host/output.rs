@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    trial::{Session, Trial},
+    trial::{Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -46,8 +46,8 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
     let [a, b] = t.open_each()?;
-    t.act(&a, &json!([["say", "one"], ["complete"]]))?;
-    t.act(&b, &json!([["say", "two"], ["complete"]]))?;
+    t.act(&a, &say_and_complete("one"))?;
+    t.act(&b, &say_and_complete("two"))?;
     t.turn(&a, "plain text\nof \"two\" lines\t\\")?;
     let from = t.begin_busy(&b)?;
     t.stop(&b)?;

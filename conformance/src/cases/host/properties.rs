@@ -1,7 +1,7 @@
 //! H-PROP: conversations and lines that a seed decides.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     case::Case,
@@ -38,11 +38,7 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     let lines: Vec<Vec<u8>> = (0..LINES).map(|_| harmless(&mut t.rng, ID)).collect();
     let (mut actions, mut wanted) = (Vec::new(), String::new());
     for (n, batch) in t.part_of(lines).chunks(BETWEEN).enumerate() {
-        let bytes: Vec<u8> = batch
-            .iter()
-            .flat_map(|line| line.iter().copied().chain([b'\n']))
-            .collect();
-        actions.push(json!(["raw64", BASE64.encode(bytes)]));
+        actions.push(json!(["raw64", BASE64.encode(property::lines(batch))]));
         actions.push(json!(["say", format!("valid {n}; ")]));
         wanted.push_str(&format!("valid {n}; "));
     }
@@ -72,10 +68,6 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
 fn harmless(rng: &mut Rng, id: &str) -> Vec<u8> {
     loop {
         let line = mutated(rng, id);
-        // A byte order mark is skipped before the first message only, yet by many on each line.
-        if line.contains(&b'\n') || line.starts_with(b"\xef\xbb\xbf") {
-            continue;
-        }
         match Parsed::lenient(&line) {
             Parsed::Noise(_) | Parsed::Blank => return line,
             Parsed::Message(message) => match wire::kind(&message) {
@@ -89,18 +81,13 @@ fn harmless(rng: &mut Rng, id: &str) -> Vec<u8> {
 
 /// A valid line with one to three mutations.
 fn mutated(rng: &mut Rng, id: &str) -> Vec<u8> {
-    let templates: [Value; 4] = [
+    let templates = [
         json!({"type":"output","session_id":id,"content":"caf\u{e9} \u{1f600} \"quoted\"\n","channel":CHANNEL}),
         json!({"type":"turn.complete","session_id":id}),
         json!({"type":"permission.request","session_id":id,"request_id":"r-1","tool":"t","description":"d","resource":"r"}),
         json!({"type":"file.output","session_id":id,"file_name":"f","file_mime_type":"text/plain","file_path":"/f"}),
     ];
-    let mut line = wire::line_of(rng.pick(&templates));
-    line.pop();
-    for _ in 0..=rng.below(3) {
-        mutate(rng, &mut line);
-    }
-    line
+    property::mutated_line(rng, &templates, mutate)
 }
 
 fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {

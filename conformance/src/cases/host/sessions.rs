@@ -9,7 +9,7 @@ use crate::{
     case::Case,
     clauses::Side,
     needs::{Ability, Need},
-    trial::Trial,
+    trial::{Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -146,7 +146,7 @@ fn own_session(t: &mut Trial<'_>) -> Outcome {
     t.introduce(&a)?;
     t.introduce(&b)?;
     let from_a = t.instruct(&a, &json!([["delay", 400], ["say", first], ["complete"]]))?;
-    let from_b = t.instruct(&b, &json!([["say", second], ["complete"]]))?;
+    let from_b = t.instruct(&b, &say_and_complete(&second))?;
     let turn_b = t.end_of(&b, from_b)?;
     let turn_a = t.end_of(&a, from_a)?;
     t.demand_text(&turn_a, &first)?;

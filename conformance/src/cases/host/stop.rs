@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    trial::{Session, Trial},
+    trial::{Session, Trial, say_and_complete},
     verdict::{FailureContext, Outcome},
 };
 
@@ -118,7 +118,7 @@ fn unanswered(t: &mut Trial<'_>) -> Outcome {
         )?;
     t.demand_text(&turn, "on and on")?;
     t.demand_told(&turn, "why the turn ended")?;
-    let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
+    let turn = t.act(&s, &say_and_complete("anew"))?;
     t.demand_text(&turn, "anew")?;
     let after = t.lower(&s)?;
     t.demand(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     case::Case,
     needs::{Ability, Need},
-    trial::Trial,
+    trial::{Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -71,7 +71,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 fn one_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["say", "hello"], ["complete"]]))?;
+    let from = t.instruct(&s, &say_and_complete("hello"))?;
     t.expect_within(
         from,
         &s,

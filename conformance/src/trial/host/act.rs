@@ -8,6 +8,11 @@ use crate::{
     verdict::{Outcome, Stop},
 };
 
+/// The actions of a turn that answers with a text.
+pub(crate) fn say_and_complete(text: &str) -> Value {
+    json!([["say", text], ["complete"]])
+}
+
 impl Trial<'_> {
     /// The content of an input that has the stub carry out these actions. By [`Session::id`] other instructions can
     /// name this session.
@@ -111,7 +116,7 @@ impl Trial<'_> {
     ///
     /// As [`Self::demand_answer`].
     pub(crate) fn demand_served(&mut self, session: &Session, word: &str) -> Outcome {
-        self.demand_answer(session, &json!([["say", word], ["complete"]]), word)
+        self.demand_answer(session, &say_and_complete(word), word)
     }
 
     /// Waits for the end of a turn, and demands the text of its answer.

@@ -151,11 +151,7 @@ fn lasting(t: &mut Trial<'_>, s: &Session, turn: &str) -> Outcome<usize> {
 
 pub(super) fn steers(t: &mut Trial<'_>) -> Outcome {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
-    let modes = ready
-        .get("input_modes")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let modes = ready.list("input_modes");
     if !modes.iter().any(|mode| mode == "steer") {
         return t.skip("input mode `steer`");
     }

@@ -23,7 +23,7 @@ pub(super) fn zero_and_unknown(t: &mut Trial<'_>) -> Outcome {
         ("output_tokens", 12.0),
         ("cost_usd", 0.0),
     ] {
-        let got = usage.get(name).cloned().unwrap_or_default();
+        let got = usage.value(name);
         t.demand(
             got.as_f64() == Some(wanted),
             format!("`{name}` {wanted}"),
@@ -37,7 +37,7 @@ pub(super) fn zero_and_unknown(t: &mut Trial<'_>) -> Outcome {
         "cache_write_tokens",
         "reasoning_tokens",
     ] {
-        let got = usage.get(name).cloned().unwrap_or_default();
+        let got = usage.value(name);
         t.demand(
             got != 0,
             format!("`{name}` left out, since it is unknown"),

@@ -1,6 +1,6 @@
 //! What is agreed on, and what is not ([ext.2]).
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     clauses::Level,
@@ -20,11 +20,7 @@ pub(super) fn input(t: &mut Trial<'_>, s: &Session, offer: &[&str], turn: &str) 
 }
 
 fn listed(ready: &Seen) -> Vec<String> {
-    let names = ready
-        .get("extensions")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let names = ready.list("extensions");
     names
         .iter()
         .map(|name| {

@@ -173,11 +173,7 @@ fn list(t: &mut Trial<'_>, request: &str, more: &Value) -> Outcome<Seen> {
 }
 
 fn entries(result: &Seen) -> Vec<Value> {
-    result
-        .get("entries")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default()
+    result.list("entries")
 }
 
 pub(super) fn listed(t: &mut Trial<'_>) -> Outcome {

@@ -267,7 +267,7 @@ pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
                 .hint("answer pings where stdin is read, whatever the turns do");
         };
         let took = began.elapsed();
-        let got = pong.get("nonce").cloned().unwrap_or_default();
+        let got = pong.value("nonce");
         t.demand(got == nonce, format!("the nonce {nonce}"), got)?;
         if took > bound {
             return t.late(

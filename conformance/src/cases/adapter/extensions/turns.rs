@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     clauses::Level,
@@ -125,11 +125,7 @@ pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
 /// A session of an adapter that takes steers.
 fn steerable(t: &mut Trial<'_>) -> Outcome<Session> {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
-    let modes = ready
-        .get("input_modes")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let modes = ready.list("input_modes");
     if modes.iter().any(|mode| mode == "steer") {
         Ok(s)
     } else {
@@ -198,7 +194,7 @@ pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
     t.end_of_turn(&s, "t-1", from, t.bounds.longest)?;
     steer_as(t, &s, "t-2", "m-1")?;
     let result = demand_result(t, &s, "t-2", "m-1")?;
-    let delivered = result.get("delivered").cloned().unwrap_or_default();
+    let delivered = result.value("delivered");
     t.demand(delivered == false, "`delivered: false`", delivered)?;
     let ends = t.count(&s, "turn.complete");
     t.demand(

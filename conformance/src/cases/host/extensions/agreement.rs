@@ -6,7 +6,12 @@ use serde_json::{Value, json};
 
 use super::super::full_hub;
 use crate::{
-    case::Case, clauses::Side, needs::Need, run::EXTENSIONS, trial::Trial, verdict::Outcome,
+    case::Case,
+    clauses::Side,
+    needs::Need,
+    run::EXTENSIONS,
+    trial::{Trial, say_and_complete},
+    verdict::Outcome,
 };
 
 /// This part of the family.
@@ -131,12 +136,12 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
 fn not_honoured(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":["options"],"ready":{"options_applied":["denied_tools"]}}))?;
     let kept = full_hub::open_with(t, &json!({"denied_tools":["Shell"]}))?;
-    let turn = t.act(&kept, &json!([["say", "served"], ["complete"]]))?;
+    let turn = t.act(&kept, &say_and_complete("served"))?;
     full_hub::demand_offer(t, &t.lower(&kept)?, "options")?;
     t.demand_text(&turn, "served")?;
 
     let s = full_hub::open_with(t, &json!({"max_cost_usd":0.5}))?;
-    let from = t.instruct(&s, &json!([["say", "unrestricted"], ["complete"]]))?;
+    let from = t.instruct(&s, &say_and_complete("unrestricted"))?;
     let told = |seen: &crate::trial::Seen| {
         seen.session() == s.id()
             && (seen.kind() == "session.closed"

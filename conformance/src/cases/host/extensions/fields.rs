@@ -85,7 +85,7 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
         (&output, &upward),
         (&turn.end, &upward),
     ] {
-        let got = seen.get("_meta").cloned().unwrap_or_default();
+        let got = seen.value("_meta");
         t.demand(
             got == *wanted,
             format!("`_meta` of `{}` untouched: {wanted}", seen.kind()),
@@ -169,7 +169,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     ];
     for (seen, members) in absent {
         for member in members {
-            let got = seen.get(member).cloned().unwrap_or_default();
+            let got = seen.value(member);
             t.demand(
                 got.is_null(),
                 format!("`{member}` of `{}` absent", seen.kind()),
@@ -177,7 +177,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
             )?;
         }
     }
-    let status = turn.end.get("status").cloned().unwrap_or_default();
+    let status = turn.end.value("status");
     t.demand(
         status.is_null() || status == "completed",
         "a turn that is completed",
@@ -197,7 +197,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
         ("num_turns", json!(-1)),
         ("usage", json!(7)),
     ] {
-        let got = turn.end.get(member).cloned().unwrap_or_default();
+        let got = turn.end.value(member);
         t.demand(
             got != given,
             format!("no `{member}` of the adapter's `turn.complete`"),
@@ -207,10 +207,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     let Some(plan) = find("plan") else {
         return t.fail("`plan`", t.what_came(from, &s));
     };
-    let entries = plan
-        .get("entries")
-        .and_then(Value::as_array)
-        .map_or(0, Vec::len);
+    let entries = plan.list("entries").len();
     t.demand(entries == 1, "a plan of one entry", format!("{entries}"))
 }
 
@@ -277,7 +274,7 @@ fn categories(t: &mut Trial<'_>) -> Outcome {
             &json!([["complete", {"status":"failed","error":error}]]),
         )?;
         full_hub::demand_offer(t, &t.lower(&s)?, "turns")?;
-        let got = turn.end.get("error").cloned().unwrap_or_default();
+        let got = turn.end.value("error");
         let category = got["category"]
             .as_str()
             .filter(|category| *category != "other");

@@ -198,10 +198,7 @@ fn question(t: &mut Trial<'_>) -> Outcome {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     };
-    let fields = asked
-        .get("fields")
-        .and_then(Value::as_array)
-        .map_or(0, Vec::len);
+    let fields = asked.list("fields").len();
     let whole = asked.text("prompt") == "Where to?" && fields == 2;
     t.demand(
         whole,

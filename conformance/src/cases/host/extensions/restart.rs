@@ -7,7 +7,7 @@ use crate::{
     case::Case,
     clauses::Side,
     needs::{Ability, Need},
-    trial::{Seen, Session, Trial},
+    trial::{Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -93,7 +93,7 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
     full_hub::demand_offer(t, &before, "resume")?;
     die(t, &s)?;
     let from = t.history.len();
-    let turn = t.act(&s, &json!([["say", "two"], ["complete"]]))?;
+    let turn = t.act(&s, &say_and_complete("two"))?;
     t.demand_text(&turn, "two")?;
     let after = t.lower(&s)?;
     t.demand(
@@ -102,7 +102,7 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
         "the same",
     )?;
     let start = full_hub::demand_delivered(t, &after, "session.start", 1)?.remove(0);
-    let got = start.get("resume").cloned().unwrap_or_default();
+    let got = start.value("resume");
     let whole = got["native_session_id"] == "native-1" && got["params"] == params;
     t.demand(whole, "`resume` with the adapter's id and parameters", got)?;
     t.settle()?;
@@ -112,7 +112,7 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
 
 fn lost(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
-    t.act(&s, &json!([["say", "one"], ["complete"]]))?;
+    t.act(&s, &say_and_complete("one"))?;
     let before = t.history.len();
     die(t, &s)?;
     t.demand_served(&s, "two")?;

@@ -11,7 +11,7 @@ use super::super::full_hub;
 use crate::{
     case::Case,
     needs::{Ability, Need},
-    trial::{Seen, Trial},
+    trial::{Seen, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -188,11 +188,7 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
     full_hub::act_in(t, &other, &s, &told)?;
     full_hub::expect_written(t, sent, &lower, "session.info")?;
     let able = |seen: &Seen| {
-        let modes = seen
-            .get("input_modes")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
+        let modes = seen.list("input_modes");
         seen.session() == s.id() && modes.iter().any(|mode| mode == "steer")
     };
     t.expect_that(0, &s, "the hub learns that the agent takes steers", able)?;
@@ -249,7 +245,7 @@ fn one_at_a_time(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns"])?;
     let s = t.open()?;
     let from = t.begin(&s, &json!([["say", "busy"], ["delay", 300], ["complete"]]))?;
-    let second = t.instruct(&s, &json!([["say", "next"], ["complete"]]))?;
+    let second = t.instruct(&s, &say_and_complete("next"))?;
     t.end_of(&s, from)?;
     t.end_of(&s, second)?;
     let lower = t.lower(&s)?;

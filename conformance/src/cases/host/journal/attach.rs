@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{JOURNAL, act, again, attach, catch_up, demand_completed, instruct, last_of, open};
 use crate::{
     case::Case,
-    trial::{Hub, Seen, Session, Trial},
+    trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -87,7 +87,7 @@ fn second_attach(t: &mut Trial<'_>) -> Outcome {
     t.demand_member(&controls, "role", "control")?;
     t.cue("go")?;
     t.hear_end(&hub, &s, controls.index, "a")?;
-    act(t, &hub, &s, "b", &json!([["say", "c"], ["complete"]]))?;
+    act(t, &hub, &s, "b", &say_and_complete("c"))?;
     t.rest(&hub)?;
     let entries = hub.entries(&s, controls.index);
     demand_once(
@@ -104,7 +104,7 @@ fn second_attach(t: &mut Trial<'_>) -> Outcome {
 
 fn refused(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    act(t, &hub, &s, "a", &say_and_complete("a"))?;
     t.rest(&hub)?;
     let last = last_of(&hub, &s);
     let epoch = hub.entries(&s, 0)[0].number("epoch");
@@ -144,7 +144,7 @@ pub(super) fn refusal(
 
 fn starts_nothing(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    act(t, &hub, &s, "a", &say_and_complete("a"))?;
     let before = t.stub_processes().len();
     let hub = again(t)?;
     let (attached, entries) = catch_up(t, &hub, &s, 0)?;
@@ -157,7 +157,7 @@ fn starts_nothing(t: &mut Trial<'_>) -> Outcome {
         format!("{}", now - before),
     )?;
     let from = hub.attach(&s, entries.len() as u64, json!({}));
-    instruct(&hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
+    instruct(&hub, &s, "b", &say_and_complete("b"))?;
     let end = t.hear_end(&hub, &s, from, "b")?;
     demand_completed(t, &end)
 }
@@ -245,10 +245,7 @@ fn history(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn entries_of(result: &Seen) -> Vec<serde_json::Value> {
-    result
-        .get("entries")
-        .and_then(|entries| entries.as_array().cloned())
-        .unwrap_or_default()
+    result.list("entries")
 }
 
 fn number(entry: &serde_json::Value) -> u64 {

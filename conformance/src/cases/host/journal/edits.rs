@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     case::Case,
-    trial::{self, Hub, Seen, Session, Trial},
+    trial::{self, Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
     wire,
 };
@@ -126,7 +126,7 @@ fn fork(t: &Trial<'_>, hub: &Hub, copy: &Session, source: &str, more: &Value) ->
 
 fn forked(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    let actions = json!([["say", "a"], ["complete"]]);
+    let actions = say_and_complete("a");
     act(t, &hub, &s, "a", &actions)?;
     t.rest(&hub)?;
     let last = last_of(&hub, &s);

@@ -10,7 +10,7 @@ use crate::{
     case::Case,
     needs::{Ability, Need},
     run::EXTENSIONS,
-    trial::{Seen, Session, Trial},
+    trial::{Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -122,7 +122,7 @@ fn asked_for(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn demand_listed(t: &Trial<'_>, ready: &Seen, wanted: bool) -> Outcome {
-    let names = ready.get("extensions").cloned().unwrap_or_default();
+    let names = ready.value("extensions");
     let listed = names
         .as_array()
         .is_some_and(|names| names.iter().any(|name| name == "journal"));
@@ -143,7 +143,7 @@ fn first_entry(t: &mut Trial<'_>) -> Outcome {
     t.hear_kind(&hub, &before, from, "session.ready")?;
     let s = t.journaled();
     let from = hub.start(&s, json!({}));
-    instruct(&hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    instruct(&hub, &s, "a", &say_and_complete("a"))?;
     let within = t.bounds.secs(1.0);
     let Some(opened) = hub.wait(&s, from, within, |seen| seen.kind() == "host.fact") else {
         return t.late(format!("`host.fact` within {within:.1?}"), "none");
@@ -166,7 +166,7 @@ fn known_id(t: &mut Trial<'_>) -> Outcome {
     let (mut hub, s) = open(t)?;
     let closed = open_more(t, &hub, json!({}))?;
     for s in [&s, &closed] {
-        act(t, &hub, s, "a", &json!([["say", "a"], ["complete"]]))?;
+        act(t, &hub, s, "a", &say_and_complete("a"))?;
     }
     hub.tell(&closed, "session.close", json!({}));
     for round in 0..2 {
@@ -232,7 +232,7 @@ fn not_stored(t: &mut Trial<'_>) -> Outcome {
         t.demand_member(&first, "reason", "refused")?;
         return t.skip("`env` of a session, which this host refuses");
     }
-    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    act(t, &hub, &s, "a", &say_and_complete("a"))?;
     let lower = t.lower(&s)?;
     if !t
         .told(&lower, "session.start")
@@ -249,14 +249,14 @@ fn not_stored(t: &mut Trial<'_>) -> Outcome {
         "it is in one",
     )?;
     let (_, entries) = catch_up(t, &hub, &s, 0)?;
-    let from = instruct(&hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
+    let from = instruct(&hub, &s, "b", &say_and_complete("b"))?;
     // A host may accept it as a turn, or refuse it to its sender alone.
     let end = super::hear_refusal(t, &hub, &s, from, "b")?;
     t.demand_member(&end, "status", "refused")?;
-    let why = end.get("error").cloned().unwrap_or_default().to_string();
+    let why = end.value("error").to_string();
     t.demand(why.contains("env"), "the name of what is missing", why)?;
     super::attach(t, &hub, &s, entries.len() as u64, env.clone())?;
-    let end = act(t, &hub, &s, "c", &json!([["say", "c"], ["complete"]]))?;
+    let end = act(t, &hub, &s, "c", &say_and_complete("c"))?;
     demand_completed(t, &end)?;
     let lower = t.lower(&s)?;
     let start = t
@@ -547,7 +547,7 @@ fn beside(t: &mut Trial<'_>) -> Outcome {
         json!({"protocol":1,"extensions":["turns","events"]}),
     );
     t.hear_kind(&other, &plain, from, "session.ready")?;
-    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    act(t, &hub, &s, "a", &say_and_complete("a"))?;
     t.rest(&other)?;
     let heard = other.heard(&s, 0).len() + other.entries(&plain, 0).len();
     t.demand(

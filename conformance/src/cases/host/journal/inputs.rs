@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{HUBS, JOURNAL, act, again, attach, catch_up, demand_completed, instruct, open};
 use crate::{
     case::Case,
-    trial::{Hub, Seen, Session, Trial},
+    trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -31,7 +31,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 fn stored_first(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    act(t, &hub, &s, "a", &say_and_complete("a"))?;
     let lower = t.lower(&s)?;
     let from = instruct(&hub, &s, "b", &json!([["ignore_stop"]]))?;
     t.expect_told(from, &lower, "user.input")?;
@@ -113,7 +113,7 @@ fn answered(t: &mut Trial<'_>) -> Outcome {
 
 fn same_again(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    let actions = json!([["say", "a"], ["complete"]]);
+    let actions = say_and_complete("a");
     let from = instruct(&hub, &s, "a", &actions)?;
     instruct(&hub, &s, "a", &actions)?;
     let first = result(t, &hub, &s, from, "m-a")?;
@@ -162,7 +162,7 @@ fn same_again(t: &mut Trial<'_>) -> Outcome {
 
 fn turn_ids(t: &mut Trial<'_>) -> Outcome {
     let (hub, s) = open(t)?;
-    let actions = json!([["say", "a"], ["complete"]]);
+    let actions = say_and_complete("a");
     act(t, &hub, &s, "mine", &actions)?;
     let content = Trial::instructions(&s, &actions)?;
     let mut seen = vec!["mine".to_owned()];

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{JOURNAL, act, again, instruct, open, open_more, starts};
 use crate::{
     case::Case,
-    trial::{Hub, Seen, Session, Trial},
+    trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
     wire,
 };
@@ -22,13 +22,7 @@ const PAGES: usize = 100;
 
 fn listed(t: &mut Trial<'_>) -> Outcome {
     let (hub, detached) = open(t)?;
-    act(
-        t,
-        &hub,
-        &detached,
-        "a",
-        &json!([["say", "a"], ["complete"]]),
-    )?;
+    act(t, &hub, &detached, "a", &say_and_complete("a"))?;
     let hub = again(t)?;
     let (idle, running) = (
         open_more(t, &hub, json!({}))?,
@@ -36,7 +30,7 @@ fn listed(t: &mut Trial<'_>) -> Outcome {
     );
     let closed = open_more(t, &hub, json!({}))?;
     for s in [&idle, &closed] {
-        act(t, &hub, s, "b", &json!([["say", "b"], ["complete"]]))?;
+        act(t, &hub, s, "b", &say_and_complete("b"))?;
     }
     let from = instruct(&hub, &running, "c", &json!([["say", "c"], ["ignore_stop"]]))?;
     t.hear_kind(&hub, &running, from, "output")?;

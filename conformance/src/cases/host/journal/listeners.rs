@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     case::Case,
-    trial::{Hub, Seen, Session, Trial},
+    trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -66,7 +66,7 @@ fn several(t: &mut Trial<'_>) -> Outcome {
 
 fn closed(t: &mut Trial<'_>) -> Outcome {
     let (mut hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &json!([["say", "a"], ["complete"]]))?;
+    act(t, &hub, &s, "a", &say_and_complete("a"))?;
     hub.tell(&s, "session.close", json!({}));
     for round in 0..2 {
         if round == 1 {
@@ -101,9 +101,9 @@ fn flood(t: &mut Trial<'_>, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)
         "a",
         &json!([["flood", 4 << 20, 16 << 10], ["complete"]]),
     )?;
-    act(t, &hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
+    act(t, &hub, &s, "b", &say_and_complete("b"))?;
     other.pause_reading(false);
-    let end = act(t, &hub, &s, "c", &json!([["say", "c"], ["complete"]]))?;
+    let end = act(t, &hub, &s, "c", &say_and_complete("c"))?;
     Ok((other, s, attached.index, end.number("seq")))
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{HUBS, JOURNAL, answers, asked, attach, catch_up, instruct, open};
 use crate::{
     case::Case,
-    trial::{Hub, Seen, Session, Trial},
+    trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -71,7 +71,7 @@ fn observer(t: &mut Trial<'_>) -> Outcome {
     t.rest(&hub)?;
     let observes = attach(t, &hub, &s, 0, json!({"role":"observe"}))?;
     answer(&hub, &s, true);
-    instruct(&hub, &s, "b", &json!([["say", "b"], ["complete"]]))?;
+    instruct(&hub, &s, "b", &say_and_complete("b"))?;
     hub.tell(&s, "stop", json!({}));
     hub.tell(&s, "session.update", json!({"model":"m-2"}));
     t.rest(&hub)?;

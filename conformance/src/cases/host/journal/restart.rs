@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     case::Case,
-    trial::{Seen, Trial},
+    trial::{Seen, Trial, say_and_complete},
     verdict::Outcome,
 };
 
@@ -112,7 +112,7 @@ fn delivered(t: &mut Trial<'_>) -> Outcome {
     let (hub, said) = open(t)?;
     let silent = open_more(t, &hub, json!({}))?;
     for s in [&said, &silent] {
-        act(t, &hub, s, "first", &json!([["say", "a"], ["complete"]]))?;
+        act(t, &hub, s, "first", &say_and_complete("a"))?;
     }
     let lower = t.lower(&silent)?;
     let from = instruct(&hub, &said, "a", &json!([["say", "a"], ["ignore_stop"]]))?;

@@ -11,7 +11,7 @@ use super::super::shown;
 use crate::{
     clauses::Side,
     process::{descendants, usage_of},
-    trial::{Below, Trial},
+    trial::{Below, Trial, say_and_complete},
     verdict::{FailureContext, Outcome},
 };
 
@@ -22,7 +22,7 @@ pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     let (children, descriptors) = (descendants(group).len(), usage_of(group).descriptors);
     for round in 0..CRASHES {
-        let turn = t.act(&s, &json!([["say", "here"], ["complete"]]))?;
+        let turn = t.act(&s, &say_and_complete("here"))?;
         if turn.text().is_empty() && !turn.on_channel("system").is_empty() {
             t.note(format!(
                 "after {round} crashes it does not start its adapter again"
@@ -154,7 +154,7 @@ pub(super) fn no_storm(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn slow_start(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"starts":[{"at_start":[["delay", 4_000]]}]}))?;
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["say", "awake"], ["complete"]]))?;
+    let from = t.instruct(&s, &say_and_complete("awake"))?;
     let turn = t.end_within(&s, from, t.bounds.secs(4.0) + t.bounds.deadline)?;
     t.demand_text(&turn, "awake")
         .hint("a start may take long: package launchers download")

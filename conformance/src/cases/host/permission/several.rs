@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{answer_of, answered, ask, asked, demand_answers};
 use crate::{
-    trial::Trial,
+    trial::{Trial, say_and_complete},
     verdict::{FailureContext, Outcome},
 };
 
@@ -106,7 +106,7 @@ pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
     t.expect(from, &s, "output")
         .hint("the output of a session waits for its own permission")?;
     let turn = t
-        .act(&other, &json!([["say", "served"], ["complete"]]))
+        .act(&other, &say_and_complete("served"))
         .hint("a pending permission holds up other sessions")?;
     t.demand_text(&turn, "served")?;
     t.send(answer_of(&s, &request, false))?;

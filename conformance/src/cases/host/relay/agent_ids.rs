@@ -121,11 +121,7 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
         "the request_id `q-1` and the empty session_id",
         format!("{:?}", result.text("request_id")),
     )?;
-    let agents = result
-        .get("agents")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let agents = result.list("agents");
     let mut ids = HashSet::new();
     for agent in &agents {
         let id = agent["id"].as_str().unwrap_or_default().to_owned();
@@ -180,11 +176,7 @@ fn reserved(t: &mut Trial<'_>) -> Outcome {
         .map(|below| below.seen)
         .chain(t.of(&s))
     {
-        let names = seen
-            .get("extensions")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
+        let names = seen.list("extensions");
         let named = seen.kind() == "session.attach"
             || seen.get("seq").is_some()
             || seen.get("journal").is_some()

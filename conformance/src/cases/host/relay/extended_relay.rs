@@ -78,7 +78,7 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
         let end = t.end_of(&s, from)?.end;
         t.demand_member(&end, "turn_id", turn_id)?;
         t.demand_member(&end, "status", "failed")?;
-        let error = end.get("error").cloned().unwrap_or_default();
+        let error = end.value("error");
         t.demand(
             error["category"] == "process_exit",
             "category `process_exit`",
@@ -269,7 +269,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     full_hub::demand_offer(t, &t.lower(&s)?, "control")?;
     let end = t.expect(turn.end.index, &s, "session.closed")?;
     t.demand_member(&end, "reason", "failed")?;
-    let error = end.get("error").cloned().unwrap_or_default();
+    let error = end.value("error");
     let same = error["category"] == "auth" && error["message"] == "the credentials have expired";
     t.demand(same, "the adapter's error", error)?;
     t.settle()?;

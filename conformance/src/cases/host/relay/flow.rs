@@ -7,7 +7,7 @@ use crate::{
     case::Case,
     history::{Event, Link},
     needs::{Ability, Need},
-    trial::{Session, Trial},
+    trial::{Session, Trial, say_and_complete},
     verdict::Outcome,
     wire,
 };
@@ -57,7 +57,7 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
         t.wait_written(begun[0], &lower, "turn.complete", t.bounds.secs(2.0));
     }
     let token = t.token();
-    let from = t.instruct(&third, &json!([["say", token], ["complete"]]))?;
+    let from = t.instruct(&third, &say_and_complete(&token))?;
     t.pass_time(t.quiet().max(t.bounds.turn * 10));
     let resumed = t.history.len();
     t.with_process(|process| process.pause_reading(false))?;
@@ -129,7 +129,7 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
         &json!([["flood", HELD, PIECE], ["emit", {"type":"working"}]]),
     )?;
     // The stub's own flood stands before its answer in the one pipe.
-    let served = t.instruct(&third, &json!([["say", "served"], ["complete"]]))?;
+    let served = t.instruct(&third, &say_and_complete("served"))?;
     let turn = t.end_within(&third, served, t.bounds.secs(20.0))?;
     t.demand_text(&turn, "served")?;
     full_hub::expect_written(t, from, &lower, "working")?;

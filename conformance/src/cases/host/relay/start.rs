@@ -69,11 +69,7 @@ fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
         "`session.ready` first",
         format!("`{first}`"),
     )?;
-    let names = ready
-        .get("extensions")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
+    let names = ready.list("extensions");
     let subset = names
         .iter()
         .all(|name| *name == "turns" || *name == "control");
