@@ -77,7 +77,20 @@ impl Ability {
         Self::Restarts,
     ];
 
-    /// As it stands in the configuration.
+    /// Finds the ability of that name; `also` is a further name that the caller knows.
+    ///
+    /// # Errors
+    ///
+    /// A message with the known names.
+    pub(crate) fn parse(name: &str, also: &str) -> Result<Self, String> {
+        let ability = Self::ALL.into_iter().find(|ability| ability.name() == name);
+        ability.ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("unknown ability `{name}`; known are {also}, {known}")
+        })
+    }
+
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::ConcurrentTurns => "concurrent_turns",

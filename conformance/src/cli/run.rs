@@ -397,17 +397,7 @@ fn abilities(names: &[String]) -> Result<BTreeSet<Ability>, String> {
             abilities.extend(Ability::ALL);
             continue;
         }
-        let ability = Ability::ALL
-            .into_iter()
-            .find(|ability| ability.name() == name)
-            .ok_or_else(|| {
-                let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.name()).collect();
-                format!(
-                    "unknown ability `{name}`; known are all, {}",
-                    known.join(", ")
-                )
-            })?;
-        abilities.insert(ability);
+        abilities.insert(Ability::parse(name, "all")?);
     }
     Ok(abilities)
 }

@@ -150,16 +150,7 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
             subject.probe = if has { ProbeUse::Auto } else { ProbeUse::Off };
             continue;
         }
-        let ability = Ability::ALL
-            .into_iter()
-            .find(|ability| ability.name() == name)
-            .ok_or_else(|| {
-                let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.name()).collect();
-                bad(format!(
-                    "unknown ability `{name}`; known are probe, {}",
-                    known.join(", ")
-                ))
-            })?;
+        let ability = Ability::parse(&name, "probe").map_err(bad)?;
         if has {
             subject.abilities.insert(ability);
         }

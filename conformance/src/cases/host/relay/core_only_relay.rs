@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    super::{demand_unheard, full_hub},
-    extended_relay::{demand_no_report, noises, refusals},
+    super::full_hub,
+    extended_relay::{demand_noise_ignored, refusals},
 };
 use crate::{
     case::Case,
@@ -134,14 +134,7 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
 
 fn noise(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_known()?;
-    let known = t.history.len();
-    let token = t.token();
-    let turn = t.act(&s, &noises(&token))?;
-    t.demand_text(&turn, "mine")?;
-    t.settle()?;
-    demand_unheard(t, &token)?;
-    t.demand_no_strangers()?;
-    demand_no_report(t, &s, known)
+    demand_noise_ignored(t, &s)
 }
 
 fn session_ended(t: &mut Trial<'_>) -> Outcome {

@@ -215,8 +215,8 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
     t.settle()
 }
 
-/// What must leave no trace.
-pub(super) fn noises(token: &str) -> Value {
+/// Lines that must leave no trace.
+fn noises(token: &str) -> Value {
     let unknown = json!({"type":"output","session_id":"never-opened","content":token});
     json!([
         ["raw", format!("{token}\n[\"{token}\"]\n\"{token}\"\n{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{token}\n")],
@@ -232,18 +232,23 @@ pub(super) fn noises(token: &str) -> Value {
 fn noise(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events"])?;
     t.introduce(&s)?;
+    demand_noise_ignored(t, &s)
+}
+
+/// Has the adapter write lines that must leave no trace, and demands that none does.
+pub(super) fn demand_noise_ignored(t: &mut Trial<'_>, s: &Session) -> Outcome {
     let known = t.history.len();
     let token = t.token();
-    let turn = t.act(&s, &noises(&token))?;
+    let turn = t.act(s, &noises(&token))?;
     t.demand_text(&turn, "mine")?;
     t.settle()?;
     demand_unheard(t, &token)?;
     t.demand_no_strangers()?;
-    demand_no_report(t, &s, known)
+    demand_no_report(t, s, known)
 }
 
 /// Demands that nothing was reported since a place. What a relay says besides, of its work or of its use, is no report.
-pub(super) fn demand_no_report(t: &Trial<'_>, s: &Session, from: usize) -> Outcome {
+fn demand_no_report(t: &Trial<'_>, s: &Session, from: usize) -> Outcome {
     let report = t.since(from, s).into_iter().find(|seen| {
         let beside = seen.kind() == "output" && !matches!(seen.text("channel"), "" | "stdout");
         beside || matches!(seen.kind(), "error" | "log")
