@@ -87,8 +87,8 @@ fn fields(table: &'static Table) -> impl Iterator<Item = &'static Field> {
     table
         .fields
         .iter()
-        .chain(of_session.then_some(table::TURN_ID).unwrap_or_default())
-        .chain(of_events.then_some(table::OF_EVENTS).unwrap_or_default())
+        .chain(if of_session { table::TURN_ID } else { &[] })
+        .chain(if of_events { table::OF_EVENTS } else { &[] })
         .chain(table::META)
 }
 
