@@ -24,6 +24,7 @@ mod content;
 mod file;
 mod lines;
 mod log;
+pub mod queue;
 mod read;
 mod record;
 mod secrets;

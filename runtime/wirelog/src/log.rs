@@ -3,7 +3,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -11,6 +11,7 @@ use crate::{
     Content, OpenError, Wire, WireEvent, WireSink,
     file::LogFile,
     lines::{LONGEST, MARGIN},
+    queue::{BatchQueue, QueuedBatch},
     secrets,
     writer::Writer,
 };
@@ -26,9 +27,6 @@ const ENTRY: usize = 64;
 
 /// Between the bytes of entries, so that a search for secrets finds no word that two of them make.
 const SEPARATOR: u8 = b'\n';
-
-/// How long the first of a batch waits for others.
-const GATHER: Duration = Duration::from_millis(20);
 
 /// What is kept of the room for a batch, in bytes.
 const KEPT: usize = 512 * 1024;
@@ -86,7 +84,8 @@ impl WireLogOptions {
 
 /// A log in a file. Dropping it lets the thread write what waits, and waits for nothing; [`WireSink::flush`] waits.
 pub struct WireLog {
-    shared: Arc<Shared>,
+    pub(crate) queue: Arc<BatchQueue<Batch>>,
+    began: Instant,
     path: PathBuf,
 }
 
@@ -96,32 +95,13 @@ impl fmt::Debug for WireLog {
     }
 }
 
-pub(crate) struct Shared {
-    began: Instant,
-    state: Mutex<State>,
-    /// There is something to do.
-    more: Condvar,
-    /// A batch was written.
-    written: Condvar,
-}
-
-#[derive(Default)]
-pub(crate) struct State {
-    batch: Batch,
-    /// What found no room since the last entry, by the run of the adapter.
-    lost: Vec<Lost>,
-    /// Whether a batch is on its way to the file.
-    writing: bool,
-    /// How many wait for all to be written.
-    flushes: usize,
-    closed: bool,
-}
-
 /// Entries, and the bytes that they have, one behind the other.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) entries: Vec<Entry>,
+    /// What found no room since the last entry, by the run of the adapter.
+    lost: Vec<Lost>,
 }
 
 pub(crate) struct Entry {
@@ -180,15 +160,20 @@ impl Batch {
         })
     }
 
-    fn weight(&self) -> usize {
-        self.bytes.len() + self.entries.len() * ENTRY
-    }
-
     fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
         self.bytes.shrink_to(KEPT);
         self.entries.shrink_to(KEPT / ENTRY);
+    }
+}
+
+impl QueuedBatch for Batch {
+    const ROOM: usize = QUEUE;
+    const GATHER: Duration = Duration::from_millis(20);
+
+    fn weight(&self) -> usize {
+        self.bytes.len() + self.entries.len() * ENTRY
     }
 }
 
@@ -200,46 +185,55 @@ impl WireLog {
     pub fn open(options: &WireLogOptions) -> Result<Self, OpenError> {
         let began = SystemTime::now();
         let file = LogFile::open(&options.path, options.file_bytes)?;
-        let shared = Arc::new(Shared {
+        let log = Self {
+            queue: Arc::default(),
             began: Instant::now(),
-            state: Mutex::default(),
-            more: Condvar::new(),
-            written: Condvar::new(),
-        });
+            path: std::path::absolute(&options.path).unwrap_or_else(|_| options.path.clone()),
+        };
         let mut writer = Writer::new(file, options, began);
         writer.begin();
-        let thread = shared.clone();
-        let work = move || thread.serve(&mut writer);
+        let (queue, instant) = (log.queue.clone(), log.began);
         std::thread::Builder::new()
             .name("trunkline-wire".to_owned())
-            .spawn(work)
+            .spawn(move || serve(&queue, instant, &mut writer))
             .map_err(OpenError::Thread)?;
-        let path = std::path::absolute(&options.path).unwrap_or_else(|_| options.path.clone());
-        Ok(Self { shared, path })
+        Ok(log)
     }
 
     #[cfg(test)]
-    pub(crate) fn unserved() -> (Self, Arc<Shared>) {
-        let shared = Arc::new(Shared {
+    pub(crate) fn unserved() -> Self {
+        Self {
+            queue: Arc::default(),
             began: Instant::now(),
-            state: Mutex::default(),
-            more: Condvar::new(),
-            written: Condvar::new(),
-        });
-        (
-            Self {
-                shared: shared.clone(),
-                path: PathBuf::new(),
-            },
-            shared,
-        )
+            path: PathBuf::new(),
+        }
     }
+
+    #[cfg(test)]
+    pub(crate) fn serve(&self, writer: &mut Writer) {
+        serve(&self.queue, self.began, writer);
+    }
+}
+
+/// Writes in the order in which it was handed over, until the log is dropped. The body of the thread.
+fn serve(queue: &BatchQueue<Batch>, began: Instant, writer: &mut Writer) {
+    queue.serve(
+        |batch| batch.enter_lost(since(began)),
+        |batch| {
+            writer.write(batch);
+            batch.clear();
+        },
+    );
+}
+
+/// The nanoseconds since the log began.
+fn since(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Drop for WireLog {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.more.notify_one();
+        self.queue.close();
     }
 }
 
@@ -266,37 +260,25 @@ impl WireSink for WireLog {
             WireEvent::StdoutEnded => (What::StdoutEnded, &[][..], 0),
             WireEvent::Exited { code, signal } => (What::Exited { code, signal }, &[][..], 0),
         };
-        let mut state = self.shared.lock();
-        // Taken under the lock, so that the log is in the order of time.
-        let t = u64::try_from(self.shared.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let before = state.batch.weight();
-        state.take(
-            Entry {
-                t,
-                process,
-                length: bytes.len(),
-                omitted,
-                what,
-            },
-            bytes,
-        );
-        let after = state.batch.weight();
-        drop(state);
-        if before == 0 || (before < QUEUE / 2 && after >= QUEUE / 2) {
-            self.shared.more.notify_one();
-        }
+        // The time is taken under the lock, so that the log is in the order of time.
+        self.queue.push(|batch| {
+            let t = since(self.began);
+            let length = bytes.len();
+            batch.push(
+                Entry {
+                    t,
+                    process,
+                    length,
+                    omitted,
+                    what,
+                },
+                bytes,
+            );
+        });
     }
 
     fn flush(&self, within: Duration) {
-        let mut state = self.shared.lock();
-        state.flushes += 1;
-        self.shared.more.notify_one();
-        let waited = self
-            .shared
-            .written
-            .wait_timeout_while(state, within, |state| !state.is_idle());
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.flushes -= 1;
+        self.queue.flush(within);
     }
 
     /// The log, and the older one, which is made empty where there is none yet.
@@ -309,8 +291,8 @@ impl WireSink for WireLog {
     }
 }
 
-impl State {
-    fn take(&mut self, entry: Entry, bytes: &[u8]) {
+impl Batch {
+    fn push(&mut self, entry: Entry, bytes: &[u8]) {
         // Start and end of a process are few, and weigh little.
         let is_content = matches!(
             entry.what,
@@ -318,23 +300,25 @@ impl State {
         );
         let tells = matches!(entry.what, What::ToAdapter) && secrets::may_tell(bytes);
         let room = QUEUE + if tells { RESERVE } else { 0 };
-        let weight = self.batch.weight();
+        let weight = self.weight();
         if is_content && weight > 0 && weight + bytes.len() + ENTRY > room {
             return self.lose(&entry, bytes, tells);
         }
-        for lost in self.lost.drain(..) {
-            let what = What::Lost(lost);
-            self.batch.entries.push(Entry {
-                t: entry.t,
-                process: lost.process,
-                length: 0,
-                omitted: 0,
-                what,
-            });
-        }
-        self.batch.bytes.extend_from_slice(bytes);
-        self.batch.bytes.push(SEPARATOR);
-        self.batch.entries.push(entry);
+        self.enter_lost(entry.t);
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.push(SEPARATOR);
+        self.entries.push(entry);
+    }
+
+    /// Appends an entry for each run of an adapter that has lost something.
+    fn enter_lost(&mut self, t: u64) {
+        self.entries.extend(self.lost.drain(..).map(|lost| Entry {
+            t,
+            process: lost.process,
+            length: 0,
+            omitted: 0,
+            what: What::Lost(lost),
+        }));
     }
 
     fn lose(&mut self, entry: &Entry, bytes: &[u8], tells: bool) {
@@ -357,75 +341,5 @@ impl State {
         lost.bytes += bytes.len() as u64 + entry.omitted;
         lost.of_output |= matches!(entry.what, What::FromAdapter);
         lost.of_secrets |= tells;
-    }
-
-    fn is_idle(&self) -> bool {
-        self.batch.entries.is_empty() && self.lost.is_empty() && !self.writing
-    }
-
-    fn has_work(&self) -> bool {
-        !self.batch.entries.is_empty() || !self.lost.is_empty()
-    }
-
-    /// Whether a batch that has begun to gather goes on.
-    fn gathers(&self) -> bool {
-        !self.closed && self.flushes == 0 && self.batch.weight() < QUEUE / 2
-    }
-}
-
-#[cfg(test)]
-impl Shared {
-    pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        self.more.notify_one();
-    }
-
-    pub(crate) fn take_batch(&self) -> Batch {
-        std::mem::take(&mut self.lock().batch)
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The thread: writes in the order in which it was handed over, until the log is dropped.
-    pub(crate) fn serve(&self, writer: &mut Writer) {
-        let mut batch = Batch::default();
-        loop {
-            let mut state = self.lock();
-            while !state.has_work() {
-                if state.closed {
-                    return;
-                }
-                state = self
-                    .more
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-            let gathered = self
-                .more
-                .wait_timeout_while(state, GATHER, |state| state.gathers());
-            (state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut state.batch, &mut batch);
-            let t = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            for lost in state.lost.drain(..) {
-                let what = What::Lost(lost);
-                batch.entries.push(Entry {
-                    t,
-                    process: lost.process,
-                    length: 0,
-                    omitted: 0,
-                    what,
-                });
-            }
-            state.writing = true;
-            drop(state);
-            writer.write(&batch);
-            batch.clear();
-            self.lock().writing = false;
-            self.written.notify_all();
-        }
     }
 }

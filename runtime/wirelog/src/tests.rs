@@ -211,7 +211,7 @@ fn what_a_session_hands_over_in_secret_is_nowhere_in_the_file() {
 
 #[test]
 fn a_log_that_is_behind_drops_counts_and_says_where() {
-    let (log, shared) = WireLog::unserved();
+    let log = WireLog::unserved();
     let folder = TempDir::new().unwrap();
     let options = WireLogOptions::new(folder.path().join("log")).file_bytes(u64::MAX);
     let file = LogFile::open(options.path(), u64::MAX).unwrap();
@@ -240,9 +240,9 @@ fn a_log_that_is_behind_drops_counts_and_says_where() {
     });
     let begun = std::time::Instant::now();
     std::thread::scope(|threads| {
-        threads.spawn(|| shared.serve(&mut writer));
+        threads.spawn(|| log.serve(&mut writer));
         log.flush(LONG);
-        shared.close();
+        log.queue.close();
     });
     assert!(begun.elapsed() < LONG);
     let records = records(options.path());
@@ -269,7 +269,7 @@ fn a_log_that_is_behind_drops_counts_and_says_where() {
 
 #[test]
 fn a_lost_message_with_secrets_leaves_no_content_behind_it() {
-    let (log, shared) = WireLog::unserved();
+    let log = WireLog::unserved();
     let folder = TempDir::new().unwrap();
     let options = WireLogOptions::new(folder.path().join("log"));
     let file = LogFile::open(options.path(), u64::MAX).unwrap();
@@ -290,12 +290,12 @@ fn a_lost_message_with_secrets_leaves_no_content_behind_it() {
     };
     (0..400).for_each(|id| take(&log, 1, WireEvent::ToAdapter(start(id).as_bytes())));
     let swapped = std::thread::scope(|threads| {
-        threads.spawn(|| shared.serve(&mut writer));
+        threads.spawn(|| log.serve(&mut writer));
         log.flush(LONG);
         take(&log, 1, WireEvent::FromAdapter(b"the secret, perhaps\n"));
         take(&log, 2, WireEvent::FromAdapter(b"of another process\n"));
         log.flush(LONG);
-        shared.close();
+        log.queue.close();
         fs::read_to_string(options.path()).unwrap()
     });
     assert!(
@@ -504,7 +504,7 @@ fn a_disk_that_is_full_costs_lines_that_are_counted_and_nothing_else() {
     let file = LogFile::open(options.path(), u64::MAX).unwrap();
     let mut writer = Writer::new(file, &options, SystemTime::now());
     writer.begin();
-    let (log, shared) = WireLog::unserved();
+    let log = WireLog::unserved();
     let line = b"a line\n";
     let write = |writer: &mut Writer| {
         log.take(Wire {
@@ -512,7 +512,7 @@ fn a_disk_that_is_full_costs_lines_that_are_counted_and_nothing_else() {
             process: 1,
             event: WireEvent::FromAdapter(line),
         });
-        writer.write(&shared.take_batch());
+        writer.write(&log.queue.take());
     };
     write(&mut writer);
     let kept = writer.replace_file(fs::File::options().write(true).open("/dev/full").unwrap());

@@ -18,6 +18,7 @@ use crate::{
     file::LogFile,
     lines::{Lines, MARGIN, Piece},
     log::{Batch, Entry, Lost, What},
+    queue::MissingCount,
     record::{self, LineOf},
     secrets::{self, Secrets},
 };
@@ -44,9 +45,7 @@ pub(crate) struct Writer {
     unwritten: Lost,
     /// The time of the latest record.
     latest: u64,
-    /// How many lines are missing in all, and with how many the operator was warned last.
-    missing: u64,
-    warned: u64,
+    missing: MissingCount,
 }
 
 /// A run of an adapter that has not ended.
@@ -81,8 +80,7 @@ impl Writer {
             secrets: Secrets::default(),
             unwritten: Lost::default(),
             latest: 0,
-            missing: 0,
-            warned: 0,
+            missing: MissingCount::default(),
         }
     }
 
@@ -401,16 +399,14 @@ impl Writer {
 
     /// Counts lines that are not in the file, and warns whenever there are twice as many.
     fn miss(&mut self, lines: u64, why: Option<&io::Error>) {
-        self.missing += lines;
-        if self.missing < 2 * self.warned.max(1) && self.warned > 0 {
+        let Some(lines) = self.missing.add(lines) else {
             return;
-        }
-        self.warned = self.missing.max(1);
+        };
         let why = why.map_or_else(
             || "more passed than could be written".to_owned(),
             ToString::to_string,
         );
-        tracing::warn!(lines = self.missing, path = ?self.path, why, "lines are missing from the wire log");
+        tracing::warn!(lines, path = ?self.path, why, "lines are missing from the wire log");
     }
 }
 

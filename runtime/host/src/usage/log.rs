@@ -6,9 +6,11 @@
 use std::{
     io,
     path::PathBuf,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
+
+use trunkline_wirelog::queue::{BatchQueue, MissingCount, QueuedBatch};
 
 use super::{
     EndedTurn,
@@ -22,189 +24,121 @@ const MAX_QUEUED: usize = 16 * 1024;
 /// The turns whose room is kept between batches.
 const KEPT_CAPACITY: usize = 1024;
 
-/// The time for which the first turn of a batch waits for others, so that many turns a second wake the thread a few times.
-const GATHER: Duration = Duration::from_millis(100);
-
 /// The size of one write to the file, in bytes. A write is at most one line longer.
 const BLOCK: usize = 64 * 1024;
 
 /// The usage log of one host. When it is dropped, the thread writes what waits; the drop does not wait for it.
 #[derive(Debug)]
 pub(crate) struct UsageLog {
-    queue: Arc<TurnQueue>,
+    queue: Arc<BatchQueue<QueuedTurns>>,
+    /// The file, until the thread runs and has it.
+    file: Mutex<Option<LogFile>>,
 }
 
 /// The turns that wait for the thread.
-#[derive(Debug)]
-struct TurnQueue {
-    state: Mutex<QueueState>,
-    /// Wakes the thread.
-    more: Condvar,
-    /// Wakes flushes after a batch.
-    written: Condvar,
+#[derive(Debug, Default)]
+struct QueuedTurns {
+    turns: Vec<EndedTurn>,
+    /// The weight of all turns.
+    weight: usize,
+    /// Turns that found no room.
+    dropped: u64,
 }
 
-#[derive(Debug, Default)]
-struct QueueState {
-    /// The file, until the thread runs and has it.
-    file: Option<LogFile>,
-    waiting: Vec<EndedTurn>,
-    /// The weight of all that wait.
-    weight: usize,
-    /// Turns that found no room since the last batch.
-    dropped: u64,
-    /// True while a batch is on its way to the file.
-    writing: bool,
-    /// The number of flushes that wait.
-    flushes: usize,
-    closed: bool,
+impl QueuedBatch for QueuedTurns {
+    const ROOM: usize = MAX_QUEUED;
+    const GATHER: Duration = Duration::from_millis(100);
+
+    fn weight(&self) -> usize {
+        self.weight
+    }
+}
+
+impl Extend<EndedTurn> for QueuedTurns {
+    fn extend<T: IntoIterator<Item = EndedTurn>>(&mut self, turns: T) {
+        for turn in turns {
+            let weight = turn.weight();
+            if self.weight + weight > MAX_QUEUED {
+                self.dropped += 1;
+            } else {
+                self.weight += weight;
+                self.turns.push(turn);
+            }
+        }
+    }
 }
 
 impl UsageLog {
     /// Creates a log in this folder, which is made with the first line. A file of `limit` bytes becomes the older one.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
-        let state = QueueState {
-            file: Some(LogFile::new(folder, limit)),
-            ..QueueState::default()
-        };
         Self {
-            queue: Arc::new(TurnQueue {
-                state: Mutex::new(state),
-                more: Condvar::new(),
-                written: Condvar::new(),
-            }),
+            queue: Arc::default(),
+            file: Mutex::new(Some(LogFile::new(folder, limit))),
         }
     }
 
     /// Queues turns that have ended, in order, and leaves `ended` empty. Never waits.
     pub(crate) fn push(&self, ended: &mut Vec<EndedTurn>) {
-        let mut state = self.queue.lock();
-        if let Some(file) = state.file.take() {
+        let mut unserved = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = unserved.take() {
             let queue = self.queue.clone();
             let name = "trunkline-usage".to_owned();
             if let Err(error) = std::thread::Builder::new()
                 .name(name)
-                .spawn(move || queue.serve(file))
+                .spawn(move || serve(&queue, file))
             {
                 tracing::warn!(%error, "failed to start the thread of the usage log; no usage is logged");
-                state.closed = true;
+                self.queue.close();
             }
         }
-        let before = state.weight;
-        for ended in ended.drain(..) {
-            let weight = ended.weight();
-            if state.closed || state.weight + weight > MAX_QUEUED {
-                state.dropped += 1;
-            } else {
-                state.weight += weight;
-                state.waiting.push(ended);
-            }
-        }
-        let half = MAX_QUEUED / 2;
-        let is_due = (before == 0 && state.weight > 0) || (before < half && state.weight >= half);
-        drop(state);
-        if is_due {
-            self.queue.more.notify_one();
-        }
+        drop(unserved);
+        let turns = ended.drain(..);
+        self.queue.push(|batch| batch.extend(turns));
     }
 
     /// Returns true if nothing waits to be written.
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.lock().is_idle()
+        self.queue.is_idle()
     }
 
     /// Waits until all queued turns are written, but not longer than `within`. Blocks.
     pub(crate) fn flush(&self, within: Duration) {
-        let mut state = self.queue.lock();
-        state.flushes += 1;
-        self.queue.more.notify_one();
-        let waited = self
-            .queue
-            .written
-            .wait_timeout_while(state, within, |state| !state.is_idle());
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.flushes -= 1;
+        self.queue.flush(within);
     }
 }
 
 impl Drop for UsageLog {
     fn drop(&mut self) {
-        self.queue.lock().closed = true;
-        self.queue.more.notify_one();
+        self.queue.close();
     }
 }
 
-impl QueueState {
-    fn is_idle(&self) -> bool {
-        self.closed || (self.waiting.is_empty() && !self.writing)
-    }
-
-    /// Returns true if a batch waits for further turns.
-    fn gathers(&self) -> bool {
-        !self.closed && self.flushes == 0 && self.weight < MAX_QUEUED / 2
-    }
-}
-
-impl TurnQueue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes what is queued, in order, until the log is dropped. The body of the thread.
-    fn serve(&self, file: LogFile) {
-        let mut writer = LogWriter {
-            file,
-            lost: 0,
-            lost_ever: 0,
-            reported: 0,
-        };
-        let mut batch = Vec::new();
-        loop {
-            let mut state = self.lock();
-            while state.waiting.is_empty() {
-                if state.closed {
-                    return;
-                }
-                state = self
-                    .more
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-            let gathered = self
-                .more
-                .wait_timeout_while(state, GATHER, |state| state.gathers());
-            (state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut state.waiting, &mut batch);
-            state.weight = 0;
-            let dropped = std::mem::take(&mut state.dropped);
-            state.writing = true;
-            drop(state);
-            writer.write(&mut batch, dropped);
-            self.lock().writing = false;
-            self.written.notify_all();
-        }
-    }
+/// Writes what is queued, in order, until the log is dropped. The body of the thread.
+fn serve(queue: &BatchQueue<QueuedTurns>, file: LogFile) {
+    let mut writer = LogWriter {
+        file,
+        lost: 0,
+        missing: MissingCount::default(),
+    };
+    queue.serve(|_| {}, |batch| writer.write(batch));
 }
 
 struct LogWriter {
     file: LogFile,
     /// Turns that are missing from the file and not counted by a line of it yet.
     lost: u64,
-    /// All turns that are missing from the file.
-    lost_ever: u64,
-    /// The part of `lost_ever` that a warning has reported.
-    reported: u64,
+    missing: MissingCount,
 }
 
 impl LogWriter {
     /// Writes the lines of a batch, which is left empty.
-    fn write(&mut self, batch: &mut Vec<EndedTurn>, dropped: u64) {
-        if dropped > 0 {
-            self.lose(dropped, None);
+    fn write(&mut self, batch: &mut QueuedTurns) {
+        if batch.dropped > 0 {
+            self.lose(std::mem::take(&mut batch.dropped), None);
         }
         let mut lines = LineWriter::new();
         let mut block = Vec::new();
-        for ended in batch.drain(..) {
+        for ended in batch.turns.drain(..) {
             lines.append(ended, &mut block);
             if block.len() >= BLOCK {
                 self.append(&block);
@@ -214,7 +148,8 @@ impl LogWriter {
         if !block.is_empty() {
             self.append(&block);
         }
-        batch.shrink_to(KEPT_CAPACITY);
+        batch.weight = 0;
+        batch.turns.shrink_to(KEPT_CAPACITY);
     }
 
     fn append(&mut self, lines: &[u8]) {
@@ -237,10 +172,7 @@ impl LogWriter {
     /// Counts turns that are missing from the file, and warns whenever their number has doubled.
     fn lose(&mut self, turns: u64, why: Option<&io::Error>) {
         self.lost += turns;
-        self.lost_ever += turns;
-        if self.lost_ever >= 2 * self.reported.max(1) || self.reported == 0 {
-            self.reported = self.lost_ever;
-            let turns = self.lost_ever;
+        if let Some(turns) = self.missing.add(turns) {
             let why = why.map_or_else(
                 || "more turns ended than could be written".to_owned(),
                 ToString::to_string,
@@ -308,13 +240,8 @@ mod tests {
         log.push(&mut ended(1..2));
         let queue = log.queue.clone();
         drop(log);
-        let state = queue.lock();
-        let unwritten = |state: &mut QueueState| state.writing || !state.waiting.is_empty();
-        let waited = queue
-            .written
-            .wait_timeout_while(state, LONG, unwritten)
-            .unwrap();
-        assert!(!waited.1.timed_out());
+        queue.flush(LONG);
+        assert!(queue.is_idle());
         assert_eq!(turns(folder.path()).0, [1]);
     }
 
@@ -323,14 +250,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
         // The thread does not run yet.
-        let file = log.queue.lock().file.take().unwrap();
+        let file = log.file.lock().unwrap().take().unwrap();
         log.push(&mut ended(0..10));
         log.push(&mut ended(10..MAX_QUEUED as u64 + 5));
         std::thread::scope(|threads| {
-            threads.spawn(|| log.queue.serve(file));
+            threads.spawn(|| serve(&log.queue, file));
             log.flush(LONG);
-            log.queue.lock().closed = true;
-            log.queue.more.notify_one();
+            log.queue.close();
         });
         let (turns, skipped) = turns(folder.path());
         assert_eq!(
