@@ -211,7 +211,6 @@ impl Description {
 
     /// What `session.ready` says, `own` taking precedence.
     pub(crate) fn greeting(&self, options: &SessionStart, own: SessionInfo) -> SessionInfo {
-        let list = |list: &Vec<_>| (!list.is_empty()).then(|| list.clone());
         let mut input_modes = vec!["queue".to_owned()];
         if self.steerable {
             input_modes.push("steer".to_owned());
@@ -229,13 +228,9 @@ impl Description {
                 own.options_applied.unwrap_or_else(|| self.applied(options)),
                 options,
             )),
-            models: own
-                .models
-                .or_else(|| (!self.models.is_empty()).then(|| self.models.clone())),
-            modes: own
-                .modes
-                .or_else(|| (!self.modes.is_empty()).then(|| self.modes.clone())),
-            commands: own.commands.or_else(|| list(&self.commands)),
+            models: own.models.or_else(|| non_empty(&self.models)),
+            modes: own.modes.or_else(|| non_empty(&self.modes)),
+            commands: own.commands.or_else(|| non_empty(&self.commands)),
             ..own
         }
     }
@@ -266,6 +261,10 @@ impl Description {
             dont_use_when: self.avoid_when.as_deref(),
         }
     }
+}
+
+fn non_empty<T: Clone>(list: &[T]) -> Option<Vec<T>> {
+    (!list.is_empty()).then(|| list.to_vec())
 }
 
 /// Adds what the SDK honours by itself: files go into the exchange folder where the host names one ([file.6], [ext.7]).

@@ -1,9 +1,9 @@
 //! What `--diagnose` reports ([ext.8]).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// As it should be.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use trunkline_protocol::{Category, ClosedReason, Failure, Status, TurnComplete};
 
+use crate::session::ended;
+
 /// Ends a turn as failed, refused or limited, and perhaps its session with it.
 ///
 /// Every [`std::error::Error`] becomes one by `?`: a failed turn of category `other`. The user sees it, so its
@@ -99,11 +101,7 @@ impl Error {
 
     pub(crate) fn into_end(self) -> TurnComplete {
         let error = (self.failure != Failure::default()).then_some(self.failure);
-        TurnComplete {
-            status: Some(self.status),
-            error,
-            ..TurnComplete::default()
-        }
+        ended(self.status, error)
     }
 }
 

@@ -17,7 +17,7 @@ use trunkline_protocol::{
 pub(crate) use self::{
     core::{Core, Ground, Keeper, State},
     job::{BegunTurn, Job, Next, QueuedTurn},
-    running::{Steer as QueuedSteer, Verdict},
+    running::{Steer as QueuedSteer, Verdict, ended},
     turning::Late,
 };
 use crate::{Answer, Decision, Permission, Question};
@@ -81,7 +81,7 @@ impl Session {
     /// # Cancel safety
     /// As [`Session::output`].
     pub async fn emit(&self, event: impl Into<AdapterBody>) {
-        self.0.wire.room(self.0.key, 0).await;
+        self.0.ground.wire.room(self.0.key, 0).await;
         self.0.emit(None, event.into()).await;
     }
 

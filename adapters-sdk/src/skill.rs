@@ -67,12 +67,12 @@ pub fn inline(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inli
         )));
     };
     match read(&folder) {
-        Ok(skill) if request.is_empty() => Inlined {
-            text: Cow::Owned(skill),
-            note: None,
-        },
         Ok(skill) => {
-            let text = format!("{}\n\n---\n\nUser request: {request}", skill.trim_end());
+            let text = if request.is_empty() {
+                skill
+            } else {
+                format!("{}\n\n---\n\nUser request: {request}", skill.trim_end())
+            };
             Inlined {
                 text: Cow::Owned(text),
                 note: None,
@@ -84,21 +84,21 @@ pub fn inline(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inli
     }
 }
 
+fn is_part(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, ':' | '_' | '.' | '-')
+}
+
 /// The name that an input calls by `/NAME`, and what follows it.
 #[must_use]
 pub fn called(input: &str) -> Option<(&str, &str)> {
     let call = input.trim_end().strip_prefix('/')?;
     let (name, request) = call.split_once(char::is_whitespace).unwrap_or((call, ""));
-    let is_part =
-        |char: char| char.is_ascii_alphanumeric() || matches!(char, ':' | '_' | '.' | '-');
     (!name.is_empty() && name.chars().all(is_part)).then(|| (name, request.trim()))
 }
 
 /// Returns true if a skill may be called so: it becomes the name of a file and a word after `/`.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
-    let is_part =
-        |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | ':' | '.');
     (1..=LONGEST_NAME).contains(&name.len())
         && name.chars().all(is_part)
         && !name.starts_with(['.', '-'])

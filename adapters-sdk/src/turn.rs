@@ -5,10 +5,8 @@ mod events;
 mod files;
 mod steer;
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{AdapterBody, Channel, Output, TurnId};
 
 pub(crate) use self::files::{differs, digest};
@@ -34,27 +32,12 @@ const PIECE: usize = 512 * 1024;
 /// Every method that sends waits only while the session holds more than its share of the pipe, or is paused.
 pub struct Turn {
     session: Session,
-    serial: u64,
-    id: Option<TurnId>,
-    stop: CancellationToken,
-    steered: Arc<Notify>,
+    begun: BegunTurn,
 }
 
 impl Turn {
     pub(crate) fn new(session: Session, begun: BegunTurn) -> Self {
-        let BegunTurn {
-            serial,
-            id,
-            stop,
-            steered,
-        } = begun;
-        Self {
-            session,
-            serial,
-            id,
-            stop,
-            steered,
-        }
+        Self { session, begun }
     }
 
     /// The turn's session.
@@ -66,7 +49,7 @@ impl Turn {
     /// The host's id of the turn, where it gives ids (`turns`).
     #[must_use]
     pub fn id(&self) -> Option<&TurnId> {
-        self.id.as_ref()
+        self.begun.id.as_ref()
     }
 
     /// Sends a piece of the answer; a long one as several, since not every host reads lines over 1 MiB ([frame.5]).
@@ -98,7 +81,10 @@ impl Turn {
     /// As [`Turn::output`].
     pub async fn emit(&self, event: impl Into<AdapterBody>) {
         self.room().await;
-        self.session.0.emit(Some(self.serial), event.into()).await;
+        self.session
+            .0
+            .emit(Some(self.begun.serial), event.into())
+            .await;
         // A loop of outputs that nothing holds back would else never let a stop in.
         tokio::task::consume_budget().await;
     }
@@ -106,12 +92,12 @@ impl Turn {
     /// Waits for room in the session's share of the pipe; after a stop there is some more, once.
     async fn room(&self) {
         let core = &self.session.0;
-        let wire: &Wire = &core.wire;
-        if !self.stop.is_cancelled() {
+        let wire: &Wire = &core.ground.wire;
+        if !self.begun.stop.is_cancelled() {
             tokio::select! {
                 biased;
                 () = wire.room(core.key, 0) => return,
-                () = self.stop.cancelled() => {}
+                () = self.begun.stop.cancelled() => {}
             }
         }
         wire.room(core.key, LAST_WORDS).await;
@@ -128,7 +114,7 @@ impl Turn {
     pub async fn ask_permission(&self, permission: Permission) -> Decision {
         self.session
             .0
-            .ask_permission(Some(self.serial), permission)
+            .ask_permission(Some(self.begun.serial), permission)
             .await
     }
 
@@ -138,13 +124,13 @@ impl Turn {
     /// # Cancel safety
     /// Dropping it withdraws the question.
     pub async fn ask(&self, question: Question) -> Answer {
-        self.session.0.ask(Some(self.serial), question).await
+        self.session.0.ask(Some(self.begun.serial), question).await
     }
 
     /// Returns true if the turn must end: it was stopped, or has ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.stop.is_cancelled()
+        self.begun.stop.is_cancelled()
     }
 
     /// Waits until the turn must end. Return soon after: a handler that has not returned within the grace (2 s by
@@ -153,7 +139,7 @@ impl Turn {
     /// # Cancel safety
     /// It can be dropped and called again, also in several places at once.
     pub async fn stopped(&self) {
-        self.stop.cancelled().await;
+        self.begun.stop.cancelled().await;
     }
 
     /// The next input that the user adds to this turn ([turn.10]); nothing once the turn must end.
@@ -165,13 +151,13 @@ impl Turn {
     /// No steer is lost.
     pub async fn next_steer(&self) -> Option<Steer> {
         loop {
-            if let Some(steer) = self.session.0.next_steer(self.serial) {
-                return Some(Steer::new(self.session.clone(), self.serial, steer));
+            if let Some(steer) = self.session.0.next_steer(self.begun.serial) {
+                return Some(Steer::new(self.session.clone(), self.begun.serial, steer));
             }
             tokio::select! {
                 biased;
-                () = self.steered.notified() => {}
-                () = self.stop.cancelled() => return None,
+                () = self.begun.steered.notified() => {}
+                () = self.begun.stop.cancelled() => return None,
             }
         }
     }
@@ -183,11 +169,11 @@ impl Turn {
     pub fn finish(self, end: impl Into<End>) {
         self.session
             .0
-            .end_turn(self.serial, end.into().0, Verdict::Said);
+            .end_turn(self.begun.serial, end.into().0, Verdict::Said);
     }
 
     pub(crate) fn serial(&self) -> u64 {
-        self.serial
+        self.begun.serial
     }
 }
 
@@ -207,7 +193,7 @@ impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turn")
             .field("session", self.session.id())
-            .field("id", &self.id)
+            .field("id", &self.begun.id)
             .finish_non_exhaustive()
     }
 }

@@ -122,7 +122,7 @@ impl Link {
         text: Option<LargeMember>,
     ) {
         let core = &session.0;
-        if core.wire.held(core.key) > OVERRUN {
+        if core.ground.wire.held(core.key) > OVERRUN {
             let text = "the host reads less than it asks for";
             return session.end(
                 ClosedReason::Limit,
@@ -162,9 +162,9 @@ impl Link {
             HostBody::InputResponse(response) => core.answer_question(response),
             HostBody::Stop(stop) => core.stop(turn_id.as_ref(), stop.reason),
             HostBody::SessionUpdate(update) => core.take(Job::Update(update)),
-            HostBody::FlowPause(_) => core.wire.flow(core.key, Flow::Pause),
+            HostBody::FlowPause(_) => core.ground.wire.flow(core.key, Flow::Pause),
             HostBody::FlowResume(_) => {
-                core.wire.flow(core.key, Flow::Resume);
+                core.ground.wire.flow(core.key, Flow::Resume);
                 if session.is_closed() && core.agreed.contains(Extensions::CONTROL) {
                     self.sessions().remove(session.id());
                 }

@@ -13,13 +13,13 @@ use std::{
 use trunkline_pipe::take_json;
 use trunkline_protocol::{
     Category, ClosedReason, ErrorEvent, FileInput, HostBody, LargeMember, SessionInfo,
-    SessionStart, Status, TurnComplete, UserInput, filled,
+    SessionStart, Status, UserInput, filled,
 };
 
 use super::Link;
 use crate::{
     Error, Input, Session, Turn, probe,
-    session::{Next, State, Verdict},
+    session::{Next, State, Verdict, ended},
     turn::differs,
 };
 
@@ -154,20 +154,14 @@ async fn serve(
             None => link.adapter.turn(turn, input, state).await,
         }
     });
-    let ended = tokio::select! {
+    let returned = tokio::select! {
         biased;
         // Who cuts has ended the turn.
         () = cut.cancelled() => return,
-        ended = handler => ended,
+        returned = handler => returned,
     };
-    let (end, closes) = match ended {
-        Ok(()) => (
-            TurnComplete {
-                status: Some(Status::Completed),
-                ..TurnComplete::default()
-            },
-            None,
-        ),
+    let (end, closes) = match returned {
+        Ok(()) => (ended(Status::Completed, None), None),
         Err(error) => {
             let closes = error
                 .closes()

@@ -48,6 +48,11 @@ impl Operation {
             .map(text_of)
     }
 
+    /// The next argument as text, or this one if there is none.
+    pub(super) fn text_or(&mut self, otherwise: &str) -> String {
+        self.text().unwrap_or_else(|| otherwise.to_owned())
+    }
+
     pub(super) fn number(&mut self) -> u64 {
         self.arguments
             .next()

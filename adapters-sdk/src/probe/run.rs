@@ -67,18 +67,13 @@ async fn take(
             .await;
         }
         "say" => {
-            let said = operation.text().unwrap_or_default();
+            let said = operation.text_or("");
             match operation.text() {
                 Some(channel) => turn.emit(Output::on(Channel::named(&channel), said)).await,
                 None => turn.emit(Output::text(said)).await,
             }
         }
-        "echo" => {
-            turn.emit(Output::text(
-                operation.text().unwrap_or_else(|| text.to_owned()),
-            ))
-            .await
-        }
+        "echo" => turn.emit(Output::text(operation.text_or(text))).await,
         "burst" => {
             burst(
                 turn,
@@ -104,11 +99,11 @@ async fn take(
             .await;
         }
         "set" => {
-            let (key, value) = (operation.text().unwrap_or_default(), operation.value());
+            let (key, value) = (operation.text_or(""), operation.value());
             core.with_ledger(|ledger| ledger.set(key, value));
         }
         "get" => {
-            let key = operation.text().unwrap_or_default();
+            let key = operation.text_or("");
             let value = core
                 .with_ledger(|ledger| ledger.get(&key))
                 .unwrap_or_default();
@@ -117,10 +112,8 @@ async fn take(
         "ask" => ask(turn, operation.rest()).await?,
         "question" => question(turn, operation.object()).await,
         "file" => {
-            let name = operation.text().unwrap_or_else(|| "probe.bin".to_owned());
-            let mime = operation
-                .text()
-                .unwrap_or_else(|| "application/octet-stream".to_owned());
+            let name = operation.text_or("probe.bin");
+            let mime = operation.text_or("application/octet-stream");
             let bytes = usize::try_from(operation.number().min(MOST)).unwrap_or(0);
             turn.new_file(name, mime, vec![b'x'; bytes]).await?;
         }
@@ -141,9 +134,7 @@ async fn take(
             say(turn, json!({ "$probe": 1, "extensions": extensions })).await;
         }
         "fail" => {
-            let why = operation
-                .text()
-                .unwrap_or_else(|| "the script fails".to_owned());
+            let why = operation.text_or("the script fails");
             return Err(Error::new(Category::Other, why));
         }
         "close_session" => {

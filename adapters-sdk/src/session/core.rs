@@ -52,15 +52,10 @@ pub(crate) struct Core {
     pub(crate) id: SessionId,
     pub(crate) key: Key,
     pub(crate) agreed: Extensions,
-    pub(crate) tools: ToolsAsOutput,
-    pub(crate) steerable: bool,
-    pub(crate) takes_updated_input: bool,
+    pub(crate) ground: Ground,
     pub(crate) exchange_dir: Option<Box<Path>>,
     /// The longest line that the host reads, in bytes.
     pub(crate) max_line: usize,
-    pub(crate) wire: SharedWire,
-    pub(crate) keeper: Weak<dyn Keeper>,
-    login_hint: Option<Arc<str>>,
     /// The host learned that the context is lost, and no end of a turn since: changed under the lock.
     has_lost: AtomicBool,
     pub(super) inner: Mutex<Inner>,
@@ -137,7 +132,7 @@ impl Core {
         key: Key,
         agreed: Extensions,
         start: &SessionStart,
-        link: Ground,
+        ground: Ground,
     ) -> Self {
         let exchange_dir = start
             .exchange_dir
@@ -146,16 +141,7 @@ impl Core {
             .filter(|path| path.is_absolute());
         let exchange_dir = exchange_dir.map(Into::into);
         let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
-        let Ground {
-            tools,
-            steerable,
-            takes_updated_input,
-            wire,
-            keeper,
-            probing,
-            login_hint,
-        } = link;
-        let ledger = probing.then(Box::default);
+        let ledger = ground.probing.then(Box::default);
         let inner = Mutex::new(Inner {
             ledger,
             ..Inner::default()
@@ -164,14 +150,9 @@ impl Core {
             id,
             key,
             agreed,
-            tools,
-            steerable,
-            takes_updated_input,
+            ground,
             exchange_dir,
             max_line,
-            wire,
-            keeper,
-            login_hint,
             has_lost: AtomicBool::new(false),
             inner,
         }
@@ -197,17 +178,17 @@ impl Core {
 
     /// [`Core::send`]. Returns false if the message is too long however it is cut; the host learns of it.
     pub(super) fn try_send(&self, mut message: AdapterMessage) -> bool {
-        if let Some(hint) = &self.login_hint {
+        if let Some(hint) = &self.ground.login_hint {
             add_login_hint(&mut message.body, hint);
         }
         self.clear_what_is_lost(&mut message.body);
         let kind = message.body.kind().as_str();
         let host = Recipient {
             agreed: self.agreed,
-            tools: self.tools,
+            tools: self.ground.tools,
             max_line: self.max_line,
         };
-        match host.write(message, |line| self.wire.put(self.key, line)) {
+        match host.write(message, |line| self.ground.wire.put(self.key, line)) {
             Ok(lost) => {
                 if !lost.is_empty() {
                     tracing::warn!(session = %self.id, kind, ?lost, "a message was cut to the host's longest line");
@@ -314,7 +295,7 @@ impl Core {
         let Some(turn_id) = inner.speaks_for(turn) else {
             return;
         };
-        if is_history(&body) {
+        if body.is_history() {
             return send(None, body);
         }
         if let Some(running) = inner.running.as_mut().filter(|_| turn.is_some()) {
@@ -397,25 +378,6 @@ fn is_ours(kind: AdapterKind) -> bool {
             | K::AgentsListResult
             | K::Pong
     )
-}
-
-/// Whether a message repeats what was said before: it belongs to no turn ([ext.5]).
-fn is_history(body: &AdapterBody) -> bool {
-    let history = match body {
-        AdapterBody::Output(event) => event.history,
-        AdapterBody::Thinking(event) => event.history,
-        AdapterBody::Message(event) => event.history,
-        AdapterBody::ToolStart(event) => event.history,
-        AdapterBody::ToolUpdate(event) => event.history,
-        AdapterBody::ToolEnd(event) => event.history,
-        AdapterBody::Plan(event) => event.history,
-        AdapterBody::Progress(event) => event.history,
-        AdapterBody::Log(event) => event.history,
-        AdapterBody::Error(event) => event.history,
-        AdapterBody::Custom(event) => event.history,
-        _ => None,
-    };
-    history == Some(true)
 }
 
 #[cfg(test)]

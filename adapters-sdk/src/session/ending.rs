@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use trunkline_protocol::{
     Category, ClosedReason, Extensions, Failure, SessionClosed, SessionInfo, Status, StopReason,
-    TurnComplete,
 };
 
 use super::{
     core::{Core, Inner, Phase},
     job::Job,
     queue::busy,
-    running::{Verdict, stopped},
+    running::{Verdict, ended, stopped},
 };
 
 impl Core {
@@ -23,7 +22,7 @@ impl Core {
         inner.phase = Phase::Closed;
         inner.queue.clear();
         inner.deny_requests(None, None);
-        self.wire.purge(self.key);
+        self.ground.wire.purge(self.key);
         if !was_over {
             self.over(&mut inner);
         }
@@ -40,11 +39,7 @@ impl Core {
         } else {
             Status::Failed
         };
-        let end = TurnComplete {
-            status: Some(status),
-            error: error.clone(),
-            ..TurnComplete::default()
-        };
+        let end = ended(status, error.clone());
         if let Some(running) = self.end_running(&mut inner, None, (end, None), Verdict::Returned) {
             self.count_down(&running);
         }
@@ -52,15 +47,7 @@ impl Core {
             match job {
                 Job::Turn(turn) => {
                     let error = Failure::new(Category::Cancelled, "the session has ended");
-                    let status = Some(Status::Failed);
-                    self.end_queued(
-                        &turn,
-                        TurnComplete {
-                            status,
-                            error: Some(error),
-                            ..Default::default()
-                        },
-                    );
+                    self.end_queued(&turn, ended(Status::Failed, Some(error)));
                 }
                 Job::Refused(count) => (0..count).for_each(|_| self.send(None, busy().into())),
                 Job::Update(_) => self.send(None, SessionInfo::default().into()),
@@ -80,9 +67,9 @@ impl Core {
             Phase::Told(Box::new(closed))
         };
         self.over(&mut inner);
-        let forget = matches!(inner.phase, Phase::Closed) && !self.wire.is_paused(self.key);
+        let forget = matches!(inner.phase, Phase::Closed) && !self.ground.wire.is_paused(self.key);
         drop(inner);
-        if forget && let Some(keeper) = self.keeper.upgrade() {
+        if forget && let Some(keeper) = self.ground.keeper.upgrade() {
             keeper.forget(self);
         }
     }

@@ -10,7 +10,7 @@ use trunkline_protocol::{
 use super::{
     core::{Core, Inner, Phase, State},
     job::{Job, Next, QueuedTurn},
-    running::stopped,
+    running::{ended, stopped},
     turning::not_delivered,
 };
 
@@ -84,7 +84,7 @@ impl Core {
 
     pub(super) fn wake_worker(self: &Arc<Self>, inner: &mut Inner) {
         if inner.worker.is_none()
-            && let Some(keeper) = self.keeper.upgrade()
+            && let Some(keeper) = self.ground.keeper.upgrade()
         {
             inner.worker = Some(CancellationToken::new());
             keeper.work(self.clone());
@@ -174,9 +174,5 @@ impl Inner {
 /// The end of a turn that there is no room for.
 pub(super) fn busy() -> TurnComplete {
     let error = Failure::new(Category::Busy, "too many inputs wait in this session");
-    TurnComplete {
-        status: Some(Status::Failed),
-        error: Some(error),
-        ..TurnComplete::default()
-    }
+    ended(Status::Failed, Some(error))
 }

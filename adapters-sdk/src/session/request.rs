@@ -152,7 +152,7 @@ impl Core {
             return tracing::debug!(session = %self.id, "an answer without a waiting request is ignored");
         };
         let changed = changes(response.updated_input.as_ref(), asked.input.as_ref());
-        let decision = if response.approved && changed && !self.takes_updated_input {
+        let decision = if response.approved && changed && !self.ground.takes_updated_input {
             if let Some(turn_id) = inner.speaks_for(turn) {
                 let category = Some(Category::PermissionDenied);
                 let (message, fatal) = (UNCHANGEABLE.to_owned(), Some(false));

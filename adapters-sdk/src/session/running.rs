@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{
-    MessageId, Status, StopReason, ToolCallId, TurnComplete, TurnId, rules::TurnPhase,
+    Failure, MessageId, Status, StopReason, ToolCallId, TurnComplete, TurnId, rules::TurnPhase,
 };
 
 /// A turn from its begin to its one end. Taking it out of its session is what ends it.
@@ -62,11 +62,19 @@ impl Running {
     }
 }
 
+/// The end of a turn with this status and error.
+pub(crate) fn ended(status: Status, error: Option<Failure>) -> TurnComplete {
+    TurnComplete {
+        status: Some(status),
+        error,
+        ..TurnComplete::default()
+    }
+}
+
 /// The end of a turn that was stopped.
 pub(super) fn stopped(reason: Option<StopReason>) -> TurnComplete {
     TurnComplete {
-        status: Some(Status::Stopped),
         stop_reason: reason.map(|reason| reason.as_str().to_owned()),
-        ..TurnComplete::default()
+        ..ended(Status::Stopped, None)
     }
 }

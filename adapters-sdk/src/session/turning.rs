@@ -188,7 +188,7 @@ impl Core {
 
     /// Gives the handler of a turn the time that is left for it.
     pub(super) fn count_down(self: &Arc<Self>, Running { serial, cut, .. }: &Running) {
-        if let Some(keeper) = self.keeper.upgrade() {
+        if let Some(keeper) = self.ground.keeper.upgrade() {
             keeper.count_down(Late {
                 core: Arc::downgrade(self),
                 serial: *serial,
@@ -219,7 +219,7 @@ impl Core {
             (Some(_), _) | (None, None) => (None, None),
         };
         let why = match steers {
-            _ if !self.steerable => "the agent takes no input during a turn",
+            _ if !self.ground.steerable => "the agent takes no input during a turn",
             None => "no turn is running",
             Some(steers) if steers.len() < QUEUED_STEERS => {
                 steers.push_back(steer);

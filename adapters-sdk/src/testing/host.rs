@@ -251,7 +251,7 @@ impl TestSession {
     ///
     /// # Panics
     /// When the adapter has ended or has let a million lines wait.
-    pub fn say(&self, body: impl Into<SaidBody>) {
+    pub fn say(&self, body: impl Into<HostBody>) {
         self.say_of(None, body);
     }
 
@@ -259,8 +259,8 @@ impl TestSession {
     ///
     /// # Panics
     /// As [`TestSession::say`].
-    pub fn say_of(&self, turn: Option<TurnId>, body: impl Into<SaidBody>) {
-        let message: HostMessage = Envelope::new(self.id.clone(), body.into().0).of_turn(turn);
+    pub fn say_of(&self, turn: Option<TurnId>, body: impl Into<HostBody>) {
+        let message: HostMessage = Envelope::new(self.id.clone(), body.into()).of_turn(turn);
         self.lines
             .try_send(message.to_line())
             .expect("the adapter reads");
@@ -406,32 +406,3 @@ impl TestSession {
         self.say(SessionClose::default());
     }
 }
-
-/// A message from a host: any of its direction.
-#[derive(Debug)]
-pub struct SaidBody(HostBody);
-
-macro_rules! said {
-    ($($body:ident),*) => {$(
-        impl From<trunkline_protocol::$body> for SaidBody {
-            fn from(body: trunkline_protocol::$body) -> Self {
-                Self(body.into())
-            }
-        }
-    )*};
-}
-
-said!(
-    SessionStart,
-    SessionUpdate,
-    UserInput,
-    FileInput,
-    PermissionResponse,
-    Stop,
-    SessionClose,
-    InputResponse,
-    FlowPause,
-    FlowResume,
-    Ping,
-    SessionsList
-);

@@ -2,7 +2,7 @@
 
 use trunkline_protocol::{Status, TurnComplete};
 
-use crate::Error;
+use crate::{Error, session::ended};
 
 /// The end of a turn: made from a [`Status`], a whole [`TurnComplete`], or an [`Error`].
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -10,10 +10,7 @@ pub struct End(pub(crate) TurnComplete);
 
 impl From<Status> for End {
     fn from(status: Status) -> Self {
-        Self(TurnComplete {
-            status: Some(status),
-            ..TurnComplete::default()
-        })
+        Self(ended(status, None))
     }
 }
 

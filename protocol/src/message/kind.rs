@@ -365,6 +365,27 @@ impl HostBody {
 }
 
 impl AdapterBody {
+    /// Returns true for a replayed message, which belongs to no turn ([ext.5]).
+    #[must_use]
+    pub fn is_history(&self) -> bool {
+        let history = match self {
+            Self::Output(output) => output.history,
+            Self::Thinking(thinking) => thinking.history,
+            Self::Message(message) => message.history,
+            Self::ToolStart(start) => start.history,
+            Self::ToolUpdate(update) => update.history,
+            Self::ToolEnd(end) => end.history,
+            Self::Plan(plan) => plan.history,
+            Self::PermissionRequest(request) => request.history,
+            Self::Progress(progress) => progress.history,
+            Self::Log(log) => log.history,
+            Self::Error(error) => error.history,
+            Self::Custom(custom) => custom.history,
+            _ => None,
+        };
+        history == Some(true)
+    }
+
     /// The text of a message that has nothing else: the many and the long ones are written the fast way.
     fn text_alone(&self) -> Option<(&str, Option<&Channel>)> {
         match self {

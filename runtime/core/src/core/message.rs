@@ -213,7 +213,7 @@ impl Core {
         let running = session.running().map(|running| running.no);
         let named = turn_id.filter(|_| by_id).map(TurnNo::named);
         let scope = match (by_id, named, running) {
-            _ if is_history(&body) || is_news(&body) => TurnScope::Outside,
+            _ if body.is_history() || is_news(&body) => TurnScope::Outside,
             (false, _, Some(turn)) => TurnScope::Running(turn),
             (false, _, None) | (true, None, _) => TurnScope::Outside,
             (true, Some(Some(named)), _) if session.open_turn(named).is_some() => {
@@ -403,24 +403,4 @@ fn is_news(body: &AdapterBody) -> bool {
         body,
         AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_)
     )
-}
-
-/// Whether a message is replayed: it belongs to no turn.
-fn is_history(body: &AdapterBody) -> bool {
-    let history = match body {
-        AdapterBody::Output(output) => output.history,
-        AdapterBody::Thinking(thinking) => thinking.history,
-        AdapterBody::Message(message) => message.history,
-        AdapterBody::ToolStart(start) => start.history,
-        AdapterBody::ToolUpdate(update) => update.history,
-        AdapterBody::ToolEnd(end) => end.history,
-        AdapterBody::Plan(plan) => plan.history,
-        AdapterBody::PermissionRequest(request) => request.history,
-        AdapterBody::Progress(progress) => progress.history,
-        AdapterBody::Log(log) => log.history,
-        AdapterBody::Error(error) => error.history,
-        AdapterBody::Custom(custom) => custom.history,
-        _ => None,
-    };
-    history == Some(true)
 }
