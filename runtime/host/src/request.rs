@@ -34,12 +34,7 @@ impl Permission {
         serial: u64,
         link: Arc<dyn Answers>,
     ) -> Self {
-        let responder = Responder {
-            session,
-            request_id: request.request_id.clone(),
-            serial,
-            link: Some(link),
-        };
+        let responder = Responder::new(session, &request.request_id, serial, link);
         Self { request, responder }
     }
 
@@ -137,12 +132,7 @@ impl Question {
         serial: u64,
         link: Arc<dyn Answers>,
     ) -> Self {
-        let responder = Responder {
-            session,
-            request_id: request.request_id.clone(),
-            serial,
-            link: Some(link),
-        };
+        let responder = Responder::new(session, &request.request_id, serial, link);
         Self { request, responder }
     }
 
@@ -225,6 +215,15 @@ struct Responder {
 }
 
 impl Responder {
+    fn new(session: Key, request_id: &RequestId, serial: u64, link: Arc<dyn Answers>) -> Self {
+        Self {
+            session,
+            request_id: request_id.clone(),
+            serial,
+            link: Some(link),
+        }
+    }
+
     fn send(&mut self, answer: Answer) {
         if let Some(link) = self.link.take() {
             link.answer(self.session, self.request_id.clone(), self.serial, answer);
