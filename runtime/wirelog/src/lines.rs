@@ -46,12 +46,7 @@ impl Lines {
                 });
             } else {
                 self.keep(line);
-                each(Piece {
-                    line: &self.rest,
-                    omitted: self.omitted,
-                    is_ended: true,
-                    is_whole: false,
-                });
+                each(self.piece(true));
                 self.clear();
             }
         }
@@ -69,14 +64,18 @@ impl Lines {
     /// Hands over what stands behind the last LF, once.
     pub fn finish(&mut self, each: impl FnOnce(Piece<'_>)) {
         if !self.rest.is_empty() {
-            each(Piece {
-                line: &self.rest,
-                omitted: self.omitted,
-                is_ended: false,
-                is_whole: false,
-            });
+            each(self.piece(false));
         }
         self.clear();
+    }
+
+    fn piece(&self, is_ended: bool) -> Piece<'_> {
+        Piece {
+            line: &self.rest,
+            omitted: self.omitted,
+            is_ended,
+            is_whole: false,
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) {

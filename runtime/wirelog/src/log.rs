@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Content, OpenError, Wire, WireEvent, WireSink,
+    Content, OpenError, RecordEvent, Wire, WireEvent, WireSink,
     file::LogFile,
     lines::{LONGEST, MARGIN},
     queue::{BatchQueue, QueuedBatch},
@@ -144,6 +144,15 @@ pub(crate) struct Lost {
     pub(crate) of_output: bool,
     /// Whether a message is among it that may have said what is secret.
     pub(crate) of_secrets: bool,
+}
+
+impl Lost {
+    pub(crate) fn event(&self) -> RecordEvent {
+        RecordEvent::Dropped {
+            lines: self.lines,
+            bytes: self.bytes,
+        }
+    }
 }
 
 impl Batch {

@@ -28,7 +28,7 @@ pub struct Record {
 }
 
 /// What a record says.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RecordEvent {
@@ -100,7 +100,7 @@ pub enum RecordEvent {
 }
 
 /// Bytes, as text where they are text.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Text {
     #[serde(default)]
     line: Option<String>,
@@ -260,23 +260,15 @@ pub(crate) fn line(
     out.extend_from_slice(b"}\n");
 }
 
-/// Appends another record: its kind and its members.
-pub(crate) fn other(
-    out: &mut Vec<u8>,
-    t: u64,
-    process: Option<u32>,
-    kind: &str,
-    members: &impl Serialize,
-) {
-    let Ok(serde_json::Value::Object(members)) = serde_json::to_value(members) else {
+/// Appends another record.
+pub(crate) fn other(out: &mut Vec<u8>, t: u64, process: Option<u32>, event: &RecordEvent) {
+    let Ok(serde_json::Value::Object(members)) = serde_json::to_value(event) else {
         return;
     };
     match process {
         Some(process) => begin(out, t, process),
         None => integer(out, b"{\"t\":", t),
     }
-    out.extend_from_slice(b",\"ev\":");
-    string(out, kind);
     for (name, value) in members {
         out.push(b',');
         string(out, &name);

@@ -8,12 +8,12 @@ use std::{
 };
 
 use serde::de::IgnoredAny;
-use serde_json::{Map, json};
+use serde_json::Map;
 use trunkline_protocol::{Head, session_named_in};
 use trunkline_redact as redact;
 
 use crate::{
-    Content, Header, OpenSession, RunningProcess, VERSION, WireLogOptions,
+    Content, Header, OpenSession, RecordEvent, RunningProcess, VERSION, WireLogOptions,
     content::head,
     file::LogFile,
     lines::{Lines, MARGIN, Piece},
@@ -118,11 +118,13 @@ impl Writer {
             omitted,
             ..
         } = *entry;
-        let mut other =
-            |kind, members| record::other(&mut self.block, t, Some(process), kind, &members);
+        let mut other = |event| record::other(&mut self.block, t, Some(process), &event);
         match &entry.what {
             What::Started { agent, pid } => {
-                other("started", json!({ "agent": agent, "pid": pid }));
+                other(RecordEvent::Started {
+                    agent: Some(agent.to_string()),
+                    pid: *pid,
+                });
                 self.processes.insert(
                     process,
                     Process {
@@ -133,10 +135,10 @@ impl Writer {
             }
             What::NotStarted => {
                 let why = redact::bytes(bytes);
-                other(
-                    "note",
-                    json!({ "note": format!("the adapter did not start: {}", String::from_utf8_lossy(&why)) }),
-                );
+                let why = String::from_utf8_lossy(&why);
+                other(RecordEvent::Note {
+                    note: format!("the adapter did not start: {why}"),
+                });
             }
             What::ToAdapter => {
                 let line = if omitted == 0 {
@@ -168,45 +170,37 @@ impl Writer {
                 omitted,
                 is_clean,
             }),
-            What::StdinClosed => other("stdin_closed", json!({})),
+            What::StdinClosed => other(RecordEvent::StdinClosed),
             What::StdoutEnded => {
                 let mut running = self.processes.remove(&process).unwrap_or_default();
                 running
                     .output
                     .finish(|piece| self.output(t, process, &piece, is_clean));
-                record::other(
-                    &mut self.block,
-                    t,
-                    Some(process),
-                    "stdout_ended",
-                    &json!({}),
-                );
+                let event = RecordEvent::StdoutEnded;
+                record::other(&mut self.block, t, Some(process), &event);
                 self.processes.insert(process, running);
             }
             What::Exited { code, signal } => {
-                other("exited", json!({ "code": code, "signal": signal }));
+                other(RecordEvent::Exited {
+                    code: *code,
+                    signal: *signal,
+                });
                 self.processes.remove(&process);
                 self.open.retain(|(of, _)| *of != process);
                 self.secrets.end(process);
             }
             What::Lost(lost) => {
-                other(
-                    "dropped",
-                    json!({ "lines": lost.lines, "bytes": lost.bytes }),
-                );
+                other(lost.event());
                 if let Some(running) = self.processes.get_mut(&process).filter(|_| lost.of_output) {
                     running.output.lose();
                 }
                 if lost.of_secrets {
                     self.secrets.lose(process);
                     let note = "a message is missing that may say what is secret: lines of this process have no content from here on";
-                    record::other(
-                        &mut self.block,
-                        t,
-                        Some(process),
-                        "note",
-                        &json!({ "note": note }),
-                    );
+                    let event = RecordEvent::Note {
+                        note: note.to_owned(),
+                    };
+                    record::other(&mut self.block, t, Some(process), &event);
                 }
                 self.miss(lost.lines, None);
             }
@@ -338,17 +332,12 @@ impl Writer {
                 .collect(),
             more_sessions: self.open.len().saturating_sub(SESSIONS) as u64,
         };
-        record::other(&mut self.block, t, None, "header", &header);
+        record::other(&mut self.block, t, None, &RecordEvent::Header(header));
     }
 
     fn rotate(&mut self, t: u64) {
-        record::other(
-            &mut self.block,
-            t,
-            None,
-            "rotated",
-            &json!({ "file": self.number + 1 }),
-        );
+        let file = self.number + 1;
+        record::other(&mut self.block, t, None, &RecordEvent::Rotated { file });
         self.flush();
         match self.file.rotate() {
             Ok(()) => {
@@ -389,8 +378,7 @@ impl Writer {
     fn say_unwritten(&mut self) -> Result<(), (usize, io::Error)> {
         if self.unwritten.lines > 0 {
             let mut said = Vec::new();
-            let members = json!({ "lines": self.unwritten.lines, "bytes": self.unwritten.bytes });
-            record::other(&mut said, self.latest, None, "dropped", &members);
+            record::other(&mut said, self.latest, None, &self.unwritten.event());
             self.file.append(&said).map_err(|(_, why)| (0, why))?;
             self.unwritten = Lost::default();
         }
