@@ -28,6 +28,8 @@ const TITLE: Style = Style::new()
     .add_modifier(Modifier::BOLD)
     .add_modifier(Modifier::REVERSED);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+const HEAD: Style = DIM.add_modifier(Modifier::UNDERLINED);
+const SORTED_HEAD: Style = BOLD.add_modifier(Modifier::UNDERLINED);
 
 /// The keys of the list, for the last line and the help.
 const KEYS: [(&str, &str); 8] = [
@@ -46,28 +48,66 @@ const SHOWN_KEYS: usize = 7;
 const SORT: usize = 3;
 const FILTER: usize = 4;
 
+/// A column of a table, with its widths in a wide and in a narrow window. A width of 0 takes the rest of the line.
 struct Column {
     title: &'static str,
-    /// 0 takes what is left.
-    width: u16,
+    wide: u16,
+    /// `None` if only a wide window has the column.
+    narrow: Option<u16>,
     is_right: bool,
 }
 
-const fn left(title: &'static str, width: u16) -> Column {
+const fn left(title: &'static str, wide: u16, narrow: Option<u16>) -> Column {
     Column {
         title,
-        width,
+        wide,
+        narrow,
         is_right: false,
     }
 }
 
-const fn right(title: &'static str, width: u16) -> Column {
+const fn right(title: &'static str, wide: u16, narrow: Option<u16>) -> Column {
     Column {
-        title,
-        width,
         is_right: true,
+        ..left(title, wide, narrow)
     }
 }
+
+const AGENT_COLUMNS: [Column; 17] = [
+    left("AGENT", 14, Some(12)),
+    left("LIFE", 11, Some(11)),
+    right("PID", 8, None),
+    right("UP", 7, Some(6)),
+    right("SILENT", 7, None),
+    right("SESS", 5, Some(5)),
+    right("TURNS", 5, Some(5)),
+    right("ASKS", 5, None),
+    right("LINES/S", 8, None),
+    right("IN/S", 6, Some(6)),
+    right("OUT/S", 6, Some(6)),
+    right("QUEUE", 6, Some(6)),
+    right("STARTS", 6, Some(6)),
+    right("NOISE", 5, Some(5)),
+    right("LATE", 5, None),
+    right("BAD", 5, None),
+    left("LAST END", 0, None),
+];
+
+const SESSION_COLUMNS: [Column; 13] = [
+    left("SESSION", 36, Some(12)),
+    left("AGENT", 14, Some(8)),
+    left("STATE", 10, Some(9)),
+    right("AGE", 7, None),
+    right("TURN", 7, Some(6)),
+    right("SILENT", 7, Some(6)),
+    right("INPUTS", 6, None),
+    right("ASKS", 4, None),
+    right("UNREAD", 6, Some(6)),
+    right("IN/S", 6, Some(6)),
+    right("IN", 6, None),
+    right("OUT", 6, None),
+    left("TITLE", 0, Some(0)),
+];
 
 /// Draws all of it.
 pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
@@ -183,31 +223,7 @@ fn below(agent: &AgentEntry, detail: Detail, columns: u16) -> Vec<(String, Style
 
 /// Draws the agents, in two fifths of the area or what the sessions leave, and says how many lines they took.
 fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
-    let is_wide = area.width >= WIDE;
-    let mut columns = vec![
-        left("AGENT", if is_wide { 14 } else { 12 }),
-        left("LIFE", 11),
-    ];
-    if is_wide {
-        columns.extend([right("PID", 8), right("UP", 7), right("SILENT", 7)]);
-    } else {
-        columns.push(right("UP", 6));
-    }
-    columns.extend([right("SESS", 5), right("TURNS", 5)]);
-    if is_wide {
-        columns.extend([right("ASKS", 5), right("LINES/S", 8)]);
-    }
-    columns.extend([
-        right("IN/S", 6),
-        right("OUT/S", 6),
-        right("QUEUE", 6),
-        right("STARTS", 6),
-        right("NOISE", 5),
-    ]);
-    if is_wide {
-        columns.extend([right("LATE", 5), right("BAD", 5), left("LAST END", 0)]);
-    }
-    head(&columns, line(area, 0), None, buffer);
+    head(&AGENT_COLUMNS, line(area, 0), None, buffer);
     let rows = u16::try_from(state.rows.len())
         .unwrap_or(u16::MAX)
         .saturating_add(2);
@@ -244,8 +260,8 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
             used += 1;
             break;
         }
-        let cells = agent_cells(agent, is_wide);
-        row(&columns, &cells, line(area, used), PLAIN, buffer);
+        let cells = agent_cells(agent);
+        row(&AGENT_COLUMNS, &cells, line(area, used), PLAIN, buffer);
         for (at, (text, style)) in more.into_iter().enumerate() {
             let area = line(area, used + 1 + at as u16);
             put(
@@ -273,7 +289,7 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
     used + 1
 }
 
-fn agent_cells(agent: &AgentEntry, is_wide: bool) -> Vec<(String, Style)> {
+fn agent_cells(agent: &AgentEntry) -> [(String, Style); AGENT_COLUMNS.len()] {
     let none = HealthEntry::default();
     let health = agent.health.as_ref().unwrap_or(&none);
     let counted = |name: &str| {
@@ -300,48 +316,30 @@ fn agent_cells(agent: &AgentEntry, is_wide: bool) -> Vec<(String, Style)> {
         )
     };
     let waits = health.queued_bytes.unwrap_or(0);
-    let mut cells = vec![(one_line(&agent.id), BOLD), (life.0.to_owned(), life.1)];
-    if is_wide {
-        cells.push((or_dash(health.pid, |pid| pid.to_string()), PLAIN));
-    }
-    cells.push((or_dash(health.age_ms, time), PLAIN));
-    if is_wide {
-        cells.push((or_dash(health.silent_ms, time), PLAIN));
-    }
-    cells.extend([
+    let has_started = health.pid.is_some() || health.last_end.is_some();
+    let starts = counted("restarts").unwrap_or(0) + u64::from(has_started);
+    [
+        (one_line(&agent.id), BOLD),
+        (life.0.to_owned(), life.1),
+        (or_dash(health.pid, |pid| pid.to_string()), PLAIN),
+        (or_dash(health.age_ms, time), PLAIN),
+        (or_dash(health.silent_ms, time), PLAIN),
         (or_dash(health.sessions, count), PLAIN),
         (or_dash(health.turns, count), PLAIN),
-    ]);
-    if is_wide {
-        cells.extend([
-            (or_dash(health.requests, count), PLAIN),
-            (flow(health.lines_rate), PLAIN),
-        ]);
-    }
-    cells.extend([
+        (or_dash(health.requests, count), PLAIN),
+        (flow(health.lines_rate), PLAIN),
         (flow(health.bytes_in_rate), PLAIN),
         (flow(health.bytes_out_rate), PLAIN),
         (
             flow(Some(waits)),
             if waits < 1 << 20 { PLAIN } else { care() },
         ),
-        (
-            count(
-                counted("restarts").unwrap_or(0)
-                    + u64::from(health.pid.is_some() || health.last_end.is_some()),
-            ),
-            PLAIN,
-        ),
+        (count(starts), PLAIN),
         fault("noise"),
-    ]);
-    if is_wide {
-        cells.extend([
-            fault("late"),
-            fault("bad"),
-            (health.last_end.clone().unwrap_or_default(), DIM),
-        ]);
-    }
-    cells
+        fault("late"),
+        fault("bad"),
+        (health.last_end.clone().unwrap_or_default(), DIM),
+    ]
 }
 
 /// The verdict, in two lines where one is too short for what is to be done.
@@ -397,36 +395,8 @@ fn life_style(life: Liveness) -> Style {
 }
 
 fn sessions(state: &mut State, area: Rect, buffer: &mut Buffer) {
-    let is_wide = area.width >= WIDE;
-    let columns: &[Column] = if is_wide {
-        &[
-            left("SESSION", 36),
-            left("AGENT", 14),
-            left("STATE", 10),
-            right("AGE", 7),
-            right("TURN", 7),
-            right("SILENT", 7),
-            right("INPUTS", 6),
-            right("ASKS", 4),
-            right("UNREAD", 6),
-            right("IN/S", 6),
-            right("IN", 6),
-            right("OUT", 6),
-            left("TITLE", 0),
-        ]
-    } else {
-        &[
-            left("SESSION", 12),
-            left("AGENT", 8),
-            left("STATE", 9),
-            right("TURN", 6),
-            right("SILENT", 6),
-            right("UNREAD", 6),
-            right("IN/S", 6),
-            left("TITLE", 0),
-        ]
-    };
-    head(columns, line(area, 0), Some(state.sort.name()), buffer);
+    let sorted_by = Some(state.sort.name());
+    head(&SESSION_COLUMNS, line(area, 0), sorted_by, buffer);
     state.page = usize::from(area.height.saturating_sub(1));
     let chosen = state.selected_row();
     let at = chosen.unwrap_or(0);
@@ -443,13 +413,8 @@ fn sessions(state: &mut State, area: Rect, buffer: &mut Buffer) {
     {
         let area = line(area, 1 + (place - state.first) as u16);
         let base = if chosen == Some(place) { CHOSEN } else { PLAIN };
-        row(
-            columns,
-            &session_cells(shown_row, is_wide),
-            area,
-            base,
-            buffer,
-        );
+        let cells = session_cells(shown_row);
+        row(&SESSION_COLUMNS, &cells, area, base, buffer);
     }
     if state.rows.is_empty() && area.height > 1 {
         let text = match (state.named(), state.is_connected) {
@@ -461,7 +426,7 @@ fn sessions(state: &mut State, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn session_cells(row: &Row, is_wide: bool) -> Vec<(String, Style)> {
+fn session_cells(row: &Row) -> [(String, Style); SESSION_COLUMNS.len()] {
     let session = &row.session;
     let asks = session.requests.unwrap_or(0);
     let state = match session.state {
@@ -478,60 +443,37 @@ fn session_cells(row: &Row, is_wide: bool) -> Vec<(String, Style)> {
     } else {
         PLAIN
     };
-    let mut cells = vec![
+    [
         (one_line(&session.id), BOLD),
         (one_line(&session.agent_id), PLAIN),
         (state.0.to_owned(), state.1),
-    ];
-    if is_wide {
-        cells.push((or_dash(session.age_ms, time), PLAIN));
-    }
-    cells.extend([
+        (or_dash(session.age_ms, time), PLAIN),
         (or_dash(session.turn_ms, time), PLAIN),
         (or_dash(session.silent_ms, time), silent_style),
-    ]);
-    if is_wide {
-        cells.extend([
-            (flow(session.queued_inputs), PLAIN),
-            (flow(session.requests), PLAIN),
-        ]);
-    }
-    cells.extend([(flow(Some(unread)), unread_style), (flow(row.rate), PLAIN)]);
-    if is_wide {
-        cells.extend([
-            (or_dash(session.bytes_in, bytes), PLAIN),
-            (or_dash(session.bytes_out, bytes), PLAIN),
-        ]);
-    }
-    cells.push((
-        row.title.as_deref().map(one_line).unwrap_or_default(),
-        PLAIN,
-    ));
-    cells
+        (flow(session.queued_inputs), PLAIN),
+        (flow(session.requests), PLAIN),
+        (flow(Some(unread)), unread_style),
+        (flow(row.rate), PLAIN),
+        (or_dash(session.bytes_in, bytes), PLAIN),
+        (or_dash(session.bytes_out, bytes), PLAIN),
+        (
+            row.title.as_deref().map(one_line).unwrap_or_default(),
+            PLAIN,
+        ),
+    ]
 }
 
 /// The names of columns; the one that is sorted by is marked.
 fn head(columns: &[Column], area: Rect, sorted_by: Option<&str>, buffer: &mut Buffer) {
-    let style = |column: &Column| {
-        let is_sorted = sorted_by.is_some_and(|name| column.title.eq_ignore_ascii_case(name));
-        if is_sorted {
-            BOLD.add_modifier(Modifier::UNDERLINED)
-        } else {
-            DIM.add_modifier(Modifier::UNDERLINED)
-        }
-    };
-    buffer.set_style(area, DIM.add_modifier(Modifier::UNDERLINED));
     let cells: Vec<_> = columns
         .iter()
-        .map(|column| (column.title.to_owned(), style(column)))
+        .map(|column| {
+            let is_sorted = sorted_by.is_some_and(|name| column.title.eq_ignore_ascii_case(name));
+            let style = if is_sorted { SORTED_HEAD } else { HEAD };
+            (column.title.to_owned(), style)
+        })
         .collect();
-    row(
-        columns,
-        &cells,
-        area,
-        DIM.add_modifier(Modifier::UNDERLINED),
-        buffer,
-    );
+    row(columns, &cells, area, HEAD, buffer);
 }
 
 /// A line of cells, a column free at both its ends and between two.
@@ -549,12 +491,16 @@ fn row(
     let end = area.right().saturating_sub(1);
     let mut x = area.x + 1;
     for (column, (text, style)) in columns.iter().zip(cells) {
-        let room = end.saturating_sub(x);
-        let room = if column.width == 0 {
-            room
+        let is_wide = area.width >= WIDE;
+        let Some(most) = (if is_wide {
+            Some(column.wide)
         } else {
-            column.width.min(room)
+            column.narrow
+        }) else {
+            continue;
         };
+        let room = end.saturating_sub(x);
+        let room = if most == 0 { room } else { most.min(room) };
         let text = cut(text, room);
         let indent = if column.is_right {
             room.saturating_sub(width(&text))
