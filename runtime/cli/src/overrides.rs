@@ -132,16 +132,6 @@ fn variable(text: &str) -> Result<(String, EnvValue), String> {
     Ok((name.to_owned(), value))
 }
 
-/// The keys of profiles' objects that a flag may set; a profile has at most one of them.
-mod keys {
-    pub(super) const MODEL: &[&str] = &["model"];
-    pub(super) const MODE: &[&str] = &["mode", "permission_mode"];
-    pub(super) const PERMISSION_MODE: &[&str] = &["permission_mode"];
-    pub(super) const SYSTEM_PROMPT: &[&str] = &["system_prompt"];
-    pub(super) const MAX_TURNS: &[&str] = &["max_turns"];
-    pub(super) const ADD_DIRS: &[&str] = &["add_dirs", "additional_dirs", "include_directories"];
-}
-
 impl Overrides {
     /// Whether a model is among what it sets.
     pub(crate) fn names_model(&self) -> bool {
@@ -206,11 +196,6 @@ impl Overrides {
             .as_deref()
             .map(|folder| folder_of("--cwd", folder))
             .transpose()?;
-        let add_dirs: Vec<_> = self
-            .add_dir
-            .iter()
-            .map(|folder| folder_of("--add-dir", folder))
-            .collect::<Result<_, _>>()?;
         Ok(SessionStart {
             model: self.model.clone(),
             mode: self.mode.clone(),
@@ -218,9 +203,19 @@ impl Overrides {
             system_prompt: self.system_prompt.clone(),
             max_turns: self.max_turns,
             cwd,
-            add_dirs: Some(add_dirs).filter(|folders| !folders.is_empty()),
+            add_dirs: self.added_folders()?,
             ..SessionStart::default()
         })
+    }
+
+    /// The folders of --add-dir, if there are any.
+    fn added_folders(&self) -> Result<Option<Vec<String>>, CliError> {
+        let folders = self
+            .add_dir
+            .iter()
+            .map(|folder| folder_of("--add-dir", folder));
+        let folders: Vec<_> = folders.collect::<Result<_, _>>()?;
+        Ok(Some(folders).filter(|folders| !folders.is_empty()))
     }
 
     /// Changes the agent's entry. What comes back is what its sessions must ask for, and the adapter apply.
@@ -232,58 +227,34 @@ impl Overrides {
             agent,
             set: BTreeMap::new(),
         };
-        let mut start = SessionStart::default();
-        let mut may = Vec::new();
-        if let Some(model) = &self.model
-            && !entry.set("--model", keys::MODEL, model.as_str().into())?
-        {
-            start.model = Some(model.clone());
-        }
-        if let Some(mode) = &self.mode
-            && !entry.set("--mode", keys::MODE, mode.as_str().into())?
-        {
-            start.mode = Some(mode.clone());
-            may.push(SessionOption::Mode);
-        }
-        if let Some(mode) = &self.permission_mode
-            && !entry.set(
+        let mut start = SessionStart {
+            model: entry.set("--model", &["model"], &self.model)?,
+            mode: entry.set("--mode", &["mode", "permission_mode"], &self.mode)?,
+            permission_mode: entry.set(
                 "--permission-mode",
-                keys::PERMISSION_MODE,
-                mode.as_str().into(),
-            )?
-        {
-            start.permission_mode = Some(mode.clone());
-            may.push(SessionOption::PermissionMode);
-        }
-        if let Some(prompt) = &self.system_prompt
-            && !entry.set(
-                "--system-prompt",
-                keys::SYSTEM_PROMPT,
-                prompt.as_str().into(),
-            )?
-        {
-            start.system_prompt = Some(prompt.clone());
-        }
-        if let Some(turns) = self.max_turns
-            && !entry.set("--max-turns", keys::MAX_TURNS, turns.into())?
-        {
-            start.max_turns = Some(turns);
-        }
+                &["permission_mode"],
+                &self.permission_mode,
+            )?,
+            system_prompt: entry.set("--system-prompt", &["system_prompt"], &self.system_prompt)?,
+            max_turns: entry.set("--max-turns", &["max_turns"], &self.max_turns)?,
+            ..SessionStart::default()
+        };
         if let Some(folder) = &self.cwd {
             entry.work_in(&folder_of("--cwd", folder)?)?;
         }
-        let add_dirs: Vec<_> = self
-            .add_dir
-            .iter()
-            .map(|folder| folder_of("--add-dir", folder))
-            .collect::<Result<_, _>>()?;
-        if !add_dirs.is_empty() && !entry.add("--add-dir", keys::ADD_DIRS, &add_dirs)? {
-            start.add_dirs = Some(add_dirs);
-            may.push(SessionOption::AddDirs);
+        if let Some(folders) = self.added_folders()? {
+            start.add_dirs = entry.add(folders)?;
         }
-        if self.may_change_mode {
-            may.push(SessionOption::Mode);
-        }
+        let asked = [
+            (SessionOption::Mode, start.mode.is_some()),
+            (
+                SessionOption::PermissionMode,
+                start.permission_mode.is_some(),
+            ),
+            (SessionOption::AddDirs, start.add_dirs.is_some()),
+            (SessionOption::Mode, self.may_change_mode),
+        ];
+        let may = asked.into_iter().filter(|(_, is_asked)| *is_asked);
         let agent = entry.agent;
         let (allow, deny) = (agent.permission.allow(), agent.permission.deny());
         agent.permission = Policy::from_patterns(
@@ -295,7 +266,8 @@ impl Overrides {
         if let Some(timeout) = self.timeout {
             agent.timeouts.turn = Some(timeout).filter(|timeout| !timeout.is_zero());
         }
-        agent.session_may = std::mem::take(&mut agent.session_may).union(&SessionMay::listed(may));
+        agent.session_may = std::mem::take(&mut agent.session_may)
+            .union(&SessionMay::listed(may.map(|(option, _)| option)));
         if start.options().next().is_some() {
             agent.unenforced = Unenforced::RefuseAny;
             if agent.profile == Profile::External {
@@ -339,15 +311,16 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Sets the one of these keys that the profile's object has. `false` where it has none.
-    fn set(
+    /// Sets the first of these keys that the profile's object has. Returns the value if it has none of them: sessions must
+    /// ask for it. A profile has at most one of the keys.
+    fn set<T: Clone + Into<Value>>(
         &mut self,
         flag: &'static str,
         keys: &'static [&'static str],
-        value: Value,
-    ) -> Result<bool, CliError> {
-        let Some(key) = self.key(keys) else {
-            return Ok(false);
+        value: &Option<T>,
+    ) -> Result<Option<T>, CliError> {
+        let (Some(value), Some(key)) = (value, self.key(keys)) else {
+            return Ok(value.clone());
         };
         if let Some(first) = self.set.insert(key, flag) {
             return Err(CliError::usage(anyhow!(
@@ -356,25 +329,20 @@ impl Entry<'_> {
             ))
             .next("keep one of them"));
         }
-        self.own().insert(key.to_owned(), value);
-        self.check(flag).map(|()| true)
+        self.own().insert(key.to_owned(), value.clone().into());
+        self.check(flag).map(|()| None)
     }
 
-    /// The same for a list of folders, which is added to.
-    fn add(
-        &mut self,
-        flag: &'static str,
-        keys: &'static [&'static str],
-        folders: &[String],
-    ) -> Result<bool, CliError> {
-        let Some(key) = self.key(keys) else {
-            return Ok(false);
+    /// Adds folders to the profile's list of folders. Returns them if it has none.
+    fn add(&mut self, folders: Vec<String>) -> Result<Option<Vec<String>>, CliError> {
+        let Some(key) = self.key(&["add_dirs", "additional_dirs", "include_directories"]) else {
+            return Ok(Some(folders));
         };
         let list = self.own().entry(key).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
-            list.extend(folders.iter().map(|folder| folder.as_str().into()));
+            list.extend(folders.into_iter().map(Value::from));
         }
-        self.check(flag).map(|()| true)
+        self.check("--add-dir").map(|()| None)
     }
 
     /// Where the process works, and what it wraps.
