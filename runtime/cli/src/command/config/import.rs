@@ -7,6 +7,7 @@ use trunkline_host::{config::Profile, policy::Pattern};
 
 use super::manifest::{Adapter, Manifest, Persona, Sandbox};
 use super::yaml;
+use crate::advice::{self, Wrapped};
 
 /// What a manifest came to.
 #[derive(Debug)]
@@ -17,54 +18,11 @@ pub(super) struct Imported {
     pub(super) notes: Vec<String>,
 }
 
-/// A profile as manifests name it.
-struct Known {
-    profile: &'static str,
-    /// Its names in manifests, and those of its binary. The first is what the profile starts by itself.
-    names: &'static [&'static str],
-    /// The keys of tools that its program allows and denies by itself, if it has such lists.
-    tools: Option<(&'static str, &'static str)>,
-}
-
-const CLAUDE_TOOLS: Option<(&str, &str)> = Some(("allowed_tools", "disallowed_tools"));
-const COPILOT_TOOLS: Option<(&str, &str)> = Some(("allowed_tools", "denied_tools"));
-
-const KNOWN: [Known; 7] = [
-    Known {
-        profile: "claude-code",
-        names: &["claude", "claude-code", "claudecode"],
-        tools: CLAUDE_TOOLS,
-    },
-    Known {
-        profile: "codex",
-        names: &["codex", "openai-codex"],
-        tools: None,
-    },
-    Known {
-        profile: "github-copilot",
-        names: &["copilot", "github-copilot"],
-        tools: COPILOT_TOOLS,
-    },
-    Known {
-        profile: "gemini-cli",
-        names: &["gemini", "gemini-cli"],
-        tools: None,
-    },
-    Known {
-        profile: "kilo-code",
-        names: &["kilo", "kilo-code", "kilocode"],
-        tools: None,
-    },
-    Known {
-        profile: "opencode",
-        names: &["opencode"],
-        tools: None,
-    },
-    Known {
-        profile: "pi",
-        names: &["pi"],
-        tools: None,
-    },
+/// Further names of profiles in manifests, besides their own and those of their programs.
+const ALIASES: [(&str, &str); 3] = [
+    ("claudecode", "claude-code"),
+    ("openai-codex", "codex"),
+    ("kilocode", "kilo-code"),
 ];
 
 /// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which is a configuration
@@ -196,7 +154,7 @@ fn agent(
     let mut own = Map::new();
     let profile = match known {
         Some(known) => {
-            if binary != known.names[0] {
+            if binary != known.program {
                 own.insert("command".to_owned(), json!(binary));
             }
             if let Some(model) = model {
@@ -210,7 +168,7 @@ fn agent(
                     )),
                 }
             }
-            if let Some((allowed, denied)) = known.tools {
+            if let Some((allowed, denied)) = tool_lists(known.profile) {
                 own.extend(allow.map(|tools| (allowed.to_owned(), json!(tools))));
                 own.extend((!deny.is_empty()).then(|| (denied.to_owned(), json!(deny))));
             } else if allow.is_some() || !deny.is_empty() {
@@ -310,10 +268,23 @@ fn confined(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
     }
 }
 
-fn known(name: &str) -> Option<&'static Known> {
-    KNOWN
-        .iter()
-        .find(|known| known.names.iter().any(|of| of.eq_ignore_ascii_case(name)))
+fn known(name: &str) -> Option<&'static Wrapped> {
+    let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+    let alias = ALIASES.iter().find(|(alias, _)| is_it(alias));
+    advice::ALL.iter().find(|wrapped| {
+        is_it(wrapped.profile)
+            || is_it(wrapped.program)
+            || alias.is_some_and(|(_, profile)| *profile == wrapped.profile)
+    })
+}
+
+/// The keys of the tools that a profile's program allows and denies by itself, if it has such lists.
+fn tool_lists(profile: &str) -> Option<(&'static str, &'static str)> {
+    match profile {
+        "claude-code" => Some(("allowed_tools", "disallowed_tools")),
+        "github-copilot" => Some(("allowed_tools", "denied_tools")),
+        _ => None,
+    }
 }
 
 fn file_name(path: &str) -> &str {
