@@ -1,13 +1,16 @@
 //! The commands.
 
-use std::{future::Future, path::Path, process::ExitCode};
+use std::{future::Future, io::Write, path::Path, process::ExitCode};
 
 use anyhow::anyhow;
 use clap::Subcommand;
-use tokio::runtime::Builder;
+use serde_json::Value;
+use tokio::{runtime::Builder, task::JoinHandle};
+use trunkline_host::process::{Child, StderrDrain, StderrTail};
 
 use crate::{
     error::{CliError, CommandResult},
+    exit,
     log::Reader,
 };
 
@@ -120,29 +123,7 @@ impl Command {
         match self {
             Self::Chat(command) if command.debug => Reader::Author,
             Self::Chat(_) | Self::Run(_) | Self::Demo(_) | Self::Sessions(_) => Reader::Person,
-            Self::Serve(_)
-            | Self::Connect(_)
-            | Self::Acp(_)
-            | Self::Up(_)
-            | Self::Down(_)
-            | Self::Open(_)
-            | Self::Reload(_)
-            | Self::Cluster(_)
-            | Self::Drain(_)
-            | Self::Token(_)
-            | Self::Adapter(_)
-            | Self::Doctor(_)
-            | Self::Agents(_)
-            | Self::Config(_)
-            | Self::Usage(_)
-            | Self::Profiles(_)
-            | Self::Wire(_)
-            | Self::Top(_)
-            | Self::Skills(_)
-            | Self::Schema(_)
-            | Self::Version(_)
-            | Self::Completions(_)
-            | Self::Man(_) => Reader::Operator,
+            _ => Reader::Operator,
         }
     }
 }
@@ -156,4 +137,16 @@ fn on_runtime(work: impl Future<Output = CommandResult>) -> CommandResult {
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
+}
+
+/// Reads a child's stderr into the tail until it ends. What cannot be read is not reported.
+fn drain_stderr(child: &mut Child, tail: &StderrTail) -> Option<JoinHandle<()>> {
+    let mut drain = StderrDrain::new(child.take_stderr()?, tail.clone());
+    Some(tokio::spawn(async move { drop(drain.run(|_| {}).await) }))
+}
+
+/// Prints a value as one line of JSON.
+fn print_json(value: &Value) -> CommandResult {
+    writeln!(anstream::stdout().lock(), "{value}")?;
+    Ok(exit::OK)
 }

@@ -90,6 +90,18 @@ pub(crate) fn session_options(start: SessionStart) -> SessionOptions {
 }
 
 impl Conversation {
+    pub(crate) fn new(screen: Screen) -> Self {
+        Self {
+            screen,
+            lines: None,
+            asker: Asker::new(),
+            save: None,
+            lost_files: false,
+            learned: SessionInfo::default(),
+            transcript: None,
+        }
+    }
+
     /// Shows a turn that has begun until it ends. The first Ctrl-C stops the turn, the second leaves.
     ///
     /// # Errors

@@ -96,11 +96,7 @@ impl Folder {
 
     /// The folder of the daemon that has an adapter of the command line alone.
     pub(crate) fn of_adapter(&self, line: &str) -> Self {
-        let digest = hmac_sha256::Hash::hash(line.as_bytes());
-        let name: String = digest[..6]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let name = hex_digest(line, 6);
         Self(self.0.join(format!("adapter-{name}")))
     }
 
@@ -158,11 +154,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it is not there, or refuses.
-    pub(crate) async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-    ) -> Result<(StatusCode, Value), CliError> {
+    pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<Value, CliError> {
         accepted(self.answer(method, path, Vec::new()).await?)
     }
 
@@ -175,7 +167,7 @@ impl Folder {
         method: Method,
         path: &str,
         body: &Value,
-    ) -> Result<(StatusCode, Value), CliError> {
+    ) -> Result<Value, CliError> {
         accepted(
             self.answer(method, path, body.to_string().into_bytes())
                 .await?,
@@ -187,15 +179,8 @@ impl Folder {
     /// # Errors
     /// As [`Folder::ask`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), CliError> {
-        let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
-        match self
-            .answer(
-                Method::DELETE,
-                &format!("/v1/sessions/{session}?remove=true"),
-                Vec::new(),
-            )
-            .await?
-        {
+        let path = format!("{}?remove=true", session_path(session));
+        match self.answer(Method::DELETE, &path, Vec::new()).await? {
             (StatusCode::NOT_FOUND, _) => Ok(()),
             answer => accepted(answer).map(drop),
         }
@@ -206,17 +191,10 @@ impl Folder {
     /// # Errors
     /// As [`Folder::ask`].
     pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, CliError> {
-        let session = utf8_percent_encode(session, NON_ALPHANUMERIC);
-        match self
-            .answer(
-                Method::POST,
-                &format!("/v1/sessions/{session}/relocate"),
-                Vec::new(),
-            )
-            .await?
-        {
+        let path = format!("{}/relocate", session_path(session));
+        match self.answer(Method::POST, &path, Vec::new()).await? {
             (StatusCode::CONFLICT, _) => Ok(None),
-            answer => Ok(accepted(answer)?.1["host"].as_str().map(str::to_owned)),
+            answer => Ok(accepted(answer)?["host"].as_str().map(str::to_owned)),
         }
     }
 
@@ -244,9 +222,23 @@ impl Folder {
 }
 
 /// An answer, or the problem that it tells of.
-fn accepted((status, body): (StatusCode, Value)) -> Result<(StatusCode, Value), CliError> {
+fn session_path(session: &str) -> String {
+    format!(
+        "/v1/sessions/{}",
+        utf8_percent_encode(session, NON_ALPHANUMERIC)
+    )
+}
+
+/// The first bytes of the SHA-256 of a text, in hexadecimal.
+pub(crate) fn hex_digest(text: &str, bytes: usize) -> String {
+    let digest = hmac_sha256::Hash::hash(text.as_bytes());
+    let bytes = digest.iter().take(bytes);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn accepted((status, body): (StatusCode, Value)) -> Result<Value, CliError> {
     if status.is_success() {
-        return Ok((status, body));
+        return Ok(body);
     }
     let detail = body["detail"].as_str().unwrap_or("the daemon refused");
     Err(CliError::failed(anyhow!("{detail}")))

@@ -47,6 +47,21 @@ impl Interrupts {
     }
 }
 
+/// Watches for Ctrl-C and SIGTERM; from now on neither ends the program by itself. The future waits for one of them.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut key = signal(SignalKind::interrupt())?;
+    let mut term = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = key.recv() => {}
+            _ = term.recv() => {}
+        }
+    })
+}
+
 impl Interrupt {
     /// The exit code that tells of it.
     pub(crate) const fn exit_code(self) -> u8 {

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use anyhow::anyhow;
@@ -72,19 +72,18 @@ impl Reload {
         Ok((chosen, Arc::new(reload)))
     }
 
+    fn effective(&self) -> MutexGuard<'_, Option<String>> {
+        self.effective
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What tells whether another host has the same configuration.
     #[cfg(feature = "cluster")]
     pub(crate) fn digest(&self) -> String {
-        let effective = self
-            .effective
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let effective = self.effective().clone();
         let text = effective.unwrap_or_else(|| format!("{:?}", self.began_with.agents));
-        hmac_sha256::Hash::hash(text.as_bytes())[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex_digest(&text, 16)
     }
 
     /// Notes a daemon in its folder, with its configuration: now, and again when that changes. Blocks.
@@ -92,10 +91,7 @@ impl Reload {
     /// # Errors
     /// When it cannot be written now.
     pub(crate) fn note(&self, folder: Folder, running: Running) -> io::Result<()> {
-        let effective = self
-            .effective
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let effective = self.effective();
         let (folder, running) = self.note.get_or_init(|| (folder, running));
         folder.note(&Running {
             configuration: effective.clone(),
@@ -114,10 +110,7 @@ impl Reload {
     /// # Errors
     /// Why nothing has changed.
     pub(crate) fn once(&self) -> Result<String, CliError> {
-        let mut in_force = self
-            .effective
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut in_force = self.effective();
         // First, so that a configuration that is wrong does not let a certificate run out.
         self.tls
             .get()

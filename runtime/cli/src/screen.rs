@@ -241,17 +241,12 @@ impl Screen {
 
     /// A line of the program itself.
     pub(crate) fn note(&mut self, mark: &str, style: Style, text: &str) {
-        self.quiet();
-        self.end_line();
+        let dim = paint::DIM;
         let mut lines = text.lines();
         let first = self.wrapped(lines.next().unwrap_or_default(), 4);
-        let _ = writeln!(self.aside, "  {style}{mark}{style:#} {first}");
-        for line in lines {
-            let (dim, line) = (paint::DIM, self.wrapped(line, 4));
-            let _ = writeln!(self.aside, "    {dim}{line}{dim:#}");
-        }
-        let _ = self.aside.flush();
-        self.block = Block::None;
+        let mut note = vec![format!("  {style}{mark}{style:#} {first}")];
+        note.extend(lines.map(|line| format!("    {dim}{}{dim:#}", self.wrapped(line, 4))));
+        self.lines(Block::None, &note);
     }
 
     /// The text, broken between words where a person reads it on a terminal.
@@ -259,10 +254,19 @@ impl Screen {
         wrapped(text, self.aside_on_terminal.then(columns).flatten(), indent)
     }
 
+    /// Writes a note with the name of the agent and, dimmed, what is known about it.
+    pub(crate) fn note_agent(&mut self, name: &str, about: &str) {
+        let (bold, dim) = (paint::STRONG, paint::DIM);
+        let mut text = format!("{bold}{name}{bold:#}");
+        if !about.is_empty() {
+            text.push_str(&format!(" {dim}· {about}{dim:#}"));
+        }
+        self.note("●", paint::ACT, &text);
+    }
+
     /// What a person said elsewhere, as it stands at a prompt.
     pub(crate) fn said(&mut self, text: &str) {
-        self.quiet();
-        self.end_line();
+        self.pause();
         let act = paint::ACT;
         let mut mark = "›";
         for line in shown(text).lines() {
@@ -275,12 +279,9 @@ impl Screen {
 
     /// A dimmed line of the program itself.
     pub(crate) fn remark(&mut self, text: &str) {
-        self.quiet();
-        self.end_line();
         let (dim, text) = (paint::DIM, self.wrapped(text, 2));
-        let _ = writeln!(self.aside, "  {dim}{text}{dim:#}");
-        let _ = self.aside.flush();
-        self.block = Block::None;
+        let line = format!("  {dim}{text}{dim:#}");
+        self.lines(Block::None, &[line]);
     }
 
     /// An empty line.
@@ -364,8 +365,7 @@ impl Screen {
         if lines.is_empty() {
             return;
         }
-        self.quiet();
-        self.end_line();
+        self.pause();
         for line in lines {
             let _ = writeln!(self.aside, "{line}");
         }

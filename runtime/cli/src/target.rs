@@ -237,6 +237,10 @@ pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Confi
     Config::discover(file, |name| std::env::var_os(name), check).map_err(|error| wrong_file(&error))
 }
 
+fn parse(document: &Document) -> Result<Config, CliError> {
+    document.config(&check).map_err(|error| wrong_file(&error))
+}
+
 fn wrong_file(error: &ConfigError) -> CliError {
     CliError::usage(anyhow!("failed to {error}")).next(match error.problem() {
         Problem::Unreadable(_) => {
@@ -333,36 +337,18 @@ impl Target {
         overrides: &Overrides,
     ) -> Result<Config, CliError> {
         let mut document = self.document(file)?;
-        let config = document
-            .config(&check)
-            .map_err(|error| wrong_file(&error))?;
+        let config = parse(&document)?;
         tell(&config.notices);
-        let agents = document.value["agents"].as_array_mut();
-        let index = match &self.agent {
-            None => {
-                let first = config.first_choice().map(|agent| &agent.id);
-                config
-                    .agents
-                    .iter()
-                    .position(|agent| Some(&agent.id) == first)
-            }
-            Some(id) => config
-                .agents
-                .iter()
-                .position(|agent| agent.id == *id)
-                .or_else(|| {
-                    is_built_in(id).then_some(())?;
-                    let agents = agents?;
-                    agents.push(json!({ "id": id, "profile": id }));
-                    Some(agents.len() - 1)
-                }),
-        };
+        let index = self.position(&config).or_else(|| {
+            let id = self.agent.as_ref().filter(|id| is_built_in(id))?;
+            let agents = document.value["agents"].as_array_mut()?;
+            agents.push(json!({ "id": id, "profile": id }));
+            Some(agents.len() - 1)
+        });
         let Some(index) = index else {
             return Err(self.unknown(&config));
         };
-        let config = document
-            .config(&check)
-            .map_err(|error| wrong_file(&error))?;
+        let config = parse(&document)?;
         let profile = config.agents[index].profile.clone();
         assign(&mut document, index, &profile, &overrides.set)
     }
@@ -481,6 +467,13 @@ impl Target {
         self.host_of(config, agent, None)
     }
 
+    /// The index of the agent that is named, or of the first choice if none is.
+    fn position(&self, config: &Config) -> Option<usize> {
+        let first = || config.first_choice().map(|agent| &agent.id);
+        let id = self.agent.as_ref().or_else(first)?;
+        config.agents.iter().position(|agent| agent.id == *id)
+    }
+
     /// The configuration with the agent that is meant as its default, after a change of it, and that agent.
     fn meant(
         &self,
@@ -490,19 +483,10 @@ impl Target {
         self.agent
             .iter()
             .for_each(|id| add_built_in(&mut config, id));
-        let chosen = match &self.agent {
-            Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
-            None => {
-                let first = config.first_choice().map(|agent| agent.id.clone());
-                config
-                    .agents
-                    .iter_mut()
-                    .find(|agent| Some(&agent.id) == first.as_ref())
-            }
-        };
-        let Some(agent) = chosen else {
+        let Some(index) = self.position(&config) else {
             return Err(self.unknown(&config));
         };
+        let agent = &mut config.agents[index];
         if let Some(model) = &self.environment.model
             && !set_model(agent, model)
         {
@@ -587,9 +571,7 @@ impl Target {
             return Ok((self.config(file)?, None));
         }
         let document = self.document(file)?;
-        let config = document
-            .config(&check)
-            .map_err(|error| wrong_file(&error))?;
+        let config = parse(&document)?;
         tell(&config.notices);
         Ok((config, Some(document)))
     }

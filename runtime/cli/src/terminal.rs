@@ -88,7 +88,7 @@ impl Terminal {
                 settings.special_codes[SpecialCodeIndex::VTIME] = 0;
             });
             let mut chunk = [0; 1024];
-            while typed.len() < MAX_LINE && self.has_input(Duration::ZERO) == Ok(true) {
+            while typed.len() < MAX_LINE && has_input(&self.input, Duration::ZERO) == Ok(true) {
                 match rustix::io::read(&self.input, &mut chunk) {
                     Ok(read @ 1..) => typed.extend_from_slice(&chunk[..read]),
                     Ok(0) | Err(_) => break,
@@ -102,11 +102,6 @@ impl Terminal {
             .replace('\r', "\n");
         let is_text = |char: &char| matches!(char, '\n' | '\t') || !char.is_control();
         text.trim().chars().filter(is_text).collect()
-    }
-
-    fn has_input(&self, wait: Duration) -> rustix::io::Result<bool> {
-        let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
-        Ok(poll(&mut ready, wait.try_into().ok().as_ref())? > 0)
     }
 
     /// Waits for a line. Nothing at the end of input, on an error, or when cancelled. Blocks the thread.
@@ -125,7 +120,7 @@ impl Terminal {
             if cancel.is_cancelled() {
                 return None;
             }
-            match self.has_input(LOOK_UP) {
+            match has_input(&self.input, LOOK_UP) {
                 Ok(false) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(true) => {}
                 Err(_) => return None,
@@ -144,6 +139,12 @@ impl Terminal {
                 .to_owned(),
         )
     }
+}
+
+/// Returns true if a terminal has input within this time.
+fn has_input(terminal: &OwnedFd, wait: Duration) -> rustix::io::Result<bool> {
+    let mut ready = [PollFd::new(terminal, PollFlags::IN)];
+    Ok(poll(&mut ready, wait.try_into().ok().as_ref())? > 0)
 }
 
 /// The settings of a terminal, given back on drop. They are changed only while this program is in the foreground: a
@@ -233,7 +234,7 @@ impl Keys {
             if let Some(key) = first_key(&self.read) {
                 let is_alone = key == [0x1b] && self.read.len() == 1;
                 // The rest of a sequence comes at once.
-                if !is_alone || !self.has_more()? {
+                if !is_alone || !has_input(&self.settings.of, LOOK_UP)? {
                     let bytes = key.len();
                     let key = String::from_utf8_lossy(key).into_owned();
                     self.read.drain(..bytes);
@@ -249,15 +250,10 @@ impl Keys {
             }
         }
     }
-
-    fn has_more(&self) -> io::Result<bool> {
-        let mut ready = [PollFd::new(&self.settings.of, PollFlags::IN)];
-        Ok(poll(&mut ready, LOOK_UP.try_into().ok().as_ref())? > 0)
-    }
 }
 
 /// The bytes of the first key, where they are whole.
-fn first_key(read: &[u8]) -> Option<&[u8]> {
+pub(crate) fn first_key(read: &[u8]) -> Option<&[u8]> {
     let bytes = match read.first()? {
         0x1b => match read.get(1) {
             Some(b'[') => {
@@ -271,7 +267,7 @@ fn first_key(read: &[u8]) -> Option<&[u8]> {
         },
         0xc0..=0xdf => 2,
         0xe0..=0xef => 3,
-        0xf0..=0xff => 4,
+        0xf0..=0xf7 => 4,
         _ => 1,
     };
     read.get(..bytes)
@@ -368,6 +364,19 @@ fn end_of_word(text: &str) -> usize {
         true => text.find([' ', '\n']).map_or(text.len(), |at| at + 1),
         false => text.len(),
     }
+}
+
+/// The first `most` characters of a text, with a space for each control character.
+pub(crate) fn plain_line(text: &str, most: usize) -> String {
+    let mut line: String = text
+        .chars()
+        .take(most)
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
+    if text.chars().nth(most).is_some() {
+        line.push('…');
+    }
+    line
 }
 
 /// What [`shown`] makes of it, on one line.

@@ -13,7 +13,6 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use tokio::{
     net::UnixStream,
-    signal::unix::{SignalKind, signal},
     task::spawn_blocking,
     time::{Instant, sleep},
 };
@@ -25,6 +24,7 @@ use crate::{
     daemon::{Folder, State},
     error::{CliError, CommandResult},
     exit,
+    interrupt::stop_signal,
     target::{AGENT, ad_hoc, variable},
 };
 
@@ -119,16 +119,7 @@ impl Acp {
             config,
             adapter,
         };
-        let (mut key, mut term) = (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-        );
-        let stop = async {
-            tokio::select! {
-                _ = key.recv() => {}
-                _ = term.recv() => {}
-            }
-        };
+        let stop = stop_signal()?;
         let served = async {
             // A daemon that is started has as long as it needs. Later attempts have a timeout.
             host.stream().await?;

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use trunkline_host::AgentStatus;
 
-use super::table;
+use super::{print_json, table};
 use crate::{
     error::CommandResult,
     exit, paint,
@@ -67,8 +67,7 @@ impl Agents {
                     })
                 })
                 .collect();
-            writeln!(anstream::stdout().lock(), "{}", json!(agents))?;
-            return Ok(exit::OK);
+            return print_json(&json!(agents));
         }
         let mut list = table::of(&["id", "name", "profile", "command", "state"]);
         for agent in host.agents() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
 
-use super::table;
+use super::{print_json, table};
 use crate::{
     daemon::{Folder, State},
     error::{CliError, CommandResult},
@@ -79,14 +79,12 @@ impl Cluster {
     pub(super) async fn run(self) -> CommandResult {
         let Asked::Status(status) = self.command;
         let hosts = hosts(&status.state.folder()?).await?;
-        let mut out = anstream::stdout().lock();
         if status.json {
-            writeln!(out, "{}", json!({ "hosts": hosts }))?;
-            return Ok(exit::OK);
+            return print_json(&json!({ "hosts": hosts }));
         }
         if hosts.is_empty() {
             writeln!(
-                out,
+                anstream::stdout(),
                 "the daemon is alone; `trunkline up --cluster nats://HOST:PORT` joins others"
             )?;
             return Ok(exit::OK);
@@ -125,7 +123,7 @@ impl Cluster {
             ];
             list.add_row(row.map(|cell| one_line(&cell)));
         }
-        write!(out, "{}", table::lines(&list))?;
+        table::print(&list)?;
         Ok(exit::OK)
     }
 }
@@ -167,7 +165,7 @@ impl Drain {
 }
 
 pub(super) async fn hosts(folder: &Folder) -> Result<Vec<Value>, CliError> {
-    let (_, mut told) = folder.ask(Method::GET, "/v1/hosts").await?;
+    let mut told = folder.ask(Method::GET, "/v1/hosts").await?;
     Ok(told["hosts"]
         .as_array_mut()
         .map(std::mem::take)

@@ -119,8 +119,7 @@ impl Check {
                 },
                 "notices": config.notices.iter().map(|notice| redact::text(notice)).collect::<Vec<_>>(),
             });
-            writeln!(anstream::stdout().lock(), "{facts}")?;
-            return Ok(exit::OK);
+            return super::print_json(&facts);
         }
         let config = target::config(file)?;
         let names = target::agent_names(&config);

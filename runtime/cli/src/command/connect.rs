@@ -20,7 +20,9 @@ use trunkline_relay::{RelayOptions, RelayReport, serve};
 
 use crate::{
     error::{CliError, CommandResult},
-    exit, journal,
+    exit,
+    interrupt::stop_signal,
+    journal,
     matching_daemon::{self, DaemonChoice},
     reload::Reload,
     target::{Processes, Target},
@@ -146,10 +148,7 @@ impl Amurg {
         let Some(runtime_id) = self.runtime_id.clone() else {
             return register::register(&self.hub, &TokenFile::new(&self.token_file)).await;
         };
-        let (mut term, mut key) = (
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        );
+        let stop = stop_signal()?;
         let Host { input, output, own } = self.host(config).await?;
         let options = ConnectOptions {
             address: self.hub,
@@ -163,12 +162,6 @@ impl Amurg {
             } else {
                 WhenLost::Deny
             },
-        };
-        let stop = async {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = key.recv() => {}
-            }
         };
         let ended = trunkline_connect::connect(options, input, output, stop).await;
         if let Some(own) = own {

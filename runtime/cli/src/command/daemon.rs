@@ -82,7 +82,7 @@ pub(crate) struct Reload {
 
 impl Reload {
     pub(super) async fn run(self) -> CommandResult {
-        let (_, told) = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
+        let told = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
         writeln!(
             anstream::stdout(),
             "{}",
@@ -114,7 +114,7 @@ pub(crate) struct Open {
 impl Open {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
-        let (_, told) = folder.ask(Method::POST, "/v1/handover").await?;
+        let told = folder.ask(Method::POST, "/v1/handover").await?;
         let running = folder.running()?;
         let code = told["code"].as_str().unwrap_or_default();
         let path = folder.0.join("open.html");

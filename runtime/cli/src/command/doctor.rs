@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::anyhow;
 use clap::Args;
+use serde::Serialize;
 use trunkline_host::{
     BuildError, Host,
     config::{self, AgentConfig, Config, Profile},
@@ -105,38 +106,38 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
-        let mut out = anstream::stdout().lock();
         if self.codes {
-            out.write_all(codes(self.json).as_bytes())?;
+            let codes = codes(self.json);
+            anstream::stdout().lock().write_all(codes.as_bytes())?;
             return Ok(exit::OK);
         }
-        drop(out);
         if self.all {
             let all = all::look(file, self.timeout()).await?;
-            let mut out = anstream::stdout().lock();
-            if self.json {
-                let json = serde_json::to_string(&all)
-                    .map_err(|error| CliError::failed(anyhow!(error)))?;
-                writeln!(out, "{json}")?;
-            } else {
-                out.write_all(all::text(&all).as_bytes())?;
-            }
+            self.print(&all, || all::text(&all))?;
             return Ok(exit::OK);
         }
         let report = self.examine(file).await?;
-        let mut out = anstream::stdout().lock();
-        if self.json {
-            let json =
-                serde_json::to_string(&report).map_err(|error| CliError::failed(anyhow!(error)))?;
-            writeln!(out, "{json}")?;
-        } else {
-            out.write_all(text::of(&report).as_bytes())?;
-        }
+        self.print(&report, || text::of(&report))?;
         Ok(match report.status {
             Status::Pass => exit::OK,
             Status::Warn if !self.strict => exit::OK,
             Status::Warn | Status::Fail => exit::FAILED,
         })
+    }
+
+    /// Prints a report as JSON or as text.
+    fn print(
+        &self,
+        report: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), CliError> {
+        let text = if self.json {
+            let json = serde_json::to_string(report);
+            json.map_err(CliError::failed)? + "\n"
+        } else {
+            text()
+        };
+        Ok(anstream::stdout().lock().write_all(text.as_bytes())?)
     }
 
     fn timeout(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! `trunkline profiles`: the built-in adapters.
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -10,7 +10,7 @@ use trunkline_host::config;
 use trunkline_host::process::{ChildSpec, query};
 use trunkline_profiles::PROFILES;
 
-use super::table;
+use super::{print_json, table};
 use crate::{
     error::{CliError, CommandResult},
     exit,
@@ -75,8 +75,7 @@ impl Profiles {
                     described
                 })
                 .collect();
-            writeln!(anstream::stdout().lock(), "{}", json!(list))?;
-            return Ok(exit::OK);
+            return print_json(&json!(list));
         }
         let mut list = table::of(&["name", "key", "what it is for"]);
         for profile in profiles {
@@ -86,9 +85,7 @@ impl Profiles {
                 profile.description,
             ]);
         }
-        anstream::stdout()
-            .lock()
-            .write_all(table::lines(&list).as_bytes())?;
+        table::print(&list)?;
         Ok(exit::OK)
     }
 }

@@ -12,13 +12,12 @@ use trunkline_host::{
     Cause, FileError, Host, TurnEnd,
     config::{AgentConfig, Profile, StopSteps},
     files::Refusal,
-    protocol::{Category, ClosedReason, SessionInfo, Status},
+    protocol::{Category, ClosedReason, Status},
     redact,
 };
 
 use crate::{
     advice,
-    ask::Asker,
     conversation::{self, Conversation, Outcome, session_options},
     error::{CliError, CommandResult},
     exit,
@@ -104,15 +103,9 @@ impl Run {
         let is_ad_hoc = self.target.adapter.is_some();
         let prompt = prompt(self.prompt)?;
         let mut interrupts = Interrupts::watch()?;
-        let mut conversation = Conversation {
-            screen: Screen::new(Detail::Calm),
-            lines: self.json.then(EventWriter::to_stdout),
-            asker: Asker::new(),
-            save: self.save,
-            lost_files: false,
-            learned: SessionInfo::default(),
-            transcript: None,
-        };
+        let mut conversation = Conversation::new(Screen::new(Detail::Calm));
+        conversation.lines = self.json.then(EventWriter::to_stdout);
+        conversation.save = self.save;
         let opened = match daemon {
             Some(daemon) => tokio::select! {
                 opened = daemon.open("run") => opened,

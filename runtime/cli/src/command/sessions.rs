@@ -385,7 +385,7 @@ impl Reading {
 
     fn told_removed(&self, ids: &[String]) -> CommandResult {
         if self.is_json {
-            writeln!(anstream::stdout().lock(), "{}", json!({ "removed": ids }))?;
+            return super::print_json(&json!({ "removed": ids }));
         }
         Ok(exit::OK)
     }

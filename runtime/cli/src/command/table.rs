@@ -1,5 +1,7 @@
 //! Tables without lines: columns and space.
 
+use std::io::{self, Write};
+
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 
 use crate::terminal::COLUMNS;
@@ -33,4 +35,9 @@ pub(crate) fn lines(table: &Table) -> String {
         .lines()
         .map(|line| format!("{}\n", line.trim_end()))
         .collect()
+}
+
+/// Prints the lines of a table.
+pub(crate) fn print(table: &Table) -> io::Result<()> {
+    anstream::stdout().lock().write_all(lines(table).as_bytes())
 }

@@ -5,7 +5,7 @@ use std::{io::Write, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
 
-use super::table;
+use super::{print_json, table};
 use crate::{
     daemon::State,
     error::{CliError, CommandResult},
@@ -125,15 +125,13 @@ impl New {
 
 fn list(state: &State, as_json: bool) -> CommandResult {
     let tokens = file(state)?.read().map_err(wrong)?;
-    let mut out = anstream::stdout();
     if as_json {
         let told: Vec<_> = tokens.iter().map(Known::public).collect();
-        writeln!(out, "{}", serde_json::Value::from(told))?;
-        return Ok(exit::OK);
+        return print_json(&told.into());
     }
     if tokens.is_empty() {
         writeln!(
-            out,
+            anstream::stdout(),
             "there is no token; `trunkline token new --scope control` makes one"
         )?;
         return Ok(exit::OK);
@@ -142,7 +140,7 @@ fn list(state: &State, as_json: bool) -> CommandResult {
     for token in &tokens {
         shown.add_row(row(token));
     }
-    write!(out, "{}", table::lines(&shown))?;
+    table::print(&shown)?;
     Ok(exit::OK)
 }
 

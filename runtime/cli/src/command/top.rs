@@ -23,12 +23,13 @@ use self::{
     state::{Action, Mode, State},
     transcript::{Source, Transcript},
 };
-use super::table;
+use super::{print_json, table};
 use crate::{
     error::{CliError, CommandResult},
     exit,
     interrupt::Interrupts,
     journal, listing,
+    terminal::one_line,
 };
 
 mod draw;
@@ -118,12 +119,7 @@ impl Top {
                     member
                 })
                 .collect();
-            writeln!(
-                anstream::stdout().lock(),
-                "{}",
-                json!({"agents": agents, "sessions": sessions})
-            )?;
-            return Ok(exit::OK);
+            return print_json(&json!({"agents": agents, "sessions": sessions}));
         }
         print_text(agents, sessions, titles)
     }
@@ -139,43 +135,42 @@ fn print_text(
     let mut state = State::default();
     state.take(agents, sessions, None);
     state.take_titles(titles);
-    let mut out = anstream::stdout().lock();
     let mut list = table::of(&[
         "agent", "life", "up", "sessions", "turns", "queue", "verdict",
     ]);
     for agent in &state.agents {
         let health = agent.health.clone().unwrap_or_default();
         list.add_row([
-            crate::terminal::one_line(&agent.id),
+            one_line(&agent.id),
             health.liveness.map_or("-", |life| life.as_str()).to_owned(),
             or_dash(health.age_ms, time),
             or_dash(health.sessions, count),
             or_dash(health.turns, count),
             or_dash(health.queued_bytes, bytes),
-            crate::terminal::one_line(health.verdict.as_deref().unwrap_or("-")),
+            one_line(health.verdict.as_deref().unwrap_or("-")),
         ]);
     }
-    out.write_all(table::lines(&list).as_bytes())?;
+    table::print(&list)?;
     if state.rows.is_empty() {
         return Ok(exit::OK);
     }
-    writeln!(out)?;
+    writeln!(anstream::stdout())?;
     let mut list = table::of(&[
         "session", "agent", "state", "turn", "silent", "unread", "title",
     ]);
     for row in &state.rows {
         let session = &row.session;
         list.add_row([
-            crate::terminal::one_line(&session.id),
-            crate::terminal::one_line(&session.agent_id),
+            one_line(&session.id),
+            one_line(&session.agent_id),
             session.state.map_or("-", |state| state.as_str()).to_owned(),
             or_dash(session.turn_ms, time),
             or_dash(session.silent_ms, time),
             or_dash(session.unread_bytes, bytes),
-            crate::terminal::one_line(row.title.as_deref().unwrap_or("-")),
+            one_line(row.title.as_deref().unwrap_or("-")),
         ]);
     }
-    out.write_all(table::lines(&list).as_bytes())?;
+    table::print(&list)?;
     Ok(exit::OK)
 }
 

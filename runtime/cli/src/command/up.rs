@@ -40,7 +40,9 @@ use super::usage;
 use crate::{
     daemon::{Running, State},
     error::{CliError, CommandResult},
-    exit, journal,
+    exit,
+    interrupt::stop_signal,
+    journal,
     reload::Reload,
     target::{Processes, Target},
     traces,
@@ -202,10 +204,7 @@ impl Up {
         if let Some(joined) = &joined {
             joined.serve(sessions.clone(), gateway.clone()).await?;
         }
-        let (mut key, mut term) = (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-        );
+        let stopped = stop_signal()?;
         further
             .iter()
             .filter_map(|entrance| entrance.tls.clone())
@@ -217,8 +216,7 @@ impl Up {
 
         let stop = async {
             tokio::select! {
-                _ = key.recv() => {}
-                _ = term.recv() => {}
+                () = stopped => {}
                 _ = stops.recv() => {}
                 never = reload.at_each(hangups) => match never {},
             }

@@ -18,6 +18,7 @@ use super::table;
 use crate::{
     error::{CliError, CommandResult},
     exit, paint, target,
+    terminal::plain_line,
 };
 
 mod sum;
@@ -228,15 +229,7 @@ const MOST: usize = 60;
 
 /// A name as a terminal may be shown it: adapters choose those of models.
 fn shown(name: &str) -> String {
-    let mut shown: String = name
-        .chars()
-        .take(MOST)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if name.chars().nth(MOST).is_some() {
-        shown.push('…');
-    }
-    shown
+    plain_line(name, MOST)
 }
 
 /// The moment that a person means.

@@ -35,7 +35,6 @@ impl Version {
             .iter()
             .map(|profile| profile.name)
             .collect();
-        let mut out = anstream::stdout().lock();
         if self.json {
             let facts = json!({
                 "name": "trunkline",
@@ -45,9 +44,9 @@ impl Version {
                 "protocol": PROTOCOL,
                 "adapters": adapters,
             });
-            writeln!(out, "{facts}")?;
-            return Ok(exit::OK);
+            return super::print_json(&facts);
         }
+        let mut out = anstream::stdout().lock();
         let commit = COMMIT.unwrap_or("unknown commit");
         writeln!(out, "trunkline {version} ({commit}, {build})")?;
         writeln!(out, "protocol {PROTOCOL}")?;

@@ -4,6 +4,7 @@ use serde_json::json;
 use trunkline_host::config::{Config, Document, Organisation};
 
 use super::model_of;
+use crate::daemon::hex_digest;
 
 /// A text that is equal for equal configurations of this program: of the file's contents and its folder, from which
 /// relative paths count, of what the command line and the environment add, and of the policies that narrow it. It tells
@@ -31,8 +32,7 @@ pub(super) fn digest(document: &Document, config: &Config) -> Option<String> {
         agents,
         format!("{policies:?}"),
     ]);
-    let digest = hmac_sha256::Hash::hash(all.to_string().as_bytes());
-    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex_digest(&all.to_string(), 32))
 }
 
 #[cfg(test)]

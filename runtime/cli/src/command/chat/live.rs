@@ -60,58 +60,24 @@ impl Talk {
         }
     }
 
-    pub(super) async fn model(
-        &mut self,
-        name: Option<String>,
-        session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
-    ) -> Result<Next, CliError> {
-        if name.is_none() {
-            let learned = self.conversation.learned.clone();
-            let models = learned.models.iter().flatten();
-            self.list(
-                "model",
-                learned.model.as_deref(),
-                models.map(|model| (&*model.id, &model.label)),
-            );
-            return Ok(Next::Talk);
-        }
-        self.change(
-            SessionUpdate {
-                model: name,
-                ..SessionUpdate::default()
-            },
-            session,
-            interrupts,
-        )
-        .await
+    pub(super) fn list_models(&mut self) {
+        let learned = self.conversation.learned.clone();
+        let models = learned.models.iter().flatten();
+        self.list(
+            "model",
+            learned.model.as_deref(),
+            models.map(|model| (&*model.id, &model.label)),
+        );
     }
 
-    pub(super) async fn mode(
-        &mut self,
-        name: Option<String>,
-        session: &mut SessionBackend,
-        interrupts: &mut Interrupts,
-    ) -> Result<Next, CliError> {
-        if name.is_none() {
-            let learned = self.conversation.learned.clone();
-            let modes = learned.modes.iter().flatten();
-            self.list(
-                "mode",
-                learned.mode.as_deref(),
-                modes.map(|mode| (&*mode.id, &mode.name)),
-            );
-            return Ok(Next::Talk);
-        }
-        self.change(
-            SessionUpdate {
-                mode: name,
-                ..SessionUpdate::default()
-            },
-            session,
-            interrupts,
-        )
-        .await
+    pub(super) fn list_modes(&mut self) {
+        let learned = self.conversation.learned.clone();
+        let modes = learned.modes.iter().flatten();
+        self.list(
+            "mode",
+            learned.mode.as_deref(),
+            modes.map(|mode| (&*mode.id, &mode.name)),
+        );
     }
 
     fn list<'a>(
@@ -135,11 +101,10 @@ impl Talk {
                 .trim_end(),
             );
         }
-        screen.space();
     }
 
     /// Changes the live session, and shows what is in force then.
-    async fn change(
+    pub(super) async fn change(
         &mut self,
         update: SessionUpdate,
         session: &mut SessionBackend,

@@ -14,7 +14,6 @@ use crate::{
     journal::{self, Holder},
     matching_daemon::DaemonSession,
     overrides::Overrides,
-    paint,
     screen::Screen,
     session_backend::{AttachMode, AttachedSession, SessionBackend},
     target::{Chosen, Target},
@@ -22,22 +21,22 @@ use crate::{
 };
 
 /// Where a conversation is kept, and with which agent this process serves it where no other host does.
-pub(in crate::command) struct Place {
-    pub(in crate::command) folder: PathBuf,
-    pub(in crate::command) target: Target,
-    pub(in crate::command) overrides: Overrides,
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) target: Target,
+    pub(crate) overrides: Overrides,
     /// The command that comes back, where it need not name the folder; the id stands behind it.
-    pub(in crate::command) again: Option<&'static str>,
+    pub(crate) again: Option<&'static str>,
 }
 
 /// What comes back to a session of the daemon.
 pub(super) const RESUME: &str = "trunkline chat --resume";
 
 /// A host that has the journal.
-pub(in crate::command) struct Reached {
-    pub(in crate::command) client: Client,
+pub(crate) struct Reached {
+    pub(crate) client: Client,
     /// This process, where it is the host.
-    pub(in crate::command) own: Option<(Holder, Chosen)>,
+    pub(crate) own: Option<(Holder, Chosen)>,
     /// What a new session asks for.
     start: SessionStart,
 }
@@ -93,15 +92,14 @@ impl Place {
             again: Some(RESUME),
         };
         let mut chat = Talk::new(None, start, screen, save);
-        let (bold, dim, name, id) = (paint::STRONG, paint::DIM, &agent.name, session.id());
-        let text = format!("{bold}{name}{bold:#} {dim}· {id} · in the daemon{dim:#}");
-        chat.conversation.screen.note("●", paint::ACT, &text);
+        let about = format!("{} · in the daemon", session.id());
+        chat.conversation.screen.note_agent(&agent.name, &about);
         chat.greet();
         place.talk(chat, session, None, interrupts).await
     }
 
     /// Goes on with a session of the journal.
-    pub(in crate::command) async fn go_on(
+    pub(crate) async fn go_on(
         mut self,
         id: &str,
         config: Option<&Path>,
@@ -173,7 +171,7 @@ impl Place {
     ///
     /// # Errors
     /// Where there is no such session, or it has another agent than the command line says.
-    pub(in crate::command) fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, CliError> {
+    pub(crate) fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, CliError> {
         let id = SessionId::new(id).map_err(CliError::usage)?;
         let known = journal::look(&self.folder)?
             .show(&id)
@@ -212,10 +210,7 @@ impl Place {
     ///
     /// # Errors
     /// Why there is none.
-    pub(in crate::command) async fn reach(
-        &self,
-        config: Option<&Path>,
-    ) -> Result<Reached, CliError> {
+    pub(crate) async fn reach(&self, config: Option<&Path>) -> Result<Reached, CliError> {
         let mut own = None;
         let (client, holder) = journal::reach(&self.folder, || {
             let (chosen, start) = self.target.host_for(config, &self.overrides)?;
@@ -261,16 +256,10 @@ async fn ended(holder: Option<Holder>, fault: CliError, interrupts: &mut Interru
 
 impl Talk {
     fn greet_attached(&mut self, session: &AttachedSession, is_own: bool) {
-        let (bold, dim) = (paint::STRONG, paint::DIM);
         let state = session.attached().and_then(|attached| attached.state);
         let state = state.map_or("", |state| state.as_str());
-        let (agent, id) = (session.agent(), session.id());
         let screen = &mut self.conversation.screen;
-        screen.note(
-            "●",
-            paint::ACT,
-            &format!("{bold}{agent}{bold:#} {dim}· {id} · {state}{dim:#}"),
-        );
+        screen.note_agent(session.agent(), &format!("{} · {state}", session.id()));
         screen.remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
         if is_own {
             screen.remark("  no host has the journal: this process has it until you leave");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use trunkline_host::{
     SessionEnd, TurnNo,
-    protocol::{ClosedReason, SessionInfo, SessionStart},
+    protocol::{ClosedReason, SessionStart, SessionUpdate},
 };
 
 use super::{
@@ -15,7 +15,6 @@ use super::{
     word::Word,
 };
 use crate::{
-    ask::Asker,
     command::run::{next_after, own_path},
     conversation::{Conversation, Outcome, session_options},
     error::{CliError, CommandResult},
@@ -63,20 +62,11 @@ impl Talk {
         screen: Screen,
         save: Option<PathBuf>,
     ) -> Self {
-        let asker = Asker::new();
-        let conversation = Conversation {
-            screen: screen.with_markdown(),
-            lines: None,
-            asker: if Prompt::edits() {
-                asker.keeping_early()
-            } else {
-                asker
-            },
-            save,
-            lost_files: false,
-            learned: SessionInfo::default(),
-            transcript: None,
-        };
+        let mut conversation = Conversation::new(screen.with_markdown());
+        if Prompt::edits() {
+            conversation.asker = conversation.asker.keeping_early();
+        }
+        conversation.save = save;
         let asked = start.options().collect();
         Self {
             conversation,
@@ -212,13 +202,8 @@ impl Talk {
     pub(super) fn greet(&mut self) {
         if let Some(chosen) = &self.chosen {
             let (name, command) = (&chosen.agent.name, chosen.command_line());
-            let (bold, dim) = (paint::STRONG, paint::DIM);
-            let text = if *name == command {
-                format!("{bold}{name}{bold:#}")
-            } else {
-                format!("{bold}{name}{bold:#} {dim}· {command}{dim:#}")
-            };
-            self.conversation.screen.note("●", paint::ACT, &text);
+            let about = if *name == command { "" } else { &command };
+            self.conversation.screen.note_agent(name, about);
         }
         self.conversation
             .screen
@@ -254,8 +239,22 @@ impl Talk {
                 screen.remark("nothing is running; Ctrl-C stops a turn that is");
             }
             Word::File(path) => self.give(session, &path).await,
-            Word::Model(name) => return self.model(name, session, interrupts).await,
-            Word::Mode(name) => return self.mode(name, session, interrupts).await,
+            Word::Model(None) => self.list_models(),
+            Word::Mode(None) => self.list_modes(),
+            Word::Model(model) => {
+                let update = SessionUpdate {
+                    model,
+                    ..SessionUpdate::default()
+                };
+                return self.change(update, session, interrupts).await;
+            }
+            Word::Mode(mode) => {
+                let update = SessionUpdate {
+                    mode,
+                    ..SessionUpdate::default()
+                };
+                return self.change(update, session, interrupts).await;
+            }
             Word::Usage => {
                 let usage = screen.usage();
                 screen.remark(&usage);

@@ -35,19 +35,11 @@ struct Diagnosed {
 #[derive(Debug, Deserialize)]
 struct Own {
     code: String,
-    level: Grade,
+    level: Level,
     #[serde(default)]
     message: String,
     detail: Option<String>,
     hint: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Grade {
-    Info,
-    Warn,
-    Error,
 }
 
 /// The version, where asking for it is not a run: a built-in adapter is this program, one on the SDK answers
@@ -157,7 +149,7 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
         .checks
         .iter()
         .skip(MOST)
-        .any(|own| matches!(own.level, Grade::Error));
+        .any(|own| own.level == Level::Error);
     let mut checks = vec![Check::new(Code::AdapterDiagnosed, message)];
     checks.extend(diagnosed.checks.into_iter().take(MOST).map(Own::into_check));
     if hidden {
@@ -171,11 +163,6 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
 
 impl Own {
     fn into_check(self) -> Check {
-        let level = match self.level {
-            Grade::Info => Level::Info,
-            Grade::Warn => Level::Warn,
-            Grade::Error => Level::Error,
-        };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let code: String = self
             .code
@@ -183,7 +170,7 @@ impl Own {
             .filter(|c| plain(*c))
             .take(LONGEST_CODE)
             .collect();
-        let mut check = Check::of(format!("adapter:{code}"), level, &self.message);
+        let mut check = Check::of(format!("adapter:{code}"), self.level, &self.message);
         if let Some(detail) = self.detail {
             check = check.detail(detail);
         }

@@ -16,7 +16,7 @@ use crate::target::Chosen;
 
 /// The program, and where it was found; `None` where that cannot be told from outside: it wraps none, or a sandbox has
 /// files of its own.
-pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, Found)> {
+pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, Found)> {
     if agent.sandbox.is_some() {
         return None;
     }
@@ -45,7 +45,7 @@ pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<
 ///
 /// # Errors
 /// Names the program, and how it is installed.
-pub(in crate::command) fn must_be_here(chosen: &Chosen) -> Result<(), CliError> {
+pub(crate) fn must_be_here(chosen: &Chosen) -> Result<(), CliError> {
     let agent = &chosen.agent;
     let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else {
         return Ok(());

@@ -15,7 +15,7 @@ const FIRST_LINE: u64 = 256;
 
 /// What a search for a program comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::command) enum Found {
+pub(crate) enum Found {
     /// Here.
     At(PathBuf),
     /// It is nowhere.

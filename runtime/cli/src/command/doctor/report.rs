@@ -2,18 +2,9 @@
 
 use serde::Serialize;
 use trunkline_host::redact;
+pub(super) use trunkline_sdk::Level;
 
-/// How a check came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Level {
-    /// As it should be.
-    Info,
-    /// It works, but something is amiss.
-    Warn,
-    /// It does not work.
-    Error,
-}
+use crate::terminal::plain_line;
 
 /// What all checks of one thing come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -184,16 +175,7 @@ const MOST: usize = 2000;
 
 /// A text as it may be shown: without secrets, on one line, without characters that steer a terminal.
 pub(super) fn shown(text: &str) -> String {
-    let clean = redact::text(text.trim());
-    let mut shown: String = clean
-        .chars()
-        .take(MOST)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if clean.chars().nth(MOST).is_some() {
-        shown.push('…');
-    }
-    shown
+    plain_line(&redact::text(text.trim()), MOST)
 }
 
 /// One agent.

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 use trunkline_host::config::AgentConfig;
-use trunkline_host::process::{ChildSpec, Exit, StderrDrain, StderrTail, spawn, stop};
+use trunkline_host::process::{ChildSpec, Exit, StderrTail, spawn, stop};
 use trunkline_host::protocol::Extensions;
 
 use super::report::{Check, Code};
+use crate::command::drain_stderr;
 
 /// The session that is opened and closed again.
 const SESSION: &str = "doctor";
@@ -41,11 +42,7 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
         format!("after {}", millis(began)),
     )];
     let tail = StderrTail::new(TAIL);
-    let draining = child.take_stderr().map(|stderr| {
-        let mut drain = StderrDrain::new(stderr, tail.clone());
-        // What cannot be read was not said.
-        tokio::spawn(async move { drop(drain.run(|_| {}).await) })
-    });
+    let draining = drain_stderr(&mut child, &tail);
     let (Some(mut stdin), Some(stdout)) = (child.take_stdin(), child.take_stdout()) else {
         return checks;
     };

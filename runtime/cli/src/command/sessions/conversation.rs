@@ -3,9 +3,11 @@
 
 use serde_json::Value;
 
+use crate::terminal::plain_line;
+
 /// Renders entries one by one.
 #[derive(Debug)]
-pub(in crate::command) struct Conversation {
+pub(crate) struct Conversation {
     is_markdown: bool,
     /// Who speaks, while pieces of one text come.
     speaker: Option<&'static str>,
@@ -13,7 +15,7 @@ pub(in crate::command) struct Conversation {
 }
 
 impl Conversation {
-    pub(in crate::command) fn new(is_markdown: bool) -> Self {
+    pub(crate) fn new(is_markdown: bool) -> Self {
         Self {
             is_markdown,
             speaker: None,
@@ -22,7 +24,7 @@ impl Conversation {
     }
 
     /// The text that an entry adds.
-    pub(in crate::command) fn take(&mut self, entry: &Value) -> String {
+    pub(crate) fn take(&mut self, entry: &Value) -> String {
         let text = |name: &str| entry[name].as_str().map(shown_lines);
         match entry["type"].as_str().unwrap_or_default() {
             "turn.begin" | "input.steered" => self.say("You", &text("content").unwrap_or_default()),
@@ -126,9 +128,7 @@ impl Conversation {
 
 /// A text on one line, without what steers a terminal.
 pub(super) fn shown(text: &str) -> String {
-    text.chars()
-        .map(|char| if char.is_control() { ' ' } else { char })
-        .collect()
+    plain_line(text, usize::MAX)
 }
 
 /// A text with its lines, without what else steers a terminal.

@@ -10,7 +10,11 @@ use serde_json::json;
 use trunkline_protocol::{SessionState, SessionsList};
 
 use super::{Reading, conversation, id_of};
-use crate::{command::table, error::CommandResult, exit, listing};
+use crate::{
+    command::{print_json, table},
+    error::CommandResult,
+    exit, listing,
+};
 
 /// How many sessions a list has, unless `--limit` says more.
 const LISTED: usize = 50;
@@ -92,13 +96,11 @@ impl From<State> for SessionState {
 pub(super) async fn list(read: &Reading, filter: Filter) -> CommandResult {
     let limit = filter.limit.unwrap_or(LISTED);
     let (found, next) = listing::list(&read.folder, filter.into(), limit).await?;
-    let mut out = anstream::stdout().lock();
     if read.is_json {
-        writeln!(out, "{}", json!({ "sessions": found, "next": next }))?;
-        return Ok(exit::OK);
+        return print_json(&json!({ "sessions": found, "next": next }));
     }
     if found.is_empty() {
-        writeln!(out, "no sessions")?;
+        writeln!(anstream::stdout(), "no sessions")?;
         return Ok(exit::OK);
     }
     let mut headings = vec!["session", "agent", "state", "active", "entries", "title"];
@@ -121,7 +123,7 @@ pub(super) async fn list(read: &Reading, filter: Filter) -> CommandResult {
         }
         list.add_row(row);
     }
-    out.write_all(table::lines(&list).as_bytes())?;
+    table::print(&list)?;
     if let Some(cursor) = next {
         anstream::eprintln!("note: there are more; --after {cursor} lists them");
     }
@@ -131,10 +133,8 @@ pub(super) async fn list(read: &Reading, filter: Filter) -> CommandResult {
 /// Shows one.
 pub(super) async fn show(read: &Reading, id: &str) -> CommandResult {
     let one = read.known(listing::one(&read.folder, &id_of(id)?).await?, id)?;
-    let mut out = anstream::stdout().lock();
     if read.is_json {
-        writeln!(out, "{}", json!(one))?;
-        return Ok(exit::OK);
+        return print_json(&json!(one));
     }
     let mut list = table::plain();
     for (name, value) in [
@@ -168,7 +168,7 @@ pub(super) async fn show(read: &Reading, id: &str) -> CommandResult {
     ] {
         list.add_row([name.to_owned(), value]);
     }
-    out.write_all(table::lines(&list).as_bytes())?;
+    table::print(&list)?;
     Ok(exit::OK)
 }
 
@@ -197,7 +197,7 @@ fn none() -> String {
 }
 
 /// How long ago a time was, in one unit.
-pub(in crate::command) fn ago(time: &str) -> String {
+pub(crate) fn ago(time: &str) -> String {
     let then = humantime::parse_rfc3339(time).ok();
     let past = then
         .and_then(|then| SystemTime::now().duration_since(then).ok())

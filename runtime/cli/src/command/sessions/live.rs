@@ -5,11 +5,10 @@ use std::{io::Write, path::Path};
 use anyhow::anyhow;
 use serde_json::json;
 use trunkline_client::Client;
-use trunkline_host::protocol::{SessionId, SessionInfo, SessionState, Status};
+use trunkline_host::protocol::{SessionId, SessionState, Status};
 
 use super::{Format, Printer, Reading, id_of, not_removed};
 use crate::{
-    ask::Asker,
     command::{
         chat::Place,
         cluster,
@@ -275,13 +274,7 @@ pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
 
 /// A conversation that shows on stdout and stderr, without a prompt.
 fn conversation(is_json: bool) -> Conversation {
-    Conversation {
-        screen: Screen::new(Detail::Calm).with_markdown(),
-        lines: is_json.then(EventWriter::to_stdout),
-        asker: Asker::new(),
-        save: None,
-        lost_files: false,
-        learned: SessionInfo::default(),
-        transcript: None,
-    }
+    let mut conversation = Conversation::new(Screen::new(Detail::Calm).with_markdown());
+    conversation.lines = is_json.then(EventWriter::to_stdout);
+    conversation
 }

@@ -1,5 +1,7 @@
 //! What is typed, key by key.
 
+use crate::terminal::first_key;
+
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
@@ -53,64 +55,30 @@ impl Keys {
 
 /// The first key, if it is one that is known, and its length; nothing where its end has not come.
 fn first(read: &[u8]) -> Option<(Option<Key>, usize)> {
-    let key = match *read.first()? {
-        0x1b => return sequence(read),
-        b'\r' | b'\n' => Key::Enter,
-        0x7f | 0x08 => Key::Backspace,
-        0x03 => Key::Interrupt,
-        byte if byte < 0x20 => return Some((None, 1)),
-        byte if byte < 0x80 => Key::Char(char::from(byte)),
-        byte => {
-            let length = match byte {
-                0xc0..=0xdf => 2,
-                0xe0..=0xef => 3,
-                0xf0..=0xf7 => 4,
-                _ => 1,
-            };
-            let bytes = read.get(..length)?;
-            let char = std::str::from_utf8(bytes)
-                .ok()
-                .and_then(|text| text.chars().next());
-            return Some((char.map(Key::Char), length));
-        }
-    };
-    Some((Some(key), 1))
-}
-
-fn sequence(read: &[u8]) -> Option<(Option<Key>, usize)> {
-    match *read.get(1)? {
-        b'[' => {
-            let Some(end) = read
-                .iter()
-                .skip(2)
-                .position(|byte| (0x40..=0x7e).contains(byte))
-            else {
-                return (read.len() > LONGEST).then_some((None, read.len()));
-            };
-            let key = match &read[2..end + 3] {
-                b"A" => Some(Key::Up),
-                b"B" => Some(Key::Down),
-                b"H" | b"1~" | b"7~" => Some(Key::Home),
-                b"F" | b"4~" | b"8~" => Some(Key::End),
-                b"5~" => Some(Key::PageUp),
-                b"6~" => Some(Key::PageDown),
-                _ => None,
-            };
-            Some((key, end + 3))
-        }
-        b'O' => {
-            let key = match *read.get(2)? {
-                b'A' => Some(Key::Up),
-                b'B' => Some(Key::Down),
-                b'H' => Some(Key::Home),
-                b'F' => Some(Key::End),
-                _ => None,
-            };
-            Some((key, 3))
-        }
-        // An Esc, and then another key.
-        _ => Some((Some(Key::Escape), 1)),
+    if read == [0x1b] {
+        return None;
     }
+    let Some(bytes) = first_key(read) else {
+        return (read.len() > LONGEST).then_some((None, read.len()));
+    };
+    let key = match bytes {
+        b"\x1b" => Some(Key::Escape),
+        b"\r" | b"\n" => Some(Key::Enter),
+        b"\x7f" | b"\x08" => Some(Key::Backspace),
+        b"\x03" => Some(Key::Interrupt),
+        b"\x1b[A" | b"\x1bOA" => Some(Key::Up),
+        b"\x1b[B" | b"\x1bOB" => Some(Key::Down),
+        b"\x1b[H" | b"\x1b[1~" | b"\x1b[7~" | b"\x1bOH" => Some(Key::Home),
+        b"\x1b[F" | b"\x1b[4~" | b"\x1b[8~" | b"\x1bOF" => Some(Key::End),
+        b"\x1b[5~" => Some(Key::PageUp),
+        b"\x1b[6~" => Some(Key::PageDown),
+        [..0x20, ..] => None,
+        _ => std::str::from_utf8(bytes)
+            .ok()
+            .and_then(|text| text.chars().next())
+            .map(Key::Char),
+    };
+    Some((key, bytes.len()))
 }
 
 #[cfg(test)]

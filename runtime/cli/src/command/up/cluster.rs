@@ -130,7 +130,7 @@ mod joined {
 
     /// A daemon that is one of several.
     #[derive(Debug)]
-    pub(in super::super) struct Joined {
+    pub(crate) struct Joined {
         node: Node,
     }
 
@@ -139,7 +139,7 @@ mod joined {
         ///
         /// # Errors
         /// Why it does not.
-        pub(in super::super) async fn join(
+        pub(crate) async fn join(
             wanted: Wanted,
             host: &Host,
             reload: &Reload,
@@ -218,7 +218,7 @@ mod joined {
         ///
         /// # Errors
         /// Why it was not opened.
-        pub(in super::super) async fn open(
+        pub(crate) async fn open(
             &self,
             host: Host,
             folder: &Path,
@@ -227,7 +227,7 @@ mod joined {
             journal::open_recorded(host, folder, options, self.node.record()).await
         }
 
-        pub(in super::super) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+        pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
             Arc::new(self.node.clone())
         }
 
@@ -235,7 +235,7 @@ mod joined {
         ///
         /// # Errors
         /// When they cannot be compared.
-        pub(in super::super) async fn share_tokens(&self, state: &Path) -> Result<(), CliError> {
+        pub(crate) async fn share_tokens(&self, state: &Path) -> Result<(), CliError> {
             let shared = self.node.share_tokens(TokenFile::of(state)).await;
             shared.map_err(|why| CliError::failed(anyhow!(why)))
         }
@@ -244,7 +244,7 @@ mod joined {
         ///
         /// # Errors
         /// When the cluster does not answer.
-        pub(in super::super) async fn serve(
+        pub(crate) async fn serve(
             &self,
             sessions: Sessions,
             gateway: Arc<Gateway>,
@@ -260,13 +260,13 @@ mod joined {
         }
 
         /// Hands its sessions to others as far as that can be done in time.
-        pub(in super::super) async fn drain(&self, deadline: Duration) {
+        pub(crate) async fn drain(&self, deadline: Duration) {
             let drained = self.node.drain(deadline).await;
             tracing::info!(?drained, "sessions were handed over");
         }
 
         /// Leaves the cluster.
-        pub(in super::super) async fn leave(self) {
+        pub(crate) async fn leave(self) {
             self.node.leave().await;
         }
     }
@@ -287,10 +287,10 @@ mod absent {
 
     /// There is none: this program was built without clusters.
     #[derive(Debug)]
-    pub(in super::super) enum Joined {}
+    pub(crate) enum Joined {}
 
     impl Joined {
-        pub(in super::super) async fn join(
+        pub(crate) async fn join(
             wanted: Wanted,
             _: &Host,
             _: &Reload,
@@ -304,7 +304,7 @@ mod absent {
                 ))
         }
 
-        pub(in super::super) async fn open(
+        pub(crate) async fn open(
             &self,
             _: Host,
             _: &Path,
@@ -313,27 +313,23 @@ mod absent {
             match *self {}
         }
 
-        pub(in super::super) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+        pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
             match *self {}
         }
 
-        pub(in super::super) async fn share_tokens(&self, _: &Path) -> Result<(), CliError> {
+        pub(crate) async fn share_tokens(&self, _: &Path) -> Result<(), CliError> {
             match *self {}
         }
 
-        pub(in super::super) async fn serve(
-            &self,
-            _: Sessions,
-            _: Arc<Gateway>,
-        ) -> Result<(), CliError> {
+        pub(crate) async fn serve(&self, _: Sessions, _: Arc<Gateway>) -> Result<(), CliError> {
             match *self {}
         }
 
-        pub(in super::super) async fn drain(&self, _: Duration) {
+        pub(crate) async fn drain(&self, _: Duration) {
             match *self {}
         }
 
-        pub(in super::super) async fn leave(self) {
+        pub(crate) async fn leave(self) {
             match self {}
         }
     }

@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value};
 use trunkline_host::wirelog::{Header, Record, RecordEvent, Text, not_understood};
 
+use trunkline_sdk::preview::cut;
+
 use crate::{
     paint,
     terminal::{one_line, shown},
@@ -180,10 +182,7 @@ fn gist(message: &Map<String, Value>) -> String {
 
 /// The first characters, on one line, with nothing in them that a terminal would obey.
 fn short(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => one_line(text),
-        Some(_) => one_line(&text.chars().take(most - 1).chain(['…']).collect::<String>()),
-    }
+    one_line(&cut(text, most))
 }
 
 #[cfg(test)]

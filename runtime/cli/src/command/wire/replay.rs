@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use trunkline_host::{
-    process::{Child, ChildSpec, Inherit, Signal, StderrDrain, StderrTail, spawn},
+    process::{Child, ChildSpec, Inherit, Signal, StderrTail, spawn},
     wirelog::Lines,
 };
 
@@ -20,6 +20,7 @@ use super::{
     script::{Message, Script, Step, kind, session},
 };
 use crate::{
+    command::drain_stderr,
     error::{CliError, CommandResult},
     exit,
 };
@@ -72,11 +73,7 @@ impl Replay {
             .await
             .map_err(|error| CliError::not_started(anyhow!("failed to {error}")))?;
         let tail = StderrTail::new(TAIL);
-        let drain = child.take_stderr().map(|stderr| {
-            let mut drain = StderrDrain::new(stderr, tail.clone());
-            // What cannot be read was not said.
-            tokio::spawn(async move { drop(drain.run(|_| {}).await) })
-        });
+        let drain = drain_stderr(&mut child, &tail);
         let within = Duration::from_secs_f64(self.deadline.clamp(0.0, 3_600.0));
         let mut dialogue = Dialogue::with(&mut child, within);
         let then = dialogue.play(&script.steps).await;

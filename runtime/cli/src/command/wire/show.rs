@@ -142,42 +142,29 @@ impl<W: Write> Printer<'_, W> {
 }
 
 fn as_json(record: &Record, time: Option<&String>) -> Value {
-    let (kind, members) = match &record.event {
-        RecordEvent::Header(header) => ("header", json!({ "header": header })),
-        RecordEvent::Started { agent, pid } => ("started", json!({ "agent": agent, "pid": pid })),
-        RecordEvent::Host { text } => ("host", line(text, Some(true))),
+    let head = json!({ "time": time, "process": record.process, "session": record.session });
+    let members = match &record.event {
+        RecordEvent::Header(header) => json!({ "ev": "header", "header": header }),
+        RecordEvent::Host { text } => line("host", text, Some(true)),
         RecordEvent::Adapter { text, cut } => {
-            let mut members = line(text, Some(false));
+            let mut members = line("adapter", text, Some(false));
             members["cut"] = cut.then_some(true).into();
-            ("adapter", members)
+            members
         }
-        RecordEvent::Stderr { text } => ("stderr", line(text, None)),
-        RecordEvent::StdinClosed => ("stdin_closed", Value::Null),
-        RecordEvent::StdoutEnded => ("stdout_ended", Value::Null),
-        RecordEvent::Exited { code, signal } => {
-            ("exited", json!({ "code": code, "signal": signal }))
-        }
-        RecordEvent::Dropped { lines, bytes } => {
-            ("dropped", json!({ "lines": lines, "bytes": bytes }))
-        }
-        RecordEvent::Rotated { file } => ("rotated", json!({ "file": file })),
-        RecordEvent::Note { note } => ("note", json!({ "note": note })),
-        _ => ("unknown", Value::Null),
+        RecordEvent::Stderr { text } => line("stderr", text, None),
+        event => json!(event),
     };
-    let Value::Object(mut all) =
-        json!({ "time": time, "process": record.process, "session": record.session, "ev": kind })
-    else {
-        return members;
-    };
-    if let Value::Object(members) = members {
-        all.extend(members);
-    }
-    all.retain(|_, value| !value.is_null());
-    Value::Object(all)
+    [head, members]
+        .iter()
+        .filter_map(Value::as_object)
+        .flatten()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// The members of a line; `from_host` is absent where it is none of a conversation.
-fn line(text: &Text, from_host: Option<bool>) -> Value {
+fn line(kind: &str, text: &Text, from_host: Option<bool>) -> Value {
     let bytes = text.bytes();
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let message = from_host.and_then(|_| serde_json::from_slice::<Map<String, Value>>(line).ok());
@@ -187,5 +174,5 @@ fn line(text: &Text, from_host: Option<bool>) -> Value {
         .filter(|_| is_whole)
         .and_then(|from_host| not_understood(line, from_host));
     let omitted = (!is_whole).then_some(text.omitted);
-    json!({ "message": message, "text": said, "omitted": omitted, "not_understood": why })
+    json!({ "ev": kind, "message": message, "text": said, "omitted": omitted, "not_understood": why })
 }
