@@ -83,7 +83,7 @@ impl Reload {
     pub(crate) fn digest(&self) -> String {
         let effective = self.effective().clone();
         let text = effective.unwrap_or_else(|| format!("{:?}", self.began_with.agents));
-        hex_digest(&text, 16)
+        crate::daemon::hex_digest(&text, 16)
     }
 
     /// Notes a daemon in its folder, with its configuration: now, and again when that changes. Blocks.
