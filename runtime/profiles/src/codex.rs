@@ -303,12 +303,7 @@ impl Adapter for Codex {
 
 /// A thread as a session that can be resumed.
 fn entry(thread: &Value) -> Option<SessionEntry> {
-    let text = |key: &str| {
-        thread
-            .get(key)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-    };
+    let text = |key: &str| thread[key].as_str().filter(|text| !text.is_empty());
     let time = |key: &str| {
         let seconds = thread.get(key)?.as_u64()?.min(253_402_300_799);
         let time = std::time::UNIX_EPOCH + Duration::from_secs(seconds);

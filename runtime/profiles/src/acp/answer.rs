@@ -102,10 +102,7 @@ fn failure_text(text: &str) -> String {
             .get("message")
             .or(Some(&error))
             .and_then(Value::as_str)?;
-        let kind = error
-            .get("type")
-            .and_then(Value::as_str)
-            .map(|kind| format!(" ({kind})"));
+        let kind = error["type"].as_str().map(|kind| format!(" ({kind})"));
         Some(format!("{message}{}", kind.unwrap_or_default()))
     });
     message.unwrap_or_else(|| text.to_owned())

@@ -68,7 +68,6 @@ pub(crate) fn blocks(tool_call: &Value) -> impl Iterator<Item = &Value> {
 
 /// The text of a content block: what it says, or what it points to.
 pub(crate) fn block(block: &Value) -> String {
-    let nothing = Value::Null;
     match text(block, "type") {
         Some("text") => text(block, "text").unwrap_or_default().to_owned(),
         Some("resource_link") => {
@@ -81,7 +80,7 @@ pub(crate) fn block(block: &Value) -> String {
             )
         }
         Some("resource") => {
-            let resource = block.get("resource").unwrap_or(&nothing);
+            let resource = &block["resource"];
             text(resource, "text")
                 .or_else(|| text(resource, "uri"))
                 .unwrap_or_default()
@@ -99,8 +98,8 @@ pub(crate) fn block(block: &Value) -> String {
 
 fn diff(one: &Value) -> Option<Diff> {
     let side = |name: &str| {
-        one.get(name)
-            .and_then(Value::as_str)
+        one[name]
+            .as_str()
             .map(|side| side[..side.floor_char_boundary(LONGEST_DIFF)].to_owned())
     };
     Some(Diff {

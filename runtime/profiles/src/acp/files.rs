@@ -152,7 +152,7 @@ impl Directories {
     /// Answers `fs/write_text_file`. Directories on the way are made, as editors do.
     pub(crate) fn write(&self, params: &Value) -> Answer {
         let path = path(params)?;
-        let Some(contents) = params.get("content").and_then(Value::as_str) else {
+        let Some(contents) = params["content"].as_str() else {
             return Err((BAD_PARAMETERS, "`content` is missing".to_owned()));
         };
         if contents.len() as u64 > LARGEST {

@@ -142,10 +142,7 @@ impl InitializeResponse {
     /// # Errors
     /// `protocol` where the agent speaks another version.
     pub(crate) fn of(answer: &Value) -> Result<Self, Error> {
-        let version = answer
-            .get("protocolVersion")
-            .and_then(Value::as_u64)
-            .unwrap_or(VERSION);
+        let version = answer["protocolVersion"].as_u64().unwrap_or(VERSION);
         if version != VERSION {
             return Err(Error::new(
                 Category::Protocol,
@@ -154,15 +151,14 @@ impl InitializeResponse {
                 ),
             ));
         }
-        let nothing = Value::Null;
-        let can = answer.get("agentCapabilities").unwrap_or(&nothing);
+        let can = &answer["agentCapabilities"];
         let [prompt, session, mcp] = [
             "promptCapabilities",
             "sessionCapabilities",
             "mcpCapabilities",
         ]
-        .map(|group| can.get(group).unwrap_or(&nothing));
-        let info = answer.get("agentInfo").unwrap_or(&nothing);
+        .map(|group| &can[group]);
+        let info = &answer["agentInfo"];
         let name = text(info, "name").map(str::to_owned);
         Ok(Self {
             quirks: name.as_deref().map_or(

@@ -378,12 +378,7 @@ impl Opening {
             return;
         };
         let mut told = Vec::new();
-        reader.update(
-            params.get("update").unwrap_or(&Value::Null),
-            When::Before,
-            &|_| None,
-            &mut told,
-        );
+        reader.update(&params["update"], When::Before, &|_| None, &mut told);
         for told in told {
             match told {
                 UpdateEvent::Info(info) => self.tell(*info),

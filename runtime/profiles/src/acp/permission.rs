@@ -71,9 +71,8 @@ pub(crate) fn request(
     call: Option<ToolCallId>,
     offered: &[Offered],
 ) -> Permission {
-    let nothing = Value::Null;
-    let tool_call = params.get("toolCall").unwrap_or(&nothing);
-    let input = tool_call.get("rawInput").unwrap_or(&nothing);
+    let tool_call = &params["toolCall"];
+    let input = &tool_call["rawInput"];
     let content = Content::of(tool_call);
     let title = text(tool_call, "title");
     let resource = resource(tool_call, input).or(title).unwrap_or(tool);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use trunkline_sdk::{Permission, ToolCallId};
 
 use super::files::Answer;
@@ -77,8 +77,7 @@ impl<'s> Requests<'s> {
                     None => (None, "tool".to_owned()),
                 };
                 let offered = permission::offered(&params);
-                let is_run =
-                    params.pointer("/toolCall/kind").and_then(Value::as_str) == Some("execute");
+                let is_run = params["toolCall"]["kind"].as_str() == Some("execute");
                 let permission = permission::request(&params, &tool, call.clone(), &offered);
                 (
                     What::Tool {

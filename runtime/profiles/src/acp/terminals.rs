@@ -49,10 +49,7 @@ impl Order {
         let variable = |one: &Value| {
             Some((
                 text(one, "name")?.into(),
-                one.get("value")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .into(),
+                one["value"].as_str().unwrap_or_default().into(),
             ))
         };
         let keeps = count(params, "outputByteLimit").and_then(|limit| usize::try_from(limit).ok());

@@ -268,9 +268,7 @@ impl Reader {
                         ..SessionInfo::default()
                     }));
                 }
-                let status = update
-                    .pointer("/_meta/codex/threadStatus/type")
-                    .and_then(Value::as_str);
+                let status = update["_meta"]["codex"]["threadStatus"]["type"].as_str();
                 if status == Some("systemError") && when == When::Now {
                     out.push(UpdateEvent::SystemError);
                 }
@@ -280,15 +278,10 @@ impl Reader {
     }
 
     fn usage(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
-        let nothing = Value::Null;
-        let cost = update.get("cost").unwrap_or(&nothing);
+        let cost = &update["cost"];
         let is_usd =
             text(cost, "currency").is_none_or(|currency| currency.eq_ignore_ascii_case("usd"));
-        if let Some(cost) = cost
-            .get("amount")
-            .and_then(Value::as_f64)
-            .filter(|_| is_usd)
-        {
+        if let Some(cost) = cost["amount"].as_f64().filter(|_| is_usd) {
             self.totals.spent(cost);
         }
         let (used_tokens, total_tokens) = (count(update, "used"), count(update, "size"));

@@ -10,10 +10,7 @@ pub(crate) fn text<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
 
 /// The elements of a list at a member.
 pub(crate) fn list<'v>(value: &'v Value, member: &str) -> &'v [Value] {
-    value
-        .get(member)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    value[member].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// The count at a member.

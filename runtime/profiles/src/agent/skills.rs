@@ -132,8 +132,8 @@ fn entry(value: &Value) -> Entry<'_> {
     if let Some(path) = value.as_str() {
         return Ok((path, None));
     }
-    match value.get("path").and_then(Value::as_str) {
-        Some(path) => Ok((path, value.get("name").and_then(Value::as_str))),
+    match value["path"].as_str() {
+        Some(path) => Ok((path, value["name"].as_str())),
         None => Err(
             "a skill is a path, or an object with `path` and perhaps `name`: one is neither"
                 .to_owned(),

@@ -77,7 +77,7 @@ fn changed(path: &str, old: Option<&Value>, new: Option<&Value>) -> Diff {
 fn patch(changes: &[Value]) -> String {
     let mut patch = String::new();
     for hunk in changes.iter().take(MOST) {
-        let at = |name: &str| hunk.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let at = |name: &str| hunk[name].as_u64().unwrap_or(0);
         patch.push_str(&format!(
             "@@ -{},{} +{},{} @@\n",
             at("oldStart"),

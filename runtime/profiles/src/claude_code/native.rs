@@ -39,7 +39,7 @@ pub(super) fn content(value: Option<&Value>) -> String {
 }
 
 fn block(block: &Value) -> Option<String> {
-    match block.get("type").and_then(Value::as_str) {
+    match block["type"].as_str() {
         Some("text") | None => block
             .as_str()
             .or_else(|| block.get("text")?.as_str())

@@ -238,10 +238,8 @@ impl Outcome {
 }
 
 fn has_no_tokens(result: &Value) -> bool {
-    let since = result
-        .get("model_usage_since_last_result")
-        .and_then(Value::as_object);
-    let used = result.get("usage").unwrap_or(&Value::Null);
+    let since = result["model_usage_since_last_result"].as_object();
+    let used = &result["usage"];
     let none = |name: &str| count(used, name).unwrap_or(0) == 0;
     since.is_none_or(serde_json::Map::is_empty) && none("input_tokens") && none("output_tokens")
 }

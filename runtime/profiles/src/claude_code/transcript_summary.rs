@@ -43,12 +43,8 @@ impl TranscriptSummary {
     }
 
     fn line(&mut self, line: &Value) {
-        let text = |name: &str| {
-            line.get(name)
-                .and_then(Value::as_str)
-                .filter(|text| !text.is_empty())
-        };
-        let is = |name: &str| line.get(name).and_then(Value::as_bool) == Some(true);
+        let text = |name: &str| line[name].as_str().filter(|text| !text.is_empty());
+        let is = |name: &str| line[name].as_bool() == Some(true);
         if self.cwd.is_none() {
             let cwd = text("cwd").filter(|cwd| cwd.starts_with('/') && cwd.len() <= LONGEST_CWD);
             self.cwd = cwd.map(str::to_owned);
@@ -106,7 +102,7 @@ impl TranscriptSummary {
 
 /// What a person wrote; nothing for what the program wrote in their place.
 fn input(content: &Value) -> Option<String> {
-    let block = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
+    let block = |block: &Value| block["text"].as_str().map(str::to_owned);
     let text = match content {
         Value::String(text) => text.clone(),
         Value::Array(blocks) => blocks.iter().find_map(block)?,

@@ -102,7 +102,7 @@ impl Translator {
         let Some(request_id) = text(value, "request_id") else {
             return;
         };
-        let request = value.get("request").unwrap_or(&Value::Null);
+        let request = &value["request"];
         let subtype = text(request, "subtype").unwrap_or_default();
         if subtype != "can_use_tool" {
             let (request_id, subtype) = (request_id.to_owned(), subtype.to_owned());
@@ -122,17 +122,17 @@ impl Translator {
     fn stream(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let parent = parent(value);
         self.is_busy |= parent.is_none();
-        let event = value.get("event").unwrap_or(&Value::Null);
+        let event = &value["event"];
         match text(event, "type") {
             Some("message_start") => {
-                let message = event.get("message").unwrap_or(&Value::Null);
+                let message = &event["message"];
                 self.answer(parent.as_deref()).begin(text(message, "id"));
                 if parent.is_none() {
                     self.context(message.get("usage"), said);
                 }
             }
             Some("content_block_start") => {
-                let block = event.get("content_block").unwrap_or(&Value::Null);
+                let block = &event["content_block"];
                 let kind = match text(block, "type") {
                     Some("text") => Some(Kind::Text),
                     Some("thinking") => Some(Kind::Thought),
@@ -154,7 +154,7 @@ impl Translator {
                 }
             }
             Some("content_block_delta") => {
-                let delta = event.get("delta").unwrap_or(&Value::Null);
+                let delta = &event["delta"];
                 let piece = match text(delta, "type") {
                     Some("text_delta") => text(delta, "text").map(|piece| (Kind::Text, piece)),
                     Some("thinking_delta") => {
@@ -237,7 +237,7 @@ impl Translator {
     }
 
     fn assistant(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
-        let message = value.get("message").unwrap_or(&Value::Null);
+        let message = &value["message"];
         let parent = parent(value);
         self.is_busy |= parent.is_none();
         if text(value, "error").is_some() || is_true(value, "is_api_error_message") {
@@ -255,7 +255,7 @@ impl Translator {
         if parent.is_none() && text(message, "model") != Some("<synthetic>") {
             self.context(message.get("usage"), said);
         }
-        if let Some(whole) = message.get("content").and_then(Value::as_str) {
+        if let Some(whole) = message["content"].as_str() {
             let fresh = self
                 .answer(parent.as_deref())
                 .whole(native, Kind::Text, whole);
@@ -290,9 +290,9 @@ impl Translator {
     }
 
     fn user(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
-        let message = value.get("message").unwrap_or(&Value::Null);
+        let message = &value["message"];
         let parent = parent(value);
-        if let Some(words) = message.get("content").and_then(Value::as_str) {
+        if let Some(words) = message["content"].as_str() {
             return self.command_output(words);
         }
         let blocks = list(message, "content");

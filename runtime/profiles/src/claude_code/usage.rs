@@ -33,9 +33,7 @@ impl Total {
                 before
             }
         });
-        let since = result
-            .get("model_usage_since_last_result")
-            .and_then(Value::as_object);
+        let since = result["model_usage_since_last_result"].as_object();
         let models: Option<BTreeMap<String, ModelUsage>> = since.map(|models| {
             models
                 .iter()
@@ -57,7 +55,7 @@ impl Total {
             _ => None,
         };
         self.0 = now.or(self.0);
-        let mut usage = tokens(result.get("usage").unwrap_or(&Value::Null));
+        let mut usage = tokens(&result["usage"]);
         if usage.input_tokens.unwrap_or(0) == 0 && usage.output_tokens.unwrap_or(0) == 0 {
             // Of a turn that was cut short only the numbers for each model tell anything.
             if let Some(summed) = models.as_ref().and_then(sum) {

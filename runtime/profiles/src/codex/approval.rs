@@ -99,7 +99,7 @@ impl Answers {
 }
 
 fn text<'v>(params: &'v Value, key: &str) -> &'v str {
-    params.get(key).and_then(Value::as_str).unwrap_or_default()
+    params[key].as_str().unwrap_or_default()
 }
 
 /// A command, or input to a running one. All decisions are offered that codex takes, whatever `availableDecisions` says:
@@ -108,12 +108,10 @@ fn command(params: &Value) -> Ask {
     let line = text(params, "command");
     let script = shell::script(line);
     let reason = text(params, "reason");
-    let host = params
-        .get("networkApprovalContext")
-        .and_then(|context| context.get("host")?.as_str());
+    let host = params["networkApprovalContext"]["host"].as_str();
     let (tool, resource, description) = match host {
         Some(host) => ("network", host.to_owned(), format!("Reach {host}")),
-        None if params.get("kind").and_then(Value::as_str) == Some("writeStdin") => (
+        None if params["kind"].as_str() == Some("writeStdin") => (
             "bash",
             script.clone(),
             "Type into a running command".to_owned(),
@@ -127,7 +125,7 @@ fn command(params: &Value) -> Ask {
     };
     let mut input = Map::new();
     input.insert("command".to_owned(), script.into());
-    if let Some(cwd) = params.get("cwd").and_then(Value::as_str) {
+    if let Some(cwd) = params["cwd"].as_str() {
         input.insert("cwd".to_owned(), cwd.into());
     }
     if let Some(more) = params
@@ -177,9 +175,7 @@ fn command(params: &Value) -> Ask {
         let answer = json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": words } });
         options.push(("acceptWithExecpolicyAmendment".to_owned(), answer));
     }
-    let rules = params
-        .get("proposedNetworkPolicyAmendments")
-        .and_then(Value::as_array);
+    let rules = params["proposedNetworkPolicyAmendments"].as_array();
     for (number, rule) in rules.into_iter().flatten().take(8).enumerate() {
         let (host, allows) = (text(rule, "host"), text(rule, "action") == "allow");
         let id = format!("applyNetworkPolicyAmendment-{number}");
@@ -326,7 +322,7 @@ fn old_command(params: &Value) -> Ask {
 }
 
 fn old_patch(params: &Value) -> Ask {
-    let files = params.get("fileChanges").and_then(Value::as_object);
+    let files = params["fileChanges"].as_object();
     let change = |(path, change): (&String, &Value)| {
         let diff = change.get("content").or_else(|| change.get("unified_diff"));
         json!({ "path": path, "kind": change.get("type"), "diff": diff })
@@ -363,7 +359,7 @@ fn asked(permission: Permission, params: &Value, id: &str) -> Permission {
 }
 
 fn consent(params: &Value, message: &str, server: &str) -> Ask {
-    let meta = params.get("_meta").unwrap_or(&Value::Null);
+    let meta = &params["_meta"];
     let persists = |scope: &str| {
         meta.get("persist").is_some_and(|persist| {
             persist == scope

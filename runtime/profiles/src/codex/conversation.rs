@@ -208,9 +208,7 @@ impl Thread {
                 .await
                 .map_err(|error| error.error("codex began no thread"))?;
         }
-        let id = started
-            .get("thread")
-            .and_then(|thread| thread.get("id")?.as_str());
+        let id = started["thread"]["id"].as_str();
         let Some(id) = id.map(str::to_owned) else {
             return Err(Error::new(
                 Category::Protocol,
@@ -225,7 +223,7 @@ impl Thread {
 
     /// What Codex says of the thread, and what a resumed thread must be told again.
     fn learn(&mut self, started: &Value, session: &Session) {
-        let text = |key: &str| started.get(key).and_then(Value::as_str).map(str::to_owned);
+        let text = |key: &str| started[key].as_str().map(str::to_owned);
         self.model = text("model").or(self.model.take());
         self.provider = text("modelProvider").or(self.provider.take());
         if is_unconfined(started) && !self.thread.policy.danger {

@@ -40,13 +40,7 @@ const REFUSALS: &[&str] = &[
 impl Fault {
     /// Reads an error object of any shape: `{message, codexErrorInfo, additionalDetails}`, `{message}`, or a text.
     pub(super) fn of(error: &Value) -> Self {
-        let text = |key: &str| {
-            error
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
         let message = match error.as_str() {
             Some(message) => message.to_owned(),
             None => text("message"),

@@ -74,7 +74,7 @@ impl<'v> Item<'v> {
             .map_or(Kind::Unknown, |(_, kind)| *kind);
         Some(Self {
             kind,
-            id: value.get("id").and_then(Value::as_str).unwrap_or_default(),
+            id: value["id"].as_str().unwrap_or_default(),
             value,
         })
     }
@@ -89,10 +89,7 @@ impl<'v> Item<'v> {
 
     /// A member's text.
     pub(super) fn text(&self, name: &str) -> &'v str {
-        self.value
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        self.value[name].as_str().unwrap_or_default()
     }
 
     /// How far the call is: `inProgress`, `completed`, `failed`, `declined`.
@@ -156,7 +153,7 @@ impl<'v> Item<'v> {
                 let command = shell::script(self.text("command"));
                 let mut input = Map::new();
                 input.insert("command".to_owned(), command.into());
-                if let Some(cwd) = self.value.get("cwd").and_then(Value::as_str) {
+                if let Some(cwd) = self.value["cwd"].as_str() {
                     input.insert("cwd".to_owned(), cwd.into());
                 }
                 Value::Object(input)
@@ -247,7 +244,7 @@ impl<'v> Item<'v> {
                     format!(
                         "{} {}",
                         kind_of(change),
-                        change.get("path").and_then(Value::as_str).unwrap_or("?")
+                        change["path"].as_str().unwrap_or("?")
                     )
                 };
                 let lines: Vec<_> = changes(self.value).iter().map(line).collect();
@@ -256,9 +253,8 @@ impl<'v> Item<'v> {
             }
             Kind::McpCall | Kind::DynamicCall => {
                 let error = self.value.get("error").map(|error| {
-                    error
-                        .get("message")
-                        .and_then(Value::as_str)
+                    error["message"]
+                        .as_str()
                         .or(error.as_str())
                         .unwrap_or_default()
                 });
@@ -283,15 +279,9 @@ impl<'v> Item<'v> {
 
 /// The texts of content blocks, one after the other; other blocks by their type.
 fn blocks(content: Option<&Value>) -> String {
-    let block = |block: &Value| match block.get("text").and_then(Value::as_str) {
+    let block = |block: &Value| match block["text"].as_str() {
         Some(text) => text.to_owned(),
-        None => format!(
-            "[{}]",
-            block
-                .get("type")
-                .and_then(Value::as_str)
-                .unwrap_or("content")
-        ),
+        None => format!("[{}]", block["type"].as_str().unwrap_or("content")),
     };
     let blocks: Vec<_> = content
         .and_then(Value::as_array)
@@ -310,14 +300,12 @@ fn cut(mut text: String) -> (String, bool) {
 }
 
 fn changes(item: &Value) -> &[Value] {
-    item.get("changes")
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    item["changes"].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// `add`, `delete` or `update`: `exec` writes a text, the app server an object.
 fn kind_of(change: &Value) -> &str {
-    let kind = change.get("kind").unwrap_or(&Value::Null);
+    let kind = &change["kind"];
     kind.as_str()
         .or_else(|| kind.get("type")?.as_str())
         .unwrap_or("update")
@@ -348,15 +336,8 @@ fn paths(item: &Value) -> Option<String> {
 /// What a file change does to each file. For a new or deleted file Codex gives the whole text, else a patch.
 pub(super) fn diffs(item: &Value) -> Vec<Diff> {
     let diff = |change: &Value| {
-        let path = change
-            .get("path")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        let text = change
-            .get("diff")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        let path = change["path"].as_str().unwrap_or_default().to_owned();
+        let text = change["diff"].as_str().map(str::to_owned);
         match kind_of(change) {
             "add" => Diff {
                 path,

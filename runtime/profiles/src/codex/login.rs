@@ -22,7 +22,7 @@ const ENOUGH: [&str; 3] = [CODEX_API_KEY, "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL
 
 /// Whether the answer to `account/read` says that no one has logged in, where someone must have.
 pub(super) fn is_missing(account: &Value) -> bool {
-    account.get("requiresOpenaiAuth").and_then(Value::as_bool) == Some(true)
+    account["requiresOpenaiAuth"].as_bool() == Some(true)
         && account.get("account").is_some_and(Value::is_null)
 }
 

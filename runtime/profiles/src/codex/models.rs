@@ -65,14 +65,14 @@ async fn ask(server: &Server) -> Vec<Model> {
 fn read(answer: &Value, models: &mut Vec<Model>) {
     for model in list(answer, "data") {
         let text = |name: &str| {
-            model.get(name).and_then(Value::as_str).filter(|text| {
+            model[name].as_str().filter(|text| {
                 !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control)
             })
         };
         let Some(id) = text("model").or_else(|| text("id")) else {
             continue;
         };
-        let is_hidden = model.get("hidden").and_then(Value::as_bool) == Some(true);
+        let is_hidden = model["hidden"].as_bool() == Some(true);
         if is_hidden || models.len() >= MOST || models.iter().any(|known| known.id == id) {
             continue;
         }

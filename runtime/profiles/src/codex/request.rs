@@ -148,10 +148,7 @@ pub(super) fn words(text: &str) -> Value {
 
 /// Whether a started thread has no sandbox.
 pub(super) fn is_unconfined(started: &Value) -> bool {
-    started
-        .get("sandbox")
-        .and_then(|sandbox| sandbox.get("type")?.as_str())
-        == Some("dangerFullAccess")
+    started["sandbox"]["type"].as_str() == Some("dangerFullAccess")
 }
 
 #[cfg(test)]

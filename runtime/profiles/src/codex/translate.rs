@@ -105,7 +105,7 @@ impl Translator {
 
     /// Takes one notification of the thread. Unknown ones and those of other turns mean nothing.
     pub(super) fn take(&mut self, method: &str, params: &Value) -> Vec<Event> {
-        let of_turn = |key: &str| params.get(key).and_then(Value::as_str);
+        let of_turn = |key: &str| params[key].as_str();
         let named = of_turn("turnId").or_else(|| params.get("turn")?.get("id")?.as_str());
         if method == "thread/tokenUsage/updated" {
             return self.tokens(params, named);
@@ -115,18 +115,8 @@ impl Translator {
         {
             return Vec::new();
         }
-        let delta = || {
-            params
-                .get("delta")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
-        let item = || {
-            params
-                .get("itemId")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let delta = || params["delta"].as_str().unwrap_or_default();
+        let item = || params["itemId"].as_str().unwrap_or_default();
         match method {
             "item/agentMessage/delta" | "item/plan/delta" => self.text(item(), delta()),
             "item/reasoning/summaryTextDelta" => {
@@ -267,7 +257,7 @@ impl Translator {
     }
 
     fn tokens(&mut self, params: &Value, turn: Option<&str>) -> Vec<Event> {
-        let usage = params.get("tokenUsage").unwrap_or(&Value::Null);
+        let usage = &params["tokenUsage"];
         let Some(total) = usage.get("total") else {
             return Vec::new();
         };
@@ -277,7 +267,7 @@ impl Translator {
             return Vec::new();
         }
         self.meter.read(total, last);
-        let window = usage.get("modelContextWindow").and_then(Value::as_u64);
+        let window = usage["modelContextWindow"].as_u64();
         let used_tokens = last.map(Tokens::total);
         tell(ContextUsage {
             used_tokens,
@@ -287,10 +277,7 @@ impl Translator {
 
     /// The changes of the whole turn so far; told when they differ, and left out when they are large.
     fn turn_diff(&mut self, params: &Value) -> Vec<Event> {
-        let diff = params
-            .get("diff")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let diff = params["diff"].as_str().unwrap_or_default();
         if diff.len() > LONGEST_DIFF || self.diff.as_deref() == Some(diff) {
             return Vec::new();
         }
@@ -314,8 +301,8 @@ impl Translator {
     }
 
     fn ended(&mut self, params: &Value) -> End {
-        let turn = params.get("turn").unwrap_or(&Value::Null);
-        match turn.get("status").and_then(Value::as_str) {
+        let turn = &params["turn"];
+        match turn["status"].as_str() {
             Some("failed") => {
                 let told = turn
                     .get("error")
@@ -336,10 +323,7 @@ impl Translator {
             return Vec::new();
         }
         self.limits = Some(limits.clone());
-        let status = limits
-            .get("rateLimitReachedType")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        let status = limits["rateLimitReachedType"].as_str().map(str::to_owned);
         ["primary", "secondary"]
             .iter()
             .filter_map(|name| limits.get(*name).filter(|window| window.is_object()))

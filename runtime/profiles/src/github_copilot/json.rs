@@ -144,7 +144,7 @@ pub(crate) struct CopilotReader {
 
 impl Reader for CopilotReader {
     fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>) {
-        let data = line.get("data").unwrap_or(&Value::Null);
+        let data = &line["data"];
         let id = text(data, "/messageId");
         match text(line, "/type") {
             "assistant.message_delta" => {
@@ -192,12 +192,8 @@ impl Reader for CopilotReader {
                 out.extend(tool_start(id, tool, data.get("arguments")).map(Into::into));
             }
             "tool.execution_complete" => {
-                let failed = data.get("success").and_then(Value::as_bool) == Some(false)
-                    || data
-                        .pointer("/shellExecution/exitCode")
-                        .and_then(Value::as_i64)
-                        .unwrap_or(0)
-                        != 0;
+                let failed = data["success"].as_bool() == Some(false)
+                    || data["shellExecution"]["exitCode"].as_i64().unwrap_or(0) != 0;
                 let content = match text(data, "/result/content") {
                     "" => text(data, "/error/message"),
                     content => content,

@@ -121,7 +121,7 @@ impl Reader for OpencodeReader {
             self.session = true;
             out.push(RunEvent::Session(id.to_owned()));
         }
-        let part = line.get("part").unwrap_or(&Value::Null);
+        let part = &line["part"];
         match text(line, "/type") {
             "text" => {
                 let piece = text(part, "/text");
@@ -151,7 +151,7 @@ impl Reader for OpencodeReader {
                 self.cuts = if self.is_cut() { self.cuts + 1 } else { 0 };
                 self.add(part);
             }
-            "error" => self.error = Some(error(line.get("error").unwrap_or(&Value::Null))),
+            "error" => self.error = Some(error(&line["error"])),
             _ => {}
         }
     }
@@ -222,7 +222,7 @@ impl OpencodeReader {
         *sum = Tokens::of(sum)
             .plus(tokens.caches_read())
             .usage(std::mem::take(sum));
-        if let Some(cost) = part.get("cost").and_then(Value::as_f64) {
+        if let Some(cost) = part["cost"].as_f64() {
             sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
         }
     }
@@ -238,11 +238,7 @@ fn tool(part: &Value, out: &mut Vec<RunEvent>) {
     start.title = (!title.is_empty()).then(|| title.to_owned());
     out.push(start.into());
     let failed = text(part, "/state/status") == "error"
-        || part
-            .pointer("/state/metadata/exit")
-            .and_then(Value::as_i64)
-            .unwrap_or(0)
-            != 0;
+        || part["state"]["metadata"]["exit"].as_i64().unwrap_or(0) != 0;
     let content = match text(part, "/state/output") {
         "" => text(part, "/state/error"),
         content => content,
@@ -252,14 +248,10 @@ fn tool(part: &Value, out: &mut Vec<RunEvent>) {
 
 /// An `error` line: an object, or a plain text.
 fn error(error: &Value) -> Error {
-    let message = [
-        error.as_str(),
-        error.pointer("/data/message").and_then(Value::as_str),
-    ];
-    let message = message.into_iter().chain([
-        error.get("message").and_then(Value::as_str),
-        error.get("name").and_then(Value::as_str),
-    ]);
+    let message = [error.as_str(), error["data"]["message"].as_str()];
+    let message = message
+        .into_iter()
+        .chain([error["message"].as_str(), error["name"].as_str()]);
     let message = message
         .flatten()
         .next()

@@ -83,7 +83,7 @@ impl Reader {
         match text(line, "/type") {
             "response" => {
                 let id = text(line, "/id").to_owned();
-                let refused = line.get("success").and_then(Value::as_bool) == Some(false);
+                let refused = line["success"].as_bool() == Some(false);
                 let result = if refused {
                     Err(text(line, "/error").to_owned())
                 } else {
@@ -95,7 +95,7 @@ impl Reader {
             "message_start" => self.streamed = false,
             "message_update" => self.delta(line, out),
             "message_end" if text(line, "/message/role") == "assistant" => {
-                self.message(line.get("message").unwrap_or(&Value::Null), out);
+                self.message(&line["message"], out);
             }
             "tool_execution_start" => {
                 let start = tool_start(
@@ -112,10 +112,7 @@ impl Reader {
             "tool_execution_end" => {
                 let id = text(line, "/toolCallId");
                 self.printed.remove(id);
-                let failed = line
-                    .get("isError")
-                    .and_then(Value::as_bool)
-                    .unwrap_or(false);
+                let failed = line["isError"].as_bool().unwrap_or(false);
                 out.extend(
                     tool_end(id, &joined(line.pointer("/result/content")), failed).map(event),
                 );
@@ -150,7 +147,7 @@ impl Reader {
             }
             "auto_retry_end" => {
                 self.retries = false;
-                let failed = line.get("success").and_then(Value::as_bool) == Some(false);
+                let failed = line["success"].as_bool() == Some(false);
                 self.failure = failed.then(|| text(line, "/finalError").to_owned());
             }
             "agent_end" => out.push(PiEvent::Rests),
@@ -235,7 +232,7 @@ impl Reader {
             "" => "the model failed".to_owned(),
             error => error.to_owned(),
         });
-        let tokens = message.get("usage").unwrap_or(&Value::Null);
+        let tokens = &message["usage"];
         let counted = ["/totalTokens", "/input", "/output"]
             .iter()
             .any(|path| count(tokens, path) > Some(0));
@@ -274,7 +271,7 @@ impl Reader {
         *sum = Tokens::of(sum)
             .plus(counts.caches_read())
             .usage(std::mem::take(sum));
-        if let Some(cost) = tokens.pointer("/cost/total").and_then(Value::as_f64) {
+        if let Some(cost) = tokens["cost"]["total"].as_f64() {
             sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
         }
     }
@@ -332,11 +329,7 @@ fn asked(line: &Value) -> Option<PiEvent> {
             ..Progress::default()
         }));
     }
-    let options = line
-        .get("options")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let options = line["options"].as_array().into_iter().flatten();
     let options = options
         .filter_map(Value::as_str)
         .map(str::to_owned)

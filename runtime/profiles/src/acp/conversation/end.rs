@@ -50,7 +50,7 @@ impl Running<'_> {
             && self.asks_model
             && !self.said
             && !self.reader.has_called()
-            && said.get("stopReason").and_then(Value::as_str) == Some("end_turn");
+            && said["stopReason"].as_str() == Some("end_turn");
         let base = TurnComplete {
             model: usage.as_ref().and_then(|usage| usage.model.clone()),
             usage,
@@ -127,10 +127,7 @@ impl Running<'_> {
 
 /// The end that a stop reason means.
 fn stopped_by(answer: &Value, base: TurnComplete, was_denied: bool) -> TurnComplete {
-    let reason = answer
-        .get("stopReason")
-        .and_then(Value::as_str)
-        .unwrap_or("end_turn");
+    let reason = answer["stopReason"].as_str().unwrap_or("end_turn");
     let failure = |category: Category, message: &str| {
         Some(trunkline_sdk::protocol::Failure::new(category, message))
     };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -93,7 +92,7 @@ impl Dialect for Idle<'_> {
         let (mut told, mut asked) = (Vec::new(), Out::default());
         match message {
             Message::Update(params) => {
-                let update = params.get("update").unwrap_or(&Value::Null);
+                let update = &params["update"];
                 let terminals = self.terminals;
                 self.reader
                     .update(update, When::Now, &|id| terminals.shown(id), &mut told);

@@ -186,7 +186,7 @@ impl Dialect for Running<'_> {
         let (mut told, mut asked, mut settled) = (Vec::new(), Out::default(), None);
         match message {
             Message::Update(params) => {
-                let update = params.get("update").unwrap_or(&Value::Null);
+                let update = &params["update"];
                 let terminals = self.terminals;
                 self.reader
                     .update(update, When::Now, &|id| terminals.shown(id), &mut told);

@@ -240,9 +240,7 @@ impl Reader {
             .collect();
         shown.iter().for_each(|output| content.say(output));
         // What agents with terminals of their own print into them.
-        let printed = update
-            .pointer("/_meta/terminal_output/data")
-            .and_then(Value::as_str);
+        let printed = update["_meta"]["terminal_output"]["data"].as_str();
         let mut delta = None;
         if let Some(printed) = printed {
             let room = LONGEST_RESULT.saturating_sub(call.text.len());

@@ -176,8 +176,7 @@ impl Translator {
     }
 
     fn compacted(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
-        let none = Value::Null;
-        let told = value.get("compact_metadata").unwrap_or(&none);
+        let told = &value["compact_metadata"];
         let trigger = match text(told, "trigger") {
             Some("auto") => Some(CompactionTrigger::Auto),
             Some("manual") => Some(CompactionTrigger::Manual),
@@ -223,8 +222,7 @@ impl Translator {
     }
 
     pub(super) fn rate_limit(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
-        let none = Value::Null;
-        let told = value.get("rate_limit_info").unwrap_or(&none);
+        let told = &value["rate_limit_info"];
         let status = text(told, "status").map(str::to_owned);
         let resets_at =
             amount(told, "resetsAt").and_then(|seconds| time(seconds, SystemTime::now()));

@@ -38,10 +38,7 @@ pub(super) fn questions(params: &Value) -> Ask {
             .map(|option| Choice {
                 id: text(option, "label").to_owned(),
                 label: Some(text(option, "label").to_owned()),
-                description: option
-                    .get("description")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned),
+                description: option["description"].as_str().map(str::to_owned),
             })
             .collect();
         let kind = match (one.get("isSecret"), choices.is_empty()) {
@@ -65,9 +62,7 @@ pub(super) fn questions(params: &Value) -> Ask {
 pub(super) fn elicitation(params: &Value) -> Ask {
     let message = text(params, "message");
     let server = text(params, "serverName");
-    let properties = params
-        .get("requestedSchema")
-        .and_then(|schema| schema.get("properties")?.as_object());
+    let properties = params["requestedSchema"]["properties"].as_object();
     if text(params, "mode") == "url" {
         let prompt = format!("{message}\n{}", text(params, "url"));
         let question = Question::new(prompt).ask_for("done", "Done", FieldKind::Boolean);

@@ -44,19 +44,15 @@ impl Lines {
         let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
             return Meaning::Events(Vec::new());
         };
-        let kind = event
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let kind = event["type"].as_str().unwrap_or_default().to_owned();
         Meaning::Events(match kind.as_str() {
-            "thread.started" => match event.get("thread_id").and_then(Value::as_str) {
+            "thread.started" => match event["thread_id"].as_str() {
                 Some(id) => return Meaning::Thread(id.to_owned()),
                 None => Vec::new(),
             },
             "item.started" | "item.updated" | "item.completed" => {
                 let mut item = event.get_mut("item").map(Value::take).unwrap_or_default();
-                if let Some(id) = item.get("id").and_then(Value::as_str) {
+                if let Some(id) = item["id"].as_str() {
                     item["id"] = format!("run-{}-{id}", self.run).into();
                 }
                 let method = kind.replace('.', "/");

@@ -84,7 +84,7 @@ pub(super) fn progress(message: Option<&Value>) -> Vec<Event> {
 }
 
 pub(super) fn rerouted(params: &Value) -> Vec<Event> {
-    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or("?");
+    let text = |key: &str| params[key].as_str().unwrap_or("?");
     let message = format!(
         "the model {} answers in place of {}",
         text("toModel"),
@@ -97,10 +97,10 @@ pub(super) fn rerouted(params: &Value) -> Vec<Event> {
 }
 
 pub(super) fn mcp_status(params: &Value) -> Vec<Event> {
-    if params.get("status").and_then(Value::as_str) != Some("failed") {
+    if params["status"].as_str() != Some("failed") {
         return Vec::new();
     }
-    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
+    let text = |key: &str| params[key].as_str().unwrap_or_default();
     let message = failure::message(&format!(
         "MCP server {} did not start, the turn goes on without it: {}",
         text("name"),
@@ -112,17 +112,13 @@ pub(super) fn mcp_status(params: &Value) -> Vec<Event> {
 /// A plan: steps with a status, or items that are completed or not.
 pub(super) fn plan(steps: Option<&Value>, text: &str) -> Plan {
     let entry = |step: &Value| {
-        let status = match step.get("status").and_then(Value::as_str) {
+        let status = match step["status"].as_str() {
             Some("inProgress" | "in_progress") => PlanStatus::InProgress,
             Some("completed") => PlanStatus::Completed,
             _ if step.get("completed") == Some(&Value::Bool(true)) => PlanStatus::Completed,
             _ => PlanStatus::Pending,
         };
-        let content = step
-            .get(text)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let content = step[text].as_str().unwrap_or_default().to_owned();
         PlanEntry {
             content,
             status: Some(status),
@@ -143,28 +139,24 @@ pub(super) fn plan(steps: Option<&Value>, text: &str) -> Plan {
 }
 
 pub(super) fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
-    let minutes = window.get("windowDurationMins").and_then(Value::as_u64);
+    let minutes = window["windowDurationMins"].as_u64();
     let name = minutes.map(|minutes| match minutes {
         10_080 => "weekly".to_owned(),
         minutes if minutes % 1440 == 0 => format!("{}d", minutes / 1440),
         minutes if minutes % 60 == 0 => format!("{}h", minutes / 60),
         minutes => format!("{minutes}m"),
     });
-    let resets = window
-        .get("resetsAt")
-        .and_then(Value::as_u64)
-        .map(|seconds| {
-            // Beyond the year 9999 there is no form for it.
-            let time = std::time::UNIX_EPOCH
-                + std::time::Duration::from_secs(seconds.min(253_402_300_799));
-            humantime::format_rfc3339_seconds(time).to_string()
-        });
+    let resets = window["resetsAt"].as_u64().map(|seconds| {
+        // Beyond the year 9999 there is no form for it.
+        let time =
+            std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799));
+        humantime::format_rfc3339_seconds(time).to_string()
+    });
     RateLimit {
         window: name,
         status,
-        utilization: window
-            .get("usedPercent")
-            .and_then(Value::as_f64)
+        utilization: window["usedPercent"]
+            .as_f64()
             .map(|percent| percent / 100.0),
         resets_at: resets,
     }

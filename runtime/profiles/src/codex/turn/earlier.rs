@@ -47,10 +47,7 @@ impl Dialect for Earlier<'_> {
         match message {
             Message::Mail(Mail::Notification { method, params }) => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
-                let id = params
-                    .get("turn")
-                    .and_then(|turn| turn.get("id")?.as_str())
-                    .unwrap_or_default();
+                let id = params["turn"]["id"].as_str().unwrap_or_default();
                 if method == "turn/started" && self.turn.is_empty() {
                     id.clone_into(&mut self.turn);
                     self.interrupt(out);

@@ -106,7 +106,7 @@ impl<'t> Running<'t> {
             Ok(begun) => begun,
             Err(error) => return self.is_over(Over::NotBegun(error), out),
         };
-        let Some(id) = begun.get("turn").and_then(|turn| turn.get("id")?.as_str()) else {
+        let Some(id) = begun["turn"]["id"].as_str() else {
             let broken = Error::new(Category::Protocol, "codex began a turn without an id");
             return self.is_over(Over::Broken(broken), out);
         };
