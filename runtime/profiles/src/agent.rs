@@ -2,7 +2,7 @@
 //!
 //! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`, `model`, `resume`
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
-//! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
+//! - what it is given: `system_prompt`, `private_file`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`, `turn` (one turn, the same for every agent)
 //! - what is reported of it: `report`, `gist`, `failure`, `tool_loop`
 
@@ -22,6 +22,7 @@ pub(crate) mod native_id;
 pub(crate) mod opencode_config;
 pub(crate) mod options;
 pub(crate) mod permission_rules;
+pub(crate) mod private_file;
 pub(crate) mod process;
 pub(crate) mod read;
 pub(crate) mod report;
@@ -37,4 +38,11 @@ pub(crate) mod turn;
 pub(crate) mod variables;
 pub(crate) mod version;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub(crate) use trunkline_sdk::protocol::tool_loop;
+
+/// Locks a mutex, also after a panic of its last holder.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

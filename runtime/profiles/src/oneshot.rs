@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
+use trunkline_sdk::protocol::{AdapterBody, Context, UsageScope};
 use trunkline_sdk::{
     Category, Error, Input, Session, SessionInfo, SessionUpdate, Status, Turn, TurnComplete,
 };
@@ -26,7 +26,7 @@ use crate::agent::deadlines::Watch;
 use crate::agent::lines::Line;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
-use crate::agent::report::Report;
+use crate::agent::report::{Report, meta_log};
 use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
 use crate::agent::version::{self, Version};
 use crate::agent::{model, resume, system_prompt};
@@ -230,12 +230,7 @@ impl<K: Runs> Conversation<K> {
             .into_iter()
             .chain(note)
         {
-            turn.emit(Log {
-                stream: Some(LogStream::Meta),
-                content,
-                ..Log::default()
-            })
-            .await;
+            turn.emit(meta_log(content)).await;
         }
         let prompt = self.prompt(&turn, &input, is_call).await?;
         let mut run = self.run(&turn, &prompt).await;

@@ -11,6 +11,7 @@ use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::settings::Common;
 use crate::agent::skills::{self, Roster};
+use crate::agent::variables;
 use crate::agent::version::Version;
 
 /// A session's agent: how it is started, and what it is given besides the protocol.
@@ -154,12 +155,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
 
 /// The value of a variable for the agent of a session: the session's, else this process's. An empty one is none.
 pub(crate) fn variable(options: &Options, name: &str) -> Option<String> {
-    let given = options
-        .env
-        .get(name)
-        .cloned()
-        .or_else(|| std::env::var(name).ok());
-    given.filter(|value| !value.is_empty())
+    variables::value(&options.env, name).filter(|value| !value.is_empty())
 }
 
 /// A folder that a variable names, or else one beneath the home.

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use trunkline_sdk::protocol::{Log, LogStream};
+use trunkline_sdk::protocol::Log;
 
 use super::translate::Reader;
+use crate::agent::report::meta_log;
 use crate::agent::skills::Roster;
 
 /// An input, read.
@@ -31,11 +32,7 @@ pub(crate) struct Note {
 impl Note {
     /// As an event.
     pub(crate) fn log(self) -> Log {
-        Log {
-            stream: Some(LogStream::Meta),
-            content: self.text,
-            ..Log::default()
-        }
+        meta_log(self.text)
     }
 
     /// Whether it is known to be true: an agent that has told no commands yet may have one of that name.

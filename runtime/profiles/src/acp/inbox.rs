@@ -1,11 +1,12 @@
 //! What an agent has sent of one session and no one has read yet.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use crate::agent::locked;
 use crate::agent::rpc::Id;
 
 /// The most that waits in a session, in bytes. A session whose host does not read costs this much, and then its turn.
@@ -70,7 +71,7 @@ impl Item {
 
 impl Inbox {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.queue)
     }
 
     /// Puts something in. Where there is no room it is given back, and an update counts as lost.

@@ -1,7 +1,7 @@
 //! One agent process and its sessions; and the processes that run.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use super::initialize::InitializeResponse;
 use super::request;
 use crate::agent::deadlines;
 use crate::agent::launch::Launch;
+use crate::agent::locked;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::rpc::{CallError, Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer};
 
@@ -79,7 +80,7 @@ struct Addressed {
 
 impl Router {
     fn lock(&self) -> MutexGuard<'_, Routes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     fn inbox(&self, session: &str) -> Option<Arc<Inbox>> {
@@ -276,7 +277,7 @@ type Slot = Arc<tokio::sync::Mutex<Option<Arc<Link>>>>;
 
 impl Pool {
     fn slot(&self, launch: &Launch) -> Slot {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = locked(&self.0);
         let place = match slots.iter().position(|(known, _)| known == launch) {
             Some(at) => slots.remove(at),
             None => (launch.clone(), Slot::default()),

@@ -1,7 +1,7 @@
 //! A session of an agent: its queue, its directories and terminals, and the answers to its requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -12,6 +12,7 @@ use super::process::Link;
 use super::requests::Requests;
 use super::terminals::Terminals;
 use crate::agent::launch::Launch;
+use crate::agent::locked;
 use crate::agent::rpc::{Id, METHOD_NOT_FOUND};
 
 /// The most requests of a session that are being answered at a time.
@@ -81,7 +82,7 @@ impl AcpSession {
     /// Answers a request about files, or about a terminal that there is. These need no permission: files are
     /// confined, and a terminal was permitted when it was made.
     pub(crate) fn serve(&self, id: Id, method: String, params: Value) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = locked(&self.tasks);
         while tasks.try_join_next().is_some() {}
         if tasks.len() >= MOST_REQUESTS {
             let many = format!("{MOST_REQUESTS} requests of this session are unanswered");

@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::Value;
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::agent::locked;
 use crate::agent::mcp;
 use crate::agent::skills::{Skill, SkillsFolder};
 use crate::agent::system_prompt::PromptFile;
@@ -78,7 +79,7 @@ fn one<K: PartialEq + Clone, V>(
     key: &K,
     make: impl FnOnce() -> io::Result<V>,
 ) -> io::Result<Arc<V>> {
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = locked(known);
     known.retain(|(_, value)| value.strong_count() > 0);
     if let Some(value) = known
         .iter()

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use trunkline_process::{Exit, Signal, spawn};
 use super::files::Answer;
 use super::read::{count, list, text};
 use crate::agent::launch::Launch;
+use crate::agent::locked;
 
 /// The most terminals of a session at a time.
 const MOST: usize = 32;
@@ -133,7 +134,7 @@ impl Drop for Terminals {
 
 impl Terminals {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Terminal>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.running)
     }
 
     fn terminal(&self, params: &Value) -> Result<Arc<Terminal>, (i64, String)> {
@@ -256,7 +257,7 @@ impl Terminals {
 
 impl Terminal {
     fn said(&self) -> (String, bool) {
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = locked(&self.output);
         (output.text(), output.is_cut)
     }
 }
@@ -265,11 +266,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, terminal: &Terminal) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(bytes @ 1..) = pipe.read(&mut buffer).await {
-        terminal
-            .output
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .say(&buffer[..bytes]);
+        locked(&terminal.output).say(&buffer[..bytes]);
     }
 }
 

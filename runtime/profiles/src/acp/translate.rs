@@ -45,6 +45,12 @@ pub(crate) enum UpdateEvent {
     BrokeOff(u32),
 }
 
+impl<E: Into<AdapterBody>> From<E> for UpdateEvent {
+    fn from(event: E) -> Self {
+        Self::Event(event.into())
+    }
+}
+
 /// Whose updates these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
@@ -154,14 +160,14 @@ impl Reader {
                 self.watch(update, &content, when, out);
                 if self.quirks.failures_as_text == FailuresAsText::Prefixed && is_remark(&content) {
                     let message = content.trim_start_matches("Info: ").to_owned();
-                    out.push(UpdateEvent::Event(
+                    out.push(
                         Progress {
                             message,
                             history,
                             ..Progress::default()
                         }
                         .into(),
-                    ));
+                    );
                 } else if !content.is_empty() {
                     let message_id = message_id(update);
                     let output = Output {
@@ -182,7 +188,7 @@ impl Reader {
                 self.watch(update, &content, when, out);
                 if !content.is_empty() {
                     let message_id = message_id(update);
-                    out.push(UpdateEvent::Event(
+                    out.push(
                         Thinking {
                             content,
                             message_id,
@@ -190,7 +196,7 @@ impl Reader {
                             ..Thinking::default()
                         }
                         .into(),
-                    ));
+                    );
                 }
             }
             // The echo of the prompt, unless it was said before.
@@ -205,7 +211,7 @@ impl Reader {
                         history,
                         ..Message::default()
                     };
-                    out.push(UpdateEvent::Event(message.into()));
+                    out.push(message.into());
                 }
             }
             "tool_call" | "tool_call_update" => {
@@ -218,14 +224,14 @@ impl Reader {
                     .take(MOST_ENTRIES)
                     .filter_map(plan_entry)
                     .collect();
-                out.push(UpdateEvent::Event(
+                out.push(
                     Plan {
                         entries,
                         history,
                         ..Plan::default()
                     }
                     .into(),
-                ));
+                );
             }
             "available_commands_update" => {
                 let commands = list(update, "availableCommands").iter().take(MOST_COMMANDS);
@@ -295,7 +301,7 @@ impl Reader {
             && self.context.as_ref() != Some(&usage)
         {
             self.context = Some(usage.clone());
-            out.push(UpdateEvent::Event(usage.into()));
+            out.push(usage.into());
         }
     }
 }

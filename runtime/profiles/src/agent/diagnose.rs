@@ -9,7 +9,7 @@ use super::{
     credentials::{self, ANTHROPIC_API_KEY, Credentials},
     launch::Launch,
     settings::Common,
-    version,
+    variables, version,
 };
 
 /// How long the agent's own check may take.
@@ -44,13 +44,7 @@ pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
     let Some(accepted) = credentials::of(profile) else {
         return checks;
     };
-    let value = |name: &str| {
-        common
-            .env
-            .get(name)
-            .cloned()
-            .or_else(|| std::env::var(name).ok())
-    };
+    let value = |name: &str| variables::value(&common.env, name);
     let sources = accepted.sources(value);
     let is_found = !sources.is_empty();
     checks.extend(used(profile, "agent.credentials", &sources));

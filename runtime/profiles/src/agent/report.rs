@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_prices::Prices;
-use trunkline_sdk::protocol::{AdapterBody, ContextUsage, ToolStart, Usage};
+use trunkline_sdk::protocol::{AdapterBody, ContextUsage, Log, LogStream, ToolStart, Usage};
 use trunkline_sdk::{Category, Error, Turn, TurnComplete, preview};
 
 use super::gist::Gist;
@@ -17,6 +17,15 @@ use super::tool_loop::{ToolLoop, ToolLoopAction, Verdict};
 const CONTEXT: Duration = Duration::from_secs(30);
 
 static PRICES: LazyLock<Prices> = LazyLock::new(Prices::built_in);
+
+/// A line for people about the session itself.
+pub(crate) fn meta_log(content: String) -> Log {
+    Log {
+        stream: Some(LogStream::Meta),
+        content,
+        ..Log::default()
+    }
+}
 
 /// Emits a turn's events. Lives as long as its session: loops reach over turns.
 #[derive(Debug)]

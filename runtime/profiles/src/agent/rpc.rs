@@ -5,7 +5,7 @@ mod error;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::agent::deadlines::within;
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::error::{CallError, RpcError};
 use super::lines::Line;
+use super::locked;
 use super::process::{Agent, AgentInput, Ended, InputClosed};
 
 /// How long an agent that is given up has after its stdin was closed, and after SIGTERM.
@@ -95,10 +96,6 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.abandoned.cancel();
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Peer {

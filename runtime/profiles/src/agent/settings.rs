@@ -193,7 +193,7 @@ macro_rules! settings {
                     work_dir: self.work_dir.clone(),
                     env: self.env.clone(),
                     model: $crate::agent::model::configured(&self.model, $program, |name| {
-                        self.env.get(name).cloned().or_else(|| std::env::var(name).ok())
+                        $crate::agent::variables::value(&self.env, name)
                     }),
                     model_aliases: self.model_aliases.clone(),
                     system_prompt: self.system_prompt.clone(),

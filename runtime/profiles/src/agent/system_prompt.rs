@@ -3,12 +3,11 @@
 //! By an argument or file option of the agent's own ([`Carrier`]); where it has none, before the first input
 //! ([`before`]). Never by a file in the user's directory.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use tempfile::NamedTempFile;
+
+use super::private_file;
 
 /// The longest prompt that goes by an argument, in bytes: Linux takes at most 128 KiB in one.
 pub(crate) const LONGEST_ARGUMENT: usize = 64 * 1024;
@@ -51,13 +50,7 @@ pub(crate) struct PromptFile(NamedTempFile);
 impl PromptFile {
     /// Writes it to the private folder for temporary files.
     pub(crate) fn new(prompt: &str) -> io::Result<Self> {
-        let mut file = tempfile::Builder::new()
-            .prefix("system-prompt-")
-            .suffix(".md")
-            .tempfile()?;
-        file.write_all(prompt.as_bytes())?;
-        file.flush()?;
-        Ok(Self(file))
+        private_file::write("system-prompt-", ".md", prompt).map(Self)
     }
 
     /// Where it is.

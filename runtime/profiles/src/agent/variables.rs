@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 
 use trunkline_sdk::{SessionStart, template};
 
+/// The value of a variable for an agent with this environment of its own, over this process's.
+pub(crate) fn value(env: &BTreeMap<String, String>, name: &str) -> Option<String> {
+    env.get(name).cloned().or_else(|| std::env::var(name).ok())
+}
+
 /// The prefix whose eleven names are fixed.
 pub(crate) const GALYARDER: &str = "GALYARDER_";
 

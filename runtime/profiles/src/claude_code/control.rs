@@ -1,6 +1,7 @@
 //! Claude's control protocol: what it asks, what it is answered, what it is asked to do.
 
 use serde_json::{Map, Value, json};
+use trunkline_sdk::preview;
 use trunkline_sdk::protocol::{Choice, OptionKind, QuestionField};
 use trunkline_sdk::{Answer, FieldKind, Json, Permission, Question, ToolCallId};
 
@@ -72,7 +73,7 @@ impl Ask {
 
     /// What a person is asked.
     pub(super) fn permission(&self) -> Permission {
-        let headline = trunkline_sdk::preview::tool_call(&self.tool, Some(&self.input));
+        let headline = preview::tool_call(&self.tool, Some(&self.input));
         let description = match (self.tool.as_str(), text(&self.input, "plan")) {
             ("ExitPlanMode", plan) => plan.unwrap_or("Carry out the plan").to_owned(),
             _ => match &self.description {
@@ -81,8 +82,8 @@ impl Ask {
             },
         };
         let mut permission = Permission::new(
-            trunkline_sdk::preview::cut(&self.tool, 256),
-            trunkline_sdk::preview::cut(&description, LONGEST),
+            preview::cut(&self.tool, 256),
+            preview::cut(&description, LONGEST),
             self.resource(),
         )
         .option("allow", "Allow once", OptionKind::AllowOnce);
@@ -131,7 +132,7 @@ impl Ask {
             .iter()
             .find_map(|name| text(&self.input, name))
             .or(self.blocked_path.as_deref());
-        trunkline_sdk::preview::cut(told.unwrap_or(&self.tool), LONGEST)
+        preview::cut(told.unwrap_or(&self.tool), LONGEST)
     }
 
     /// The questions as fields.
@@ -142,7 +143,7 @@ impl Ask {
             _ => "Claude asks".to_owned(),
         };
         questions.iter().enumerate().fold(
-            Question::new(trunkline_sdk::preview::cut(&prompt, LONGEST)),
+            Question::new(preview::cut(&prompt, LONGEST)),
             |question, (at, asked)| {
                 let choices: Vec<Choice> = list(asked, "options")
                     .iter()
@@ -158,7 +159,7 @@ impl Ask {
                     id: field_id(at),
                     label: text(asked, "question")
                         .or_else(|| text(asked, "header"))
-                        .map(|label| trunkline_sdk::preview::cut(label, LONGEST)),
+                        .map(|label| preview::cut(label, LONGEST)),
                     kind: Some(kind),
                     choices: (!choices.is_empty()).then_some(choices),
                     required: Some(true),
@@ -291,7 +292,7 @@ fn always_id(number: usize) -> String {
 fn always_label(suggestion: &Value) -> String {
     let joined = |name: &str, each: fn(&Value) -> Option<String>| {
         let texts: Vec<_> = list(suggestion, name).iter().filter_map(each).collect();
-        trunkline_sdk::preview::cut(&texts.join(", "), 200)
+        preview::cut(&texts.join(", "), 200)
     };
     match text(suggestion, "type") {
         Some("addRules") => {
@@ -319,9 +320,9 @@ fn choice(option: &Value) -> Option<Choice> {
     let label = text(option, "label").or_else(|| option.as_str())?;
     Some(Choice {
         id: label.to_owned(),
-        label: Some(trunkline_sdk::preview::cut(label, 200)),
+        label: Some(preview::cut(label, 200)),
         description: text(option, "description")
-            .map(|description| trunkline_sdk::preview::cut(description, LONGEST)),
+            .map(|description| preview::cut(description, LONGEST)),
     })
 }
 
@@ -336,10 +337,7 @@ pub(super) fn request(request_id: &str, request: &Value) -> Value {
 
 /// The answer to a request that is not known here.
 pub(super) fn unsupported(request_id: &str, subtype: &str) -> Value {
-    let error = format!(
-        "unsupported request: {}",
-        trunkline_sdk::preview::cut(subtype, 64)
-    );
+    let error = format!("unsupported request: {}", preview::cut(subtype, 64));
     json!({"type": "control_response", "response": {"subtype": "error", "request_id": request_id, "error": error}})
 }
 

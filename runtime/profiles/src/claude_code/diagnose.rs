@@ -11,7 +11,7 @@ use super::native::{is_true, text};
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::version::{self, Version};
-use crate::agent::{credentials, diagnose};
+use crate::agent::{credentials, diagnose, variables};
 
 /// The oldest version whose behaviour is known.
 const KNOWN: Version = Version(2, 1, 197);
@@ -55,13 +55,7 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
 /// The names of the credentials that are there, and what Claude itself says of its login: the check asks no model.
 async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
     let mut checks = Vec::new();
-    let configured = |name: &str| {
-        settings
-            .env
-            .get(name)
-            .cloned()
-            .or_else(|| std::env::var(name).ok())
-    };
+    let configured = |name: &str| variables::value(&settings.env, name);
     let missing = credentials::of("claude-code").map(|known| {
         let sources = known.sources(configured);
         checks.extend(diagnose::used(

@@ -29,3 +29,9 @@ pub(super) enum ClaudeEvent {
     /// A turn is over: the whole line.
     Ended(Box<Value>),
 }
+
+impl<E: Into<AdapterBody>> From<E> for ClaudeEvent {
+    fn from(event: E) -> Self {
+        Self::Event(event.into())
+    }
+}

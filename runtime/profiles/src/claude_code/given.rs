@@ -1,7 +1,6 @@
 //! What Claude is given by file, for as long as a session lasts. It all lies in private folders, never in the user's.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -16,6 +15,7 @@ use super::config::ClaudeCode;
 use super::project_mcp;
 use crate::agent::mcp;
 use crate::agent::options::Options;
+use crate::agent::private_file;
 use crate::agent::skills::{self, Skill, SkillsFolder};
 use crate::agent::system_prompt::Carrier;
 
@@ -80,7 +80,10 @@ impl Given {
             .map(Carrier::of)
             .transpose()?;
         let settings = match settings.sandbox {
-            true => Some(private(&sandboxed(settings, options)?)?),
+            true => {
+                let sandboxed = sandboxed(settings, options)?.to_string();
+                Some(private_file::write("settings-", ".json", &sandboxed)?)
+            }
             false => None,
         };
         Ok(Self {
@@ -202,17 +205,6 @@ fn merge(into: &mut Value, from: Value) {
         }
         (into, from) => *into = from,
     }
-}
-
-/// A file that only this user can read; dropping it removes it.
-fn private(settings: &Value) -> io::Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new()
-        .prefix("settings-")
-        .suffix(".json")
-        .tempfile()?;
-    file.write_all(settings.to_string().as_bytes())?;
-    file.flush()?;
-    Ok(file)
 }
 
 #[cfg(test)]

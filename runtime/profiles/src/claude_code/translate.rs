@@ -352,13 +352,13 @@ impl Translator {
             return;
         }
         self.used = Some(used);
-        said.push(ClaudeEvent::Event(
+        said.push(
             ContextUsage {
                 used_tokens: Some(used),
                 total_tokens: self.window,
             }
             .into(),
-        ));
+        );
     }
 
     fn answer(&mut self, parent: Option<&str>) -> &mut Answer {

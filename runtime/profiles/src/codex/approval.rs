@@ -3,6 +3,7 @@
 mod question;
 
 use serde_json::{Map, Value, json};
+use trunkline_sdk::preview::cut;
 use trunkline_sdk::protocol::OptionKind;
 use trunkline_sdk::{Decision, Json, Permission, Question};
 
@@ -163,10 +164,7 @@ fn command(params: &Value) -> Ask {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let label = format!(
-            "Always allow `{}`",
-            trunkline_sdk::preview::cut(&shown.join(" "), 200)
-        );
+        let label = format!("Always allow `{}`", cut(&shown.join(" "), 200));
         permission = permission.option(
             "acceptWithExecpolicyAmendment",
             label,
@@ -244,7 +242,7 @@ fn permissions(params: &Value) -> Ask {
     } else {
         reason
     };
-    let shown = trunkline_sdk::preview::cut(&wanted.to_string(), 1000);
+    let shown = cut(&wanted.to_string(), 1000);
     let mut permission = asked(
         Permission::new("request_permissions", description, shown),
         params,

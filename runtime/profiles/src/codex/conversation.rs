@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
-use trunkline_sdk::protocol::{Context, Log};
-use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpdate};
+use trunkline_sdk::protocol::Context;
+use trunkline_sdk::{Category, Error, Session, SessionInfo, SessionUpdate};
 
 use super::history;
 use super::inbox::Inbox;
@@ -20,7 +20,7 @@ use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::model;
 use crate::agent::options::Options;
-use crate::agent::report::Report;
+use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
 use crate::agent::rpc::CallError;
 
@@ -286,12 +286,7 @@ impl Thread {
     /// Tells what is amiss, once.
     pub(super) async fn warn(&mut self, turn: &trunkline_sdk::Turn) {
         for content in std::mem::take(&mut self.warnings) {
-            let log = Log {
-                stream: Some(LogStream::Meta),
-                content,
-                ..Log::default()
-            };
-            turn.emit(log).await;
+            turn.emit(meta_log(content)).await;
         }
     }
 

@@ -11,6 +11,7 @@ use crate::agent::credentials::{self, CODEX_API_KEY};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
+use crate::agent::variables;
 use crate::agent::version::{self, ProgramOutput};
 
 /// How long Codex may take to tell of its login.
@@ -73,13 +74,7 @@ fn configured(settings: &Settings) -> Check {
 
 /// Credentials by name, and what `codex login status` says: it asks no model.
 async fn login(launch: &Launch, options: &Options, way: Way) -> Check {
-    let value = |name: &str| {
-        options
-            .env
-            .get(name)
-            .cloned()
-            .or_else(|| std::env::var(name).ok())
-    };
+    let value = |name: &str| variables::value(&options.env, name);
     let known = credentials::of("codex");
     let has_key =
         way == Way::Exec && value(CODEX_API_KEY).is_some_and(|key| !key.trim().is_empty());

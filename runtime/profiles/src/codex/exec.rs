@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{Context, Log, TurnComplete};
-use trunkline_sdk::{Category, Error, LogStream, SessionInfo, SessionUpdate, Status, Turn};
+use trunkline_sdk::protocol::{Context, TurnComplete};
+use trunkline_sdk::{Category, Error, SessionInfo, SessionUpdate, Status, Turn};
 
 use self::line::{Lines, Meaning};
 use super::command_line::{self, Run, SINCE};
@@ -26,7 +26,7 @@ use crate::agent::mcp;
 use crate::agent::model;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
-use crate::agent::report::Report;
+use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
 use crate::agent::system_prompt::{self, PromptFile};
 use crate::agent::turn::{self, Dialect, Engine, Finish, How, LineOut, Out};
@@ -245,12 +245,7 @@ impl Exec {
         wrong.extend(overrides.warnings);
         self.warnings.extend(wrong);
         for content in std::mem::take(&mut self.warnings) {
-            turn.emit(Log {
-                stream: Some(LogStream::Meta),
-                content,
-                ..Log::default()
-            })
-            .await;
+            turn.emit(meta_log(content)).await;
         }
         let run = Run {
             options: &self.options,

@@ -2,11 +2,12 @@
 //! shared process never waits for a slow session.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use crate::agent::locked;
 use crate::agent::process::Ended;
 use crate::agent::rpc::Id;
 
@@ -81,7 +82,7 @@ const BETWEEN: &[&str] = &[
 
 impl Inbox {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Adds a message. Gives it back where it is a request that no one will read.

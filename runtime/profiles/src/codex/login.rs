@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::agent::credentials::CODEX_API_KEY;
 use crate::agent::options::Options;
-use crate::agent::version;
+use crate::agent::{variables, version};
 
 /// How long `codex login status` may take.
 const STATUS: Duration = Duration::from_secs(5);
@@ -29,13 +29,7 @@ pub(super) fn is_missing(account: &Value) -> bool {
 /// Whether `codex exec` lacks a login, by `codex login status`. That does not know of a provider of one's own, so it is not
 /// asked where arguments or Codex's configuration speak of one.
 pub(super) async fn exec_lacks_one(options: &Options, profile: &str) -> bool {
-    let value = |name: &str| {
-        options
-            .env
-            .get(name)
-            .cloned()
-            .or_else(|| std::env::var(name).ok())
-    };
+    let value = |name: &str| variables::value(&options.env, name);
     let is_set = |name: &str| value(name).is_some_and(|value| !value.trim().is_empty());
     let speaks = |text: &str| {
         ["model_provider", "base_url", "oss"]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use trunkline_sdk::{Category, Error};
 use super::inbox::{Inbox, Mail};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
+use crate::agent::locked;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer};
 
@@ -183,7 +184,7 @@ const FOR_ALL: &[&str] = &["account/rateLimits/updated", "configWarning"];
 
 impl Routes {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     fn add(&self, thread: &str, inbox: &Arc<Inbox>) {
@@ -395,7 +396,7 @@ impl Pool {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<tokio::sync::Mutex<Slot>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     fn slot(&self, launch: &Launch) -> Arc<tokio::sync::Mutex<Slot>> {

@@ -6,10 +6,8 @@ use std::collections::HashMap;
 
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
-use trunkline_sdk::protocol::{
-    AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, Log,
-};
-use trunkline_sdk::{Json, LogStream, ToolCallId};
+use trunkline_sdk::protocol::{AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom};
+use trunkline_sdk::{Json, ToolCallId};
 
 use self::told::{
     mcp_status, output, plan, printed, progress, rate_limit, rerouted, tell, thinking,
@@ -17,6 +15,7 @@ use self::told::{
 use super::fault::Fault;
 use super::item::{Item, Kind, diffs};
 use super::usage::{Meter, Tokens};
+use crate::agent::report::meta_log;
 
 /// The longest diff of a turn that is reported as it grows, in bytes.
 const LONGEST_DIFF: usize = 256 * 1024;
@@ -340,11 +339,7 @@ impl Translator {
         };
         self.warned = Some(text.to_owned());
         let content = crate::agent::failure::message(text);
-        tell(Log {
-            stream: Some(LogStream::Meta),
-            content,
-            ..Log::default()
-        })
+        tell(meta_log(content))
     }
 }
 

@@ -1,10 +1,10 @@
 //! How a program gets its input: on stdin, as an argument, or in a file.
 
-use std::io::Write;
-
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use trunkline_sdk::{Category, Error};
+
+use crate::agent::private_file;
 
 /// Stands for the input.
 const INPUT: &str = "{{input}}";
@@ -86,11 +86,7 @@ impl InputMode {
                 })
             }
             Self::File => {
-                let mut file = tempfile::Builder::new()
-                    .prefix("input-")
-                    .suffix(".txt")
-                    .tempfile()?;
-                file.write_all(input.as_bytes())?;
+                let file = private_file::write("input-", ".txt", &input)?;
                 let path = file.path().to_str().ok_or_else(|| {
                     Error::other(
                         "the folder for temporary files (TMPDIR) has a name that is not UTF-8",

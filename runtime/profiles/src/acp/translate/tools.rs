@@ -120,7 +120,7 @@ impl Reader {
                 is_error: call.denied.then_some(true),
                 ..ToolEnd::new(call.id.clone())
             };
-            out.push(UpdateEvent::Event(end.into()));
+            out.push(end.into());
         }
     }
 
@@ -149,7 +149,7 @@ impl Reader {
                 history: (when == When::Before).then_some(true),
                 ..ToolStart::new(call_id.clone(), tool.clone())
             };
-            out.push(UpdateEvent::Event(start.into()));
+            out.push(start.into());
             let call = Call {
                 id: call_id,
                 tool,
@@ -274,7 +274,7 @@ impl Reader {
                 parent_tool_call_id: parent(update),
                 ..ToolEnd::new(call.id.clone())
             };
-            out.push(UpdateEvent::Event(end.into()));
+            out.push(end.into());
             return;
         }
         if printed.is_none()
@@ -306,7 +306,7 @@ impl Reader {
                 history,
                 ..ToolUpdate::new(call.id.clone())
             };
-            out.push(UpdateEvent::Event(update.into()));
+            out.push(update.into());
         }
     }
 }

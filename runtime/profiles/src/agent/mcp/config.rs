@@ -1,14 +1,12 @@
 //! Servers as JSON in the shapes that the agents' configurations have.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Write},
-};
+use std::{collections::BTreeMap, io};
 
 use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 
 use super::{McpServer, Secret, Transport};
+use crate::agent::private_file;
 
 /// The file for claude's `--mcp-config`.
 pub(crate) fn claude_config(servers: &[McpServer]) -> Value {
@@ -77,13 +75,7 @@ pub(crate) fn acp_servers(
 /// A configuration in a file that only this user can read, in the private folder for temporary files; dropping it
 /// removes it.
 pub(crate) fn private_file(config: &Value) -> io::Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new()
-        .prefix("mcp-")
-        .suffix(".json")
-        .tempfile()?;
-    file.write_all(config.to_string().as_bytes())?;
-    file.flush()?;
-    Ok(file)
+    private_file::write("mcp-", ".json", &config.to_string())
 }
 
 fn by_name(servers: &[McpServer], write: impl Fn(&Transport) -> Value) -> Map<String, Value> {

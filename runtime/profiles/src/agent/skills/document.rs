@@ -1,5 +1,6 @@
 //! A `SKILL.md`: its front matter and its text.
 
+use trunkline_sdk::preview::cut;
 use trunkline_sdk::protocol::Command;
 use trunkline_sdk::skill::read;
 
@@ -75,11 +76,7 @@ pub(super) fn listing(skills: &[Skill]) -> String {
             .unwrap_or_default();
         match document.description {
             Some(description) => {
-                format!(
-                    "- {}: {}\n",
-                    skill.name(),
-                    trunkline_sdk::preview::cut(&description, 1024)
-                )
+                format!("- {}: {}\n", skill.name(), cut(&description, 1024))
             }
             None => format!("- {}\n", skill.name()),
         }
@@ -93,9 +90,7 @@ pub(crate) fn commands(skills: &[Skill], style: CommandStyle) -> Option<Vec<Comm
         let document = read(skill.folder())
             .map(|text| Document::parse(&text))
             .unwrap_or_default();
-        let description = document
-            .description
-            .map(|text| trunkline_sdk::preview::cut(&text, 1024));
+        let description = document.description.map(|text| cut(&text, 1024));
         let text = Some(style.format_command(skill.name()));
         Command {
             name: skill.name().to_owned(),

@@ -5,12 +5,13 @@ use std::{
     io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    sync::{LazyLock, Mutex, PoisonError},
+    sync::{LazyLock, Mutex},
 };
 
 use tempfile::TempDir;
 
 use super::Skill;
+use crate::agent::locked;
 
 /// Where agents look for skills in a folder that they are given: claude and copilot.
 const LOOKED_IN: [&str; 2] = [".claude", ".github"];
@@ -70,7 +71,7 @@ pub(crate) fn install(skills: &[Skill], folder: &Path) -> io::Result<Installed> 
     };
     for skill in skills {
         let path = folder.join(skill.name());
-        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = locked(&LINKS);
         let leads =
             |path: &Path| std::fs::read_link(path).is_ok_and(|target| target == skill.folder());
         match symlink(skill.folder(), &path) {
@@ -107,7 +108,7 @@ impl Installed {
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = locked(&LINKS);
         for path in &self.links {
             let Entry::Occupied(mut link) = links.entry(path.clone()) else {
                 continue;

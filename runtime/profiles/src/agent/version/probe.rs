@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ffi::OsString,
     path::PathBuf,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use crate::agent::{
     failure,
     launch::Launch,
     lines::Line,
+    locked,
     process::{Agent, Ended, Stdin},
     settings::Common,
 };
@@ -82,7 +83,7 @@ fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
         search_path: launch.env.get(std::ffi::OsStr::new("PATH")).cloned(),
         cwd: launch.cwd.clone().filter(|_| is_relative),
     };
-    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = locked(&ANSWERS);
     if answers.len() >= REMEMBERED && !answers.contains_key(&program) {
         answers.clear();
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
+use trunkline_sdk::preview::cut;
 use trunkline_sdk::protocol::{
     AdapterInfo, Command, Compaction, CompactionTrigger, ContextUsage, Output, Progress, RateLimit,
 };
@@ -33,7 +34,7 @@ impl Translator {
                 if let Some(printed) = text(value, "content") {
                     self.answered = true;
                     let cut = printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT);
-                    said.push(ClaudeEvent::Event(Output::text(&printed[..cut]).into()));
+                    said.push(Output::text(&printed[..cut]).into());
                 }
             }
             _ => {}
@@ -77,13 +78,8 @@ impl Translator {
             {
                 continue;
             }
-            let message = format!(
-                "the MCP server {} is not used: {status}",
-                trunkline_sdk::preview::cut(name, 128)
-            );
-            said.push(ClaudeEvent::Event(
-                failure::warning(Category::Other, message).into(),
-            ));
+            let message = format!("the MCP server {} is not used: {status}", cut(name, 128));
+            said.push(failure::warning(Category::Other, message).into());
         }
     }
 
@@ -93,10 +89,8 @@ impl Translator {
             let name = text(command, "name")?;
             Some(Command {
                 name: name.to_owned(),
-                description: text(command, "description")
-                    .map(|words| trunkline_sdk::preview::cut(words, 500)),
-                hint: text(command, "argumentHint")
-                    .map(|hint| trunkline_sdk::preview::cut(hint, 200)),
+                description: text(command, "description").map(|words| cut(words, 500)),
+                hint: text(command, "argumentHint").map(|hint| cut(hint, 200)),
                 text: Some(format!("/{name}")),
             })
         };
@@ -108,8 +102,7 @@ impl Translator {
         let model = |model: &Value| {
             Some(trunkline_sdk::protocol::Model {
                 id: text(model, "value")?.to_owned(),
-                label: text(model, "displayName")
-                    .map(|label| trunkline_sdk::preview::cut(label, 100)),
+                label: text(model, "displayName").map(|label| cut(label, 100)),
             })
         };
         let models: Vec<_> = list(answer, "models")
@@ -183,21 +176,21 @@ impl Translator {
             _ => None,
         };
         let pre_tokens = count(told, "pre_tokens");
-        said.push(ClaudeEvent::Event(
+        said.push(
             Compaction {
                 trigger,
                 pre_tokens,
                 total_tokens: self.window,
             }
             .into(),
-        ));
+        );
         if let Some(used) = count(told, "post_tokens") {
             self.used = Some(used);
             let usage = ContextUsage {
                 used_tokens: Some(used),
                 total_tokens: self.window,
             };
-            said.push(ClaudeEvent::Event(usage.into()));
+            said.push(usage.into());
         }
     }
 
@@ -207,18 +200,18 @@ impl Translator {
         if call.is_some_and(|call| self.tools.is_open(call)) {
             return None;
         }
-        let status = trunkline_sdk::preview::cut(text(value, "status")?, 32);
-        let summary = trunkline_sdk::preview::cut(text(value, "summary").unwrap_or("a task"), 500);
+        let status = cut(text(value, "status")?, 32);
+        let summary = cut(text(value, "summary").unwrap_or("a task"), 500);
         let parent_tool_call_id = call.and_then(|id| ToolCallId::new(id).ok());
         let message = format!("{status}: {summary}");
-        Some(ClaudeEvent::Event(
+        Some(
             Progress {
                 message,
                 parent_tool_call_id,
                 ..Progress::default()
             }
             .into(),
-        ))
+        )
     }
 
     pub(super) fn rate_limit(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
@@ -235,7 +228,7 @@ impl Translator {
             .map(|used| if used > 1.0 { used / 100.0 } else { used })
             .map(|used| used.min(1.0));
         let window = text(told, "rateLimitType").map(str::to_owned);
-        said.push(ClaudeEvent::Event(
+        said.push(
             RateLimit {
                 window,
                 status,
@@ -243,7 +236,7 @@ impl Translator {
                 resets_at,
             }
             .into(),
-        ));
+        );
     }
 }
 
@@ -255,13 +248,11 @@ fn time(seconds: f64, now: SystemTime) -> Option<String> {
 }
 
 fn progress(message: String) -> ClaudeEvent {
-    ClaudeEvent::Event(
-        Progress {
-            message,
-            ..Progress::default()
-        }
-        .into(),
-    )
+    Progress {
+        message,
+        ..Progress::default()
+    }
+    .into()
 }
 
 /// `try 2 of 10 in 1.1 s: rate_limit (HTTP 429)`.
@@ -277,7 +268,7 @@ fn retry(value: &Value) -> String {
         message.push_str(&format!(" in {:.1} s", delay / 1000.0));
     }
     if let Some(error) = text(value, "error").filter(|error| *error != "unknown") {
-        message.push_str(&format!(": {}", trunkline_sdk::preview::cut(error, 64)));
+        message.push_str(&format!(": {}", cut(error, 64)));
     }
     if let Some(status) = count(value, "error_status") {
         message.push_str(&format!(" (HTTP {status})"));
@@ -287,12 +278,12 @@ fn retry(value: &Value) -> String {
 
 /// A tool that a rule has denied: no one was asked.
 fn denied(value: &Value) -> ClaudeEvent {
-    let tool = trunkline_sdk::preview::cut(text(value, "tool_name").unwrap_or("a tool"), 128);
+    let tool = cut(text(value, "tool_name").unwrap_or("a tool"), 128);
     let why = text(value, "message")
-        .map(|why| format!(": {}", trunkline_sdk::preview::cut(why, 1_000)))
+        .map(|why| format!(": {}", cut(why, 1_000)))
         .unwrap_or_default();
     let message = format!("{tool} was denied{why}");
-    ClaudeEvent::Event(failure::warning(Category::PermissionDenied, message).into())
+    failure::warning(Category::PermissionDenied, message).into()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use trunkline_sdk::preview::cut;
 use trunkline_sdk::protocol::{MessageId, Plan, PlanEntry, ToolEnd, ToolStart};
 use trunkline_sdk::{Json, PlanStatus, ToolCallId};
 
@@ -68,27 +69,27 @@ impl Tools {
         let tool = text(block, "name").unwrap_or("tool");
         let input = block.get("input").cloned().unwrap_or(Value::Null);
         let parent_id = parent.and_then(|parent| ToolCallId::new(parent).ok());
-        said.push(ClaudeEvent::Event(
+        said.push(
             ToolStart {
                 kind: kind(tool).map(str::to_owned),
                 input: Json::of(&input).ok().filter(|_| !input.is_null()),
                 locations: locations(&input),
                 message_id: id,
                 parent_tool_call_id: parent_id.clone(),
-                ..ToolStart::new(tool_call_id, trunkline_sdk::preview::cut(tool, 256))
+                ..ToolStart::new(tool_call_id, cut(tool, 256))
             }
             .into(),
-        ));
+        );
         if tool == "TodoWrite" {
             let entries = todos(&input);
-            said.push(ClaudeEvent::Event(
+            said.push(
                 Plan {
                     entries,
                     parent_tool_call_id: parent_id,
                     ..Plan::default()
                 }
                 .into(),
-            ));
+            );
         }
         let call = call.to_owned();
         self.calls.insert(
@@ -124,7 +125,7 @@ impl Tools {
         } else {
             diff::done(beside)
         };
-        said.push(ClaudeEvent::Event(
+        said.push(
             ToolEnd {
                 content: Some(result[..cut].to_owned()),
                 is_error: Some(failed),
@@ -135,19 +136,19 @@ impl Tools {
                 ..ToolEnd::new(tool_call_id)
             }
             .into(),
-        ));
+        );
         if let Some(call) = self.calls.remove(id)
             && !failed
             && self.tasks(&call, beside)
         {
             let entries = self.plan.iter().map(|(_, entry)| entry.clone()).collect();
-            said.push(ClaudeEvent::Event(
+            said.push(
                 Plan {
                     entries,
                     ..Plan::default()
                 }
                 .into(),
-            ));
+            );
         }
     }
 
@@ -181,7 +182,7 @@ impl Tools {
                         let known = &mut self.plan[at].1;
                         known.status = status.and_then(plan_status).or(known.status);
                         if let Some(subject) = text(&call.input, "subject") {
-                            known.content = trunkline_sdk::preview::cut(subject, 1_000);
+                            known.content = cut(subject, 1_000);
                         }
                     }
                 }
@@ -237,7 +238,7 @@ fn todos(input: &Value) -> Vec<PlanEntry> {
 
 fn entry(content: &str, status: Option<&str>) -> PlanEntry {
     PlanEntry {
-        content: trunkline_sdk::preview::cut(content, 1_000),
+        content: cut(content, 1_000),
         status: status.and_then(plan_status),
         priority: None,
     }
