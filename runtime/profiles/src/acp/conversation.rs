@@ -27,7 +27,7 @@ use super::prompt;
 use super::session::AcpSession;
 use super::translate::Reader;
 use crate::agent::deadlines::{Deadlines, Watch, while_working};
-use crate::agent::options::Options;
+use crate::agent::options::{Options, filled};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
 use crate::agent::skills::Roster;
@@ -98,7 +98,7 @@ impl Conversation {
     pub(crate) fn new(acp: Acp, session: &Session, options: Options) -> Self {
         let resume = options.resume.as_ref();
         let history = resume.is_some_and(|resume| resume.history == Some(true));
-        let native = resume.and_then(|resume| resume.native_session_id.clone());
+        let native = options.resumed_id();
         let report = Report::new(options.tool_loop);
         let mut conversation = Self {
             acp,
@@ -217,26 +217,12 @@ impl Conversation {
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
         let mut opened = self.opened_for(&turn).await?;
-        let mut went = self
-            .prompt(
-                &turn,
-                &opened.acp_session.clone(),
-                &mut opened.reader,
-                input.clone(),
-            )
-            .await;
+        let mut went = self.prompt(&turn, &mut opened, input.clone()).await;
         if went.is_unknown {
             // An agent loses a session whose own child process has died, and knows it again once it has loaded it.
             drop(opened);
             opened = self.opened_for(&turn).await?;
-            went = self
-                .prompt(
-                    &turn,
-                    &opened.acp_session.clone(),
-                    &mut opened.reader,
-                    input,
-                )
-                .await;
+            went = self.prompt(&turn, &mut opened, input).await;
         }
         let (native, title) = (opened.acp_session.id.clone(), opened.reader.title.clone());
         self.rest(opened, went.is_mute);
@@ -309,13 +295,8 @@ impl Conversation {
         }
     }
 
-    async fn prompt(
-        &mut self,
-        turn: &Turn,
-        acp_session: &AcpSession,
-        reader: &mut Reader,
-        mut input: Input,
-    ) -> Went {
+    async fn prompt(&mut self, turn: &Turn, opened: &mut Opened, mut input: Input) -> Went {
+        let (acp_session, reader) = (&*opened.acp_session, &mut opened.reader);
         let failed = |error: Error| Went {
             end: Err(error),
             is_mute: false,
@@ -418,21 +399,17 @@ impl Conversation {
         update: SessionUpdate,
     ) -> Result<SessionInfo, Error> {
         let (acp_session, reader) = (&opened.acp_session, &mut opened.reader);
-        let mode = update
-            .mode
-            .or(update.permission_mode)
-            .filter(|mode| !mode.is_empty());
-        if let Some(mode) = mode {
+        if let Some(mode) = filled(update.mode.or(update.permission_mode)) {
             let mode = self.acp.kind().mode(&mode);
             choose::choose_mode(&self.acp, acp_session, reader, &mode).await?;
             self.options.mode = Some(mode);
         }
-        if let Some(model) = update.model.filter(|model| !model.is_empty()) {
+        if let Some(model) = filled(update.model) {
             let model = self.acp.model(&model);
             choose::choose_model(&self.acp, acp_session, reader, &model).await?;
             self.options.model = Some(model);
         }
-        if let Some(effort) = update.reasoning_effort.filter(|effort| !effort.is_empty()) {
+        if let Some(effort) = filled(update.reasoning_effort) {
             let Some(choosing) = reader.choices.choose_effort(&acp_session.id, &effort) else {
                 return Err(Error::other(format!("the agent has no effort {effort:?}")));
             };

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Credentials {
     profile: &'static str,
-    /// Variables each of which is enough, in the order in which the agent prefers them; with each, those that it is of
-    /// no use without.
-    variables: &'static [(&'static str, &'static [&'static str])],
+    /// Variables each of which is enough, in the order in which the agent prefers them.
+    variables: &'static [&'static str],
     /// Variables that pass on in the same way and are not always enough: when they are of use.
-    partial: &'static [(&'static str, &'static [&'static str], &'static str)],
+    partial: &'static [(&'static str, &'static str)],
+    /// The variables that one of these is of no use without.
+    needed: &'static [(&'static str, &'static [&'static str])],
     file: LoginFile,
     login: &'static str,
     /// The arguments by which its program says, at no cost, whether it is logged in: by its exit code.
@@ -61,60 +62,72 @@ const FOUNDRY: &[&str] = &[
 
 const ALL: &[Credentials] = &[
     Credentials {
-        profile: "claude-code",
-        variables: &[
+        needed: &[
             ("CLAUDE_CODE_USE_BEDROCK", BEDROCK),
             ("CLAUDE_CODE_USE_VERTEX", VERTEX),
             ("CLAUDE_CODE_USE_FOUNDRY", FOUNDRY),
             ("ANTHROPIC_AUTH_TOKEN", &["ANTHROPIC_BASE_URL"]),
             (ANTHROPIC_API_KEY, &["ANTHROPIC_BASE_URL"]),
-            ("CLAUDE_CODE_OAUTH_TOKEN", &[]),
         ],
-        partial: &[],
-        file: LoginFile::at("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),
-        login: "`claude`, then `/login`",
         check: Some(&["auth", "status"]),
+        ..Credentials::new(
+            "claude-code",
+            &[
+                "CLAUDE_CODE_USE_BEDROCK",
+                "CLAUDE_CODE_USE_VERTEX",
+                "CLAUDE_CODE_USE_FOUNDRY",
+                "ANTHROPIC_AUTH_TOKEN",
+                ANTHROPIC_API_KEY,
+                "CLAUDE_CODE_OAUTH_TOKEN",
+            ],
+            LoginFile::at("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),
+            "`claude`, then `/login`",
+        )
     },
     Credentials {
-        profile: "codex",
-        variables: &[("CODEX_ACCESS_TOKEN", &[])],
         partial: &[
-            (CODEX_API_KEY, &["OPENAI_BASE_URL"], "by `codex exec`"),
+            (CODEX_API_KEY, "by `codex exec`"),
             (
                 "OPENAI_API_KEY",
-                &["OPENAI_BASE_URL"],
                 "where a model provider of its configuration names it",
             ),
         ],
-        file: LoginFile::at("CODEX_HOME", ".codex", "auth.json"),
-        login: "`codex login`",
-        check: Some(&["login", "status"]),
-    },
-    Credentials {
-        profile: "github-copilot",
-        variables: &[
-            ("COPILOT_GITHUB_TOKEN", &[]),
-            ("GH_TOKEN", &[]),
-            ("GITHUB_TOKEN", &[]),
-            ("COPILOT_PROVIDER_API_KEY", &[]),
-            (
-                "COPILOT_PROVIDER_BASE_URL",
-                &["COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_TYPE"],
-            ),
+        needed: &[
+            (CODEX_API_KEY, &["OPENAI_BASE_URL"]),
+            ("OPENAI_API_KEY", &["OPENAI_BASE_URL"]),
         ],
-        partial: &[],
-        file: LoginFile {
-            evidence: Evidence::None,
-            ..LoginFile::at("COPILOT_HOME", ".copilot", "config.json")
-        },
-        login: "`copilot`, then `/login`",
-        check: None,
+        check: Some(&["login", "status"]),
+        ..Credentials::new(
+            "codex",
+            &["CODEX_ACCESS_TOKEN"],
+            LoginFile::at("CODEX_HOME", ".codex", "auth.json"),
+            "`codex login`",
+        )
     },
     Credentials {
-        profile: "gemini-cli",
-        variables: &[
+        needed: &[(
+            "COPILOT_PROVIDER_BASE_URL",
+            &["COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_TYPE"],
+        )],
+        ..Credentials::new(
+            "github-copilot",
+            &[
+                "COPILOT_GITHUB_TOKEN",
+                "GH_TOKEN",
+                "GITHUB_TOKEN",
+                "COPILOT_PROVIDER_API_KEY",
+                "COPILOT_PROVIDER_BASE_URL",
+            ],
+            LoginFile {
+                evidence: Evidence::None,
+                ..LoginFile::at("COPILOT_HOME", ".copilot", "config.json")
+            },
+            "`copilot`, then `/login`",
+        )
+    },
+    Credentials {
+        needed: &[
             ("GEMINI_API_KEY", &["GOOGLE_GEMINI_BASE_URL"]),
-            ("GOOGLE_API_KEY", &[]),
             (
                 "GOOGLE_GENAI_USE_VERTEXAI",
                 &[
@@ -125,52 +138,53 @@ const ALL: &[Credentials] = &[
             ),
             ("GOOGLE_GENAI_USE_GCA", &["GOOGLE_CLOUD_PROJECT"]),
         ],
-        partial: &[],
-        file: LoginFile::at("", ".gemini", "oauth_creds.json"),
-        login: "`gemini`, then `/auth`",
-        check: None,
+        ..Credentials::new(
+            "gemini-cli",
+            &[
+                "GEMINI_API_KEY",
+                "GOOGLE_API_KEY",
+                "GOOGLE_GENAI_USE_VERTEXAI",
+                "GOOGLE_GENAI_USE_GCA",
+            ],
+            LoginFile::at("", ".gemini", "oauth_creds.json"),
+            "`gemini`, then `/auth`",
+        )
     },
-    Credentials {
-        profile: "kilo-code",
-        variables: &[
-            ("KILO_API_KEY", &[]),
-            (ANTHROPIC_API_KEY, &[]),
-            ("OPENAI_API_KEY", &[]),
-            ("OPENROUTER_API_KEY", &[]),
-            ("GEMINI_API_KEY", &[]),
+    Credentials::new(
+        "kilo-code",
+        &[
+            "KILO_API_KEY",
+            ANTHROPIC_API_KEY,
+            "OPENAI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GEMINI_API_KEY",
         ],
-        partial: &[],
-        file: LoginFile::at("", ".local/share/kilo", "auth.json"),
-        login: "`kilo auth login`",
-        check: None,
-    },
-    Credentials {
-        profile: "opencode",
-        variables: &[
-            (ANTHROPIC_API_KEY, &[]),
-            ("OPENAI_API_KEY", &[]),
-            ("OPENROUTER_API_KEY", &[]),
-            ("GEMINI_API_KEY", &[]),
+        LoginFile::at("", ".local/share/kilo", "auth.json"),
+        "`kilo auth login`",
+    ),
+    Credentials::new(
+        "opencode",
+        &[
+            ANTHROPIC_API_KEY,
+            "OPENAI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GEMINI_API_KEY",
         ],
-        partial: &[],
-        file: LoginFile::at("", ".local/share/opencode", "auth.json"),
-        login: "`opencode auth login`",
-        check: None,
-    },
-    Credentials {
-        profile: "pi",
-        variables: &[
-            (ANTHROPIC_API_KEY, &[]),
-            ("ANTHROPIC_OAUTH_TOKEN", &[]),
-            ("OPENROUTER_API_KEY", &[]),
-            ("OPENAI_API_KEY", &[]),
-            ("GEMINI_API_KEY", &[]),
+        LoginFile::at("", ".local/share/opencode", "auth.json"),
+        "`opencode auth login`",
+    ),
+    Credentials::new(
+        "pi",
+        &[
+            ANTHROPIC_API_KEY,
+            "ANTHROPIC_OAUTH_TOKEN",
+            "OPENROUTER_API_KEY",
+            "OPENAI_API_KEY",
+            "GEMINI_API_KEY",
         ],
-        partial: &[],
-        file: LoginFile::at("PI_CODING_AGENT_DIR", ".pi/agent", "auth.json"),
-        login: "`pi`, then `/login`",
-        check: None,
-    },
+        LoginFile::at("PI_CODING_AGENT_DIR", ".pi/agent", "auth.json"),
+        "`pi`, then `/login`",
+    ),
 ];
 
 /// The key of Anthropic's API. What it is used for is paid by it, even where there is a subscription.
@@ -219,6 +233,23 @@ impl LoginFile {
 }
 
 impl Credentials {
+    const fn new(
+        profile: &'static str,
+        variables: &'static [&'static str],
+        file: LoginFile,
+        login: &'static str,
+    ) -> Self {
+        Self {
+            profile,
+            variables,
+            partial: &[],
+            needed: &[],
+            file,
+            login,
+            check: None,
+        }
+    }
+
     /// The file that proves a login by being there, where `value` reads the variables of the agent's environment.
     pub(crate) fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         (self.file.evidence == Evidence::Login).then(|| self.file.path(value))?
@@ -236,7 +267,7 @@ impl Credentials {
 
     /// The variables each of which is enough, the one that the agent prefers first.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.variables.iter().map(|(name, _)| *name)
+        self.variables.iter().copied()
     }
 
     /// Which of the variables are set, read by `value`; an empty one is not.
@@ -248,21 +279,14 @@ impl Credentials {
     /// The variables that may pass on as credentials: those each of which is enough, then the others.
     pub(crate) fn all_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.variables()
-            .chain(self.partial.iter().map(|(name, ..)| *name))
+            .chain(self.partial.iter().map(|(name, _)| *name))
     }
 
     /// Which variables pass on: those that are set, and what each of them needs.
     pub(crate) fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
-        let all = self.variables.iter().copied();
-        let all = all.chain(
-            self.partial
-                .iter()
-                .map(|(name, needed, _)| (*name, *needed)),
-        );
-        let set = all.filter(|(name, _)| is_set(name));
-        let mut passed: Vec<_> = set
-            .flat_map(|(name, needed)| std::iter::once(name).chain(needed.iter().copied()))
-            .collect();
+        let mut passed: Vec<_> = self.all_variables().collect();
+        let needed = self.needed.iter().filter(|(name, _)| is_set(name));
+        passed.extend(needed.flat_map(|(_, needed)| needed.iter().copied()));
         passed.retain(|name| is_set(name));
         passed.sort_unstable();
         passed.dedup();
@@ -299,7 +323,7 @@ impl Credentials {
         let partial = self
             .partial
             .iter()
-            .map(|(name, _, when)| format!("; {name} is taken only {when}"));
+            .map(|(name, when)| format!("; {name} is taken only {when}"));
         let partial: String = partial.collect();
         format!(
             "set {}, or log in with {}{place}{partial}",

@@ -54,6 +54,11 @@ pub(crate) struct Options {
     _secrets: Arc<HeldSecrets>,
 }
 
+/// A text that is asked for; an empty one is none.
+pub(crate) fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
 impl Options {
     /// What a session asks for; its secrets are hidden from now on wherever something is shown, while these options are in
     /// use.
@@ -78,11 +83,8 @@ impl Options {
     }
 
     fn merged(common: &Common, start: SessionStart) -> Self {
-        let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let asked = |asked: Option<String>, configured: &str| {
-            asked
-                .filter(|text| !text.is_empty())
-                .or_else(|| filled(configured))
+            filled(asked).or_else(|| filled(Some(configured.to_owned())))
         };
         let mut env = common.env.clone();
         let is_configured = |name: &str| common.env.contains_key(name);
@@ -139,6 +141,11 @@ impl Options {
             resumed: None,
             _secrets: Arc::default(),
         }
+    }
+
+    /// The conversation that is resumed, as the agent calls it.
+    pub(crate) fn resumed_id(&self) -> Option<String> {
+        self.resume.as_ref()?.native_session_id.clone()
     }
 
     /// Where the agent works: an absolute path.

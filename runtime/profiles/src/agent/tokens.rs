@@ -1,6 +1,6 @@
 //! Counts of tokens, which a turn and one model of it have alike.
 
-use trunkline_sdk::protocol::{ModelUsage, Usage};
+use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 /// What was counted. A count that no one has told is none, not 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,6 +103,20 @@ impl Tokens {
             (Some(some), Some(more)) => Some(some.saturating_add(more)),
             (some, more) => some.or(more),
         })
+    }
+
+    /// Adds a request's tokens, whose input leaves out what a cache held, and its cost to what the turn has used.
+    pub(crate) fn add_to(self, turn: &mut Option<Usage>, cost_usd: Option<f64>) {
+        let sum = turn.get_or_insert_with(|| Usage {
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        });
+        *sum = Self::of(sum)
+            .plus(self.caches_read())
+            .usage(std::mem::take(sum));
+        if let Some(cost) = cost_usd {
+            sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
+        }
     }
 
     /// What these totals have grown by. One that went down has begun anew.

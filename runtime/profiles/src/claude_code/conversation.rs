@@ -20,7 +20,7 @@ use super::process::{IdleProcess, RunningProcess};
 use super::turn::Memory;
 use super::usage::Total;
 use crate::agent::failure;
-use crate::agent::options::Options;
+use crate::agent::options::{Options, filled};
 use crate::agent::report::Report;
 use crate::agent::resume;
 use crate::agent::version::{self, Version};
@@ -172,7 +172,6 @@ impl Conversation {
         process: &mut Option<RunningProcess>,
         update: SessionUpdate,
     ) -> Result<(), Error> {
-        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         if let Some(model) = filled(update.model) {
             let model = crate::agent::model::resolve(&model, &self.settings.model_aliases);
             if let Some(process) = process.as_mut() {

@@ -19,7 +19,7 @@ use super::translate::Translator;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::model;
-use crate::agent::options::Options;
+use crate::agent::options::{Options, filled};
 use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
 use crate::agent::rpc::CallError;
@@ -104,10 +104,7 @@ impl Thread {
         prompt: Prompt,
         warnings: Vec<String>,
     ) -> Self {
-        let id = options
-            .resume
-            .as_ref()
-            .and_then(|resume| resume.native_session_id.clone());
+        let id = options.resumed_id();
         let report = Report::new(options.tool_loop);
         Self {
             spoken: id.is_some(),
@@ -251,15 +248,9 @@ impl Thread {
 
     /// Takes options for the next turn.
     pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
-        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         let mut policy = self.thread.policy;
         let (mode, permission_mode) = (filled(update.mode), filled(update.permission_mode));
-        if let Some(mode) = &mode {
-            policy.choose_mode(mode)?;
-        }
-        if let Some(mode) = &permission_mode {
-            policy.choose_permission_mode(mode)?;
-        }
+        policy.choose(mode.as_deref(), permission_mode.as_deref())?;
         if mode.is_some() || permission_mode.is_some() {
             self.thread.policy = policy;
             self.overrides.policy = Some(policy);

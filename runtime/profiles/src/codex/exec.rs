@@ -18,13 +18,14 @@ use super::policy::Policy;
 use super::prompt::Prompt;
 use super::retries::Retries;
 use super::translate::{End, Translator};
+use super::turn::completed;
 use crate::agent::attachment::{self, Attachment};
 use crate::agent::deadlines::Watch;
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::mcp;
 use crate::agent::model;
-use crate::agent::options::Options;
+use crate::agent::options::{Options, filled};
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
@@ -136,14 +137,9 @@ impl Exec {
 
     /// Takes options for the next turn.
     pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
-        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         let mut policy = self.policy;
-        if let Some(mode) = filled(update.mode) {
-            policy.choose_mode(&mode)?;
-        }
-        if let Some(mode) = filled(update.permission_mode) {
-            policy.choose_permission_mode(&mode)?;
-        }
+        let (mode, permission_mode) = (filled(update.mode), filled(update.permission_mode));
+        policy.choose(mode.as_deref(), permission_mode.as_deref())?;
         self.policy = policy;
         if let Some(name) = filled(update.model) {
             self.options.model = Some(model::resolve(&name, &self.settings.model_aliases));
@@ -190,23 +186,10 @@ impl Exec {
             }
             Err(error) => Err(error),
         };
-        let tokens = self
-            .thread
-            .lines
-            .translator
-            .meter
-            .take()
-            .filter(|tokens| tokens.total() > 0);
+        let tokens = self.thread.lines.translator.meter.take();
         let model = self.options.model.clone();
         let usage = tokens.map(|tokens| tokens.usage(model.as_deref(), None));
-        let (status, error) = match end {
-            Ok(status) => (status, None),
-            Err(error) if error.status() == Status::Stopped => (Status::Stopped, None),
-            Err(error) => (error.status(), Some(error.failure().clone())),
-        };
         let end = TurnComplete {
-            status: Some(status),
-            error,
             usage,
             model,
             exit_code: exit
@@ -220,7 +203,7 @@ impl Exec {
                 .id
                 .as_deref()
                 .and_then(|id| self.options.session_params(id).to_json()),
-            ..TurnComplete::default()
+            ..completed(end)
         };
         self.report.finish(turn, end, None).await;
     }

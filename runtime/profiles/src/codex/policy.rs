@@ -127,12 +127,7 @@ impl Policy {
     /// For an unknown name, and for working without a sandbox where the configuration does not allow it.
     pub(super) fn of(settings: &Settings, options: &Options) -> Result<Self, Error> {
         let mut policy = Self::configured(settings)?;
-        if let Some(mode) = &options.mode {
-            policy.choose_mode(mode)?;
-        }
-        if let Some(mode) = &options.permission_mode {
-            policy.choose_permission_mode(mode)?;
-        }
+        policy.choose(options.mode.as_deref(), options.permission_mode.as_deref())?;
         policy.allowed()
     }
 
@@ -171,9 +166,27 @@ impl Policy {
         Ok(self)
     }
 
+    /// Takes what is asked for of mode and permission mode.
+    pub(super) fn choose(
+        &mut self,
+        mode: Option<&str>,
+        permission_mode: Option<&str>,
+    ) -> Result<(), Error> {
+        if let Some(mode) = mode {
+            self.choose_mode(mode)?;
+        }
+        permission_mode.map_or(Ok(()), |mode| self.choose_permission_mode(mode))
+    }
+
     /// Takes a mode by its id.
     pub(super) fn choose_mode(&mut self, mode: &str) -> Result<(), Error> {
-        let known = || Self::ids(self.danger).join(", ");
+        let known = || {
+            let ids: Vec<_> = Self::modes(self.danger)
+                .into_iter()
+                .map(|mode| mode.id)
+                .collect();
+            ids.join(", ")
+        };
         let (.., approval, sandbox) = MODES
             .iter()
             .find(|(id, ..)| *id == mode)
@@ -219,14 +232,6 @@ impl Policy {
             .iter()
             .filter(|(id, ..)| danger || *id != DANGEROUS)
             .map(mode)
-            .collect()
-    }
-
-    fn ids(danger: bool) -> Vec<&'static str> {
-        MODES
-            .iter()
-            .map(|(id, ..)| *id)
-            .filter(|id| danger || *id != DANGEROUS)
             .collect()
     }
 

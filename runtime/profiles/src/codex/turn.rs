@@ -31,35 +31,16 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
         Err(error) => Err(error),
     };
     link.server.refuse(link.inbox.end());
-    let usage = thread
-        .translator
-        .meter
-        .take()
-        .filter(|tokens| tokens.total() > 0);
+    let usage = thread.translator.meter.take();
     let usage =
         usage.map(|tokens| tokens.usage(thread.model.as_deref(), thread.provider.as_deref()));
-    let end = match end {
-        Ok(status) => TurnComplete {
-            status: Some(status),
-            ..TurnComplete::default()
-        },
-        Err(error) => {
-            let failed = error.status() != Status::Stopped;
-            let error_of = failed.then(|| error.failure().clone());
-            TurnComplete {
-                status: Some(error.status()),
-                error: error_of,
-                ..TurnComplete::default()
-            }
-        }
-    };
     let end = TurnComplete {
         usage,
         model: thread.model.clone(),
         provider: thread.provider.clone(),
         native_session_id: Some(link.thread.clone()),
         session_params: thread.options.session_params(&link.thread).to_json(),
-        ..end
+        ..completed(end)
     };
     thread.report.finish(turn, end, None).await;
 }
@@ -161,6 +142,20 @@ fn ended(why: Option<Error>, end: End) -> Result<Status, Error> {
             Category::Cancelled,
             "codex interrupted the turn by itself",
         )),
+    }
+}
+
+/// The end of a turn with this status, or by this failure; a stop is none.
+pub(super) fn completed(end: Result<Status, Error>) -> TurnComplete {
+    let (status, error) = match end {
+        Ok(status) => (status, None),
+        Err(error) if error.status() == Status::Stopped => (Status::Stopped, None),
+        Err(error) => (error.status(), Some(error.failure().clone())),
+    };
+    TurnComplete {
+        status: Some(status),
+        error,
+        ..TurnComplete::default()
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{ModelUsage, Progress, Thinking, Usage, UsageScope};
+use trunkline_sdk::protocol::{ModelUsage, Progress, Usage, UsageScope};
 use trunkline_sdk::{Error, Status, TurnComplete};
 
 use super::{Copilot, SINCE};
@@ -20,7 +20,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
-use crate::oneshot::json::{count, output, text, tool_end, tool_start};
+use crate::oneshot::json::{count, output, text, thinking, tool_end, tool_start};
 use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 
 /// The largest usage file that is read, in bytes.
@@ -162,29 +162,16 @@ impl Reader for CopilotReader {
                 self.told_model(text(data, "/model"), out);
             }
             "assistant.reasoning_delta" => {
-                let id = text(data, "/reasoningId");
-                let content = text(data, "/deltaContent").to_owned();
-                if !content.is_empty() {
-                    self.note_streamed(id);
-                    out.push(
-                        Thinking {
-                            content,
-                            ..Thinking::default()
-                        }
-                        .into(),
-                    );
+                let piece = text(data, "/deltaContent");
+                if !piece.is_empty() {
+                    self.note_streamed(text(data, "/reasoningId"));
+                    out.push(thinking(piece).into());
                 }
             }
             "assistant.reasoning" => {
-                let content = text(data, "/content").to_owned();
-                if !self.streamed.remove(text(data, "/reasoningId")) && !content.is_empty() {
-                    out.push(
-                        Thinking {
-                            content,
-                            ..Thinking::default()
-                        }
-                        .into(),
-                    );
+                let whole = text(data, "/content");
+                if !self.streamed.remove(text(data, "/reasoningId")) && !whole.is_empty() {
+                    out.push(thinking(whole).into());
                 }
             }
             "tool.execution_start" => {

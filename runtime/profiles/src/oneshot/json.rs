@@ -1,7 +1,7 @@
 //! Reading JSON that may have any shape.
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{Output, ToolEnd, ToolStart};
+use trunkline_sdk::protocol::{Output, Thinking, ToolEnd, ToolStart};
 use trunkline_sdk::{Json, ToolCallId};
 
 use crate::agent::read;
@@ -44,5 +44,13 @@ pub(crate) fn output(content: &str, message_id: &str) -> Output {
     Output {
         message_id: trunkline_sdk::protocol::MessageId::new(message_id).ok(),
         ..Output::text(content)
+    }
+}
+
+/// A piece of the model's thoughts.
+pub(crate) fn thinking(content: &str) -> Thinking {
+    Thinking {
+        content: content.to_owned(),
+        ..Thinking::default()
     }
 }

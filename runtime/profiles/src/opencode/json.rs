@@ -1,7 +1,7 @@
 //! `opencode run --format json` and `kilo run --format json`, one run a turn.
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{Thinking, Usage, UsageScope};
+use trunkline_sdk::protocol::Usage;
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
 use super::Family;
@@ -17,7 +17,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
-use crate::oneshot::json::{count, output, text, tool_end, tool_start};
+use crate::oneshot::json::{count, output, text, thinking, tool_end, tool_start};
 use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 
 /// How often in a row a model's answer may break off: opencode asks again forever.
@@ -130,15 +130,9 @@ impl Reader for OpencodeReader {
                 }
             }
             "reasoning" => {
-                let content = text(part, "/text").to_owned();
-                if !content.is_empty() {
-                    out.push(
-                        Thinking {
-                            content,
-                            ..Thinking::default()
-                        }
-                        .into(),
-                    );
+                let piece = text(part, "/text");
+                if !piece.is_empty() {
+                    out.push(thinking(piece).into());
                 }
             }
             "tool_use" => {
@@ -205,10 +199,6 @@ impl OpencodeReader {
         let Some(tokens) = part.get("tokens") else {
             return;
         };
-        let sum = self.usage.get_or_insert_with(|| Usage {
-            scope: Some(UsageScope::Turn),
-            ..Usage::default()
-        });
         let read = |path: &str| count(tokens, path).unwrap_or(0);
         let reasoning = read("/reasoning");
         let tokens = Tokens {
@@ -219,12 +209,7 @@ impl OpencodeReader {
             cache_write: Some(read("/cache/write")),
             reasoning: Some(reasoning),
         };
-        *sum = Tokens::of(sum)
-            .plus(tokens.caches_read())
-            .usage(std::mem::take(sum));
-        if let Some(cost) = part["cost"].as_f64() {
-            sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
-        }
+        tokens.add_to(&mut self.usage, part["cost"].as_f64());
     }
 }
 

@@ -50,10 +50,7 @@ impl Conversation {
     /// # Errors
     /// When the instructions cannot be written down.
     pub(super) fn new(session: &Session, settings: Pi, options: Options) -> Result<Self, Error> {
-        let native = options
-            .resume
-            .as_ref()
-            .and_then(|resume| resume.native_session_id.clone());
+        let native = options.resumed_id();
         if native.is_some() {
             session.info(SessionInfo {
                 native_session_id: native.clone(),

@@ -4,14 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
-    AdapterBody, Compaction, CompactionTrigger, Output, Progress, Thinking, ToolUpdate, Usage,
-    UsageScope,
+    AdapterBody, Compaction, CompactionTrigger, Output, Progress, ToolUpdate, Usage,
 };
 use trunkline_sdk::{Category, Error, Status, ToolCallId, TurnComplete};
 
 use crate::agent::failure;
 use crate::agent::tokens::Tokens;
-use crate::oneshot::json::{count, text, tool_end, tool_start};
+use crate::oneshot::json::{count, text, thinking, tool_end, tool_start};
 
 /// What a line means beside events.
 #[derive(Debug, Clone, PartialEq)]
@@ -195,7 +194,7 @@ impl Reader {
     }
 
     fn delta(&mut self, line: &Value, out: &mut Vec<PiEvent>) {
-        let piece = text(line, "/assistantMessageEvent/delta").to_owned();
+        let piece = text(line, "/assistantMessageEvent/delta");
         if piece.is_empty() {
             return;
         }
@@ -206,10 +205,7 @@ impl Reader {
             }
             "thinking_delta" => {
                 self.streamed = true;
-                out.push(event(Thinking {
-                    content: piece,
-                    ..Thinking::default()
-                }));
+                out.push(event(thinking(piece)));
             }
             _ => {}
         }
@@ -257,10 +253,6 @@ impl Reader {
         {
             return;
         }
-        let sum = self.usage.get_or_insert_with(|| Usage {
-            scope: Some(UsageScope::Turn),
-            ..Usage::default()
-        });
         let counts = Tokens {
             input: Some(read("/input")),
             output: Some(read("/output")),
@@ -268,12 +260,7 @@ impl Reader {
             cache_write: Some(read("/cacheWrite")),
             ..Tokens::default()
         };
-        *sum = Tokens::of(sum)
-            .plus(counts.caches_read())
-            .usage(std::mem::take(sum));
-        if let Some(cost) = tokens["cost"]["total"].as_f64() {
-            sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
-        }
+        counts.add_to(&mut self.usage, tokens["cost"]["total"].as_f64());
     }
 
     /// What a tool has printed since the last update.

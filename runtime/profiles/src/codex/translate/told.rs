@@ -17,57 +17,41 @@ pub(super) fn tell(body: impl Into<AdapterBody>) -> Vec<Event> {
 }
 
 /// A text in pieces that one message carries.
-fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
-    std::iter::from_fn(move || {
+fn in_pieces<E: Into<AdapterBody>>(mut text: &str, event: impl Fn(&str) -> E) -> Vec<Event> {
+    let mut events = Vec::new();
+    while !text.is_empty() {
         let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+        events.push(Event::Tell(event(piece).into()));
         text = rest;
-        (!piece.is_empty()).then_some(piece)
-    })
+    }
+    events
 }
 
 pub(super) fn output(id: &str, text: &str) -> Vec<Event> {
     let message_id = MessageId::new(id).ok();
-    pieces(text)
-        .map(|piece| {
-            let output = Output {
-                message_id: message_id.clone(),
-                ..Output::text(piece)
-            };
-            Event::Tell(output.into())
-        })
-        .collect()
+    in_pieces(text, |piece| Output {
+        message_id: message_id.clone(),
+        ..Output::text(piece)
+    })
 }
 
 pub(super) fn thinking(id: &str, text: &str) -> Vec<Event> {
     let message_id = MessageId::new(id).ok();
-    pieces(text)
-        .map(|piece| {
-            let content = piece.to_owned();
-            Event::Tell(
-                Thinking {
-                    content,
-                    message_id: message_id.clone(),
-                    ..Thinking::default()
-                }
-                .into(),
-            )
-        })
-        .collect()
+    in_pieces(text, |piece| Thinking {
+        content: piece.to_owned(),
+        message_id: message_id.clone(),
+        ..Thinking::default()
+    })
 }
 
 pub(super) fn printed(id: &str, text: &str) -> Vec<Event> {
     let Some(call) = call(id) else {
         return Vec::new();
     };
-    pieces(text)
-        .map(|piece| {
-            let update = ToolUpdate {
-                content: Some(piece.to_owned()),
-                ..ToolUpdate::new(call.clone())
-            };
-            Event::Tell(update.into())
-        })
-        .collect()
+    in_pieces(text, |piece| ToolUpdate {
+        content: Some(piece.to_owned()),
+        ..ToolUpdate::new(call.clone())
+    })
 }
 
 pub(super) fn progress(message: Option<&Value>) -> Vec<Event> {
