@@ -303,12 +303,8 @@ impl Adapter for Codex {
 
 /// A thread as a session that can be resumed.
 fn entry(thread: &Value) -> Option<SessionEntry> {
-    let text = |key: &str| thread[key].as_str().filter(|text| !text.is_empty());
-    let time = |key: &str| {
-        let seconds = thread.get(key)?.as_u64()?.min(253_402_300_799);
-        let time = std::time::UNIX_EPOCH + Duration::from_secs(seconds);
-        Some(humantime::format_rfc3339_seconds(time).to_string())
-    };
+    let text = |key: &str| read::text(thread, key);
+    let time = |key: &str| thread[key].as_u64().map(translate::timestamp);
     let title = text("name").or_else(|| text("preview"));
     Some(SessionEntry {
         native_session_id: text("id")?.to_owned(),

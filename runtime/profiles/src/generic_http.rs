@@ -163,6 +163,10 @@ impl GenericHttp {
             .and_then(|value| value.to_str().ok());
         let mut answer = Answer::of(content_type, &self.config)?;
         let mut left = self.config.max_response_bytes;
+        let mut end = TurnComplete {
+            status: Some(Status::Completed),
+            ..TurnComplete::default()
+        };
         let mut cut = false;
         loop {
             let Some(mut piece) = while_working(turn, self.piece(&url, &mut response)).await?
@@ -182,10 +186,7 @@ impl GenericHttp {
             }
             failed?;
             if read.over {
-                return Ok(TurnComplete {
-                    status: Some(Status::Completed),
-                    ..TurnComplete::default()
-                });
+                return Ok(end);
             }
             if cut {
                 break;
@@ -204,10 +205,6 @@ impl GenericHttp {
                     .await?;
             }
         }
-        let mut end = TurnComplete {
-            status: Some(Status::Completed),
-            ..TurnComplete::default()
-        };
         if cut {
             let said = format!(
                 "the answer is larger than {} bytes (`max_response_bytes`); the rest was left out",

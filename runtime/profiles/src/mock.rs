@@ -14,7 +14,7 @@ use trunkline_sdk::{
 
 pub(crate) use self::script::{MockConfig, Progress};
 use self::script::{Next, ScriptedTurn, Step, fill, is_plain};
-use crate::play::{Played, play};
+use crate::play::{Played, play, rest};
 
 /// How often quiet work says that it goes on.
 const WORKING: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ impl Mock {
     /// A turn that no script covers.
     async fn uncovered(&self, turn: &Turn, input: &str) -> Result<TurnComplete, Error> {
         let config = &self.config;
-        rest(turn, config.delay.0.unwrap_or_default()).await?;
+        rest(turn, config.delay.0.unwrap_or_default(), WORKING).await?;
         let answer = match &config.stdout {
             None => input.to_owned(),
             Some(Value::String(text)) => fill(text, input, ""),
@@ -105,8 +105,8 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
                 turn.output_on(Channel::named(channel), text(content)).await
             }
             Step::Thinking(thought) => turn.thinking(text(thought)).await,
-            Step::Delay(wait) => rest(turn, wait.0.unwrap_or_default()).await?,
-            Step::UntilStop => rest(turn, Duration::MAX).await?,
+            Step::Delay(wait) => rest(turn, wait.0.unwrap_or_default(), WORKING).await?,
+            Step::UntilStop => rest(turn, Duration::MAX, WORKING).await?,
             Step::Tool {
                 tool,
                 input,
@@ -118,7 +118,7 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
                 let call = ToolCallId::new(format!("call-{calls}"))?;
                 let input = input.as_ref().and_then(|input| Json::of(input).ok());
                 turn.tool_start(&call, text(tool), input).await;
-                rest(turn, delay.0.unwrap_or_default()).await?;
+                rest(turn, delay.0.unwrap_or_default(), WORKING).await?;
                 let outcome = if *is_error {
                     ToolOutcome::Failed
                 } else {
@@ -184,23 +184,6 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
         status: Some(Status::Completed),
         ..TurnComplete::default()
     })
-}
-
-/// Waits, unless the turn is stopped first.
-async fn rest(turn: &Turn, time: Duration) -> Result<(), Error> {
-    let mut left = time;
-    while !left.is_zero() {
-        let nap = left.min(WORKING);
-        tokio::select! {
-            biased;
-            () = turn.stopped() => return Err(Error::stopped()),
-            () = sleep(nap) => left -= nap,
-        }
-        if !left.is_zero() {
-            turn.working().await;
-        }
-    }
-    Ok(())
 }
 
 /// The end of a turn that has an exit code.

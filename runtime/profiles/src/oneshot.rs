@@ -159,18 +159,7 @@ impl<K: Runs> Conversation<K> {
             session.info(info);
         }
         let report = Report::new(options.tool_loop);
-        let spent = if unproven {
-            RunningTotal::default()
-        } else {
-            RunningTotal::nothing()
-        };
-        let memory = Memory {
-            native,
-            unproven,
-            spent,
-            instructed: unproven,
-            instructing: false,
-        };
+        let memory = Memory::new(native, unproven);
         Ok(Self {
             profile,
             version,
@@ -241,13 +230,7 @@ impl<K: Runs> Conversation<K> {
             && error.failure().category == Some(Category::SessionNotFound)
         {
             resume::lost(turn.session(), error).await;
-            self.memory = Memory {
-                native: fresh(&self.profile, self.version),
-                unproven: false,
-                spent: RunningTotal::nothing(),
-                instructed: false,
-                instructing: false,
-            };
+            self.memory = Memory::new(fresh(&self.profile, self.version), false);
             self.tell_native(turn.session());
             let prompt = self.prompt(&turn, &input, is_call).await?;
             run = self.run(&turn, &prompt).await;
@@ -401,6 +384,20 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
 }
 
 impl Memory {
+    fn new(native: Native, unproven: bool) -> Self {
+        Self {
+            native,
+            unproven,
+            spent: if unproven {
+                RunningTotal::default()
+            } else {
+                RunningTotal::nothing()
+            },
+            instructed: unproven,
+            instructing: false,
+        }
+    }
+
     /// Passes on what lines meant. Whether any of it was an event of the turn.
     fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut Out<LineOut>) -> bool {
         let mut has_events = false;

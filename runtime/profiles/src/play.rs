@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use trunkline_sdk::{
-    Category, Decision, Permission, Question, Turn,
+    Category, Decision, Error, Permission, Question, Turn,
     protocol::{
         AdapterBody, FileOutput, InputRequest, PermissionRequest, SessionInfo, TurnComplete,
     },
@@ -56,6 +56,23 @@ pub(crate) async fn play(turn: &Turn, body: AdapterBody, withdrawn: Option<Durat
         said => turn.emit(said).await,
     }
     Played::Said
+}
+
+/// Waits as long as that, and reports work at this interval. A stop ends it at once.
+pub(crate) async fn rest(turn: &Turn, time: Duration, working: Duration) -> Result<(), Error> {
+    let mut left = time;
+    while !left.is_zero() {
+        let nap = left.min(working);
+        tokio::select! {
+            biased;
+            () = turn.stopped() => return Err(Error::stopped()),
+            () = sleep(nap) => left -= nap,
+        }
+        if !left.is_zero() {
+            turn.working().await;
+        }
+    }
+    Ok(())
 }
 
 async fn limited<T>(longest: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {

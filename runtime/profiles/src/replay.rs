@@ -11,14 +11,13 @@ use std::{
 };
 
 use serde::{Deserialize, Deserializer, de};
-use tokio::time::sleep;
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionStart, Turn,
     protocol::{AdapterBody, SessionInfo},
 };
 
 use self::recording::{Recorded, RecordedTurn, Recording, Step};
-use crate::play::{Played, learnt, play};
+use crate::play::{Played, learnt, play, rest};
 
 /// How often a pause of the recording says that the turn goes on.
 const WORKING: Duration = Duration::from_secs(10);
@@ -116,7 +115,7 @@ impl Replay {
             withdrawn,
         } in &recorded.steps
         {
-            self.wait(&turn, *after).await;
+            rest(&turn, self.pause(*after), WORKING).await?;
             if turn.is_stopped() {
                 return Err(Error::stopped());
             }
@@ -150,21 +149,6 @@ impl Replay {
             }
         }
         Err(Error::other("the recording breaks off in this turn"))
-    }
-
-    async fn wait(&self, turn: &Turn, recorded: Duration) {
-        let mut left = self.pause(recorded);
-        while !left.is_zero() {
-            let nap = left.min(WORKING);
-            tokio::select! {
-                biased;
-                () = turn.stopped() => return,
-                () = sleep(nap) => left -= nap,
-            }
-            if !left.is_zero() {
-                turn.working().await;
-            }
-        }
     }
 }
 

@@ -118,7 +118,7 @@ impl Directories {
         let root = open_root(root)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(
-            open_beneath(root.as_fd(), &rest, flags, Mode::empty())
+            open_beneath(root, &rest, flags, Mode::empty())
                 .map_err(|errno| refused(path, errno))?,
         );
         let metadata = file
@@ -166,12 +166,11 @@ impl Directories {
         }
         let (root, rest) = self.split(Path::new(path))?;
         let root = open_root(root)?;
-        make_directories(root.as_fd(), &rest).map_err(|errno| refused(path, errno))?;
         // Without blocking: a FIFO without a reader would wait for one. Not cut by the open: it may be no regular file.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mode = Mode::from_raw_mode(0o666);
         let mut file = File::from(
-            open_beneath(root.as_fd(), &rest, flags, mode).map_err(|errno| refused(path, errno))?,
+            open_beneath(root, &rest, flags, mode).map_err(|errno| refused(path, errno))?,
         );
         let failed = |error: std::io::Error| (FAILED, format!("{path}: {error}"));
         if !file.metadata().map_err(failed)?.is_file() {
@@ -231,33 +230,24 @@ fn refused(path: &str, errno: Errno) -> (i64, String) {
     }
 }
 
-/// Opens a file beneath a directory, one name after the other, and follows no link.
-fn open_beneath(
-    root: BorrowedFd<'_>,
-    rest: &Path,
-    flags: OFlags,
-    mode: Mode,
-) -> Result<OwnedFd, Errno> {
-    let (folder, name) = walk(root, rest)?;
-    let at = folder.as_ref().map_or(root, AsFd::as_fd);
-    rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
-}
-
-/// The directory that holds a path's last name; nothing where it is the root.
-fn walk<'p>(
-    root: BorrowedFd<'_>,
-    rest: &'p Path,
-) -> Result<(Option<OwnedFd>, &'p std::ffi::OsStr), Errno> {
+/// Opens a file beneath a directory, one name after the other, and follows no link. To create it, makes the directories
+/// that lead to it.
+fn open_beneath(root: OwnedFd, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let name = rest.file_name().ok_or(Errno::INVAL)?;
-    let mut at: Option<OwnedFd> = None;
+    let mut at = root;
     for part in rest.parent().unwrap_or(Path::new("")).components() {
         let Component::Normal(part) = part else {
             return Err(Errno::INVAL);
         };
-        let here = at.as_ref().map_or(root, AsFd::as_fd);
-        at = Some(open_directory(here, part)?);
+        if flags.contains(OFlags::CREATE) {
+            match rustix::fs::mkdirat(&at, part, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        at = open_directory(at.as_fd(), part)?;
     }
-    Ok((at, name))
+    rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
 }
 
 fn open_directory(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> Result<OwnedFd, Errno> {
@@ -273,22 +263,6 @@ fn is_link(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> bool {
     rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
         rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink
     })
-}
-
-fn make_directories(root: BorrowedFd<'_>, rest: &Path) -> Result<(), Errno> {
-    let mut at: Option<OwnedFd> = None;
-    for part in rest.parent().unwrap_or(Path::new("")).components() {
-        let Component::Normal(part) = part else {
-            return Err(Errno::INVAL);
-        };
-        let here = at.as_ref().map_or(root, AsFd::as_fd);
-        match rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-        at = Some(open_directory(here, part)?);
-    }
-    Ok(())
 }
 
 /// From this line on, counted from one, at most so many lines.

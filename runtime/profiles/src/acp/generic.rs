@@ -30,6 +30,7 @@ settings! {
 /// The configuration, key `acp`. `command` is required.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "Keys")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Acp", description = "", extend("required" = ["command"])))]
 pub(crate) struct Settings(Keys);
 
 impl TryFrom<Keys> for Settings {
@@ -42,19 +43,6 @@ impl TryFrom<Keys> for Settings {
             ),
             false => Ok(Self(keys)),
         }
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Settings {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Acp".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let mut schema = <Keys as schemars::JsonSchema>::json_schema(generator);
-        schema.insert("required".to_owned(), serde_json::json!(["command"]));
-        schema
     }
 }
 

@@ -36,16 +36,7 @@ pub(crate) async fn blocks(
             Attachment::Image(image) => blocks.push(image.acp()),
             Attachment::Text(text) => blocks.push(text.acp()),
             Attachment::Path(_) if directories.contain(Path::new(&file.file_path)) => {
-                let path = Path::new(&file.file_path);
-                let base = path
-                    .file_name()
-                    .map(|name| name.to_string_lossy().into_owned())
-                    .unwrap_or_default();
-                let name = file
-                    .file_name
-                    .clone()
-                    .filter(|name| !name.is_empty())
-                    .unwrap_or(base);
+                let name = attachment::file_name(file);
                 blocks.push(
                     json!({ "type": "resource_link", "name": name, "uri": attachment::uri(&file.file_path) }),
                 );

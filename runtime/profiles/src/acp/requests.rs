@@ -27,13 +27,16 @@ pub(crate) struct Requests<'s> {
 /// What is asked for.
 enum What {
     /// `session/request_permission`.
-    Tool {
-        call: Option<ToolCallId>,
-        offered: Vec<Offered>,
-        is_run: bool,
-    },
+    Tool(ToolRequest),
     /// `terminal/create`, in this directory.
     Terminal(Box<Order>, Option<PathBuf>),
+}
+
+/// A request for the permission to run a tool.
+struct ToolRequest {
+    call: Option<ToolCallId>,
+    offered: Vec<Offered>,
+    is_run: bool,
 }
 
 /// How a request of permission ended.
@@ -80,11 +83,11 @@ impl<'s> Requests<'s> {
                 let is_run = params["toolCall"]["kind"].as_str() == Some("execute");
                 let permission = permission::request(&params, &tool, call.clone(), &offered);
                 (
-                    What::Tool {
+                    What::Tool(ToolRequest {
                         call,
                         offered,
                         is_run,
-                    },
+                    }),
                     permission,
                 )
             }
@@ -118,13 +121,9 @@ impl<'s> Requests<'s> {
             }
         };
         Some(match what {
-            What::Tool {
-                call,
-                offered,
-                is_run,
-            } => {
-                let outcome = permission::by_policy(is_allowed, &offered);
-                self.settle_tool(id, &outcome, call, &offered, is_run, out)
+            What::Tool(request) => {
+                let outcome = permission::by_policy(is_allowed, &request.offered);
+                self.settle_tool(id, &outcome, request, out)
             }
             What::Terminal(order, cwd) => settle_terminal(id, is_allowed, order, cwd, out),
         })
@@ -136,13 +135,9 @@ impl<'s> Requests<'s> {
             return Settled::default();
         };
         let settled = match what {
-            What::Tool {
-                call,
-                offered,
-                is_run,
-            } => {
-                let outcome = permission::outcome(Word::of(decision), &offered);
-                self.settle_tool(id, &outcome, call, &offered, is_run, out)
+            What::Tool(request) => {
+                let outcome = permission::outcome(Word::of(decision), &request.offered);
+                self.settle_tool(id, &outcome, request, out)
             }
             What::Terminal(order, cwd) => {
                 settle_terminal(id, decision.is_approved(), order, cwd, out)
@@ -158,18 +153,16 @@ impl<'s> Requests<'s> {
         &self,
         id: Id,
         outcome: &Outcome,
-        call: Option<ToolCallId>,
-        offered: &[Offered],
-        is_run: bool,
+        request: ToolRequest,
         out: &mut Out<Command>,
     ) -> Settled {
-        let is_allowed = permission::allows(outcome, offered);
-        if is_allowed && is_run {
+        let is_allowed = permission::allows(outcome, &request.offered);
+        if is_allowed && request.is_run {
             self.allowed_runs.fetch_add(1, Ordering::Relaxed);
         }
         out.send(Command::Answer(id, Ok(outcome.to_json())));
         Settled {
-            denied: call.filter(|_| !is_allowed),
+            denied: request.call.filter(|_| !is_allowed),
             was_denied: !is_allowed,
             ends_turn: false,
         }
@@ -186,7 +179,7 @@ impl<'s> Requests<'s> {
 impl What {
     fn declined(&self) -> Answer {
         match self {
-            Self::Tool { .. } => Ok(Outcome::Cancelled.to_json()),
+            Self::Tool(_) => Ok(Outcome::Cancelled.to_json()),
             Self::Terminal(..) => Err((-32603, "the turn is over".to_owned())),
         }
     }

@@ -42,10 +42,7 @@ fn whole(tokens: Tokens) -> Tokens {
     let (Some(input), Some(output)) = (tokens.input, tokens.output) else {
         return tokens;
     };
-    let cached = tokens
-        .cache_read
-        .unwrap_or(0)
-        .saturating_add(tokens.cache_write.unwrap_or(0));
+    let cached = tokens.cached();
     let with_cache = input.saturating_add(cached);
     let with_thought = output.saturating_add(tokens.reasoning.unwrap_or(0));
     let candidates = [

@@ -1,7 +1,7 @@
 //! Files of an input as the agent takes them: images as such, everything else by its path.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
@@ -10,6 +10,8 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use trunkline_sdk::FileInput;
+
+use super::options::filled;
 
 /// The largest image that goes along with the input, in bytes.
 pub(crate) const LARGEST_IMAGE: u64 = 5 * 1024 * 1024;
@@ -105,17 +107,21 @@ pub(crate) async fn read_all(files: Vec<FileInput>, native: Native) -> Vec<Attac
         .unwrap_or(paths)
 }
 
-/// The line that stands for a file (census row F05).
-pub(crate) fn path_text(file: &FileInput, bytes: Option<u64>) -> String {
-    let path = &file.file_path;
-    let name = file.file_name.as_deref().filter(|name| !name.is_empty());
+/// The name of a file: its own, or the last part of its path.
+pub(crate) fn file_name(file: &FileInput) -> String {
     let base = || {
-        Path::new(path)
+        Path::new(&file.file_path)
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default()
     };
-    let name = name.map_or_else(base, str::to_owned);
+    filled(file.file_name.clone()).unwrap_or_else(base)
+}
+
+/// The line that stands for a file (census row F05).
+pub(crate) fn path_text(file: &FileInput, bytes: Option<u64>) -> String {
+    let path = &file.file_path;
+    let name = file_name(file);
     let name: String = name
         .chars()
         .map(|char| if char.is_control() { ' ' } else { char })
@@ -205,6 +211,18 @@ fn mime(file: &FileInput) -> &str {
 
 /// The bytes of a regular file that is not a symbolic link, unless they are too many or no one wants them; and how many.
 fn contents(path: &Path, native: Native) -> io::Result<(Option<Vec<u8>>, u64)> {
+    let (file, length) = open_regular(path)?;
+    if native == Native::Nothing || length > LARGEST_IMAGE {
+        return Ok((None, length));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes)?;
+    let length = bytes.len() as u64;
+    Ok(((length <= LARGEST_IMAGE).then_some(bytes), length))
+}
+
+/// Opens a regular file without following a link, with its length in bytes.
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     // Without blocking: a FIFO without a writer would wait for one.
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
         .bits()
@@ -218,13 +236,7 @@ fn contents(path: &Path, native: Native) -> io::Result<(Option<Vec<u8>>, u64)> {
         return Err(io::Error::other("not a regular file"));
     }
     let length = metadata.len();
-    if native == Native::Nothing || length > LARGEST_IMAGE {
-        return Ok((None, length));
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes)?;
-    let length = bytes.len() as u64;
-    Ok(((length <= LARGEST_IMAGE).then_some(bytes), length))
+    Ok((file, length))
 }
 
 /// The type of an image that models read, by its first bytes: the announced type may be wrong, and a model refuses it.

@@ -48,57 +48,36 @@ const MAKERS: &[(&str, &str)] = &[
 /// Variables that choose an agent's model where neither session nor configuration names one.
 struct Variables {
     profile: &'static str,
-    program: &'static str,
+    /// The program for which the profile reads them. Unset: the agent itself does.
+    read_for: Option<&'static str>,
     model: &'static str,
     /// Names the provider of a model.
     provider: Option<&'static str>,
-    reader: Reader,
 }
 
-/// What reads such variables.
-#[derive(PartialEq, Eq)]
-enum Reader {
-    /// The agent itself.
-    Agent,
-    /// The profile: the agent knows no such variable.
-    Profile,
+impl Variables {
+    const fn of_agent(profile: &'static str, model: &'static str) -> Self {
+        Self {
+            profile,
+            read_for: None,
+            model,
+            provider: None,
+        }
+    }
 }
 
 const VARIABLES: &[Variables] = &[
+    Variables::of_agent("claude-code", "ANTHROPIC_MODEL"),
     Variables {
-        profile: "claude-code",
-        program: "claude",
-        model: "ANTHROPIC_MODEL",
-        provider: None,
-        reader: Reader::Agent,
+        read_for: Some("codex"),
+        ..Variables::of_agent("codex", "CODEX_DEFAULT_MODEL")
     },
+    Variables::of_agent("github-copilot", "COPILOT_MODEL"),
+    Variables::of_agent("gemini-cli", "GEMINI_MODEL"),
     Variables {
-        profile: "codex",
-        program: "codex",
-        model: "CODEX_DEFAULT_MODEL",
-        provider: None,
-        reader: Reader::Profile,
-    },
-    Variables {
-        profile: "github-copilot",
-        program: "copilot",
-        model: "COPILOT_MODEL",
-        provider: None,
-        reader: Reader::Agent,
-    },
-    Variables {
-        profile: "gemini-cli",
-        program: "gemini",
-        model: "GEMINI_MODEL",
-        provider: None,
-        reader: Reader::Agent,
-    },
-    Variables {
-        profile: "kilo-code",
-        program: "kilo",
-        model: "KILO_MODEL",
+        read_for: Some("kilo"),
         provider: Some("KILO_PROVIDER"),
-        reader: Reader::Profile,
+        ..Variables::of_agent("kilo-code", "KILO_MODEL")
     },
 ];
 
@@ -118,7 +97,7 @@ pub(crate) fn configured(
 ) -> String {
     let known = VARIABLES
         .iter()
-        .find(|known| known.program == program && known.reader == Reader::Profile);
+        .find(|known| known.read_for == Some(program));
     let Some(known) = known.filter(|_| model.is_empty()) else {
         return model.to_owned();
     };

@@ -128,14 +128,16 @@ impl Tokens {
 
     /// Counts what was read from a cache or put into it as input, where the input leaves it out.
     pub(crate) fn caches_read(self) -> Self {
-        let cached = self
-            .cache_read
-            .unwrap_or(0)
-            .saturating_add(self.cache_write.unwrap_or(0));
         Self {
-            input: self.input.map(|input| input.saturating_add(cached)),
+            input: self.input.map(|input| input.saturating_add(self.cached())),
             ..self
         }
+    }
+
+    /// What was read from a cache or put into it.
+    pub(crate) fn cached(self) -> u64 {
+        let read = self.cache_read.unwrap_or(0);
+        read.saturating_add(self.cache_write.unwrap_or(0))
     }
 
     /// Tells the total as well.

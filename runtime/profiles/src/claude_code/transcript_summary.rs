@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use trunkline_sdk::preview::cut;
 
+use crate::agent::read;
+
 /// The longest directory, in bytes, and the longest title, in characters.
 const LONGEST_CWD: usize = 4096;
 const LONGEST_TITLE: usize = 200;
@@ -43,7 +45,7 @@ impl TranscriptSummary {
     }
 
     fn line(&mut self, line: &Value) {
-        let text = |name: &str| line[name].as_str().filter(|text| !text.is_empty());
+        let text = |name: &str| read::text(line, name);
         let is = |name: &str| line[name].as_bool() == Some(true);
         if self.cwd.is_none() {
             let cwd = text("cwd").filter(|cwd| cwd.starts_with('/') && cwd.len() <= LONGEST_CWD);
@@ -52,6 +54,9 @@ impl TranscriptSummary {
         if self.began.is_none() {
             self.began = text("timestamp").and_then(|time| humantime::parse_rfc3339(time).ok());
         }
+        let words_of = |name: &str, known: &mut Option<String>| {
+            *known = text(name).and_then(words).or(known.take());
+        };
         match text("type") {
             Some("user") => {
                 self.aside |= !self.said && is("isSidechain");
@@ -64,20 +69,12 @@ impl TranscriptSummary {
                 }
             }
             Some("assistant") => self.said = true,
-            Some("custom-title") => {
-                self.named = text("customTitle").and_then(words).or(self.named.take())
-            }
-            Some("ai-title") => {
-                self.summary = text("aiTitle").and_then(words).or(self.summary.take())
-            }
-            Some("summary") => {
-                self.summary = text("summary").and_then(words).or(self.summary.take())
-            }
+            Some("custom-title") => words_of("customTitle", &mut self.named),
+            Some("ai-title") => words_of("aiTitle", &mut self.summary),
+            Some("summary") => words_of("summary", &mut self.summary),
             Some("last-prompt") => {
                 self.said = true;
-                self.last_input = text("lastPrompt")
-                    .and_then(words)
-                    .or(self.last_input.take());
+                words_of("lastPrompt", &mut self.last_input);
             }
             _ => {}
         }

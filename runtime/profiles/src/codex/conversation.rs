@@ -186,11 +186,7 @@ impl Thread {
                 Err(error) => return Err(error.error("codex did not resume the thread")),
             }
         }
-        let mut started: Value = server
-            .peer
-            .call("thread/start", &self.thread.start(), deadline)
-            .await
-            .map_err(|error| error.error("codex began no thread"))?;
+        let mut started = self.start_thread(server, deadline).await?;
         if is_unconfined(&started) && !self.thread.policy.danger {
             // Codex's own configuration says so, and ours has not allowed it.
             self.thread.policy.sandbox = Some(Sandbox::WorkspaceWrite);
@@ -199,11 +195,7 @@ impl Thread {
                  it works in workspace-write"
                     .to_owned(),
             );
-            started = server
-                .peer
-                .call("thread/start", &self.thread.start(), deadline)
-                .await
-                .map_err(|error| error.error("codex began no thread"))?;
+            started = self.start_thread(server, deadline).await?;
         }
         let id = started["thread"]["id"].as_str();
         let Some(id) = id.map(str::to_owned) else {
@@ -216,6 +208,16 @@ impl Thread {
         self.id = Some(id.clone());
         self.spoken = false;
         Ok((Link::new(server.clone(), id), started, Begun::New))
+    }
+
+    async fn start_thread(
+        &self,
+        server: &Server,
+        deadline: Option<Duration>,
+    ) -> Result<Value, Error> {
+        let params = self.thread.start();
+        let started = server.peer.call("thread/start", &params, deadline).await;
+        started.map_err(|error| error.error("codex began no thread"))
     }
 
     /// What Codex says of the thread, and what a resumed thread must be told again.

@@ -186,7 +186,13 @@ impl Exec {
             }
             Err(error) => Err(error),
         };
-        let tokens = self.thread.lines.translator.meter.take();
+        let tokens = self
+            .thread
+            .lines
+            .translator
+            .meter
+            .take()
+            .filter(|tokens| tokens.total() > 0);
         let model = self.options.model.clone();
         let usage = tokens.map(|tokens| tokens.usage(model.as_deref(), None));
         let end = TurnComplete {

@@ -6,6 +6,7 @@ use trunkline_sdk::protocol::{Diff, ToolEnd, ToolStart};
 use trunkline_sdk::{Json, ToolCallId};
 
 use super::shell;
+use crate::agent::read::{self, list};
 
 /// The longest result that a tool call's end repeats, in bytes.
 const LONGEST_RESULT: usize = 256 * 1024;
@@ -89,7 +90,7 @@ impl<'v> Item<'v> {
 
     /// A member's text.
     pub(super) fn text(&self, name: &str) -> &'v str {
-        self.value[name].as_str().unwrap_or_default()
+        read::text(self.value, name).unwrap_or_default()
     }
 
     /// How far the call is: `inProgress`, `completed`, `failed`, `declined`.
@@ -103,23 +104,16 @@ impl<'v> Item<'v> {
 
     /// Whether it is a tool call.
     pub(super) fn is_tool(&self) -> bool {
-        match self.kind {
+        matches!(
+            self.kind,
             Kind::Command
-            | Kind::FileChange
-            | Kind::McpCall
-            | Kind::DynamicCall
-            | Kind::Collaboration
-            | Kind::WebSearch
-            | Kind::ImageView => true,
-            Kind::UserMessage
-            | Kind::AgentMessage
-            | Kind::Plan
-            | Kind::Reasoning
-            | Kind::TodoList
-            | Kind::Compaction
-            | Kind::Error
-            | Kind::Unknown => false,
-        }
+                | Kind::FileChange
+                | Kind::McpCall
+                | Kind::DynamicCall
+                | Kind::Collaboration
+                | Kind::WebSearch
+                | Kind::ImageView
+        )
     }
 
     /// The tool's name: census row of section 3.2.
@@ -161,7 +155,7 @@ impl<'v> Item<'v> {
             Kind::FileChange => {
                 let change =
                     |change: &Value| json!({ "path": change.get("path"), "kind": kind_of(change) });
-                json!({ "changes": changes(self.value).iter().map(change).collect::<Vec<_>>() })
+                json!({ "changes": list(self.value, "changes").iter().map(change).collect::<Vec<_>>() })
             }
             Kind::McpCall | Kind::DynamicCall => {
                 self.value.get("arguments").cloned().unwrap_or(Value::Null)
@@ -176,7 +170,7 @@ impl<'v> Item<'v> {
     /// The files that it changes.
     fn locations(&self) -> Option<Json> {
         let paths: Vec<_> = match self.kind {
-            Kind::FileChange => changes(self.value)
+            Kind::FileChange => list(self.value, "changes")
                 .iter()
                 .map(|change| json!({ "path": change.get("path") }))
                 .collect(),
@@ -247,7 +241,7 @@ impl<'v> Item<'v> {
                         change["path"].as_str().unwrap_or("?")
                     )
                 };
-                let lines: Vec<_> = changes(self.value).iter().map(line).collect();
+                let lines: Vec<_> = list(self.value, "changes").iter().map(line).collect();
                 let word = if declined { "declined: " } else { "" };
                 format!("{word}{}", lines.join("\n"))
             }
@@ -299,10 +293,6 @@ fn cut(mut text: String) -> (String, bool) {
     (text, long)
 }
 
-fn changes(item: &Value) -> &[Value] {
-    item["changes"].as_array().map_or(&[], Vec::as_slice)
-}
-
 /// `add`, `delete` or `update`: `exec` writes a text, the app server an object.
 fn kind_of(change: &Value) -> &str {
     let kind = &change["kind"];
@@ -313,7 +303,7 @@ fn kind_of(change: &Value) -> &str {
 
 /// The name of the tool that makes such changes, by the first of them.
 fn changing(item: &Value) -> &'static str {
-    match changes(item).first().map(kind_of) {
+    match list(item, "changes").first().map(kind_of) {
         Some("add") => "Write",
         Some("delete") => "Delete",
         _ => "Edit",
@@ -322,7 +312,7 @@ fn changing(item: &Value) -> &'static str {
 
 /// The first path, and how many more.
 fn paths(item: &Value) -> Option<String> {
-    let paths: Vec<_> = changes(item)
+    let paths: Vec<_> = list(item, "changes")
         .iter()
         .filter_map(|change| change.get("path")?.as_str())
         .collect();
@@ -356,5 +346,5 @@ pub(super) fn diffs(item: &Value) -> Vec<Diff> {
             },
         }
     };
-    changes(item).iter().map(diff).collect()
+    list(item, "changes").iter().map(diff).collect()
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use trunkline_sdk::protocol::{AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom};
 use trunkline_sdk::{Json, ToolCallId};
 
+pub(super) use self::told::timestamp;
 use self::told::{
     mcp_status, output, plan, printed, progress, rate_limit, rerouted, tell, thinking,
 };

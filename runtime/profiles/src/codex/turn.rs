@@ -31,7 +31,11 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
         Err(error) => Err(error),
     };
     link.server.refuse(link.inbox.end());
-    let usage = thread.translator.meter.take();
+    let usage = thread
+        .translator
+        .meter
+        .take()
+        .filter(|tokens| tokens.total() > 0);
     let usage =
         usage.map(|tokens| tokens.usage(thread.model.as_deref(), thread.provider.as_deref()));
     let end = TurnComplete {

@@ -110,7 +110,7 @@ impl Meter {
     pub(super) fn take(&mut self) -> Option<Tokens> {
         let now = self.now.take()?;
         let before = self.before.replace(now).unwrap_or_default();
-        Some(now.since(before)).filter(|tokens| tokens.total() > 0)
+        Some(now.since(before))
     }
 }
 

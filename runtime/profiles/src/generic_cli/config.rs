@@ -118,6 +118,7 @@ pub(super) enum Newlines {
 
 /// A pattern that matches at the end of a text; empty for none.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", description = "", extend("format" = "regex", "default" = "")))]
 pub(super) struct Prompt(Option<Regex>);
 
 impl<'de> Deserialize<'de> for Prompt {
@@ -137,17 +138,6 @@ impl<'de> Deserialize<'de> for Prompt {
             ));
         }
         Ok(Self(Some(built)))
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Prompt {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Prompt".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "format": "regex", "default": "" })
     }
 }
 

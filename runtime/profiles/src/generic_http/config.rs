@@ -121,6 +121,7 @@ pub(super) enum Retry {
 
 /// A method.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Method", with = "String", description = "", extend("default" = "POST")))]
 pub(super) struct Verb(pub(super) Method);
 
 impl Default for Verb {
@@ -144,19 +145,9 @@ impl<'de> Deserialize<'de> for Verb {
     }
 }
 
-#[cfg(test)]
-impl schemars::JsonSchema for Verb {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Method".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "default": "POST" })
-    }
-}
-
 /// A JSON pointer (RFC 6901); empty for none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(description = "", extend("pattern" = "^(/.*)?$", "default" = "")))]
 pub(crate) struct Pointer(String);
 
 impl Pointer {
@@ -175,17 +166,6 @@ impl<'de> Deserialize<'de> for Pointer {
         Err(de::Error::custom(
             "not a JSON pointer: it begins with `/`, as in /choices/0/message/content",
         ))
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Pointer {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Pointer".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "pattern": "^(/.*)?$", "default": "" })
     }
 }
 

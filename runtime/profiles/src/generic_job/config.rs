@@ -45,6 +45,7 @@ fn five_minutes() -> Wait {
 /// The configuration, of which the keys agree with each other.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Keys")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(description = ""))]
 pub(crate) struct JobConfig(pub(super) Keys);
 
 impl TryFrom<Keys> for JobConfig {
@@ -54,17 +55,6 @@ impl TryFrom<Keys> for JobConfig {
         keys.input.check(&keys.args)?;
         keys.answer.check()?;
         Ok(Self(keys))
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for JobConfig {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "JobConfig".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        <Keys as schemars::JsonSchema>::json_schema(generator)
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -12,6 +10,7 @@ use trunkline_sdk::protocol::{ModelUsage, Progress, Usage, UsageScope};
 use trunkline_sdk::{Error, Status, TurnComplete};
 
 use super::{Copilot, SINCE};
+use crate::agent::attachment::open_regular;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::{self, McpServer};
@@ -263,17 +262,7 @@ impl CopilotReader {
 
 /// The tokens of the conversation up to a run's end. The agent knows the file's path, and may have put anything there.
 fn usage_in(file: &Path, model: Option<&str>) -> Option<Usage> {
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
-        .bits()
-        .cast_signed();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(file)
-        .ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let (file, _) = open_regular(file).ok()?;
     let mut bytes = Vec::new();
     file.take(MAX_USAGE).read_to_end(&mut bytes).ok()?;
     usage(&serde_json::from_slice(&bytes).ok()?, model)

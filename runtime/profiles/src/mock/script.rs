@@ -155,6 +155,7 @@ pub(super) enum Step {
 
 /// A category by its name.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "Category"))]
 pub(super) struct Kind(pub(super) Category);
 
 impl Default for Kind {
@@ -172,17 +173,6 @@ impl<'de> Deserialize<'de> for Kind {
             ))
         };
         Category::named(&name).map(Self).ok_or_else(unknown)
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Kind {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Category".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        <Category as schemars::JsonSchema>::json_schema(generator)
     }
 }
 
@@ -219,6 +209,11 @@ impl schemars::JsonSchema for Event {
 
 /// The members of a `usage` message.
 #[derive(Debug, Clone)]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(with = "trunkline_sdk::protocol::Usage")
+)]
 pub(super) struct Usage(pub(super) AdapterBody);
 
 impl<'de> Deserialize<'de> for Usage {
@@ -228,17 +223,6 @@ impl<'de> Deserialize<'de> for Usage {
         Event::of(message)
             .map(|event| Self(event.0))
             .map_err(de::Error::custom)
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Usage {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Usage".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        <trunkline_sdk::protocol::Usage as schemars::JsonSchema>::json_schema(generator)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::agent::report::Report;
 use crate::agent::resume;
 use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
-use crate::agent::turn::{self, Engine, Finish, How, Pipe};
+use crate::agent::turn::{self, Engine, How, Pipe};
 use crate::oneshot::json::text;
 
 /// What the process has to end by itself after its stdin was closed, and after SIGTERM.
@@ -284,29 +284,14 @@ impl Conversation {
         let running = Running::new(Reader::new(self.counts));
         let engine = Engine::new(running, Watch::new(self.options.deadlines));
         let engine = engine.begin(|_, out| out.send(prompt.into()));
-        match turn::run(engine, agent, turn, &mut self.report).await {
-            (_, Finish { why: Some(why), .. }) => Err(Some(explained(why, &agent.stderr()))),
-            (
-                Running {
-                    refused: Some(why), ..
-                },
-                Finish {
-                    how: How::Ended, ..
-                },
-            ) => Err(Some(why)),
-            (
-                running,
-                Finish {
-                    how: How::Ended, ..
-                },
-            ) => Ok(running.reader),
-            (
-                _,
-                Finish {
-                    how: How::Closed | How::Late,
-                    ..
-                },
-            ) => Err(None),
+        let (running, finish) = turn::run(engine, agent, turn, &mut self.report).await;
+        if let Some(why) = finish.why {
+            return Err(Some(explained(why, &agent.stderr())));
+        }
+        match (finish.how, running.refused) {
+            (How::Ended, None) => Ok(running.reader),
+            (How::Ended, Some(why)) => Err(Some(why)),
+            (How::Closed | How::Late, _) => Err(None),
         }
     }
 }

@@ -94,15 +94,12 @@ fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
         .or_else(|| text("httpUrl"))
         .or_else(|| text("serverUrl"));
     let is_sse = kind.as_deref() == Some("sse");
+    let is_http = matches!(
+        kind.as_deref(),
+        Some("http" | "sse" | "remote" | "streamable-http" | "streamable_http" | "streamablehttp")
+    );
     match (kind.as_deref(), url) {
-        (
-            None
-            | Some(
-                "http" | "sse" | "remote" | "streamable-http" | "streamable_http"
-                | "streamablehttp",
-            ),
-            Some(url),
-        ) => {
+        (kind, Some(url)) if kind.is_none() || is_http => {
             if !(url.starts_with("http://") || url.starts_with("https://"))
                 || url.contains(char::is_control)
             {
@@ -137,15 +134,9 @@ fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
             }
             Ok(Transport::Stdio { command, args, env })
         }
-        (
-            Some(
-                "http" | "sse" | "remote" | "streamable-http" | "streamable_http"
-                | "streamablehttp",
-            ),
-            None,
-        ) => Err("its url is missing"),
+        (Some(_), None) if is_http => Err("its url is missing"),
         (Some("stdio" | "local"), Some(_)) => Err("it has a url and yet is of type stdio"),
-        (Some(_), _) => Err("its type is none of stdio, http and sse"),
+        _ => Err("its type is none of stdio, http and sse"),
     }
 }
 

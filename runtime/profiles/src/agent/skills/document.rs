@@ -6,59 +6,52 @@ use trunkline_sdk::skill::read;
 
 use super::{CommandStyle, Skill};
 
-/// What the front matter of a `SKILL.md` says.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Document {
-    /// What it calls itself.
-    pub(crate) name: Option<String>,
-    /// What it is for.
-    pub(crate) description: Option<String>,
+/// Reads the description in the front matter of a `SKILL.md`: `key: value` lines between two `---`, values over several
+/// indented lines too.
+pub(super) fn parse_description(text: &str) -> Option<String> {
+    let mut description = None;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.lines();
+    if lines.next().map(str::trim_end) != Some("---") {
+        return None;
+    }
+    let lines: Vec<_> = lines.take_while(|line| line.trim_end() != "---").collect();
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        at += 1;
+        let Some((key, value)) = line
+            .split_once(':')
+            .filter(|_| !line.starts_with([' ', '\t', '#']))
+        else {
+            continue;
+        };
+        let indented = lines[at..]
+            .iter()
+            .take_while(|line| line.starts_with([' ', '\t']) || line.is_empty());
+        let more: Vec<_> = indented
+            .copied()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
+        let first = match value.trim() {
+            "|" | ">" | "|-" | ">-" | "|+" | ">+" => "",
+            value => value,
+        };
+        let words: Vec<_> = std::iter::once(first)
+            .chain(more)
+            .filter(|part| !part.is_empty())
+            .collect();
+        let value = unquoted(&words.join(" "));
+        if key.trim() == "description" {
+            description = value;
+        }
+    }
+    description
 }
 
-impl Document {
-    /// Reads the front matter: `key: value` lines between two `---`, values over several indented lines too.
-    pub(crate) fn parse(text: &str) -> Self {
-        let mut document = Self::default();
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut lines = text.lines();
-        if lines.next().map(str::trim_end) != Some("---") {
-            return document;
-        }
-        let lines: Vec<_> = lines.take_while(|line| line.trim_end() != "---").collect();
-        let mut at = 0;
-        while let Some(line) = lines.get(at) {
-            at += 1;
-            let Some((key, value)) = line
-                .split_once(':')
-                .filter(|_| !line.starts_with([' ', '\t', '#']))
-            else {
-                continue;
-            };
-            let indented = lines[at..]
-                .iter()
-                .take_while(|line| line.starts_with([' ', '\t']) || line.is_empty());
-            let more: Vec<_> = indented
-                .copied()
-                .map(str::trim)
-                .filter(|line| !line.is_empty())
-                .collect();
-            let first = match value.trim() {
-                "|" | ">" | "|-" | ">-" | "|+" | ">+" => "",
-                value => value,
-            };
-            let words: Vec<_> = std::iter::once(first)
-                .chain(more)
-                .filter(|part| !part.is_empty())
-                .collect();
-            let value = unquoted(&words.join(" "));
-            match key.trim() {
-                "name" => document.name = value,
-                "description" => document.description = value,
-                _ => {}
-            }
-        }
-        document
-    }
+fn description(skill: &Skill) -> Option<String> {
+    let text = read(skill.folder()).ok()?;
+    parse_description(&text).map(|description| cut(&description, 1024))
 }
 
 fn unquoted(value: &str) -> Option<String> {
@@ -70,16 +63,9 @@ fn unquoted(value: &str) -> Option<String> {
 /// The skills in a list of names and descriptions, for an agent that has none of its own; the text of a skill is read
 /// when it is called (census row I09).
 pub(super) fn listing(skills: &[Skill]) -> String {
-    let line = |skill: &Skill| {
-        let document = read(skill.folder())
-            .map(|text| Document::parse(&text))
-            .unwrap_or_default();
-        match document.description {
-            Some(description) => {
-                format!("- {}: {}\n", skill.name(), cut(&description, 1024))
-            }
-            None => format!("- {}\n", skill.name()),
-        }
+    let line = |skill: &Skill| match description(skill) {
+        Some(description) => format!("- {}: {description}\n", skill.name()),
+        None => format!("- {}\n", skill.name()),
     };
     skills.iter().map(line).collect()
 }
@@ -87,14 +73,10 @@ pub(super) fn listing(skills: &[Skill]) -> String {
 /// The skills as commands of the session: what an input says to call one.
 pub(crate) fn commands(skills: &[Skill], style: CommandStyle) -> Option<Vec<Command>> {
     let command = |skill: &Skill| {
-        let document = read(skill.folder())
-            .map(|text| Document::parse(&text))
-            .unwrap_or_default();
-        let description = document.description.map(|text| cut(&text, 1024));
         let text = Some(style.format_command(skill.name()));
         Command {
             name: skill.name().to_owned(),
-            description,
+            description: description(skill),
             hint: None,
             text,
         }

@@ -1,5 +1,7 @@
 //! The events that single notifications become.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use serde_json::Value;
 use trunkline_sdk::protocol::{
     AdapterBody, MessageId, Output, Plan, Progress, RateLimit, Thinking, ToolUpdate,
@@ -122,6 +124,12 @@ pub(super) fn plan(steps: Option<&Value>, text: &str) -> Plan {
     }
 }
 
+/// A time in seconds since 1970, as RFC 3339 writes it; it has no form for what is beyond the year 9999.
+pub(in super::super) fn timestamp(seconds: u64) -> String {
+    let time = UNIX_EPOCH + Duration::from_secs(seconds.min(253_402_300_799));
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
 pub(super) fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
     let minutes = window["windowDurationMins"].as_u64();
     let name = minutes.map(|minutes| match minutes {
@@ -130,12 +138,7 @@ pub(super) fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
         minutes if minutes % 60 == 0 => format!("{}h", minutes / 60),
         minutes => format!("{minutes}m"),
     });
-    let resets = window["resetsAt"].as_u64().map(|seconds| {
-        // Beyond the year 9999 there is no form for it.
-        let time =
-            std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799));
-        humantime::format_rfc3339_seconds(time).to_string()
-    });
+    let resets = window["resetsAt"].as_u64().map(timestamp);
     RateLimit {
         window: name,
         status,
