@@ -136,6 +136,7 @@ pub(super) enum Step {
     Fail {
         /// The kind of failure.
         #[serde(default)]
+        #[cfg_attr(test, schemars(with = "Category"))]
         category: Kind,
         /// What a person reads.
         #[serde(default)]
@@ -155,7 +156,6 @@ pub(super) enum Step {
 
 /// A category by its name.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "Category"))]
 pub(super) struct Kind(pub(super) Category);
 
 impl Default for Kind {
@@ -212,7 +212,7 @@ impl schemars::JsonSchema for Event {
 #[cfg_attr(
     test,
     derive(schemars::JsonSchema),
-    schemars(with = "trunkline_sdk::protocol::Usage")
+    schemars(with = "trunkline_sdk::protocol::Usage", description = "")
 )]
 pub(super) struct Usage(pub(super) AdapterBody);
 
