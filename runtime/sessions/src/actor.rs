@@ -16,7 +16,6 @@
 
 mod commands;
 mod events;
-mod files;
 mod inputs;
 mod memory;
 mod requests;
@@ -53,7 +52,7 @@ use trunkline_protocol::{
 };
 
 use self::{
-    files::FileInProgress,
+    events::FileInProgress,
     inputs::{FilePlacing, GivenTurn, InputLookup, QueuedInput, QueuedItem, UnannouncedFile},
     stall::{JournalStall, LOOK},
 };

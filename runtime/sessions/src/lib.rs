@@ -49,7 +49,6 @@ mod recorder;
 mod recovery;
 mod registry;
 mod sessions;
-mod sink;
 mod tail;
 mod visitor;
 
@@ -57,9 +56,9 @@ pub use actor::{Submission, serve_in_memory};
 pub use archive::Archive;
 pub use entry::{Entry, EntryBody, EntryContent, Reply};
 pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem};
+pub use log::EntrySink;
 pub use ownership::{AdoptError, CopyError, HandOverError, Owned};
 pub use record::{Batch, NotRecorded, Record};
 pub use sessions::{RemoveError, Sessions, StartError};
-pub use sink::EntrySink;
 pub use tail::StreamEnd;
 pub use visitor::Visitor;

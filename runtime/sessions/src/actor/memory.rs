@@ -22,9 +22,8 @@ use crate::{
     entry::{EntryBody, Reply},
     facts::SessionFacts,
     listener::SessionSender,
-    log::{MemoryLog, MemoryPhase, SessionLog},
+    log::{EntrySink, MemoryLog, MemoryPhase, SessionLog},
     open::{IdText, InputProgress, OpenTurn},
-    sink::EntrySink,
     tail::ListenerNo,
 };
 
