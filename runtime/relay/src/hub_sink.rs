@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use trunkline_host::Cause;
 use trunkline_pipe::{Class, Flow, place_large_aside, take_json};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, Category, ErrorEvent, Extensions, Fact, Failure, HostBody,
@@ -23,6 +24,9 @@ use crate::{
 
 /// Maximum number of remembered turns whose inputs had no id.
 const MAX_UNNAMED_TURNS: usize = 4096 + 64;
+
+/// Causes of an end that report the end of the process, too.
+const EXIT_CAUSES: [Cause; 3] = [Cause::ProcessExit, Cause::EndOfStream, Cause::StartTimeout];
 
 /// Maximum length of a failure that a hub without the extensions gets as text, in bytes.
 const MAX_FAILURE_TEXT: usize = 1024;
@@ -91,15 +95,18 @@ impl HubSink {
         self.hub.agreed.contains(extension)
     }
 
+    /// Returns a message of a turn, with the turn's id if the hub knows it.
     fn message(
         &self,
-        turn_id: Option<TurnId>,
+        turn: Option<TurnId>,
         body: AdapterBody,
         meta: Option<Meta>,
     ) -> AdapterMessage {
+        let is_shown =
+            |turn: &TurnId| self.knows(Extensions::TURNS) && !self.unnamed.contains(turn);
         AdapterMessage {
             session_id: self.id.clone(),
-            turn_id,
+            turn_id: turn.filter(is_shown),
             meta,
             large: None,
             body,
@@ -126,20 +133,12 @@ impl HubSink {
                     place_large_aside(message, agreed, max_line, Some(&folder)).await
                 }));
             }
-            None => self.write(message, class),
+            None => self.write(message, |line| self.outlet.put(line, class)),
         }
     }
 
-    fn write(&self, message: AdapterMessage, class: Class) {
-        write_for(
-            &self.id,
-            &self.hub,
-            message,
-            &self.common.counters,
-            |line| {
-                self.outlet.put(line, class);
-            },
-        );
+    fn write(&self, message: AdapterMessage, put: impl FnMut(Vec<u8>)) {
+        write_for(&self.id, &self.hub, message, &self.common.counters, put);
     }
 
     fn event(&mut self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
@@ -147,22 +146,18 @@ impl HubSink {
         self.put(message, Class::Event);
     }
 
-    /// Returns the hub's id of a turn.
-    fn shown_turn(&self, turn: Option<TurnId>) -> Option<TurnId> {
-        turn.filter(|turn| self.knows(Extensions::TURNS) && !self.unnamed.contains(turn))
-    }
-
     /// Puts the end of a turn.
     fn turn_end(&mut self, turn: Option<TurnId>, mut end: Box<TurnComplete>, meta: Option<Meta>) {
         if self.knows(Extensions::TURNS) {
-            let turn = self.shown_turn(turn);
             return self.event(turn, end.into(), meta);
         }
-        self.has_reported_exit = matches!(
-            end.cause.as_deref(),
-            Some("process_exit" | "end_of_stream" | "start_timeout")
-        );
-        end.error.iter_mut().for_each(shorten);
+        // What the adapter itself reports stays whole.
+        if let Some(cause) = &end.cause {
+            self.has_reported_exit = EXIT_CAUSES.iter().any(|exit| exit.as_str() == cause);
+            end.error.iter_mut().for_each(shorten);
+        } else {
+            self.has_reported_exit = false;
+        }
         if let Some(end) = turn.and_then(|turn| self.order.end(&turn, end)) {
             self.event(None, end.into(), meta);
         }
@@ -172,15 +167,7 @@ impl HubSink {
     fn session_end(&mut self, mut closed: Box<SessionClosed>) {
         if self.knows(Extensions::CONTROL) {
             let message = self.message(None, closed.into(), None);
-            write_for(
-                &self.id,
-                &self.hub,
-                message,
-                &self.common.counters,
-                |line| {
-                    self.outlet.put_last(line);
-                },
-            );
+            self.write(message, |line| self.outlet.put_last(line));
             self.is_over = true;
         } else {
             closed.error.iter_mut().for_each(shorten);
@@ -208,7 +195,6 @@ impl HubSink {
                     request_id: decided.request_id,
                     reason: decided.reason,
                 };
-                let turn = self.shown_turn(turn);
                 self.event(turn, cancel.into(), meta);
             }
             // Part of a journal only.
@@ -255,7 +241,6 @@ impl EntrySink for HubSink {
                 {
                     modes.insert(0, "queue".to_owned());
                 }
-                let turn = self.shown_turn(turn);
                 self.event(turn, info.into(), meta);
             }
             body => {
@@ -268,7 +253,6 @@ impl EntrySink for HubSink {
                     self.common.counters.late_output.one();
                     return tracing::debug!(session = %self.id, "late output is dropped");
                 }
-                let turn = self.shown_turn(turn);
                 self.event(turn, body, meta);
             }
         }
@@ -300,7 +284,6 @@ impl EntrySink for HubSink {
             }
             body => body,
         };
-        let turn = self.shown_turn(turn);
         let message = self.message(turn, body, None);
         self.put(message, Class::Answer);
         let holds_too_much = self.outlet.holds_too_much();
@@ -330,8 +313,7 @@ impl EntrySink for HubSink {
     }
 
     fn fits(&self, turn: Option<&TurnId>, body: &AdapterBody) -> bool {
-        let turn = self.shown_turn(turn.cloned());
-        let message = self.message(turn, body.clone(), None);
+        let message = self.message(turn.cloned(), body.clone(), None);
         self.hub.check(message).is_ok()
     }
 
@@ -350,7 +332,7 @@ impl EntrySink for HubSink {
                     let placed = placing.await;
                     self.placing = None;
                     if let Some(message) = placed.filter(|_| !self.is_over) {
-                        self.write(message, Class::Event);
+                        self.write(message, |line| self.outlet.put(line, Class::Event));
                     }
                     while self.placing.is_none()
                         && let Some((message, class)) = self.behind.pop_front()
@@ -398,7 +380,7 @@ impl EntrySink for HubSink {
             // What follows does not wait for a file that takes too long.
             self.common.counters.shortened.one();
             for (message, class) in std::mem::take(&mut self.behind) {
-                self.write(message, class);
+                self.write(message, |line| self.outlet.put(line, class));
             }
         }
         while !self.outlet.is_full()
@@ -477,8 +459,8 @@ fn update_values(in_force: &mut SessionInfo, info: &SessionInfo) {
     update(&mut in_force.denied_tools, &info.denied_tools);
 }
 
-/// Shortens a failure for a hub that shows it as text in a conversation: of the lines of stderr
-/// behind its first line only the last one stays.
+/// Shortens a failure that the host made, for a hub that shows it as text in a conversation: of the
+/// lines of stderr, which follow its first line, only the last one stays.
 fn shorten(failure: &mut Failure) {
     let Some(message) = &mut failure.message else {
         return;
@@ -492,4 +474,39 @@ fn shorten(failure: &mut Failure) {
         (Some(first), Some(last)) => format!("{} {}", cut(first), cut(last.trim())),
         _ => message[..message.floor_char_boundary(MAX_FAILURE_TEXT)].to_owned(),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shortened(message: &str, stderr: Option<&[&str]>) -> String {
+        let mut failure = Failure::new(Category::ProcessExit, message);
+        failure.stderr = stderr.map(|lines| lines.iter().map(ToString::to_string).collect());
+        shorten(&mut failure);
+        assert_eq!(failure.stderr, None);
+        failure.message.unwrap_or_default()
+    }
+
+    #[test]
+    fn the_last_line_of_stderr_stays_and_the_text_is_bounded() {
+        assert_eq!(shortened("it ended", None), "it ended");
+        let told = format!(
+            "it ended; its last words on stderr:\n{}the last\n\n",
+            "noise\n".repeat(9)
+        );
+        assert_eq!(
+            shortened(&told, Some(&["noise", "the last", " "])),
+            "it ended; its last words on stderr: the last"
+        );
+        let wide = "\u{1F600}".repeat(9_000);
+        for stderr in [None, Some(&[wide.as_str()][..])] {
+            let text = shortened(&wide, stderr);
+            assert!(
+                (1000..=MAX_FAILURE_TEXT).contains(&text.len()),
+                "{}",
+                text.len()
+            );
+        }
+    }
 }

@@ -109,6 +109,24 @@ async fn a_crash_is_told_with_status_and_last_words() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_the_adapter_reports_reaches_a_core_only_hub_whole() {
+    let mut world = World::new();
+    let mut adapter = world.open_core("s").await;
+    world.hub.input_core("s", "go").await;
+    let turn = adapter.turn().await;
+    let report = "a line of a long report\n".repeat(200);
+    adapter
+        .say(
+            json!({"type": "turn.complete", "session_id": "s", "turn_id": turn, "status": "failed",
+            "error": {"message": report, "stderr": ["last words"]}}),
+        )
+        .await;
+    let text = world.hub.expect("output").await;
+    assert!(text["content"].as_str().unwrap().contains(&report));
+    world.hub.expect("turn.complete").await;
+}
+
 #[tokio::test]
 async fn a_core_only_hub_gets_one_short_text_of_a_crash() {
     let script = "read start; read input; i=0; while [ $i -lt 3000 ]; do echo noise $i >&2; i=$((i+1)); done; exit 7";
