@@ -49,7 +49,7 @@ pub(crate) fn random_actions(t: &mut Trial<'_>) -> Outcome {
     perform(t, &actions)
 }
 
-/// One of these messages as a line without its end, after one to three mutations.
+/// Returns one of these messages as a line without its end, after one to three mutations.
 pub(crate) fn mutated_line(
     rng: &mut Rng,
     templates: &[Value],

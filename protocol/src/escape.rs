@@ -14,7 +14,10 @@ use crate::swar;
 pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = out.len();
     if value
-        .serialize(&mut Serializer::with_formatter(Appender(out), Separators))
+        .serialize(&mut Serializer::with_formatter(
+            ReservingWriter(out),
+            Separators,
+        ))
         .is_err()
     {
         // Only a map with keys that are not strings fails, and no message has one.
@@ -30,9 +33,9 @@ fn reserve(out: &mut Vec<u8>, bytes: usize) {
 }
 
 /// Writer at the end of a buffer, with the room that [`reserve`] adds.
-struct Appender<'a>(&'a mut Vec<u8>);
+struct ReservingWriter<'a>(&'a mut Vec<u8>);
 
-impl io::Write for Appender<'_> {
+impl io::Write for ReservingWriter<'_> {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes)?;

@@ -33,20 +33,6 @@ pub enum Folded {
     Two(AdapterMessage, AdapterMessage),
 }
 
-impl IntoIterator for Folded {
-    type Item = AdapterMessage;
-    type IntoIter = std::iter::Flatten<std::array::IntoIter<Option<AdapterMessage>, 2>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        let both = match self {
-            Self::Nothing => [None, None],
-            Self::One(message) => [Some(message), None],
-            Self::Two(first, second) => [Some(first), Some(second)],
-        };
-        both.into_iter().flatten()
-    }
-}
-
 impl Folded {
     /// Returns the messages that are sent, in order.
     pub fn messages(&self) -> impl Iterator<Item = &AdapterMessage> {

@@ -104,7 +104,7 @@ macro_rules! fields {
     };
 }
 
-/// The presence that a mark stands for.
+/// The presence that a mark gives a field.
 macro_rules! presence {
     (!) => {
         $crate::model::table::Presence::Required

@@ -117,7 +117,10 @@ fn lost(context: Option<trunkline_protocol::Context>) -> Option<(Channel, Option
 /// Everything that holds of one message folded down to one set.
 fn check(message: &AdapterMessage, agreed: Extensions, tools: ToolsAsOutput) {
     let at = format_args!("{message:?} for {agreed:?}");
-    let folded: Vec<AdapterMessage> = fold(message.clone(), agreed, tools).into_iter().collect();
+    let folded: Vec<AdapterMessage> = fold(message.clone(), agreed, tools)
+        .messages()
+        .cloned()
+        .collect();
     for written in &folded {
         let kind = written.body.kind();
         assert!(kind.is_agreed(agreed), "{kind:?} was not agreed on: {at}");
@@ -199,7 +202,10 @@ fn check(message: &AdapterMessage, agreed: Extensions, tools: ToolsAsOutput) {
 
     let again: Vec<AdapterMessage> = folded
         .iter()
-        .flat_map(|written| fold(written.clone(), agreed, tools))
+        .flat_map(|written| {
+            let folded = fold(written.clone(), agreed, tools);
+            folded.messages().cloned().collect::<Vec<_>>()
+        })
         .collect();
     assert_eq!(again, folded, "folding twice is folding once: {at}");
 }
@@ -318,8 +324,8 @@ fn a_failed_end_becomes_text_and_a_plain_end() {
         "turn.complete",
     );
     let lines: Vec<Value> = fold(end, Extensions::empty(), ToolsAsOutput::No)
-        .into_iter()
-        .map(|message| Value::Object(members(&message)))
+        .messages()
+        .map(|message| Value::Object(members(message)))
         .collect();
     let text = "no quota (try again at 2026-03-01T12:00:00Z)";
     assert_eq!(
@@ -341,7 +347,8 @@ fn a_question_becomes_text_with_what_may_be_chosen() {
         "input.request",
     );
     let folded: Vec<AdapterMessage> = fold(question, Extensions::TURNS, ToolsAsOutput::No)
-        .into_iter()
+        .messages()
+        .cloned()
         .collect();
     assert_eq!(
         said(&folded, &Channel::Question),
@@ -359,7 +366,8 @@ fn tools_become_json_only_where_the_author_chose_it() {
     for message in golden() {
         let folded = |tools| {
             fold(message.clone(), Extensions::USAGE, tools)
-                .into_iter()
+                .messages()
+                .cloned()
                 .collect::<Vec<_>>()
         };
         let kind = message.body.kind();

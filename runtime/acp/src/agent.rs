@@ -66,7 +66,7 @@ pub(crate) struct EditorAgent {
     editor: Option<EditorCapabilities>,
     /// Requests of the editor without an answer.
     open_requests: HashSet<Id>,
-    /// Those of them that ask for a list.
+    /// Open requests that ask for a list.
     lists: HashSet<Id>,
     sessions: HashMap<SessionId, EditorSession>,
     /// Questions to the editor without an answer.

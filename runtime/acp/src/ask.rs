@@ -19,7 +19,7 @@ struct Choice {
     id: String,
     name: String,
     kind: OptionKind,
-    /// Whether the agent offered it, by this id.
+    /// True if the agent offered it, by this id.
     is_agents: bool,
 }
 

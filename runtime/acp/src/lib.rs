@@ -50,9 +50,9 @@ pub struct Options {
     /// The folder for files of prompts, which are removed when their turns end. `None`: prompts have
     /// no files.
     pub files: Option<PathBuf>,
-    /// Whether the editor is on this machine, and may see its paths.
+    /// True if the editor is on this machine, and may see its paths.
     pub is_local: bool,
-    /// Whether the end of the editor's messages denies its open requests. Otherwise others may still
+    /// True if the end of the editor's messages denies its open requests. Otherwise others may still
     /// answer.
     pub denies_at_end: bool,
     /// The check of the folders of sessions.

@@ -23,7 +23,7 @@ pub(crate) struct EditorSession {
     pub(crate) stream: u64,
     pub(crate) phase: Phase,
     pub(crate) facts: Facts,
-    /// Whether the editor was given modes.
+    /// True if the editor was given modes.
     pub(crate) shows_modes: bool,
     /// Prompts of this editor whose turns have not ended.
     pub(crate) prompts: Vec<Prompt>,
@@ -40,13 +40,13 @@ pub(crate) struct EditorSession {
 /// The progress of opening a session.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// It is new. Declarations of its agent are waited for, up to `until` once it is opened.
+    /// A new session that waits for the declarations of its agent, up to `until` once it is opened.
     Starting {
         request: Id,
         opened: bool,
         until: Option<Instant>,
     },
-    /// Its history is read.
+    /// A session whose history is read.
     Joining(Joining),
     /// The editor has it.
     Open,
@@ -56,7 +56,7 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Joining {
     pub(crate) request: Id,
-    /// Whether the editor is shown the history.
+    /// True if the editor is shown the history.
     pub(crate) replays: bool,
     /// The last entry of the history, once that is known.
     pub(crate) last_seq: Option<u64>,

@@ -1,7 +1,7 @@
 //! Copies of one payload between an HTTP request and the adapter's pipe, and back to an event
 //! stream: every byte that this process allocates is counted, and two sizes of the payload give the
 //! bytes allocated for each of its bytes. The client reads and writes prepared buffers, and the
-//! adapter is another process, so the count is that of gateway, session, journal and host.
+//! adapter is another process, so the count covers gateway, session, journal and host.
 //!
 //! A buffer that grows counts with its final capacity: up to two copies if it doubles. A long text
 //! is encoded with 1/32 of its length to spare, for escapes and the members behind it.
@@ -43,7 +43,7 @@
 //! # Parses
 //!
 //! A JSON string with an escape cannot be borrowed from its line, so each parse of it, whether of a
-//! whole message or of a head only, costs at least one copy more than that of a plain string.
+//! whole message or of a head only, costs at least one copy more than for a plain string.
 //! Encoding costs the same for both. Either way has exactly one such parse: of the client's body,
 //! and of the adapter's line. So this process parses nothing that it has encoded, as long as its
 //! listeners keep up: one that is late reads the journal, and parses what it reads.
@@ -84,7 +84,7 @@ use trunkline_sessions::Sessions;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Held by the test that measures: the count is that of the whole process.
+/// Held by the test that measures: the count covers the whole process.
 static MEASURING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Timeout for one request, so that a failure names its place.
@@ -344,7 +344,7 @@ async fn output_copies(daemon: &Daemon, has_escape: bool) -> f64 {
     .await
 }
 
-/// Checks the copies of a plain payload, and the parses by those of an escaped one.
+/// Checks the copies of a plain payload, and the parses by the copies of an escaped one.
 #[track_caller]
 fn check(plain: f64, escaped: f64, max_copies: f64) {
     println!("{plain:.2} copies, {escaped:.2} with an escape");

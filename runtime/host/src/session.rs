@@ -130,8 +130,8 @@ impl Session {
 
     /// Sends an input to the agent: it begins a turn, after those under way ([turn.3]).
     ///
-    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]). Its `limits` narrow those of the
-    /// session and of the configuration for its turn ([ext.7]). Where traces are read, the turn's span
+    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]). Its `limits` narrow the
+    /// limits of the session and of the configuration for its turn ([ext.7]). Where traces are read, the turn's span
     /// follows from the one that is current here.
     ///
     /// # Errors

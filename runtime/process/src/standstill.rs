@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// the timer fires at least once every [`StandstillMeter::BEAT`], so that a standstill is noticed
 /// whose end is before the deadline.
 ///
-/// The clock is [`Instant`], as that of the deadlines. On Linux it pauses while the machine
+/// The clock is [`Instant`], as for the deadlines. On Linux it pauses while the machine
 /// is suspended, so a suspend makes no deadline come early and is no standstill here.
 /// [`BootInstant`](crate::BootInstant) is for deadlines that a suspend does not move.
 #[derive(Debug)]

@@ -622,26 +622,20 @@ impl SessionActor {
     fn end_turn(&mut self, turn: TurnId, end: TurnComplete, meta: Option<Meta>) {
         if self.log.is_memory() {
             self.write_event(Some(turn), end, meta);
-            self.drop_settled();
-            return self.drain_queue();
+        } else {
+            self.facts.learn_from_end(&end);
+            if self.stall.is_on() {
+                self.send_provisional_end(&turn, &end);
+            }
+            let seq = self.write_event(Some(turn.clone()), end.clone(), meta);
+            self.unstored_ends.push_back((seq, turn, end));
         }
-        self.facts.learn_from_end(&end);
-        if self.stall.is_on() {
-            self.send_provisional_end(&turn, &end);
-        }
-        let seq = self.write_event(Some(turn.clone()), end.clone(), meta);
-        self.unstored_ends.push_back((seq, turn, end));
-        self.drop_settled();
-        self.drain_queue();
-    }
-
-    /// Drops the requests that a turn's end has settled.
-    fn drop_settled(&mut self) {
         let open = &self.facts.open.requests;
         if !self.pending.is_empty() {
             self.pending
                 .retain(|id, _| open.iter().any(|request| request.id.0 == *id));
         }
+        self.drain_queue();
     }
 
     /// Sends a message that is not an entry to one listener.

@@ -1,5 +1,5 @@
-//! The session above a host: of a journal, where it outlives its hub, its host and its adapter, or
-//! in memory, for one hub.
+//! The session above a host. In a journal it outlives its hub, its host and its adapter; in memory
+//! it serves one hub.
 //!
 //! [`Sessions`] serves sessions of a [`Host`](trunkline_host::Host) from a
 //! [`Journal`](trunkline_journal::Journal). Every event in a session is an *entry*: a line of the

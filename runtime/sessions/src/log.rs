@@ -219,28 +219,15 @@ impl SessionLog {
         self.journal().is_some_and(|log| log.recorder.is_due())
     }
 
-    /// Counts the waiting actions for which `is_meant` holds.
-    pub(crate) fn count(&self, mut is_meant: impl FnMut(&OnStored) -> bool) -> usize {
-        match self {
-            Self::Journal(log) => log.recorder.count(is_meant),
-            Self::Memory(log) => log.ready.iter().filter(|then| is_meant(then)).count(),
-        }
+    /// Counts the actions of entries that are not stored yet for which `is_meant` holds.
+    pub(crate) fn count(&self, is_meant: impl FnMut(&OnStored) -> bool) -> usize {
+        self.journal().map_or(0, |log| log.recorder.count(is_meant))
     }
 
     /// Takes back actions of entries that are not stored yet.
-    pub(crate) fn take_back(
-        &mut self,
-        mut is_meant: impl FnMut(&OnStored) -> bool,
-    ) -> Vec<OnStored> {
-        match self {
-            Self::Journal(log) => log.recorder.take_back(is_meant),
-            Self::Memory(log) => {
-                let ready = std::mem::take(&mut log.ready).into_iter();
-                let (taken, kept): (Vec<_>, Vec<_>) = ready.partition(|then| is_meant(then));
-                log.ready = kept.into();
-                taken
-            }
-        }
+    pub(crate) fn take_back(&mut self, is_meant: impl FnMut(&OnStored) -> bool) -> Vec<OnStored> {
+        self.journal_mut()
+            .map_or_else(Vec::new, |log| log.recorder.take_back(is_meant))
     }
 
     /// Returns the reason not to accept anything that becomes an entry: the entries that wait to be

@@ -100,7 +100,7 @@ impl fmt::Debug for WireLog {
 pub(crate) struct Batch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) entries: Vec<Entry>,
-    /// What found no room since the last entry, by the run of the adapter.
+    /// The lines that found no room since the last entry, by the run of the adapter.
     lost: Vec<Lost>,
 }
 
@@ -201,7 +201,8 @@ impl WireLog {
         };
         let mut writer = Writer::new(file, options, began);
         writer.begin();
-        let (queue, instant) = (log.queue.clone(), log.began);
+        let queue = log.queue.clone();
+        let instant = log.began;
         std::thread::Builder::new()
             .name("trunkline-wire".to_owned())
             .spawn(move || serve(&queue, instant, &mut writer))

@@ -104,7 +104,7 @@ impl Shape {
     }
 }
 
-/// Whether a mark after a name makes the field or member required: `!` does, `?` does not.
+/// True for the mark `!`, which makes a field or member required; false for `?`.
 macro_rules! is_required {
     (!) => {
         true

@@ -22,7 +22,7 @@ struct Change {
     request: Id,
     setting: Setting,
     value: String,
-    /// Whether the answer has all options.
+    /// True if the answer has all options.
     lists_options: bool,
 }
 

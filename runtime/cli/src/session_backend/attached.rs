@@ -31,7 +31,7 @@ const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for the last calls before a session is left.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How a session is attached.
+/// The way in which a session is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttachMode {
     /// All entries, then what is new; the person takes part.
@@ -57,7 +57,7 @@ pub(crate) struct AttachedSession {
     turns: u64,
     /// Events that came while a call waited for its answer.
     held: VecDeque<DisplayEvent>,
-    calls: Calls,
+    calls: BackgroundCalls,
     is_silent: bool,
     is_closed: bool,
     /// The cause of the session's loss, with which its events ended.
@@ -66,7 +66,7 @@ pub(crate) struct AttachedSession {
 
 /// Calls that nothing waits for: stops, and answers to requests.
 #[derive(Clone, Default)]
-struct Calls(Arc<Mutex<JoinSet<()>>>);
+struct BackgroundCalls(Arc<Mutex<JoinSet<()>>>);
 
 /// A turn that has begun.
 struct OpenTurn {
@@ -97,7 +97,7 @@ impl AttachedSession {
             open: VecDeque::new(),
             turns: 0,
             held: VecDeque::new(),
-            calls: Calls::default(),
+            calls: BackgroundCalls::default(),
             is_silent: true,
             is_closed: state == Some(SessionState::Closed),
             lost: None,
@@ -240,7 +240,7 @@ impl AttachedSession {
         self.session.attached()
     }
 
-    /// Returns true while entries are to come that existed when the session was attached.
+    /// Returns true until all entries that existed at the attach have come.
     pub(crate) fn is_behind(&self) -> bool {
         let last = self.attached().map_or(0, |attached| attached.last_seq);
         self.seq < last && !self.is_lost()
@@ -559,7 +559,7 @@ impl OpenTurn {
     }
 }
 
-impl Calls {
+impl BackgroundCalls {
     /// Makes a call in a task of its own.
     fn make(&self, call: impl Future<Output = Result<(), ClientError>> + Send + 'static) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,7 +39,7 @@ pub struct Figures {
     pub queued_inputs: usize,
     /// How long the first of them has waited.
     pub queue_age: Option<Duration>,
-    /// How long the inputs whose turns have begun had waited, added up.
+    /// Total time for which inputs had waited, of turns that have begun.
     pub queue_time: Duration,
     /// Permissions and questions that wait for an answer.
     pub open_requests: usize,

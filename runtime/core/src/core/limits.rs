@@ -1,4 +1,5 @@
-//! The limits of a turn: those of the configuration, narrowed by its session's and its input's ([ext.7]).
+//! The limits of a turn: the configuration sets them, its session and its input narrow them
+//! ([ext.7]).
 
 use std::{
     collections::VecDeque,
@@ -7,7 +8,7 @@ use std::{
 };
 
 use trunkline_protocol::{
-    Category, Failure, InputLimits, SessionStart, StopReason, Usage, UsageScope, format_duration,
+    Category, Failure, InputLimits, StopReason, Usage, UsageScope, format_duration,
 };
 
 use super::{
@@ -37,7 +38,8 @@ impl fmt::Display for LimitSource {
     }
 }
 
-/// A limit of time. Its unit is part of its name in sessions and inputs, and not in the configuration.
+/// A limit of time. Its unit is part of its name in sessions and inputs, and not in the
+/// configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimeLimit {
     pub(super) time: Duration,
@@ -45,8 +47,8 @@ pub(super) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// Returns the shortest of the limits that are set; of equal ones, the outermost. In a session and an input 0 sets
-    /// none, as in the configuration.
+    /// Returns the shortest of the limits that are set; of equal ones, the outermost. In a session
+    /// and an input 0 sets none, as in the configuration.
     fn shortest(
         configured: Option<Duration>,
         session_ms: Option<u64>,
@@ -113,7 +115,7 @@ pub(super) struct UsedTokens {
 }
 
 /// Returns the tokens of a `usage`. `None` if they are unknown.
-fn tokens_of(usage: &Usage) -> Option<u64> {
+fn usage_tokens(usage: &Usage) -> Option<u64> {
     let parts = [usage.input_tokens, usage.output_tokens];
     let sum = parts.into_iter().flatten().reduce(u64::saturating_add);
     usage.total_tokens.or(sum)
@@ -121,27 +123,25 @@ fn tokens_of(usage: &Usage) -> Option<u64> {
 
 impl Session {
     /// Returns the limits of a turn of this session.
-    pub(super) fn limits_of(
+    pub(super) fn turn_limits(
         &self,
         turn_timeout: Option<Duration>,
         inactivity: Option<Duration>,
         input: Option<&InputLimits>,
     ) -> TurnLimits {
         let session = self.start.as_deref();
-        let of_session = |member: fn(&SessionStart) -> Option<u64>| session.and_then(member);
-        let of_input = |member: fn(&InputLimits) -> Option<u64>| input.and_then(member);
         TurnLimits {
             turn: TimeLimit::shortest(
                 turn_timeout,
-                of_session(|start| start.turn_timeout_ms),
-                of_input(|limits| limits.turn_timeout_ms),
+                session.and_then(|start| start.turn_timeout_ms),
+                input.and_then(|limits| limits.turn_timeout_ms),
             ),
             inactivity: TimeLimit::shortest(
                 inactivity,
-                of_session(|start| start.inactivity_timeout_ms),
-                of_input(|limits| limits.inactivity_timeout_ms),
+                session.and_then(|start| start.inactivity_timeout_ms),
+                input.and_then(|limits| limits.inactivity_timeout_ms),
             ),
-            max_tokens: of_input(|limits| limits.max_tokens),
+            max_tokens: input.and_then(|limits| limits.max_tokens),
         }
     }
 
@@ -168,9 +168,9 @@ impl Session {
         (used >= most).then_some((Limit::Tokens(LimitSource::Session, most), used))
     }
 
-    /// Counts the tokens of a `usage`: those of the session, or of a turn that is open.
+    /// Counts the tokens of a `usage` for the session or for an open turn.
     fn note_usage(&mut self, turn: Option<TurnNo>, usage: &Usage) {
-        let Some(tokens) = tokens_of(usage) else {
+        let Some(tokens) = usage_tokens(usage) else {
             return;
         };
         if usage.scope == Some(UsageScope::Session) {
@@ -216,7 +216,8 @@ impl Core {
         }
     }
 
-    /// Stops a turn, by default the running one, if it has used up its input's tokens or its session's.
+    /// Stops a turn, by default the running one, if it has used up its input's tokens or its
+    /// session's.
     fn limit_tokens(&mut self, index: u32, turn: Option<TurnNo>, now: Instant) {
         let Some(session) = self.get(index) else {
             return;

@@ -353,7 +353,7 @@ impl Core {
         let Some(wire) = session.wire.clone() else {
             return;
         };
-        let limits = session.limits_of(turn_timeout, inactivity_timeout, input.limits.as_ref());
+        let limits = session.turn_limits(turn_timeout, inactivity_timeout, input.limits.as_ref());
         let bytes = input.content.len();
         if let Some(reached) = limits.allows_no_tokens() {
             return self.end_without_tokens(index, turn, bytes, reached);

@@ -30,8 +30,9 @@ const OPEN_TOOLS: usize = 256;
 ///    └───────────────▶ ended, once: `Effect::End` ◀─────────────────────────┘
 /// ```
 ///
-/// A queued turn is a `Queued::Input`; `phase` distinguishes the other two. The deadlines of a turn that was written ahead
-/// ([turn.3]) begin when it is the oldest ([`OpenTurn::start`]), but for that of its stop.
+/// A queued turn is a `Queued::Input`; `phase` distinguishes the other two. The deadlines of a turn
+/// that was written ahead ([turn.3]) begin when it is the oldest ([`OpenTurn::start`]); only the
+/// deadline of its stop begins with the stop.
 #[derive(Debug)]
 pub(super) struct OpenTurn {
     pub(super) no: TurnNo,

@@ -118,7 +118,7 @@ pub(crate) fn file_name(file: &FileInput) -> String {
     filled(file.file_name.clone()).unwrap_or_else(base)
 }
 
-/// The line that stands for a file (census row F05).
+/// The line that names a file in a prompt (census row F05).
 pub(crate) fn path_text(file: &FileInput, bytes: Option<u64>) -> String {
     let path = &file.file_path;
     let name = file_name(file);

@@ -134,7 +134,7 @@ impl Tokens {
         }
     }
 
-    /// What was read from a cache or put into it.
+    /// The tokens that were read from a cache or put into it.
     pub(crate) fn cached(self) -> u64 {
         let read = self.cache_read.unwrap_or(0);
         read.saturating_add(self.cache_write.unwrap_or(0))

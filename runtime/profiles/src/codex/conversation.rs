@@ -251,7 +251,8 @@ impl Thread {
     /// Takes options for the next turn.
     pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
         let mut policy = self.thread.policy;
-        let (mode, permission_mode) = (filled(update.mode), filled(update.permission_mode));
+        let mode = filled(update.mode);
+        let permission_mode = filled(update.permission_mode);
         policy.choose(mode.as_deref(), permission_mode.as_deref())?;
         if mode.is_some() || permission_mode.is_some() {
             self.thread.policy = policy;

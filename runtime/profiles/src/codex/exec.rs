@@ -138,7 +138,8 @@ impl Exec {
     /// Takes options for the next turn.
     pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
         let mut policy = self.policy;
-        let (mode, permission_mode) = (filled(update.mode), filled(update.permission_mode));
+        let mode = filled(update.mode);
+        let permission_mode = filled(update.permission_mode);
         policy.choose(mode.as_deref(), permission_mode.as_deref())?;
         self.policy = policy;
         if let Some(name) = filled(update.model) {

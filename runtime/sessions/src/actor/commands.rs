@@ -29,12 +29,12 @@ impl SessionActor {
             }
             _ => InputLookup::default(),
         };
-        self.handle_found(command, found);
+        self.apply_command(command, found);
     }
 
-    /// Handles a command. Not asynchronous, because a future that contains every handler would be
-    /// copied for each command.
-    pub(super) fn handle_found(&mut self, command: SessionCommand, found: InputLookup) {
+    /// Handles a command whose input was looked up. Not asynchronous, because a future that contains
+    /// every handler would be copied for each command.
+    pub(super) fn apply_command(&mut self, command: SessionCommand, found: InputLookup) {
         match command {
             SessionCommand::Joined(listener, joined) => {
                 if joined.role == Role::Control && joined.secrets.is_some() {
@@ -115,7 +115,7 @@ impl SessionActor {
             HostBody::PermissionResponse(response) => self.answer_permission(by, response),
             HostBody::InputResponse(response) => self.answer_question(by, response),
             HostBody::SessionClose(_) => self.close_session(),
-            // A pause of one listener of several only concerns its own pipe.
+            // In a journal, a pause only concerns the pipe of its listener.
             HostBody::FlowPause(_) => self.pause_in_memory(),
             HostBody::FlowResume(_) => self.resume_in_memory(),
             HostBody::SessionStart(_)

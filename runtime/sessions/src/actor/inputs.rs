@@ -138,7 +138,8 @@ impl SessionActor {
         if self.log.is_memory() {
             return self.begin_turn_in_memory(turn, queued);
         }
-        let (by, input) = (queued.by, &queued.input);
+        let by = queued.by;
+        let input = &queued.input;
         let message_id = input.message.message_id.clone();
         let obstacle = self.log.obstacle();
         match found.known {

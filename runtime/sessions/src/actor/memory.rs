@@ -1,15 +1,17 @@
 //! Sessions that are not stored: one client gets every entry at once, and the end of the agent's
 //! session is the end of the session.
 
+use std::collections::VecDeque;
+
 use futures_util::StreamExt;
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
 };
-use trunkline_host::{Event, FileError, PlacedFile, SendError, Session};
+use trunkline_host::{Event, FileError, PlacedFile, SendError, Session, SteerError};
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Failure, InputMode, SessionClosed, SessionId, StopReason,
-    TurnId,
+    AdapterBody, Category, Delivered, Failure, HostBody, InputMode, SessionClosed, SessionId,
+    StopReason, TurnId,
 };
 
 use super::{
@@ -93,27 +95,26 @@ impl SessionActor {
                 MemoryStep::Command(None) => self.finish_in_memory().await,
                 MemoryStep::EndRead => break,
                 MemoryStep::Command(Some(command)) => {
-                    if let Some(command) = self.whole_command(command).await {
-                        self.handle_found(*command, InputLookup::default());
+                    if let Some(command) = self.read_members(command).await {
+                        self.apply_command(*command, InputLookup::default());
                         self.perform_ready();
                     }
                 }
                 step => self.handle_memory_step(step),
             }
         }
+        let session = self.session.take();
         let log = self.log.memory()?;
-        let is_closed = log.phase == MemoryPhase::Closed;
-        let ended = log.ended.take().filter(|_| log.has_files);
-        let has_files = log.has_files;
-        match self.session.take() {
-            Some(session) if is_closed => {
+        if log.phase == MemoryPhase::Closed {
+            if let Some(session) = session {
                 // Before its requests are dropped, since dropping would answer them first.
                 session.close().await;
-                None
             }
-            Some(session) => Some(session).filter(|_| has_files),
-            None => ended.filter(|_| !is_closed),
+            return None;
         }
+        session
+            .or_else(|| log.ended.take())
+            .filter(|_| log.has_files)
     }
 
     fn phase(&mut self) -> MemoryPhase {
@@ -194,32 +195,30 @@ impl SessionActor {
         self.enqueue_item(QueuedItem::Input(turn, Box::new(queued)));
     }
 
-    /// Returns a command with the members of its message that are stored in files. A message that
-    /// cannot be read is refused.
-    async fn whole_command(
-        &mut self,
-        mut command: Box<SessionCommand>,
-    ) -> Option<Box<SessionCommand>> {
-        let SessionCommand::Message(_, message, _) = &mut *command else {
-            return Some(command);
-        };
-        if message.large.is_none() {
-            return Some(command);
+    /// Returns a command with the members of its message that are stored in files. An input whose
+    /// members cannot be read is refused.
+    async fn read_members(&mut self, command: Box<SessionCommand>) -> Option<Box<SessionCommand>> {
+        match &*command {
+            SessionCommand::Message(_, message, _) if message.large.is_some() => {}
+            _ => return Some(command),
         }
-        let read = self.log.memory()?.sink.read_members(message.clone()).await;
-        *message = read.0;
-        let Some(why) = read.1 else {
-            return Some(command);
+        let SessionCommand::Message(by, message, from) = *command else {
+            return None;
+        };
+        let (message, why) = self.log.memory()?.sink.read_members(message).await;
+        let Some(why) = why else {
+            return Some(Box::new(SessionCommand::Message(by, message, from)));
         };
         let why = format!("the text of the input could not be read from its file: {why}");
-        if let trunkline_protocol::HostBody::UserInput(input) = &message.body
-            && input.mode == Some(InputMode::Steer)
-        {
-            let error = trunkline_host::SteerError::NotDelivered(why);
-            self.host_replied(HostReply::Steered(input.message_id.clone(), Err(error)));
-        } else {
-            let end = ends::undelivered(Failure::new(Category::FileRefused, why));
-            self.send_body(ONLY_CLIENT, message.turn_id.take(), AdapterBody::from(end));
+        match message.body {
+            HostBody::UserInput(input) if input.mode == Some(InputMode::Steer) => {
+                let refusal = Err(SteerError::NotDelivered(why));
+                self.host_replied(HostReply::Steered(input.message_id, refusal));
+            }
+            _ => {
+                let end = ends::undelivered(Failure::new(Category::FileRefused, why));
+                self.send_body(ONLY_CLIENT, message.turn_id, AdapterBody::from(end));
+            }
         }
         None
     }
@@ -371,7 +370,7 @@ impl SessionActor {
 
 impl MemoryLog {
     /// Returns a new id for a turn whose input has none.
-    fn unnamed_turn(&mut self, open: &std::collections::VecDeque<OpenTurn>) -> TurnId {
+    fn unnamed_turn(&mut self, open: &VecDeque<OpenTurn>) -> TurnId {
         loop {
             self.unnamed_turns += 1;
             match TurnId::new(format!("~{}", self.unnamed_turns)) {
@@ -382,7 +381,7 @@ impl MemoryLog {
     }
 }
 
-fn is_open(open: &std::collections::VecDeque<OpenTurn>, id: &TurnId) -> bool {
+fn is_open(open: &VecDeque<OpenTurn>, id: &TurnId) -> bool {
     open.iter().any(|turn| turn.id.0 == *id)
 }
 

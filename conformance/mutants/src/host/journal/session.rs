@@ -284,7 +284,7 @@ impl Session {
                 .steers
                 .retain(|open| open.as_deref().unwrap_or_default() != message),
             "session.closed" => self.is_closed = true,
-            // The agent's session is that of the source.
+            // A copy shares the agent's session with its source.
             "host.fact" if text(entry, "fact") == "forked_from" => self.native = None,
             "session.edited" => {
                 if let Some(title) = entry.get("title").and_then(Value::as_str) {

@@ -18,7 +18,7 @@ pub(super) struct Imported {
     pub(super) notes: Vec<String>,
 }
 
-/// Further names of profiles in manifests, besides their own and those of their programs.
+/// Further names of profiles in manifests, besides their own and their programs' names.
 const ALIASES: [(&str, &str); 3] = [
     ("claudecode", "claude-code"),
     ("openai-codex", "codex"),

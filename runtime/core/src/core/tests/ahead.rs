@@ -12,7 +12,7 @@ use crate::{Cause, Ended, ExitStatus, ProcessEnd, Rules, TurnEnd, TurnNo, TurnSc
 
 const S: Duration = Duration::from_secs(1);
 
-/// A session whose adapter says that it queues.
+/// A session whose adapter lists `queue`.
 fn queues(rules: Rules) -> (Bench, Key) {
     let (mut bench, key) = Bench::running(rules);
     bench.say(r#"{"type":"session.info","session_id":"s","input_modes":["queue","steer"]}"#);

@@ -67,7 +67,7 @@ fn an_approval_that_does_not_fit_is_a_denial_and_the_user_learns_why() {
         ]
     );
 
-    // A text alone is cut, and decides nothing.
+    // If only a text is cut, the decision stays.
     for approved in [true, false] {
         let (mut bench, key) = running();
         bench.say(request);
