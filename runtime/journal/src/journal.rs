@@ -2,7 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -137,6 +140,15 @@ pub struct Journal {
     pub(crate) state: Arc<JournalState>,
     /// Ends the thread with the last clone.
     writer: Arc<WriterHandle>,
+    wake: WriterWake,
+}
+
+/// The time at which a put wakes the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriterWake {
+    AtOnce,
+    /// With [`Journal::write_gathered`].
+    Gathered,
 }
 
 /// The state that the handles share with the thread.
@@ -151,6 +163,11 @@ pub(crate) struct JournalState {
     pub(crate) pending: Mutex<PendingWrites>,
     /// Notified when there is something to write, or the journal is closed.
     pub(crate) wakes_writer: Condvar,
+    /// The bytes that wait to be written or are being written, for readers without the lock.
+    pub(crate) waiting_bytes: AtomicUsize,
+    /// True if something was gathered since the last write, and no caller of
+    /// [`Journal::leads_gathering`] knows.
+    pub(crate) has_gathered: AtomicBool,
     pub(crate) index: Mutex<SessionIndex>,
     /// The number of holds of each session.
     pub(crate) holds: Mutex<HashMap<SessionKey, usize>>,
@@ -192,6 +209,11 @@ pub(crate) struct PendingWrites {
     /// The begin of the current write, and its last failure.
     pub(crate) since: Option<Instant>,
     pub(crate) failed: Option<NotStored>,
+    /// True if the thread is to write what waits.
+    pub(crate) is_due: bool,
+    /// True while the thread waits for something to write. It is notified only then, because that is
+    /// a system call.
+    pub(crate) is_writer_idle: bool,
     /// True if the stall was logged.
     pub(crate) is_stall_logged: bool,
     /// Whether the disk is full, and the reserve is in use.
@@ -233,23 +255,23 @@ impl JournalState {
     pub(crate) fn put_chunk(&self, chunk: NewChunk<'_>) -> Ticket {
         let mut pending = self.lock_pending();
         if pending.is_over {
-            return Ticket::resolved(Err(NotStored::unwritable("it is closed")));
+            return Ticket::refused(NotStored::unwritable("it is closed"));
         }
         if chunk.kind == ChunkKind::Removed {
             let mut last = self.last_put(&pending, chunk.session);
             last.is_removed = true;
             pending.last_put.insert(chunk.session, last);
         }
-        self.push_chunks(pending, None, chunk)
+        self.push_chunks(pending, None, chunk, WriterWake::AtOnce)
     }
 
     /// Puts a chunk of a writer, if it continues its session.
     ///
     /// `next` is the number that the writer takes for the next one.
-    fn put_next(&self, epoch: u64, next: u64, chunk: NewChunk<'_>) -> Ticket {
+    fn put_next(&self, epoch: u64, next: u64, chunk: NewChunk<'_>, wake: WriterWake) -> Ticket {
         let mut pending = self.lock_pending();
         if pending.is_over {
-            return Ticket::resolved(Err(NotStored::unwritable("it is closed")));
+            return Ticket::refused(NotStored::unwritable("it is closed"));
         }
         let last = self.last_put(&pending, chunk.session);
         let expected = last.number.saturating_add(1);
@@ -267,7 +289,7 @@ impl JournalState {
                 }
             };
             tracing::warn!(kind = ?chunk.kind, "a block is refused: {why}");
-            return Ticket::resolved(Err(why));
+            return Ticket::refused(why);
         }
         let is_new_epoch = epoch != last.epoch;
         let note = is_new_epoch.then(|| NewChunk::epoch_note(chunk.session, epoch));
@@ -281,7 +303,12 @@ impl JournalState {
             is_removed: false,
         };
         pending.last_put.insert(chunk.session, last);
-        self.push_chunks(pending, note, chunk)
+        self.push_chunks(pending, note, chunk, wake)
+    }
+
+    pub(crate) fn count_waiting(&self, pending: &PendingWrites) {
+        let bytes = pending.block.payload_bytes() + pending.writing;
+        self.waiting_bytes.store(bytes, Ordering::Relaxed);
     }
 
     fn push_chunks(
@@ -289,17 +316,30 @@ impl JournalState {
         mut pending: MutexGuard<'_, PendingWrites>,
         note: Option<NewChunk<'_>>,
         chunk: NewChunk<'_>,
+        wake: WriterWake,
     ) -> Ticket {
-        let is_first = pending.block.is_empty();
+        if wake == WriterWake::Gathered && pending.block.is_empty() {
+            self.has_gathered.store(true, Ordering::Relaxed);
+        }
         for chunk in note.into_iter().chain([chunk]) {
             pending.block.push_chunk(chunk);
         }
-        let ticket = Ticket(pending.outcome.clone());
-        drop(pending);
-        if is_first {
-            self.wakes_writer.notify_one();
+        self.count_waiting(&pending);
+        let ticket = Ticket::of_write(pending.outcome.clone());
+        if wake == WriterWake::AtOnce {
+            self.wake_writer(pending);
         }
         ticket
+    }
+
+    /// Makes the thread write what waits.
+    fn wake_writer(&self, mut pending: MutexGuard<'_, PendingWrites>) {
+        pending.is_due = true;
+        let is_writer_idle = std::mem::take(&mut pending.is_writer_idle);
+        drop(pending);
+        if is_writer_idle {
+            self.wakes_writer.notify_one();
+        }
     }
 
     /// Returns the end of a session as of all that was put.
@@ -416,6 +456,35 @@ impl Journal {
         Self {
             state,
             writer: Arc::new(writer),
+            wake: WriterWake::AtOnce,
+        }
+    }
+
+    /// Returns a handle that gathers: what is put through it is written after the next
+    /// [`Journal::write_gathered`], or the next put through another handle.
+    ///
+    /// A write of many blocks costs little more than a write of one. A writer that shares the
+    /// journal with others puts, lets the others put, and then calls `write_gathered`.
+    #[must_use]
+    pub fn gathering(&self) -> Self {
+        Self {
+            wake: WriterWake::Gathered,
+            ..self.clone()
+        }
+    }
+
+    /// Returns true to one caller for each write: the one that is to call
+    /// [`Journal::write_gathered`].
+    #[must_use]
+    pub fn leads_gathering(&self) -> bool {
+        self.state.has_gathered.swap(false, Ordering::Relaxed)
+    }
+
+    /// Writes what was gathered. Returns at once.
+    pub fn write_gathered(&self) {
+        let pending = self.state.lock_pending();
+        if !pending.block.is_empty() {
+            self.state.wake_writer(pending);
         }
     }
 
@@ -508,7 +577,7 @@ impl Journal {
             id: 0,
             bytes: lines,
         };
-        self.state.put_next(epoch, first, chunk)
+        self.state.put_next(epoch, first, chunk, self.wake)
     }
 
     /// Puts the facts of a session, as of all entries up to `last`, which must be the last that was
@@ -529,7 +598,8 @@ impl Journal {
             id: 0,
             bytes: facts,
         };
-        self.state.put_next(epoch, last.saturating_add(1), chunk)
+        self.state
+            .put_next(epoch, last.saturating_add(1), chunk, self.wake)
     }
 
     /// Puts a mark behind the entry `last`: bytes that [`Journal::marks`] returns until the next
@@ -543,15 +613,15 @@ impl Journal {
             id: 0,
             bytes: mark,
         };
-        self.state.put_next(epoch, last.saturating_add(1), chunk)
+        self.state
+            .put_next(epoch, last.saturating_add(1), chunk, self.wake)
     }
 
     /// Returns whether more waits to be written than [`Options::waiting`] allows. Callers should
     /// put no more then.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        let pending = self.state.lock_pending();
-        pending.block.payload_bytes() + pending.writing > self.state.options.waiting
+        self.state.waiting_bytes.load(Ordering::Relaxed) > self.state.options.waiting
     }
 
     /// Returns why no new work should begin: the journal is stalled, or the disk is full and open
@@ -594,11 +664,11 @@ impl Journal {
     pub fn pending_ticket(&self, session: SessionKey) -> Ticket {
         let pending = self.state.lock_pending();
         if pending.last_put.contains_key(&session) {
-            return Ticket(pending.outcome.clone());
+            return Ticket::of_write(pending.outcome.clone());
         }
         match &pending.outcome_in_write {
             Some(outcome) if pending.last_in_write.contains_key(&session) => {
-                Ticket(outcome.clone())
+                Ticket::of_write(outcome.clone())
             }
             _ => Ticket::stored(),
         }

@@ -6,7 +6,10 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::Path,
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
     thread::JoinHandle,
 };
 
@@ -148,6 +151,8 @@ pub(crate) fn prepare(
         hash_key: format.hash_key(),
         pending: Mutex::new(PendingWrites::default()),
         wakes_writer: Condvar::new(),
+        waiting_bytes: AtomicUsize::new(0),
+        has_gathered: AtomicBool::new(false),
         index: Mutex::new(log.index),
         holds: Mutex::default(),
     });
@@ -196,6 +201,8 @@ pub(crate) fn open_to_read(folder: &Path) -> Result<Arc<JournalState>, OpenError
         hash_key: format.hash_key(),
         pending: Mutex::new(pending),
         wakes_writer: Condvar::new(),
+        waiting_bytes: AtomicUsize::new(0),
+        has_gathered: AtomicBool::new(false),
         index: Mutex::new(log.index),
         holds: Mutex::default(),
     }))

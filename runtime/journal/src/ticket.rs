@@ -14,24 +14,49 @@ use crate::NotStored;
 #[derive(Debug, Default)]
 pub(crate) struct WriteOutcome {
     result: OnceLock<Result<(), NotStored>>,
-    wakers: Mutex<Vec<Waker>>,
+    waiting: Mutex<Waiting>,
     is_set: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Waiting {
+    tasks: Vec<Waker>,
+    /// Set if a thread has blocked. Otherwise the condition variable is not notified, because that
+    /// is a system call.
+    has_threads: bool,
+}
+
 impl WriteOutcome {
-    fn lock_wakers(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the result and wakes all that wait. Only the first call has an effect.
     pub(crate) fn resolve(&self, result: Result<(), NotStored>) {
-        let mut wakers = self.lock_wakers();
-        if self.result.set(result).is_ok() {
-            let woken = std::mem::take(&mut *wakers);
-            drop(wakers);
-            self.is_set.notify_all();
-            woken.into_iter().for_each(Waker::wake);
+        let mut waiting = self.lock_waiting();
+        if self.result.set(result).is_err() {
+            return;
         }
+        let Waiting { tasks, has_threads } = std::mem::take(&mut *waiting);
+        drop(waiting);
+        if has_threads {
+            self.is_set.notify_all();
+        }
+        tasks.into_iter().for_each(Waker::wake);
+    }
+
+    /// Blocks the thread until the outcome is decided or the timeout has passed.
+    fn wait_timeout(&self, timeout: Duration) -> Option<Result<(), NotStored>> {
+        let mut waiting = self.lock_waiting();
+        if self.result.get().is_none() {
+            waiting.has_threads = true;
+            drop(
+                self.is_set
+                    .wait_timeout_while(waiting, timeout, |_| self.result.get().is_none())
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
+        }
+        self.result.get().cloned()
     }
 }
 
@@ -42,24 +67,35 @@ impl WriteOutcome {
 /// Takes nothing.
 #[derive(Debug, Clone)]
 #[must_use = "what was put may fail to be stored"]
-pub struct Ticket(pub(crate) Arc<WriteOutcome>);
+pub struct Ticket(TicketState);
+
+#[derive(Debug, Clone)]
+enum TicketState {
+    Decided(Result<(), NotStored>),
+    Waiting(Arc<WriteOutcome>),
+}
 
 impl Ticket {
     /// Returns a ticket of nothing, which is stored.
     pub fn stored() -> Self {
-        Self::resolved(Ok(()))
+        Self(TicketState::Decided(Ok(())))
     }
 
-    pub(crate) fn resolved(result: Result<(), NotStored>) -> Self {
-        let outcome = WriteOutcome::default();
-        outcome.resolve(result);
-        Self(Arc::new(outcome))
+    pub(crate) fn refused(why: NotStored) -> Self {
+        Self(TicketState::Decided(Err(why)))
+    }
+
+    pub(crate) fn of_write(outcome: Arc<WriteOutcome>) -> Self {
+        Self(TicketState::Waiting(outcome))
     }
 
     /// Returns the outcome, if it is decided.
     #[must_use]
     pub fn ended(&self) -> Option<Result<(), NotStored>> {
-        self.0.result.get().cloned()
+        match &self.0 {
+            TicketState::Decided(result) => Some(result.clone()),
+            TicketState::Waiting(outcome) => outcome.result.get().cloned(),
+        }
     }
 
     /// Blocks the thread until the outcome is decided.
@@ -67,31 +103,19 @@ impl Ticket {
     /// # Errors
     /// Why it is not stored.
     pub fn wait(&self) -> Result<(), NotStored> {
-        let mut wakers = self.0.lock_wakers();
         loop {
-            if let Some(result) = self.ended() {
+            if let Some(result) = self.wait_timeout(Duration::MAX) {
                 return result;
             }
-            wakers = self
-                .0
-                .is_set
-                .wait(wakers)
-                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Blocks the thread until the outcome is decided or the timeout has passed.
     pub(crate) fn wait_timeout(&self, timeout: Duration) -> Option<Result<(), NotStored>> {
-        let wakers = self.0.lock_wakers();
-        if self.ended().is_none() {
-            drop(
-                self.0
-                    .is_set
-                    .wait_timeout(wakers, timeout)
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+        match &self.0 {
+            TicketState::Decided(result) => Some(result.clone()),
+            TicketState::Waiting(outcome) => outcome.wait_timeout(timeout),
         }
-        self.ended()
     }
 
     /// Drops the ticket on purpose: the outcome is of no interest.
@@ -105,12 +129,16 @@ impl Future for Ticket {
         if let Some(result) = self.ended() {
             return Poll::Ready(result);
         }
-        let mut wakers = self.0.lock_wakers();
+        let TicketState::Waiting(outcome) = &self.0 else {
+            return Poll::Pending;
+        };
+        let mut waiting = outcome.lock_waiting();
         if let Some(result) = self.ended() {
             return Poll::Ready(result);
         }
-        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            wakers.push(context.waker().clone());
+        let tasks = &mut waiting.tasks;
+        if !tasks.iter().any(|task| task.will_wake(context.waker())) {
+            tasks.push(context.waker().clone());
         }
         Poll::Pending
     }

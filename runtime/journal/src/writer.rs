@@ -88,11 +88,12 @@ impl BlockWriter {
     /// Waits for something to write, and takes it. Returns `None` when the journal is closed.
     fn take_pending(&self, spare: &mut BlockBuilder) -> Option<Arc<WriteOutcome>> {
         let mut pending = self.state.lock_pending();
-        while pending.block.is_empty() {
+        while pending.block.is_empty() || !(pending.is_due || pending.is_closing) {
             if pending.is_closing {
                 pending.is_over = true;
                 return None;
             }
+            pending.is_writer_idle = true;
             if pending.is_disk_full {
                 pending = self.state.wait_for_writer(pending, DISK_CHECK_INTERVAL);
                 drop(pending);
@@ -107,6 +108,7 @@ impl BlockWriter {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         let pending = &mut *pending;
+        pending.is_due = false;
         std::mem::swap(&mut pending.block, spare);
         std::mem::swap(&mut pending.last_put, &mut pending.last_in_write);
         pending.writing = spare.payload_bytes();
@@ -139,6 +141,7 @@ impl BlockWriter {
         pending.last_in_write.clear();
         pending.last_in_write.shrink_to(KEPT_SESSIONS);
         pending.writing = 0;
+        self.state.count_waiting(&pending);
         pending.since = None;
         let was_in_trouble =
             std::mem::take(&mut pending.is_stall_logged) | pending.failed.is_some();

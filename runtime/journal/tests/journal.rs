@@ -36,12 +36,17 @@ fn line(number: u64) -> Vec<u8> {
 }
 
 fn put(journal: &Journal, session: SessionKey, numbers: std::ops::RangeInclusive<u64>) {
+    put_later(journal, session, numbers).wait().unwrap();
+}
+
+fn put_later(
+    journal: &Journal,
+    session: SessionKey,
+    numbers: std::ops::RangeInclusive<u64>,
+) -> Ticket {
     let lines: Vec<u8> = numbers.clone().flat_map(line).collect();
     let count = u32::try_from(numbers.clone().count()).unwrap();
-    journal
-        .put_entries(session, journal.epoch(), *numbers.start(), count, &lines)
-        .wait()
-        .unwrap();
+    journal.put_entries(session, journal.epoch(), *numbers.start(), count, &lines)
 }
 
 /// All lines from a number on, and what is missing.
@@ -59,6 +64,41 @@ fn read(journal: &Journal, session: SessionKey, from: u64) -> (Vec<u8>, Vec<(u64
 
 fn lines(numbers: std::ops::RangeInclusive<u64>) -> Vec<u8> {
     numbers.flat_map(line).collect()
+}
+
+#[test]
+fn gathered_puts_are_written_together_and_each_write_has_one_leader() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
+    let gathering = journal.gathering();
+    let (one, created) = gathering.create("one", b"{}").unwrap();
+    let (two, also) = gathering.create("two", b"{}").unwrap();
+    created.wait().unwrap();
+    also.wait().unwrap();
+    assert!(
+        !gathering.leads_gathering(),
+        "creations are written at once"
+    );
+    for round in 1..=100 {
+        // A leader that comes late finds nothing to write, and the next write is not lost by that.
+        journal.write_gathered();
+        let first = put_later(&gathering, one, round..=round);
+        assert!(gathering.leads_gathering());
+        let second = put_later(&gathering, two, round..=round);
+        assert!(!gathering.leads_gathering(), "one leader for each write");
+        assert_eq!(first.ended(), None);
+        if round % 2 == 0 {
+            gathering.write_gathered();
+        } else {
+            // A put through another handle writes what was gathered.
+            journal.put_mark(one, 1, round, b"mark").detach();
+        }
+        first.wait().unwrap();
+        second.wait().unwrap();
+    }
+    let last = put_later(&gathering, one, 101..=101);
+    journal.close().unwrap();
+    last.wait().unwrap();
 }
 
 #[test]

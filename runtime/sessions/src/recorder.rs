@@ -32,6 +32,8 @@ pub(crate) struct EntryRecorder<T> {
     /// Blocks that were put into the journal but are not known to be stored there.
     unstored: VecDeque<PendingBlock<T>>,
     unstored_bytes: usize,
+    /// Set if this session is to make the journal write what all sessions have put.
+    leads_gathering: bool,
     /// Set if the journal has rejected a block: the session has another writer.
     is_refused: bool,
     /// The stage before the journal. `None` if there is only the journal.
@@ -102,7 +104,7 @@ impl<T> EntryRecorder<T> {
     ) -> Self {
         let entries = EntryWriter::new(id, epoch, tail.stored());
         Self {
-            journal,
+            journal: journal.gathering(),
             key,
             tail,
             entries,
@@ -110,6 +112,7 @@ impl<T> EntryRecorder<T> {
             marks: Vec::new(),
             unstored: VecDeque::new(),
             unstored_bytes: 0,
+            leads_gathering: false,
             is_refused: false,
             before: None,
         }
@@ -155,6 +158,7 @@ impl<T> EntryRecorder<T> {
     /// Hands on the gathered entries: to the journal, or to the record if nothing is on its way
     /// there.
     pub(crate) fn flush(&mut self) {
+        self.write_gathered();
         let has_facts = self
             .before
             .as_ref()
@@ -246,6 +250,13 @@ impl<T> EntryRecorder<T> {
             contents,
             then,
         });
+        self.leads_gathering |= self.journal.leads_gathering();
+    }
+
+    fn write_gathered(&mut self) {
+        if std::mem::take(&mut self.leads_gathering) {
+            self.journal.write_gathered();
+        }
     }
 
     /// Returns the ticket of the last block. Nothing is put behind a block that was rejected,
@@ -288,6 +299,7 @@ impl<T> EntryRecorder<T> {
                 settled,
             )
             .detach();
+        self.leads_gathering |= self.journal.leads_gathering();
     }
 
     /// Returns the epoch in which entries are written.
@@ -328,6 +340,11 @@ impl<T> EntryRecorder<T> {
     /// # Cancel safety
     /// Loses nothing.
     pub(crate) async fn stored(&mut self) -> Result<StoredBlock<T>, NotRecorded> {
+        if std::mem::take(&mut self.leads_gathering) {
+            let _write = GatheredWrite(&self.journal);
+            // The sessions that run meanwhile are written with this one.
+            tokio::task::yield_now().await;
+        }
         while let Some(on_way) = self
             .before
             .as_mut()
@@ -351,6 +368,7 @@ impl<T> EntryRecorder<T> {
     /// Waits until the journal has everything that was put into it, and publishes it to the
     /// listeners.
     pub(crate) async fn journaled(&mut self) {
+        self.write_gathered();
         while let Some(unstored) = self.unstored.front_mut() {
             let result = (&mut unstored.ticket).await;
             drop(self.take_stored(result));
@@ -383,6 +401,8 @@ impl<T> EntryRecorder<T> {
         let mut ticket = self.last_ticket();
         if !batch.is_empty() && !is_refused(&ticket) {
             ticket = batch.put(&self.journal, self.key, batch.first - 1);
+            self.leads_gathering |= self.journal.leads_gathering();
+            self.write_gathered();
         }
         self.is_refused |= is_refused(&ticket);
         let (first, last) = (batch.first, batch.last());
@@ -464,6 +484,16 @@ impl<T> EntryRecorder<T> {
     }
 }
 
+/// Makes the journal write what was gathered when it is dropped, so that a session which leads never
+/// keeps the others waiting.
+struct GatheredWrite<'a>(&'a Journal);
+
+impl Drop for GatheredWrite<'_> {
+    fn drop(&mut self) {
+        self.0.write_gathered();
+    }
+}
+
 /// Returns `true` if the journal has rejected the block.
 pub(crate) fn is_refused(ticket: &Ticket) -> bool {
     matches!(ticket.ended(), Some(Err(_)))
@@ -483,6 +513,7 @@ impl<T> Drop for RecordStage<T> {
 
 impl<T> Drop for EntryRecorder<T> {
     fn drop(&mut self) {
+        self.write_gathered();
         if let Some(before) = &self.before
             && self.entries.count() > 0
         {
