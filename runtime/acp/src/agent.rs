@@ -14,10 +14,9 @@ use std::{
     pin::Pin,
 };
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use trunkline_client::{Client, ClientError, Event, Events, Session};
+use trunkline_client::{Client, ClientError, Event, Session, SessionSet};
 use trunkline_protocol::{Item, SessionId};
 
 use crate::{
@@ -34,21 +33,12 @@ const MAX_OPEN_REQUESTS: usize = 256;
 /// The most sessions that an editor has open.
 const MAX_SESSIONS: usize = 256;
 
-type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// The rest of a call on the host, with its result.
-type FinishCall = Box<dyn FnOnce(&mut EditorAgent) + Send>;
-
 /// The removal of a session by its id.
-type RemoveSession = Box<dyn Fn(String) -> BoxFuture<Result<(), String>> + Send>;
+type RemoveSession =
+    Box<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send>;
 
-/// The next item of a session's events, and the stream that it came from.
-pub(crate) struct StreamItem {
-    session: SessionId,
-    stream: u64,
-    events: Events,
-    next: Result<Option<Event>, ClientError>,
-}
+/// A stream of a session's events, which has another number each time that it is opened.
+pub(crate) type StreamKey = (SessionId, u64);
 
 /// Capabilities that an editor declared.
 #[derive(Debug, Default, Clone, Copy)]
@@ -75,8 +65,8 @@ pub(crate) struct EditorAgent {
     last_stream: u64,
     last_file: u64,
     pub(crate) output: OutputBuffer,
-    pub(crate) streams: FuturesUnordered<BoxFuture<StreamItem>>,
-    pub(crate) calls: FuturesUnordered<BoxFuture<FinishCall>>,
+    /// Events of the sessions, and calls on the host.
+    pub(crate) host: SessionSet<StreamKey, Self>,
 }
 
 impl EditorAgent {
@@ -101,8 +91,7 @@ impl EditorAgent {
             last_stream: 0,
             last_file: 0,
             output: OutputBuffer::default(),
-            streams: FuturesUnordered::new(),
-            calls: FuturesUnordered::new(),
+            host: SessionSet::default(),
         }
     }
 
@@ -173,39 +162,22 @@ impl EditorAgent {
         }
     }
 
-    /// Handles the next item of a session's events, and waits for the one behind it.
-    pub(crate) async fn handle_stream_item(&mut self, item: StreamItem) {
-        let StreamItem {
-            session,
-            stream,
-            events,
-            next,
-        } = item;
+    /// Handles the next item of a session's events.
+    pub(crate) async fn handle_stream_item(
+        &mut self,
+        (session, stream): StreamKey,
+        next: Result<Option<Event>, ClientError>,
+    ) {
         let is_current = |open: &EditorSession| open.stream == stream;
         if !self.sessions.get(&session).is_some_and(is_current) {
             return;
         }
         match next {
-            Ok(Some(event)) => {
-                self.handle_event(&session, event).await;
-                self.await_event(session, stream, events);
-            }
+            Ok(Some(event)) => self.handle_event(&session, event).await,
             // Its `session.closed` came before.
             Ok(None) => {}
             Err(cause) => self.forget(&session, &cause.into()),
         }
-    }
-
-    fn await_event(&self, session: SessionId, stream: u64, mut events: Events) {
-        self.streams.push(Box::pin(async move {
-            let next = events.next().await;
-            StreamItem {
-                session,
-                stream,
-                events,
-                next,
-            }
-        }));
     }
 
     /// The time of [`Self::open_silent_sessions`].
@@ -231,28 +203,16 @@ impl EditorAgent {
 
     /// Denies all open requests of the agent, and waits until the denials are on their way.
     pub(crate) async fn deny_all(&mut self) {
-        self.calls.clear();
+        self.host.cancel_calls();
         for number in self.questions.keys().copied().collect::<Vec<_>>() {
             self.answer_question(number, Err("the editor has gone".to_owned()));
         }
-        while self.calls.next().await.is_some() {}
-    }
-
-    /// Begins a call on the host. Calls begin in order; a result is handled when it comes.
-    fn call<T: Send + 'static>(
-        &self,
-        call: impl Future<Output = T> + Send + 'static,
-        finish: impl FnOnce(&mut Self, T) + Send + 'static,
-    ) {
-        self.calls.push(Box::pin(async move {
-            let result = call.await;
-            Box::new(move |agent: &mut Self| finish(agent, result)) as FinishCall
-        }));
+        while self.host.next(false).await.is_some() {}
     }
 
     /// Begins the new calls, before a later line of the editor is handled.
     pub(crate) fn poll_calls(&mut self) {
-        while let Some(Some(finish)) = self.calls.next().now_or_never() {
+        while let Some(finish) = self.host.try_next_result() {
             finish(self);
         }
     }
@@ -264,7 +224,7 @@ impl EditorAgent {
         F: Future<Output = Result<(), ClientError>> + Send + 'static,
     {
         if let Some(handle) = self.sessions.get(id).and_then(|it| it.handle.clone()) {
-            self.call(call(handle), |_, _| ());
+            self.host.call(call(handle), |_, _| ());
         }
     }
 

@@ -2,12 +2,11 @@
 
 use std::{future::Future, io, time::Duration};
 
-use futures_util::StreamExt;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     time::{Instant, sleep_until, timeout},
 };
-use trunkline_client::Client;
+use trunkline_client::{Client, SetItem};
 use trunkline_protocol::LineReader;
 
 use crate::{Host, Options, agent::EditorAgent};
@@ -123,10 +122,12 @@ async fn serve_editor(
                 let Ok(bytes @ 1..) = wrote else { return };
                 agent.output.note_written(bytes);
             }
-            Some(item) = agent.streams.next(), if has_room => agent.handle_stream_item(item).await,
-            Some(finish) = agent.calls.next() => finish(agent),
+            Some(item) = agent.host.next(has_room) => match item {
+                SetItem::Event(key, next) => agent.handle_stream_item(key, next).await,
+                SetItem::Result(finish) => finish(agent),
+            },
             read = reader.read(lines.space()),
-                if has_room && agent.calls.len() < MAX_PENDING_CALLS => {
+                if has_room && agent.host.pending_calls() < MAX_PENDING_CALLS => {
                 let Ok(bytes @ 1..) = read else { return };
                 lines.filled(bytes);
                 while let Some(item) = lines.next() {

@@ -32,6 +32,7 @@
 //! | `session` | [`Session`]: send, steer, stop, answers, updates, files, close, detach |
 //! | `turn` | [`Turn`]: the acceptance and the end of an input |
 //! | `event` | [`Event`] and [`Events`]: the bounded queue of a session |
+//! | `session_set` | [`SessionSet`]: the events and calls of many sessions in one task |
 //! | `transport` | [`Connect`] and the transports: [`ChildProcess`], [`UnixSocket`], [`Streams`], `WebSocket` |
 //! | `connection` | the one task that owns a connection |
 //! | `session_state` | the state of one session in that task; no I/O |
@@ -64,6 +65,7 @@ mod error;
 mod event;
 mod reconnect;
 mod session;
+mod session_set;
 mod session_state;
 mod transport;
 mod turn;
@@ -78,6 +80,7 @@ pub use event::{
 };
 pub use reconnect::ReconnectPolicy;
 pub use session::{MAX_FILE_BYTES, MAX_OPEN_INPUT_BYTES, Session};
+pub use session_set::{FinishCall, SessionSet, SetItem};
 #[cfg(unix)]
 pub use transport::UnixSocket;
 #[cfg(feature = "websocket")]

@@ -1,12 +1,12 @@
 //! A session of a client: what a program does in it.
 
-use std::{path::Path, sync::Arc};
+use std::{fs::Metadata, io, path::Path, sync::Arc};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use trunkline_protocol::{
     FileInput, FileOutput, HostBody, InputResponse, MessageId, PermissionResponse, Role,
     SessionAttached, SessionId, SessionInfo, SessionReady, SessionUpdate, Sha256, SteerResult,
-    TurnId, UserInput, line_limit,
+    StopReason, TurnId, UserInput, line_limit,
 };
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::{
     connection::Command,
     event::{Attention, EventQueue},
     session_state::{
-        Opened, PendingSteer, PendingTurn, SessionCommand, check_length, input_message,
+        Opened, PendingSteer, PendingStop, PendingTurn, SessionCommand, check_length, input_message,
     },
     turn::TurnProgress,
 };
@@ -144,19 +144,20 @@ impl Session {
         self.check_control()?;
         let input = input.into();
         for file in &input.files {
-            self.check_input_file(file).await?;
+            self.check_input_file(file)?;
         }
         let turn_id = random_id(TurnId::new);
-        let message_id = random_id(MessageId::new);
+        let message_id = input
+            .message_id
+            .unwrap_or_else(|| random_id(MessageId::new));
         let message = UserInput {
             content: input.content,
             message_id: Some(message_id.clone()),
             mode: None,
             limits: None,
         };
-        let id = self.id();
-        let limit = self.max_line();
-        check_length(&input_message(id, &turn_id, &message), limit)?;
+        let line = input_message(self.id(), &turn_id, &message, input.meta.as_ref());
+        check_length(&line, self.max_line())?;
         let room = self.reserve(&message.content)?;
         let (sender, progress) = watch::channel(TurnProgress {
             turn_id: turn_id.clone(),
@@ -184,23 +185,23 @@ impl Session {
     /// reached the turn.
     ///
     /// # Errors
-    /// As [`Session::send`].
+    /// As [`Session::send`]; [`ClientError::Unsupported`] for an input with files.
     ///
     /// # Cancel safety
     /// Cancelling may leave the text added. It is never added twice.
     pub async fn steer(
         &self,
         turn: TurnId,
-        content: impl Into<String>,
+        input: impl Into<Input>,
     ) -> Result<SteerResult, ClientError> {
         self.check_control()?;
-        let content = content.into();
-        let room = self.reserve(&content)?;
-        let message_id = random_id(MessageId::new);
-        self.call(|reply| {
-            SessionCommand::Steer(PendingSteer::new(turn, content, message_id, room, reply))
-        })
-        .await
+        let input = input.into();
+        if !input.files.is_empty() {
+            return Err(ClientError::Unsupported("files in a steer"));
+        }
+        let room = self.reserve(&input.content)?;
+        self.call(|reply| SessionCommand::Steer(PendingSteer::new(turn, input, room, reply)))
+            .await
     }
 
     /// Stops a turn, running or queued, of any client ([turn.4], [turn.9]). A turn that has ended
@@ -215,8 +216,31 @@ impl Session {
     /// # Cancel safety
     /// Cancelling may leave the turn stopped.
     pub async fn stop(&self, turn_id: TurnId) -> Result<(), ClientError> {
+        self.stop_turn(Some(turn_id), StopReason::User).await
+    }
+
+    /// Stops the turn that runs, of any client, for this reason ([turn.4]).
+    ///
+    /// Returns when the stop is on its way. Without a connection it waits for the next one. It is
+    /// not sent again after that: another turn may run then.
+    ///
+    /// # Errors
+    /// As [`Session::stop`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the turn stopped.
+    pub async fn stop_running(&self, reason: StopReason) -> Result<(), ClientError> {
+        self.stop_turn(None, reason).await
+    }
+
+    async fn stop_turn(
+        &self,
+        turn_id: Option<TurnId>,
+        reason: StopReason,
+    ) -> Result<(), ClientError> {
         self.check_control()?;
-        self.call(|reply| SessionCommand::Stop { turn_id, reply })
+        let stop = PendingStop { turn_id, reason };
+        self.call(|reply| SessionCommand::Stop { stop, reply })
             .await
     }
 
@@ -298,7 +322,7 @@ impl Session {
     /// Cancelling may leave the file with the next input.
     pub async fn place_file(&self, file: FileInput) -> Result<(), ClientError> {
         self.check_control()?;
-        self.check_input_file(&file).await?;
+        self.check_input_file(&file)?;
         self.call(|reply| SessionCommand::PlaceFile {
             file: Box::new(file),
             reply,
@@ -337,7 +361,8 @@ impl Session {
             ));
         }
         let path = Path::new(&file.file_path);
-        let bytes = check_file(path).await?;
+        let metadata = tokio::fs::metadata(path).await;
+        let bytes = check_file(path, || metadata)?;
         if bytes > MAX_FILE_BYTES {
             let problem = format!("it has more than {MAX_FILE_BYTES} bytes");
             return Err(file_error(path, problem));
@@ -395,13 +420,15 @@ impl Session {
         line_limit(self.ready().and_then(|ready| ready.max_line))
     }
 
-    async fn check_input_file(&self, file: &FileInput) -> Result<(), ClientError> {
+    /// Blocks for the time of a `stat`: a call that waited for it could be overtaken by a later one.
+    fn check_input_file(&self, file: &FileInput) -> Result<(), ClientError> {
         if self.shared.client.is_remote() {
             return Err(ClientError::Unsupported(
                 "files by path; give them over HTTP: PUT /v1/sessions/ID/files",
             ));
         }
-        check_file(Path::new(&file.file_path)).await.map(drop)
+        let path = Path::new(&file.file_path);
+        check_file(path, || std::fs::metadata(path)).map(drop)
     }
 
     fn check_control(&self) -> Result<(), ClientError> {
@@ -440,12 +467,14 @@ impl Session {
 }
 
 /// Checks that a path is absolute and names a regular file. Returns its size in bytes.
-async fn check_file(path: &Path) -> Result<u64, ClientError> {
+fn check_file(
+    path: &Path,
+    metadata: impl FnOnce() -> io::Result<Metadata>,
+) -> Result<u64, ClientError> {
     if !path.is_absolute() {
         return Err(file_error(path, "its path is not absolute".to_owned()));
     }
-    let metadata = tokio::fs::metadata(path).await;
-    match metadata {
+    match metadata() {
         Err(error) => Err(file_error(path, error.to_string())),
         Ok(metadata) if !metadata.is_file() => {
             Err(file_error(path, "it is not a regular file".to_owned()))

@@ -23,9 +23,10 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    ClientError, ReconnectPolicy,
+    ClientError, Input, ReconnectPolicy,
     event::{Event, EventBody, EventQueue},
     reconnect::Backoff,
+    session::random_id,
     turn::{Acceptance, TurnProgress},
 };
 
@@ -73,11 +74,20 @@ pub(crate) struct PendingTurn {
 pub(crate) struct PendingSteer {
     pub(crate) turn_id: TurnId,
     pub(crate) input: UserInput,
+    meta: Option<Meta>,
     pub(crate) reply: oneshot::Sender<Result<SteerResult, ClientError>>,
     /// The input's share of the room of its session, held while it waits.
     _room: OwnedSemaphorePermit,
     is_stored: bool,
     has_turn_ended: bool,
+}
+
+/// A stop without the end of its turn. Without an id, one that was not written: it stops the turn
+/// that runs then.
+#[derive(Debug)]
+pub(crate) struct PendingStop {
+    pub(crate) turn_id: Option<TurnId>,
+    pub(crate) reason: StopReason,
 }
 
 /// An update without an answer.
@@ -121,7 +131,7 @@ pub(crate) enum SessionCommand {
     Send(PendingTurn),
     Steer(PendingSteer),
     Stop {
-        turn_id: TurnId,
+        stop: PendingStop,
         reply: oneshot::Sender<Result<(), ClientError>>,
     },
     Answer {
@@ -188,7 +198,7 @@ pub(crate) struct SessionState {
     /// The names of this client in `by`, the latest last.
     names: VecDeque<String>,
     /// Stops of turns that have no end, of this client's and of others'.
-    stops: Vec<TurnId>,
+    stops: Vec<PendingStop>,
     /// Turns that have begun and not ended, as far as entries and the last attach show.
     open_turns: HashSet<TurnId>,
     /// Requests that wait for an answer.
@@ -387,17 +397,20 @@ impl SessionState {
                 }
                 self.steers.push(steer);
             }
-            SessionCommand::Stop { turn_id, reply: to } => {
+            SessionCommand::Stop { stop, reply: to } => {
                 if self.stops.len() >= MAX_PENDING_STOPS {
                     return reply(to, Err(ClientError::Busy("stops")));
                 }
                 if is_live {
-                    self.write_stop(&turn_id, out);
+                    self.write_stop(&stop, out);
                 }
-                let is_own = self.turns.iter().any(|turn| turn.is_called(&turn_id));
-                let is_open = is_own || !is_live || self.open_turns.contains(&turn_id);
-                if is_open && !self.stops.contains(&turn_id) {
-                    self.stops.push(turn_id);
+                let is_open = stop.turn_id.as_ref().is_some_and(|turn_id| {
+                    let is_own = self.turns.iter().any(|turn| turn.is_called(turn_id));
+                    is_own || self.open_turns.contains(turn_id)
+                });
+                let is_known = self.stops.iter().any(|it| it.turn_id == stop.turn_id);
+                if (is_open || !is_live) && !is_known {
+                    self.stops.push(stop);
                 }
                 reply(to, Ok(()));
             }
@@ -677,9 +690,10 @@ impl SessionState {
         for (_, answer) in &self.answers {
             self.write(None, answer.clone(), out);
         }
-        for turn_id in &self.stops {
-            self.write_stop(turn_id, out);
+        for stop in &self.stops {
+            self.write_stop(stop, out);
         }
+        self.stops.retain(|stop| stop.turn_id.is_some());
         if !self.closers.is_empty() {
             self.write_close(out);
         }
@@ -825,18 +839,28 @@ impl SessionState {
     /// Notes that the journal has an input.
     fn accept(&mut self, turn_id: Option<&TurnId>, result: &InputResult) {
         self.store_steer(result.message_id.as_ref());
-        let is_meant = |turn: &&mut PendingTurn| turn.input.message_id == result.message_id;
-        if let (Some(turn), Some(turn_id)) = (self.turns.iter_mut().find(is_meant), turn_id)
-            && !turn.is_accepted()
-        {
-            if let Some(stop) = self.stops.iter_mut().find(|stop| **stop == turn.turn_id) {
-                *stop = turn_id.clone();
+        let is_meant =
+            |turn: &PendingTurn| turn.input.message_id == result.message_id && !turn.is_accepted();
+        let (Some(place), Some(turn_id)) = (self.turns.iter().position(is_meant), turn_id) else {
+            return;
+        };
+        let turn = &mut self.turns[place];
+        let stops = self.stops.iter_mut();
+        for stop in stops.filter(|stop| stop.turn_id.as_ref() == Some(&turn.turn_id)) {
+            stop.turn_id = Some(turn_id.clone());
+        }
+        let duplicate = result.duplicate == Some(true);
+        turn.accept(Acceptance {
+            turn_id: turn_id.clone(),
+            seq: Some(result.seq),
+            duplicate,
+        });
+        // Sent again by its caller: its end, which was read before, comes no second time.
+        if duplicate && result.seq <= self.last_seq && !self.open_turns.contains(turn_id) {
+            let message = "the turn of this input has ended before".to_owned();
+            if let Some(turn) = self.turns.remove(place) {
+                turn.finish(Err(ClientError::RequestFailed(message)));
             }
-            turn.accept(Acceptance {
-                turn_id: turn_id.clone(),
-                seq: Some(result.seq),
-                duplicate: result.duplicate == Some(true),
-            });
         }
     }
 
@@ -898,7 +922,8 @@ impl SessionState {
             None => true,
         };
         if let Some(turn_id) = turn_id {
-            self.stops.retain(|stop| stop != turn_id);
+            self.stops
+                .retain(|stop| stop.turn_id.as_ref() != Some(turn_id));
             self.open_turns.remove(turn_id);
             for steer in self
                 .steers
@@ -908,9 +933,14 @@ impl SessionState {
                 steer.has_turn_ended = true;
             }
         }
-        let found = self.turns.iter().position(is_meant);
-        if let Some(turn) = found.and_then(|at| self.turns.remove(at)) {
-            turn.finish(Ok(Box::new(end.clone())));
+        // An input that its caller sent again has the same turn.
+        while let Some(place) = self.turns.iter().position(is_meant) {
+            if let Some(turn) = self.turns.remove(place) {
+                turn.finish(Ok(Box::new(end.clone())));
+            }
+            if turn_id.is_none() {
+                break;
+            }
         }
     }
 
@@ -958,9 +988,9 @@ impl SessionState {
         }
     }
 
-    fn write_stop(&self, turn_id: &TurnId, out: &mut Vec<u8>) {
-        let reason = Some(StopReason::User);
-        self.write(Some(turn_id.clone()), Stop { reason }, out);
+    fn write_stop(&self, stop: &PendingStop, out: &mut Vec<u8>) {
+        let reason = Some(stop.reason);
+        self.write(stop.turn_id.clone(), Stop { reason }, out);
     }
 
     /// Closes the session, once on each connection, and attaches again: a pipe reports nothing more
@@ -1021,17 +1051,22 @@ pub(crate) fn check_length<B: Body>(
 }
 
 /// The message of an input, or of a steer.
-pub(crate) fn input_message(session: &SessionId, turn: &TurnId, input: &UserInput) -> HostMessage {
-    HostMessage::new(session.clone(), input.clone()).of_turn(Some(turn.clone()))
+pub(crate) fn input_message(
+    session: &SessionId,
+    turn: &TurnId,
+    input: &UserInput,
+    meta: Option<&Meta>,
+) -> HostMessage {
+    let message = HostMessage::new(session.clone(), input.clone());
+    HostMessage {
+        meta: meta.cloned(),
+        ..message.of_turn(Some(turn.clone()))
+    }
 }
 
 impl PendingTurn {
     fn message(&self, session: &SessionId) -> HostMessage {
-        let message = input_message(session, &self.turn_id, &self.input);
-        HostMessage {
-            meta: self.meta.clone(),
-            ..message
-        }
+        input_message(session, &self.turn_id, &self.input, self.meta.as_ref())
     }
 
     fn is_called(&self, turn_id: &TurnId) -> bool {
@@ -1079,24 +1114,24 @@ impl PendingUpdate {
 
 impl PendingSteer {
     fn message(&self, session: &SessionId) -> HostMessage {
-        input_message(session, &self.turn_id, &self.input)
+        input_message(session, &self.turn_id, &self.input, self.meta.as_ref())
     }
 
     pub(crate) fn new(
         turn_id: TurnId,
-        content: String,
-        message_id: MessageId,
+        input: Input,
         room: OwnedSemaphorePermit,
         reply: oneshot::Sender<Result<SteerResult, ClientError>>,
     ) -> Self {
         Self {
             turn_id,
             input: UserInput {
-                content,
-                message_id: Some(message_id),
+                content: input.content,
+                message_id: input.message_id.or_else(|| Some(random_id(MessageId::new))),
                 mode: Some(InputMode::Steer),
                 limits: None,
             },
+            meta: input.meta,
             reply,
             _room: room,
             is_stored: false,

@@ -11,6 +11,8 @@ use crate::{ClientError, Session};
 pub struct Input {
     /// The text.
     pub content: String,
+    /// Its own id, by which it counts once ([journal.7]). `None` for a fresh one.
+    pub message_id: Option<MessageId>,
     /// Files that go with it, announced in this order ([file.2]).
     pub files: Vec<FileInput>,
     /// The `_meta` of the message.
@@ -23,9 +25,17 @@ impl Input {
     pub fn text(content: impl Into<String>) -> Self {
         Self {
             content: content.into(),
+            message_id: None,
             files: Vec::new(),
             meta: None,
         }
+    }
+
+    /// Sets the id. A session must have no other input or steer of this id.
+    #[must_use]
+    pub fn with_message_id(mut self, id: MessageId) -> Self {
+        self.message_id = Some(id);
+        self
     }
 
     /// Adds a file. Its path must be absolute, and name a regular file that stays readable until
@@ -58,7 +68,8 @@ pub struct Acceptance {
     /// The number of its `turn.begin`. `None` without a journal: an input counts as accepted when
     /// it is written.
     pub seq: Option<u64>,
-    /// True if the journal had it before: it was sent again on a new connection.
+    /// True if the journal had it before: it was sent again, on a new connection or by its caller.
+    /// In the latter case its turn may have ended, and [`Turn::end`] fails.
     pub duplicate: bool,
 }
 
@@ -126,7 +137,8 @@ impl Turn {
     /// dropped.
     ///
     /// # Errors
-    /// The cause of the session's end if that comes before the turn's.
+    /// The cause of the session's end if that comes before the turn's, and
+    /// [`ClientError::RequestFailed`] if the turn had ended before the input was sent again.
     ///
     /// # Cancel safety
     /// Cancelling changes nothing.

@@ -27,12 +27,13 @@ impl EditorAgent {
                     joining.last_seq = Some(attached.last_seq);
                 }
                 session.handle = Some(handle);
-                self.await_event(id.clone(), stream, events);
+                self.host.watch((id.clone(), stream), events);
                 self.finish_join(id, Some(0));
             }
             (Some(_), Err(cause)) => self.forget(id, &cause.into()),
             (None, Ok((handle, _))) if handle.ready().is_some() => {
-                self.call(async move { handle.close().await }, |_, _| ());
+                self.host
+                    .call(async move { handle.close().await }, |_, _| ());
             }
             // Without its handles an attached session is left.
             (None, _) => {}

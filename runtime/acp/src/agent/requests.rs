@@ -127,7 +127,7 @@ impl EditorAgent {
         self.sessions.insert(session.clone(), new);
         let client = self.client.clone();
         let opening = session.clone();
-        self.call(
+        self.host.call(
             async move { client.open_as(opening, start).await },
             move |agent, opened| agent.finish_opening(&session, stream, opened),
         );
@@ -181,7 +181,7 @@ impl EditorAgent {
             }
             client.attach(joined, attach).await
         };
-        self.call(attached, move |agent, opened| {
+        self.host.call(attached, move |agent, opened| {
             agent.finish_opening(&session, stream, opened);
         });
         Ok(())
@@ -212,7 +212,7 @@ impl EditorAgent {
         self.lists.insert(id.clone());
         let client = self.client.clone();
         let request = id.clone();
-        self.call(
+        self.host.call(
             async move { client.sessions(filter).await },
             move |agent, page| agent.finish_list(&request, page),
         );
@@ -259,7 +259,7 @@ impl EditorAgent {
         self.leave(&session);
         let removed = (self.remove_session)(session.to_string());
         let request = id.clone();
-        self.call(removed, move |agent, removed| {
+        self.host.call(removed, move |agent, removed| {
             let removed = removed.map_err(|why| Refusal::new(Code::Internal, why));
             agent.answer(&request, removed.map(|()| json!({})));
         });
@@ -299,7 +299,7 @@ impl EditorAgent {
             value: value.to_owned(),
             lists_options,
         };
-        self.call(
+        self.host.call(
             async move { handle.update(update).await },
             move |agent, values| agent.finish_change(&id, &change, values),
         );
@@ -361,7 +361,7 @@ impl EditorAgent {
         let mut prompts = self.sessions.values().flat_map(|session| &session.prompts);
         let prompt = prompts.find(|prompt| prompt.request == *id);
         if let Some(turn) = prompt.map(|prompt| prompt.turn.clone()) {
-            self.call(async move { turn.stop().await }, |_, _| ());
+            self.host.call(async move { turn.stop().await }, |_, _| ());
         }
     }
 
@@ -372,7 +372,7 @@ impl EditorAgent {
         };
         let turns = session.prompts.iter().map(|prompt| prompt.turn.clone());
         for turn in turns {
-            self.call(async move { turn.stop().await }, |_, _| ());
+            self.host.call(async move { turn.stop().await }, |_, _| ());
         }
         let questions: Vec<_> = session.questions.values().copied().collect();
         for number in questions {

@@ -60,7 +60,7 @@ impl EditorAgent {
         });
         let mut turn = turn;
         let request = request.clone();
-        self.call(
+        self.host.call(
             async move { turn.end().await },
             move |agent, end| match end {
                 // Its event answers it. A session that is attached again has that, too.

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use trunkline_client::{
     Client, ClientError, ConnectError, EventBody, Events, Input, ReconnectPolicy, Session,
+    SessionSet, SetItem,
     protocol::{
-        AdapterBody, AttachRefusal, FileInput, FileOutput, Json, Meta, PermissionResponse,
-        RelayBody, RequestId, Role, SessionAttach, SessionStart, SessionUpdate, SessionsList,
-        Sha256, Status,
+        AdapterBody, AttachRefusal, FileInput, FileOutput, Json, MessageId, Meta,
+        PermissionResponse, RelayBody, RequestId, Role, SessionAttach, SessionStart, SessionUpdate,
+        SessionsList, Sha256, Status, StopReason,
     },
 };
 
@@ -639,4 +640,127 @@ async fn a_client_that_fails_fast_waits_for_no_host_and_has_an_end() {
 
     let (ended, ()) = tokio::join!(client.ended(), client.clone().close());
     assert_eq!(ended, ClientError::ClientClosed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_its_caller_sends_again_has_the_turn_of_before() {
+    let (_client, mut host, session, mut events) =
+        attached(&json!({}), SessionAttach::default()).await;
+    let input = || Input::text("hello").with_message_id(MessageId::new("m-1").unwrap());
+    let begin = json!({"turn_id": "t", "message_id": "m-1", "content": "hello"});
+    let again = json!({"type": "input.result", "session_id": "s", "turn_id": "t",
+        "message_id": "m-1", "seq": 1, "duplicate": true});
+    let mut turn = session.send(input()).await.unwrap();
+    assert_eq!(host.expect("user.input").await["message_id"], "m-1");
+    // The entry of the first one is still on its way: so is its end.
+    host.write(&again).await;
+    assert!(turn.accepted().await.unwrap().duplicate);
+    host.write(&entry("s", 1, "turn.begin", &begin)).await;
+    events.next().await.unwrap().unwrap();
+    // While it runs, it is the turn of both.
+    let mut second = session.send(input()).await.unwrap();
+    host.expect("user.input").await;
+    host.write(&again).await;
+    assert!(second.accepted().await.unwrap().duplicate);
+    host.write(&entry("s", 2, "turn.complete", &json!({"turn_id": "t"})))
+        .await;
+    turn.end().await.unwrap();
+    second.end().await.unwrap();
+
+    let mut late = session.send(input()).await.unwrap();
+    host.expect("user.input").await;
+    host.write(&again).await;
+    assert!(late.accepted().await.unwrap().duplicate);
+    assert!(matches!(
+        late.end().await,
+        Err(ClientError::RequestFailed(_))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_that_runs_is_stopped_by_its_reason_and_no_later_one() {
+    let (scripts, mut hosts) = Scripts::new();
+    let client = Client::connect(scripts).await.unwrap();
+    let mut host = hosts.recv().await.unwrap();
+    let attaching = client.attach(session("s"), SessionAttach::default());
+    let nothing = json!({});
+    let (attached, _) = tokio::join!(attaching, host.attached(0, &nothing));
+    let (session, _events) = attached.unwrap();
+    session.stop_running(StopReason::Policy).await.unwrap();
+    let stop = host.expect("stop").await;
+    assert_eq!(
+        (stop.get("turn_id"), &stop["reason"]),
+        (None, &json!("policy"))
+    );
+    drop(host);
+    let mut host = hosts.recv().await.unwrap();
+    // This one waits until the session is attached again.
+    session.stop_running(StopReason::User).await.unwrap();
+    host.attached(0, &json!({})).await;
+    assert_eq!(host.expect("stop").await["reason"], "user");
+    drop(host);
+    let mut host = hosts.recv().await.unwrap();
+    host.attached(0, &json!({})).await;
+    session.send("next").await.unwrap();
+    host.expect("user.input").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_set_reach_the_host_in_order_and_results_follow_their_events() {
+    let (_client, mut host, session, events) =
+        attached(&json!({"turn_id": "t"}), SessionAttach::default()).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = FileInput {
+        file_path: file.path().to_str().unwrap().to_owned(),
+        ..FileInput::default()
+    };
+    let mut set = SessionSet::<&str, Vec<&str>>::default();
+    let mut handled = Vec::new();
+    set.watch("s", events);
+    let (placing, sending, steering) = (session.clone(), session.clone(), session.clone());
+    set.call(
+        async move { placing.place_file(file).await },
+        |handled: &mut Vec<_>, _| handled.push("placed"),
+    );
+    set.call(async move { sending.send("hello").await }, |handled, _| {
+        handled.push("sent");
+    });
+    let steer = Input::text("more").with_message_id(MessageId::new("m-2").unwrap());
+    let turn = trunkline_client::protocol::TurnId::new("t").unwrap();
+    set.call(
+        async move { steering.steer(turn, steer).await },
+        |handled, result| {
+            handled.push(if result.unwrap().delivered {
+                "steered"
+            } else {
+                "not"
+            })
+        },
+    );
+    while let Some(finish) = set.try_next_result() {
+        finish(&mut handled);
+    }
+    assert_eq!((&*handled, set.pending_calls()), (&["sent"][..], 2));
+    host.expect("file.input").await;
+    host.expect("user.input").await;
+    assert_eq!(host.expect("user.input").await["message_id"], "m-2");
+    host.write(&entry(
+        "s",
+        1,
+        "steer.result",
+        &json!({"message_id": "m-2", "delivered": true}),
+    ))
+    .await;
+    let closed = json!({"reason": "idle"});
+    host.write(&entry("s", 2, "session.closed", &closed)).await;
+    while let Some(item) = set.next(true).await {
+        match item {
+            SetItem::Event(_, Ok(Some(_))) => handled.push("event"),
+            SetItem::Event(_, end) => handled.push(if end.is_ok() { "end" } else { "failed" }),
+            SetItem::Result(finish) => finish(&mut handled),
+        }
+    }
+    handled.retain(|what| *what != "placed");
+    assert_eq!(handled, ["sent", "event", "event", "end", "steered"]);
+    assert!(!set.is_watching());
 }
