@@ -1,19 +1,21 @@
-//! The core: frames of the hub in, lines for the host out, and the other way. No socket and no clock.
+//! The translation between a hub and the sessions of a host.
+//!
+//! Frames of the hub and events of sessions come in. Frames for the hub go to an outbox, and calls
+//! on the host to a set of futures whose results come back in. No socket and no clock.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    future::Future,
     time::Duration,
 };
 
-use trunkline_protocol::{
-    AdapterMessage, AgentEntry, AgentsList, Extensions, HostBody, HostMessage, PermissionResponse,
-    RelayMessage, RequestId, SessionId, StopReason, TurnId, Unread,
-};
+use trunkline_client::{Client, ClientError, Session as HostSession, SessionSet, SetItem};
+use trunkline_protocol::{AgentEntry, PermissionResponse, RequestId, SessionId, StopReason};
 use uuid::Uuid;
 
 use crate::{
-    WhenLost,
-    files::Files,
+    ConnectOptions, WhenLost,
+    files::Folder,
     frame::{Caps, Hello, HelloAgent, NativeSession, ToHub},
     joined::PIECE,
     outbox::{Lost, Outbox},
@@ -29,61 +31,48 @@ mod from_hub;
 mod tests;
 
 /// Sessions that are open at a time.
-const SESSIONS: usize = 1024;
+const MAX_SESSIONS: usize = 1024;
 
 /// Requests that wait for a person.
-const REQUESTS: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
 
-/// The most of a request that a person reads, in bytes. One that is longer is denied: a part could mislead.
-const REQUEST_BYTES: usize = 64 * 1024;
+/// The longest request that a person is asked, in bytes. A longer one is denied: a part of it could
+/// mislead.
+const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
-/// How long a request waits for the hub, which answers each itself after 60 s.
-const ANSWERS: Duration = Duration::from_secs(75);
+/// Timeout for the answer to a request. The hub itself answers each after 60 s.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// Sessions that are remembered for a list.
-const KNOWN: usize = 256;
+const MAX_KNOWN_SESSIONS: usize = 256;
 
-/// The name of the journal in `extensions`.
-const JOURNAL: &str = "journal";
-
-/// What a connector was asked for.
-#[derive(Debug, Clone)]
-pub(crate) struct Rules {
-    pub(crate) runtime_id: String,
-    pub(crate) org: Option<String>,
-    /// Which agents the hub gets. `None`: all.
-    pub(crate) agents: Option<Vec<String>>,
-    /// How long a session may rest.
-    pub(crate) idle: Duration,
-    pub(crate) lost: WhenLost,
-}
-
-/// What a frame of the hub means for its connection.
+/// The effect of a hub's frame on its connection.
 #[derive(PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// Nothing.
-    Done,
-    /// The hub takes the runtime.
-    Taken,
+pub(crate) enum FrameEffect {
+    None,
+    /// The hub accepts the runtime.
+    Accepted,
     /// The hub refuses it.
     Refused(String),
     /// The token for the next connection.
     Token(String),
 }
 
-/// Translates between a hub and a host.
+/// The hub's id of a session, and the host's, which is another one each time that it is opened.
+type SessionKey = (String, SessionId);
+
+/// The sessions of a hub.
 pub(crate) struct Bridge {
-    rules: Rules,
+    pub(crate) options: ConnectOptions,
+    pub(crate) client: Client,
+    /// Events of the sessions, and calls on the host.
+    pub(crate) host: SessionSet<SessionKey, Self>,
     agents: Vec<AgentEntry>,
-    /// Whether they are asked for.
-    asks_agents: bool,
     settings: BTreeMap<String, Settings>,
     /// By the hub's ids.
     sessions: BTreeMap<String, Session>,
-    /// The hub's id of each session of the host.
-    wires: HashMap<SessionId, String>,
-    /// Requests that wait, by the ids that the hub has.
-    requests: BTreeMap<String, Pending>,
+    /// Requests that wait for an answer, by the ids that the hub has.
+    requests: BTreeMap<String, PendingPermission>,
     /// Sessions that can be resumed, the last one last.
     known: VecDeque<(String, NativeSession)>,
     /// Sessions that were closed and cannot be resumed, the last one last.
@@ -91,82 +80,78 @@ pub(crate) struct Bridge {
     /// Sessions of which the hub may have missed something.
     marked: BTreeSet<String>,
     pub(crate) out: Outbox,
-    /// Lines for the host.
-    pub(crate) said: Vec<u8>,
-    files: Box<dyn Files>,
+    files: Folder,
     is_up: bool,
     now: Duration,
 }
 
-/// A request that waits for a person.
+/// A permission request that waits for a person.
 #[derive(Debug, Clone)]
-struct Pending {
+struct PendingPermission {
     session: String,
     request_id: RequestId,
     tool: String,
     description: String,
     resource: String,
-    /// Whether it can be allowed for always.
+    /// True if it can be allowed for always.
     has_always: bool,
-    /// When it is denied. `None` while the hub has not been asked.
+    /// The time at which it is denied. `None` while the hub has not been asked.
     until: Option<Duration>,
 }
 
 impl Bridge {
-    pub(crate) fn new(rules: Rules, files: Box<dyn Files>) -> Self {
+    pub(crate) fn new(options: ConnectOptions, client: Client, files: Folder) -> Self {
         Self {
-            rules,
+            options,
+            client,
+            host: SessionSet::default(),
             agents: Vec::new(),
-            asks_agents: false,
             settings: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            wires: HashMap::new(),
             requests: BTreeMap::new(),
             known: VecDeque::new(),
             forgotten: VecDeque::new(),
             marked: BTreeSet::new(),
             out: Outbox::default(),
-            said: Vec::new(),
             files,
             is_up: false,
             now: Duration::ZERO,
         }
     }
 
-    /// Tells the time, from the start of this on. What happens next happens then.
+    /// Sets the time since the start, for all that follows.
     pub(crate) fn at(&mut self, now: Duration) {
         self.now = now;
     }
 
-    /// Asks the host for its agents.
-    pub(crate) fn ask_agents(&mut self) {
-        self.asks_agents = true;
-        if let Ok(request_id) = RequestId::new("agents") {
-            let list = AgentsList {
-                request_id,
-                health: None,
-                sessions: None,
-            };
-            HostMessage::new(SessionId::none(), list).write(&mut self.said);
+    /// Handles an event, or the result of a call.
+    pub(crate) fn handle_item(&mut self, item: SetItem<SessionKey, Self>) {
+        match item {
+            SetItem::Event(key, next) => self.handle_event(&key, next),
+            SetItem::Result(finish) => finish(self),
         }
     }
 
-    /// Whether the host has not answered that yet.
-    pub(crate) fn asks_agents(&self) -> bool {
-        self.asks_agents
+    /// Begins the new calls, before a later frame of the hub is handled.
+    pub(crate) fn begin_calls(&mut self) {
+        while let Some(finish) = self.host.try_next_result() {
+            finish(self);
+        }
     }
 
-    /// An agent that the hub is to get and that the host has not.
-    pub(crate) fn lacks(&self) -> Option<String> {
+    /// Takes the agents of the host.
+    pub(crate) fn set_agents(&mut self, agents: Vec<AgentEntry>) {
+        let wanted = self.options.agents.as_ref();
+        let is_wanted = |agent: &AgentEntry| wanted.is_none_or(|wanted| wanted.contains(&agent.id));
+        self.agents = agents.into_iter().filter(is_wanted).collect();
+    }
+
+    /// Returns an agent that the hub is to get and that the host does not have.
+    pub(crate) fn missing_agent(&self) -> Option<String> {
         let has = |id: &String| self.agents.iter().any(|agent| agent.id == *id);
-        let lacks = self
-            .rules
-            .agents
-            .iter()
-            .flatten()
-            .find(|id| !has(id))
-            .cloned();
-        lacks.or_else(|| self.agents.is_empty().then(|| "at all".to_owned()))
+        let mut wanted = self.options.agents.iter().flatten();
+        let missing = wanted.find(|id| !has(id)).cloned();
+        missing.or_else(|| self.agents.is_empty().then(|| "at all".to_owned()))
     }
 
     /// The first frame of a connection.
@@ -174,7 +159,7 @@ impl Bridge {
         let agents = self.agents.iter().map(|agent| {
             let caps = agent.capabilities.clone().unwrap_or_default();
             HelloAgent {
-                id: format!("{}.{}", self.rules.runtime_id, agent.id),
+                id: format!("{}.{}", self.options.runtime_id, agent.id),
                 profile: agent
                     .profile
                     .clone()
@@ -189,16 +174,16 @@ impl Bridge {
             }
         });
         ToHub::Hello(Hello {
-            runtime_id: self.rules.runtime_id.clone(),
+            runtime_id: self.options.runtime_id.clone(),
             token: token.to_owned(),
-            org_id: self.rules.org.clone(),
+            org_id: self.options.org.clone(),
             agents: agents.collect(),
         })
         .text()
     }
 
-    /// The hub has taken the runtime: what waits may go.
-    fn taken(&mut self) {
+    /// The hub has accepted the runtime: waiting frames are sent.
+    fn accept(&mut self) {
         self.is_up = true;
         for (id, mut pending) in std::mem::take(&mut self.requests) {
             match pending.until {
@@ -228,7 +213,7 @@ impl Bridge {
         self.is_up = false;
         self.marked.extend(self.out.broken());
         for (id, mut pending) in std::mem::take(&mut self.requests) {
-            match self.rules.lost {
+            match self.options.lost {
                 WhenLost::Deny => self.deny(
                     &pending,
                     StopReason::Policy,
@@ -242,10 +227,10 @@ impl Bridge {
         }
     }
 
-    /// What the passing of time does.
+    /// Does what is due at this time.
     pub(crate) fn tick(&mut self) {
         let now = self.now;
-        let late = |pending: &Pending| pending.until.is_some_and(|until| until <= now);
+        let late = |pending: &PendingPermission| pending.until.is_some_and(|until| until <= now);
         let late: Vec<_> = self
             .requests
             .iter()
@@ -275,11 +260,11 @@ impl Bridge {
             let settings = self.settings.get(&session.agent);
             let idle = settings
                 .and_then(|settings| settings.idle)
-                .unwrap_or(self.rules.idle);
+                .unwrap_or(self.options.idle);
             let lasts = settings
                 .and_then(|settings| settings.lasts)
                 .unwrap_or(Duration::MAX);
-            if session.rests()
+            if session.is_idle()
                 && !asked.contains(id)
                 && (now.saturating_sub(session.used) >= idle
                     || now.saturating_sub(session.opened) >= lasts)
@@ -290,7 +275,7 @@ impl Bridge {
         over.iter().for_each(|id| self.close(id));
     }
 
-    /// How soon time matters again.
+    /// The time to the next [`Self::tick`].
     pub(crate) fn wakes_in(&self) -> Duration {
         let is_joining = self
             .sessions
@@ -299,13 +284,36 @@ impl Bridge {
         Duration::from_millis(if is_joining { 250 } else { 2000 })
     }
 
-    fn say(&mut self, wire: &SessionId, turn: Option<TurnId>, body: impl Into<HostBody>) {
-        HostMessage::new(wire.clone(), body.into())
-            .of_turn(turn)
-            .write(&mut self.said);
+    /// Returns true if this is the session that the hub has open.
+    fn is_open(&self, (id, host_id): &SessionKey) -> bool {
+        let session = self.sessions.get(id);
+        session.is_some_and(|session| session.host_id == *host_id)
     }
 
-    /// Shows a text on a channel, behind what was said before.
+    /// Adds a call on a session, which begins when the session is open. Its result is of no
+    /// interest once the session was closed.
+    fn call_session<T: Send + 'static, F: Future<Output = Result<T, ClientError>> + Send>(
+        &self,
+        id: &str,
+        call: impl FnOnce(HostSession) -> F + Send + 'static,
+        finish: impl FnOnce(&mut Self, &str, Result<T, ClientError>) + Send + 'static,
+    ) {
+        let Some(session) = self.sessions.get(id) else {
+            return;
+        };
+        let opening = session.handle.clone();
+        let key = (id.to_owned(), session.host_id.clone());
+        self.host.call(
+            async move { call(opening.await?).await },
+            move |bridge: &mut Self, result| {
+                if bridge.is_open(&key) {
+                    finish(bridge, &key.0, result);
+                }
+            },
+        );
+    }
+
+    /// Shows a text on a channel, behind earlier output.
     fn show(&mut self, id: &str, channel: &str, text: &str) {
         self.flush(id);
         let mut rest = text.replace('\0', "\u{fffd}");
@@ -324,7 +332,7 @@ impl Bridge {
         self.out.push(id, Lost::Marked, &output);
     }
 
-    /// Lets go what is being joined.
+    /// Sends the output that is being joined.
     fn flush(&mut self, id: &str) {
         let joined = self
             .sessions
@@ -359,7 +367,7 @@ impl Bridge {
         self.out.push(id, Lost::Again, &completed);
     }
 
-    /// Tells that a message ran no turn. The one that runs, if any, is what the hub waits for again.
+    /// Reports that a message ran no turn. If another one runs, the hub waits for it again.
     fn put_refused(&mut self, id: &str, hub: &str, why: &str) {
         self.put_started(id, hub);
         self.show(id, "system", why);
@@ -374,8 +382,8 @@ impl Bridge {
     }
 
     /// Asks the hub about a request.
-    fn put_request(&mut self, pending: &mut Pending) {
-        // One that no other runtime has.
+    fn put_request(&mut self, pending: &mut PendingPermission) {
+        // Unique among all runtimes of the hub.
         let request_id = Uuid::new_v4().to_string();
         let request = ToHub::Permission {
             session_id: pending.session.clone(),
@@ -384,39 +392,34 @@ impl Bridge {
             description: pending.description.clone(),
             resource: pending.resource.clone(),
         };
-        pending.until = Some(self.now + ANSWERS);
+        pending.until = Some(self.now + ANSWER_TIMEOUT);
         self.out.push(&pending.session, Lost::Forgotten, &request);
         self.requests.insert(request_id, pending.clone());
     }
 
-    fn deny(&mut self, pending: &Pending, reason: StopReason, why: &str) {
-        let Some(wire) = self
-            .sessions
-            .get(&pending.session)
-            .map(|session| session.wire.clone())
-        else {
-            return;
-        };
+    fn answer_permission(&self, id: &str, response: PermissionResponse) {
+        self.call_session(
+            id,
+            |handle| async move { handle.answer_permission(response).await },
+            log_failure,
+        );
+    }
+
+    fn deny(&mut self, pending: &PendingPermission, reason: StopReason, why: &str) {
         let mut response = PermissionResponse::new(pending.request_id.clone(), false);
         response.reason = Some(reason);
-        self.say(&wire, None, response);
+        self.answer_permission(&pending.session, response);
         self.show(
             &pending.session,
             "system",
             &format!("denied: {}: {why}", show::cut(&pending.tool, 256)),
         );
     }
+}
 
-    /// The extensions that each session asks for.
-    fn extensions() -> Vec<String> {
-        let of_person = Extensions::TURNS
-            | Extensions::EVENTS
-            | Extensions::RESUME
-            | Extensions::OPTIONS
-            | Extensions::QUESTIONS
-            | Extensions::CONTROL;
-        let mut names = of_person.to_names();
-        names.push(JOURNAL.to_owned());
-        names
+/// Notes the failure of a call whose effect an event shows, or the end of the session.
+fn log_failure(_: &mut Bridge, id: &str, result: Result<(), ClientError>) {
+    if let Err(cause) = result {
+        tracing::debug!("a call on the session {id} failed: {cause}");
     }
 }

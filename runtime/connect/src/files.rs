@@ -1,4 +1,4 @@
-//! Files of the hub, which come whole in a frame, and files of agents, which go so.
+//! Files of people and of agents, which the hub has whole in a frame.
 
 use std::{
     collections::BTreeMap,
@@ -11,29 +11,11 @@ use std::{
 use rustix::fs::OFlags;
 use tempfile::TempDir;
 
-/// The largest file, either way, in bytes: what the hub takes by default, and a host.
+/// The largest file in either direction, in bytes: the default limit of the hub, and of a host.
 pub(crate) const MAX_FILE: usize = 10 << 20;
 
-/// Bytes of all files that people gave and that are kept.
-const KEPT: u64 = 256 << 20;
-
-/// Where files are.
-pub(crate) trait Files: Send {
-    /// Keeps a file that a person gave, until its session is over. `name` is a label.
-    ///
-    /// # Errors
-    /// Why it is not kept.
-    fn keep(&mut self, session: &str, name: &str, bytes: &[u8]) -> Result<PathBuf, String>;
-
-    /// Reads a file that an agent gave.
-    ///
-    /// # Errors
-    /// Why it cannot be sent.
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String>;
-
-    /// Removes the files of a session.
-    fn forget(&mut self, session: &str);
-}
+/// Bytes of all files of people that are kept.
+const MAX_KEPT_BYTES: u64 = 256 << 20;
 
 /// A private folder, removed with this.
 #[derive(Debug)]
@@ -56,23 +38,30 @@ impl Folder {
             files: 0,
         })
     }
-}
 
-impl Files for Folder {
-    fn keep(&mut self, session: &str, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
-        // As a small one takes a block.
+    /// Writes a file that a person gave, up to [`Self::forget`] of its session. `name` is a label.
+    ///
+    /// # Errors
+    /// The reason why it is not kept.
+    pub(crate) fn keep(
+        &mut self,
+        session: &str,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<PathBuf, String> {
+        // A small one takes a block.
         let size = (bytes.len() as u64).max(4096);
         if bytes.len() > MAX_FILE {
             return Err(format!("it is larger than {} MiB", MAX_FILE >> 20));
         }
-        if self.bytes + size > KEPT {
+        if self.bytes + size > MAX_KEPT_BYTES {
             return Err(format!(
                 "the files of all sessions would be larger than {} MiB",
-                KEPT >> 20
+                MAX_KEPT_BYTES >> 20
             ));
         }
         self.files += 1;
-        // A number of its own before the name: no file takes another's place.
+        // With the number before the name no file replaces another.
         let path = self.folder.path().join(format!("{}-{name}", self.files));
         let mut options = fs::OpenOptions::new();
         let mut file = options
@@ -90,7 +79,11 @@ impl Files for Folder {
         written.map(|()| path)
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+    /// Reads a file that an agent gave.
+    ///
+    /// # Errors
+    /// The reason why it cannot be sent.
+    pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
         let mut options = fs::OpenOptions::new();
         let file = options
@@ -111,16 +104,17 @@ impl Files for Folder {
         }
     }
 
-    fn forget(&mut self, session: &str) {
+    /// Removes the files of a session.
+    pub(crate) fn forget(&mut self, session: &str) {
         for (path, size) in self.of_sessions.remove(session).unwrap_or_default() {
             self.bytes -= size;
-            // The folder goes with this process in any case.
+            // The folder is removed with this process in any case.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The last part of a name, without what could mean something to a shell or a person's terminal.
+/// The last part of a name, without control characters.
 pub(crate) fn base_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let kept: String = last.chars().filter(|c| !c.is_control()).take(100).collect();
@@ -160,9 +154,9 @@ mod tests {
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        assert_eq!(files.read(&path).unwrap(), b"abc");
+        assert_eq!(Folder::read(&path).unwrap(), b"abc");
         assert!(files.keep("s", "large", &vec![0; MAX_FILE + 1]).is_err());
-        files.bytes = KEPT - 4096;
+        files.bytes = MAX_KEPT_BYTES - 4096;
         assert!(files.keep("t", "b", b"b").is_ok());
         assert!(files.keep("t", "c", b"c").is_err(), "the folder is full");
         files.forget("s");
@@ -172,7 +166,6 @@ mod tests {
     #[test]
     fn what_is_not_a_file_or_too_large_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Folder::new().unwrap();
         let (large, link) = (folder.path().join("large"), folder.path().join("link"));
         fs::File::create(&large)
             .unwrap()
@@ -180,7 +173,7 @@ mod tests {
             .unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
         for path in [&large, &link, folder.path(), &folder.path().join("none")] {
-            assert!(files.read(path).is_err(), "{}", path.display());
+            assert!(Folder::read(path).is_err(), "{}", path.display());
         }
     }
 }

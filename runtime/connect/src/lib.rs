@@ -1,18 +1,24 @@
-//! Sessions for the hub of another system: what `trunkline connect` runs.
+//! Sessions for the hub of another system: the library of `trunkline connect`.
 //!
-//! An Amurg hub takes *runtimes*: programs that dial its WebSocket, say which agents they have, and run the sessions that
-//! people open in the hub's page. [`connect`] is one of them. It has no agent itself: each session of the hub is one of a
-//! host, which it drives over the host's own protocol, as any hub does.
+//! An Amurg hub has *runtimes*: programs that dial its WebSocket, declare their agents, and run the
+//! sessions that people open in the hub's page. [`connect`] is one of them. It has no agent itself:
+//! each session of the hub is a session of a host, through a [`Client`](trunkline_client::Client).
 //!
-//! # Theory of operation
+//! | module | content |
+//! |---|---|
+//! | `run` | the task that owns the connection to the hub |
+//! | `bridge` | the translation between frames of the hub and calls on sessions; no socket, no clock |
+//! | `outbox` | frames for the hub, and those that it has not read as far as is known |
+//! | `joined` | output that is joined into paragraphs |
+//! | `frame`, `show`, `ask` | the hub's messages, texts and questions |
 //!
-//! `bridge` is the core: frames of the hub in, lines for the host out, and the other way. It knows no socket and no clock.
-//! `run` has the one task around it, which reads both sides only while there is room for what comes of that: while the hub
-//! reads slowly or is away, the host holds sessions back, on disk, and each in its order.
+//! While the hub reads slowly or is away, events are not read: the client holds its sessions back
+//! at the host.
 //!
-//! The hub acknowledges nothing, but it reads frame after frame and answers a ping when it comes to it. So `outbox` knows
-//! which frames it has read. When a connection breaks, those that mean the same twice are sent again. Output is not, since
-//! the hub would show it twice: its session gets a line that something may be missing.
+//! The hub acknowledges nothing, but it reads its frames in order and answers a ping in that order.
+//! So the outbox knows the frames that were read. When a connection breaks, frames that mean the
+//! same twice are sent again. Output is not, since the hub would show it twice: its session gets a
+//! line that something may be missing.
 
 #![forbid(unsafe_code)]
 
@@ -37,12 +43,12 @@ pub use options::{ConnectError, ConnectOptions, Ended};
 pub use run::connect;
 pub use token::{TokenError, TokenFile};
 
-/// What becomes of a request that waits for a person when the connection to the hub breaks.
+/// The treatment of a request that waits for a person when the connection to the hub breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenLost {
     /// It is denied.
     #[default]
     Deny,
-    /// It waits, and is asked again by the next connection.
+    /// It waits, and the next connection asks again.
     Wait,
 }

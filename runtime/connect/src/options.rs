@@ -1,15 +1,15 @@
-//! What a connector is asked for, and how it ends.
+//! Options of a connector, and the results of its end.
 
 use std::{io, time::Duration};
 
 use crate::{Address, TokenError, TokenFile, WhenLost};
 
-/// What a connector connects.
+/// Options of a connector.
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
     /// The hub.
     pub address: Address,
-    /// Where the runtime's token is, and where a new one goes.
+    /// The file of the runtime's token, which a new one replaces.
     pub token: TokenFile,
     /// The runtime's id. With time-limited tokens it has no `:`.
     pub runtime_id: String,
@@ -17,33 +17,34 @@ pub struct ConnectOptions {
     pub org: Option<String>,
     /// The agents that the hub gets, by their ids at the host. `None`: all.
     pub agents: Option<Vec<String>>,
-    /// How long a session may rest before it is closed: the hub never says that one is over.
+    /// The time without a message or an event after which a session is closed. The hub itself
+    /// closes none.
     pub idle: Duration,
-    /// What becomes of requests when the connection breaks.
+    /// The treatment of requests when the connection breaks.
     pub lost: WhenLost,
 }
 
-/// What ended a connector in order.
+/// The reason for an orderly end of a connector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It was asked to end.
+    /// `stop` resolved.
     Stopped,
     /// The host has ended.
     HostEnded,
 }
 
-/// Why a connector gave up. The texts are sentences without a full stop.
+/// The reason why a connector gave up. Texts are sentences without a full stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// There is no token.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The hub could not be verified, or there is no room for files.
+    /// The hub cannot be verified, or the folder for files was not made.
     #[error("{what}: {source}")]
     Io {
-        /// What failed.
+        /// The action that failed.
         what: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The hub refuses the runtime.

@@ -1,122 +1,96 @@
-//! The one task of a connector: the hub on one side, the host on the other.
-
-mod host;
+//! The task of a connector: it owns the connection to the hub, and drives the sessions of the host.
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{SinkExt, future::poll_fn};
 use rustls::ClientConfig;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
-use trunkline_protocol::{LineReader, MAX_LINE};
+use trunkline_client::Client;
 use uuid::Uuid;
 
 use crate::{
-    Address, ConnectError, ConnectOptions, Ended, TokenFile,
-    bridge::{Bridge, Heard, Rules},
+    ConnectError, ConnectOptions, Ended,
+    bridge::{Bridge, FrameEffect},
     dial::{Socket, Wants, Woke, dial, poll, tls},
     files::Folder,
 };
 
-/// The first wait before another connection, and the longest. Between them it doubles.
-const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// The first wait before another connection, and the longest. It doubles with each attempt.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// A connection that lasted so long makes the next wait the first again.
-const LASTED: Duration = Duration::from_secs(30);
+/// The duration of a connection after which the next wait is the first again.
+const STEADY: Duration = Duration::from_secs(30);
 
-/// How long the hub may take to take the runtime.
-const ACK: Duration = Duration::from_secs(10);
+/// Timeout for the hub to accept the runtime.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the hub is asked for a sign of life, and how often while it has frames to show that it read.
-const PINGS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(2));
+/// The interval of pings, and the one while frames are unread as far as is known.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const UNREAD_PING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long the hub may be silent. One browser that stops reading holds up all of its work for 60 s.
-const SILENCE: Duration = Duration::from_secs(90);
+/// The silence after which the hub counts as lost. One browser that stops reading holds it up for
+/// 60 s.
+const MAX_SILENCE: Duration = Duration::from_secs(90);
 
-/// How long the host may take to name its agents: they are started for it.
-const AGENTS: Duration = Duration::from_secs(60);
+/// Timeout for the list of agents, which are started for it.
+const AGENTS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the last frames may take.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Timeout for the last frames, and for the last calls.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes that wait for the host, beyond which the hub is not read.
-const SAID: usize = 1 << 20;
+/// Calls on the host without a result from which the hub is not read.
+const MAX_PENDING_CALLS: usize = 4096;
 
-/// Frames that are written before anything else is looked at.
-const BATCH: usize = 16;
+/// Frames that are written in one step.
+const FRAME_BATCH: usize = 16;
 
-/// Why the work at hand is over.
-enum Over {
+/// The reason why a connector ends.
+enum Ending {
     Stopped,
     Host,
 }
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 enum Broken {
-    Over(Over),
-    /// It broke. The hub had taken the runtime at this time.
+    Ending(Ending),
+    /// It broke. The hub had accepted the runtime at this time.
     Lost(String, Option<Instant>),
     Refused(String),
 }
 
-/// Serves the sessions of a hub by a host, whose lines come from `input` and go to `output`, until `stop` resolves or the
-/// host ends. A connection that breaks is made anew, with waits of 1 to 30 s.
+/// Serves the sessions of a hub by a host until `stop` resolves or the host ends. A connection to
+/// the hub that breaks is made again, with waits of 1 to 30 s.
+///
+/// A client with [`ReconnectPolicy::fail_fast`](trunkline_client::ReconnectPolicy::fail_fast) shows
+/// the hub at once that a session is not served.
 ///
 /// # Errors
-/// When the hub refuses the runtime before it has ever taken it, and when what is needed is not there. What happens later
-/// is logged, and tried again.
+/// The hub refuses the runtime before it has ever accepted it, or a file, a certificate or an agent
+/// is missing. Later failures are logged, and tried again.
 ///
 /// # Cancel safety
-/// Dropping the future drops the connection; the hub learns nothing of what was running.
+/// Dropping the future drops the connection; the hub does not get the ends of running turns.
 ///
 /// # Panics
 /// Outside a tokio runtime with I/O and time.
-pub async fn connect<R, W>(
+pub async fn connect(
     options: ConnectOptions,
-    input: R,
-    output: W,
+    client: Client,
     stop: impl Future<Output = ()>,
-) -> Result<Ended, ConnectError>
-where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<Ended, ConnectError> {
     let named = |what| move |source| ConnectError::Io { what, source };
-    let tls = match options.address.is_secure() {
-        true => Some(tls().map_err(named("the hub cannot be verified"))?),
-        false => None,
-    };
-    let files = Folder::new().map_err(named("there is no room for files"))?;
-    let ConnectOptions {
-        address,
-        token,
-        runtime_id,
-        org,
-        agents,
-        idle,
-        lost,
-    } = options;
-    token.read()?;
-    let rules = Rules {
-        runtime_id,
-        org,
-        agents,
-        idle,
-        lost,
-    };
+    let is_secure = options.address.is_secure();
+    let tls = is_secure.then(tls).transpose();
+    let tls = tls.map_err(named("the hub cannot be verified"))?;
+    let files = Folder::new().map_err(named("no folder for files was made"))?;
+    options.token.read()?;
     let connector = Connector {
-        bridge: Bridge::new(rules, Box::new(files)),
-        input: Box::new(input),
-        output: Box::new(output),
-        lines: LineReader::of_peer(MAX_LINE),
+        bridge: Bridge::new(options, client, files),
         began: Instant::now(),
         ticks: Instant::now(),
-        address,
         tls,
-        token,
         unsaved: None,
     };
     let mut stop = pin!(stop);
@@ -125,15 +99,10 @@ where
 
 struct Connector {
     bridge: Bridge,
-    input: Box<dyn AsyncRead + Unpin + Send>,
-    output: Box<dyn AsyncWrite + Unpin + Send>,
-    lines: LineReader,
     began: Instant,
-    /// When time matters again.
+    /// The time of the bridge's next tick.
     ticks: Instant,
-    address: Address,
     tls: Option<Arc<ClientConfig>>,
-    token: TokenFile,
     /// A token that could not be written to its file.
     unsaved: Option<String>,
 }
@@ -143,22 +112,22 @@ impl Connector {
         mut self,
         stop: &mut (impl Future<Output = ()> + Unpin),
     ) -> Result<Ended, ConnectError> {
-        let mut wait = WAITS.0;
-        let mut was_taken = false;
+        let mut wait = FIRST_DELAY;
+        let mut was_accepted = false;
         loop {
-            let over = match self.once(stop, &mut was_taken).await? {
-                Broken::Over(over) => Some(over),
-                Broken::Refused(why) if !was_taken => return Err(ConnectError::Refused(why)),
+            let over = match self.once(stop, &mut was_accepted).await? {
+                Broken::Ending(over) => Some(over),
+                Broken::Refused(why) if !was_accepted => return Err(ConnectError::Refused(why)),
                 Broken::Refused(why) => {
                     tracing::error!(
                         "the hub refuses the runtime: {why}; its token file is read again"
                     );
-                    wait = WAITS.1;
+                    wait = MAX_DELAY;
                     None
                 }
                 Broken::Lost(why, since) => {
-                    if since.is_some_and(|since| since.elapsed() >= LASTED) {
-                        wait = WAITS.0;
+                    if since.is_some_and(|since| since.elapsed() >= STEADY) {
+                        wait = FIRST_DELAY;
                     }
                     tracing::warn!("there is no connection to the hub: {why}");
                     None
@@ -169,7 +138,7 @@ impl Connector {
                 None => self.serve_host(stop, sleep(jittered(wait))).await.err(),
             };
             match over {
-                None => wait = (wait * 2).min(WAITS.1),
+                None => wait = (wait * 2).min(MAX_DELAY),
                 Some(over) => return Ok(self.end(over).await),
             }
         }
@@ -179,53 +148,36 @@ impl Connector {
     async fn once(
         &mut self,
         stop: &mut (impl Future<Output = ()> + Unpin),
-        was_taken: &mut bool,
+        was_accepted: &mut bool,
     ) -> Result<Broken, ConnectError> {
-        let asked = self.agents(stop, *was_taken).await?;
-        if let Some(over) = asked {
-            return Ok(Broken::Over(over));
+        let client = self.bridge.client.clone();
+        let listing = timeout(AGENTS_TIMEOUT, async move { client.agents(false).await });
+        match self.serve_host(stop, listing).await {
+            Ok(Ok(Ok(agents))) => self.bridge.set_agents(agents),
+            // The hub gets those of the last list.
+            Ok(_) => {}
+            Err(ending) => return Ok(Broken::Ending(ending)),
         }
-        let token = match (self.unsaved.clone(), self.token.read()) {
+        if let Some(agent) = self.bridge.missing_agent().filter(|_| !*was_accepted) {
+            return Err(ConnectError::NoAgent(agent));
+        }
+        let token = match (self.unsaved.clone(), self.bridge.options.token.read()) {
             (Some(token), _) | (None, Ok(token)) => token,
-            (None, Err(error)) if !*was_taken => return Err(error.into()),
+            (None, Err(error)) if !*was_accepted => return Err(error.into()),
             (None, Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
         };
-        let (address, tls) = (self.address.clone(), self.tls.clone());
+        let (address, tls) = (self.bridge.options.address.clone(), self.tls.clone());
         let dialled = self
             .serve_host(stop, async move { dial(&address, tls.as_ref()).await })
             .await;
         let socket = match dialled {
             Ok(Ok(socket)) => socket,
             Ok(Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
-            Err(over) => return Ok(Broken::Over(over)),
+            Err(over) => return Ok(Broken::Ending(over)),
         };
-        let broken = self.connected(socket, &token, stop, was_taken).await;
+        let broken = self.connected(socket, &token, stop, was_accepted).await;
         self.bridge.disconnected();
         Ok(broken)
-    }
-
-    /// Learns which agents the host has now.
-    async fn agents(
-        &mut self,
-        stop: &mut (impl Future<Output = ()> + Unpin),
-        was_taken: bool,
-    ) -> Result<Option<Over>, ConnectError> {
-        self.bridge.ask_agents();
-        let mut late = pin!(sleep(AGENTS));
-        // Behind what waits for the hub there is no answer: then the hub gets those that it had.
-        while self.bridge.asks_agents() && !(was_taken && self.bridge.out.is_full()) {
-            tokio::select! {
-                () = &mut *stop => return Ok(Some(Over::Stopped)),
-                () = &mut late => break,
-                alive = self.host_step() => if !alive {
-                    return Ok(Some(Over::Host));
-                },
-            }
-        }
-        match self.bridge.lacks() {
-            Some(agent) if !was_taken => Err(ConnectError::NoAgent(agent)),
-            _ => Ok(None),
-        }
     }
 
     async fn connected(
@@ -233,12 +185,12 @@ impl Connector {
         mut socket: Socket,
         token: &str,
         stop: &mut (impl Future<Output = ()> + Unpin),
-        was_taken: &mut bool,
+        was_accepted: &mut bool,
     ) -> Broken {
         let hello = self.bridge.hello(token);
         let lost = |why: &str, since| Broken::Lost(why.to_owned(), since);
         if !matches!(
-            timeout(ACK, socket.send(Message::text(hello))).await,
+            timeout(ACCEPT_TIMEOUT, socket.send(Message::text(hello))).await,
             Ok(Ok(()))
         ) {
             return lost("the hub does not read", None);
@@ -249,11 +201,12 @@ impl Connector {
         loop {
             let next_ping = match self.bridge.out.has_unread() {
                 true if self.bridge.out.asks_soon() => pinged,
-                true => pinged + PINGS.1,
-                false => pinged + PINGS.0,
+                true => pinged + UNREAD_PING_INTERVAL,
+                false => pinged + PING_INTERVAL,
             };
             let has_next = since.is_some() && self.bridge.out.has_next();
-            let has_room = !self.bridge.out.overflows() && self.bridge.said.len() < SAID;
+            let has_room = !self.bridge.out.overflows()
+                && self.bridge.host.pending_calls() < MAX_PENDING_CALLS;
             writes_first = !writes_first;
             let wants = Wants {
                 read: has_room,
@@ -263,15 +216,16 @@ impl Connector {
             };
             tokio::select! {
                 () = &mut *stop => {
-                    self.say_goodbye(&mut socket).await;
-                    return Broken::Over(Over::Stopped);
+                    self.bridge.end_all("the runtime ends");
+                    self.close_socket(&mut socket).await;
+                    return Broken::Ending(Ending::Stopped);
                 }
                 woke = poll_fn(|cx| poll(&mut socket, wants, cx)) => match woke {
                     Woke::Written(Err(error)) | Woke::Read(Some(Err(error))) => return lost(&error.to_string(), since),
                     Woke::Read(None) => return lost("the hub closed it", since),
                     Woke::Written(Ok(())) => {
                         is_dirty = has_next;
-                        for _ in 0..if has_next { BATCH } else { 0 } {
+                        for _ in 0..if has_next { FRAME_BATCH } else { 0 } {
                             let Some(text) = self.bridge.out.next() else { break };
                             if let Err(error) = socket.start_send_unpin(Message::text(text)) {
                                 return lost(&error.to_string(), since);
@@ -281,12 +235,12 @@ impl Connector {
                     Woke::Read(Some(Ok(message))) => {
                         heard = Instant::now();
                         match message {
-                            Message::Text(text) => match self.heard(text.as_str()).await {
-                                Heard::Done | Heard::Token(_) => {}
-                                Heard::Refused(why) => return Broken::Refused(why),
-                                Heard::Taken => {
-                                    tracing::info!("the hub at {} has taken the runtime", self.address);
-                                    (*was_taken, since) = (true, Some(heard));
+                            Message::Text(text) => match self.handle_frame(text.as_str()).await {
+                                FrameEffect::None | FrameEffect::Token(_) => {}
+                                FrameEffect::Refused(why) => return Broken::Refused(why),
+                                FrameEffect::Accepted => {
+                                    tracing::info!("the hub at {} has accepted the runtime", self.bridge.options.address);
+                                    (*was_accepted, since) = (true, Some(heard));
                                 }
                             },
                             Message::Pong(payload) => {
@@ -294,7 +248,7 @@ impl Connector {
                                     self.bridge.out.is_read(u64::from_be_bytes(sent));
                                 }
                             }
-                            // The answer to a ping is written with what is flushed next.
+                            // The answer to a ping is written with the next flush.
                             _ => is_dirty = true,
                         }
                     }
@@ -307,52 +261,123 @@ impl Connector {
                     }
                     is_dirty = true;
                 }
-                () = sleep_until(heard + SILENCE) => return lost("it is silent", since),
-                () = sleep_until(began + ACK), if since.is_none() => return lost("it does not answer", since),
-                alive = self.host_step() => if !alive {
-                    self.bridge.host_ended();
-                    self.say_goodbye(&mut socket).await;
-                    return Broken::Over(Over::Host);
+                () = sleep_until(heard + MAX_SILENCE) => return lost("it is silent", since),
+                () = sleep_until(began + ACCEPT_TIMEOUT), if since.is_none() => return lost("it does not answer", since),
+                is_alive = self.step_host() => if !is_alive {
+                    self.bridge.end_all("the host has ended");
+                    self.close_socket(&mut socket).await;
+                    return Broken::Ending(Ending::Host);
                 }
             }
         }
     }
 
-    /// Takes a frame of the hub.
-    async fn heard(&mut self, text: &str) -> Heard {
+    /// Handles a frame of the hub.
+    async fn handle_frame(&mut self, text: &str) -> FrameEffect {
         self.bridge.at(self.began.elapsed());
-        let heard = self.bridge.hub(text);
+        let effect = self.bridge.handle_frame(text);
+        self.bridge.begin_calls();
         self.wake();
-        if let Heard::Token(token) = &heard {
-            let (file, new) = (self.token.clone(), token.clone());
+        if let FrameEffect::Token(token) = &effect {
+            let file = self.bridge.options.token.clone();
+            let new = token.clone();
             let written = tokio::task::spawn_blocking(move || file.replace(&new)).await;
             self.unsaved = match written {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => {
-                    tracing::error!("{error}; the hub's new token is kept in memory alone");
+                    tracing::error!("{error}; the hub's new token is kept only in memory");
                     Some(token.clone())
                 }
                 Err(_) => Some(token.clone()),
             };
         }
-        heard
+        effect
     }
 
-    /// Writes what the hub must still learn.
-    async fn say_goodbye(&mut self, socket: &mut Socket) {
-        self.bridge.leave();
+    /// Writes the ends of turns to the hub, and closes the connection.
+    async fn close_socket(&mut self, socket: &mut Socket) {
         let last = async {
             while let Some(text) = self.bridge.out.next() {
                 socket.feed(Message::text(text)).await?;
             }
             socket.close(None).await
         };
-        // A hub that does not read learns it by the broken connection.
-        let _ = timeout(LAST_WORDS, last).await;
+        // A hub that does not read sees the broken connection.
+        let _ = timeout(CLOSE_TIMEOUT, last).await;
+    }
+
+    /// Closes the sessions, and the connection to the host.
+    async fn end(mut self, ending: Ending) -> Ended {
+        match ending {
+            Ending::Host => Ended::HostEnded,
+            Ending::Stopped => {
+                self.bridge.end_all("the runtime ends");
+                let bridge = &mut self.bridge;
+                let closing = async {
+                    while let Some(item) = bridge.host.next(true).await {
+                        bridge.handle_item(item);
+                    }
+                };
+                // A host that does not read sees the end of the connection.
+                let _ = timeout(CLOSE_TIMEOUT, closing).await;
+                self.bridge.client.close().await;
+                Ended::Stopped
+            }
+        }
+    }
+
+    /// Drives the sessions until a future resolves.
+    async fn serve_host<T>(
+        &mut self,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+        until: impl Future<Output = T>,
+    ) -> Result<T, Ending> {
+        let mut until = pin!(until);
+        loop {
+            tokio::select! {
+                () = &mut *stop => return Err(Ending::Stopped),
+                result = &mut until => return Ok(result),
+                is_alive = self.step_host() => if !is_alive {
+                    return Err(Ending::Host);
+                },
+            }
+        }
+    }
+
+    /// Handles the next event, while the outbox has room, or the next result of a call. Returns
+    /// false when the host has ended and its last event is handled.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    async fn step_host(&mut self) -> bool {
+        let reads_events = !self.bridge.out.is_full();
+        let is_watching = self.bridge.host.is_watching();
+        let client = self.bridge.client.clone();
+        tokio::select! {
+            Some(item) = self.bridge.host.next(reads_events) => {
+                self.bridge.at(self.began.elapsed());
+                self.bridge.handle_item(item);
+                self.bridge.begin_calls();
+                self.wake();
+            }
+            _ = client.ended(), if !is_watching => return false,
+            () = sleep_until(self.ticks) => {
+                self.bridge.at(self.began.elapsed());
+                self.bridge.tick();
+                self.bridge.begin_calls();
+                self.ticks = Instant::now() + self.bridge.wakes_in();
+            }
+        }
+        true
+    }
+
+    /// Brings the next tick forward, if an event or a frame needs it.
+    fn wake(&mut self) {
+        self.ticks = self.ticks.min(Instant::now() + self.bridge.wakes_in());
     }
 }
 
-/// Half of a wait to all of it: those that lost one hub do not come back at once.
+/// Half of the delay to all of it: runtimes that lost one hub do not come back together.
 fn jittered(wait: Duration) -> Duration {
     let random = f64::from(Uuid::new_v4().as_bytes()[0]) / 255.0;
     wait.mul_f64(0.5 + random / 2.0)

@@ -1,19 +1,20 @@
-//! What the hub's page shows of things for which it has no message.
+//! Texts for the hub's page of messages that it has no frames for.
 
 use serde_json::{Value, json};
+use trunkline_client::ClientError;
 use trunkline_protocol::{
-    Failure, Json, Plan, PlanStatus, SessionClosed, Status, ToolEnd, ToolStart, TurnComplete,
+    ClosedReason, Failure, Json, Plan, PlanStatus, Status, ToolEnd, ToolStart, TurnComplete,
 };
 
-/// The most that is shown of a tool's input or result, in bytes.
-const TOOL_BYTES: usize = 64 * 1024;
+/// The longest input or result of a tool that is shown, in bytes.
+const MAX_TOOL_BYTES: usize = 64 * 1024;
 
 /// A call of a tool, as the channel `tool` has it.
 pub(crate) fn tool_start(start: &ToolStart) -> String {
     let input = match &start.input {
         None => json!({}),
-        Some(input) if input.get().len() > TOOL_BYTES => {
-            json!({ "truncated": cut(input.get(), TOOL_BYTES) })
+        Some(input) if input.get().len() > MAX_TOOL_BYTES => {
+            json!({ "truncated": cut(input.get(), MAX_TOOL_BYTES) })
         }
         Some(input) => input.to().unwrap_or_default(),
     };
@@ -23,14 +24,14 @@ pub(crate) fn tool_start(start: &ToolStart) -> String {
 
 /// The end of a call.
 pub(crate) fn tool_end(end: &ToolEnd) -> String {
-    let mut content = cut(end.content.as_deref().unwrap_or_default(), TOOL_BYTES);
+    let mut content = cut(end.content.as_deref().unwrap_or_default(), MAX_TOOL_BYTES);
     if content.is_empty() {
         let changed = end
             .diffs
             .iter()
             .flatten()
             .map(|diff| format!("changed {}", diff.path));
-        content = cut(&changed.collect::<Vec<_>>().join("\n"), TOOL_BYTES);
+        content = cut(&changed.collect::<Vec<_>>().join("\n"), MAX_TOOL_BYTES);
     }
     json!({
         "type": "tool_result",
@@ -51,7 +52,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
         };
         format!("{mark} {}", entry.content)
     });
-    cut(&lines.collect::<Vec<_>>().join("\n"), TOOL_BYTES)
+    cut(&lines.collect::<Vec<_>>().join("\n"), MAX_TOOL_BYTES)
 }
 
 /// Why a turn did not end well. `None` where it did, or where a person stopped it.
@@ -82,15 +83,24 @@ pub(crate) fn exit_code(complete: &TurnComplete) -> i32 {
     }
 }
 
-/// Why a session has ended.
-pub(crate) fn closed(closed: &SessionClosed) -> String {
-    let why = closed.error.as_ref().and_then(why);
-    why.unwrap_or_else(|| {
-        let reason = closed.reason.map_or("", |reason| reason.as_str());
-        format!("the session has ended {reason}")
-            .trim_end()
-            .to_owned()
+/// The reason why a session has ended.
+pub(crate) fn closed(reason: Option<ClosedReason>, failure: Option<&Failure>) -> String {
+    failure.and_then(why).unwrap_or_else(|| {
+        let reason = reason.map_or("", |reason| reason.as_str());
+        let text = format!("the session has ended {reason}");
+        text.trim_end().to_owned()
     })
+}
+
+/// The reason why a call failed, or why a session has ended without a `session.closed`.
+pub(crate) fn cause(cause: ClientError) -> String {
+    match cause {
+        ClientError::SessionClosed { reason, failure } => closed(reason, failure.as_deref()),
+        ClientError::SessionRefused { message, .. } if !message.is_empty() => message,
+        ClientError::RequestFailed(message) => message,
+        ClientError::ConnectionLost(_) => "the host has ended".to_owned(),
+        cause => cause.to_string(),
+    }
 }
 
 fn why(failure: &Failure) -> Option<String> {
@@ -169,7 +179,7 @@ mod tests {
     #[test]
     fn what_a_tool_takes_and_gives_is_bounded_and_stays_json() {
         let id = ToolCallId::new("c").unwrap();
-        let large = "ä".repeat(TOOL_BYTES);
+        let large = "ä".repeat(MAX_TOOL_BYTES);
         let start = ToolStart {
             input: value(&json!({ "text": large })),
             ..ToolStart::new(id.clone(), "Read")
@@ -180,7 +190,7 @@ mod tests {
             ..ToolEnd::new(id)
         };
         for text in [tool_start(&start), tool_end(&end)] {
-            assert!(text.len() < 2 * TOOL_BYTES, "{}", text.len());
+            assert!(text.len() < 2 * MAX_TOOL_BYTES, "{}", text.len());
             let _: Value = serde_json::from_str(&text).unwrap();
         }
         let small = ToolStart {

@@ -20,6 +20,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_tungstenite::tungstenite::Message;
+use trunkline_client::{Client, ReconnectPolicy, Streams};
 use trunkline_connect::{ConnectError, ConnectOptions, Ended, TokenFile, WhenLost, connect};
 
 use hub::Hub;
@@ -42,12 +43,12 @@ struct Connector {
 impl Connector {
     /// Connects to the address, with the token `t-1`. The host has the agent `a`.
     async fn to(address: &str, lost: WhenLost) -> Self {
-        let mut connector = Self::begin(address, lost, None);
+        let mut connector = Self::begin(address, lost, None).await;
         connector.name_agents().await;
         connector
     }
 
-    fn begin(address: &str, lost: WhenLost, agents: Option<Vec<String>>) -> Self {
+    async fn begin(address: &str, lost: WhenLost, agents: Option<Vec<String>>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let token = folder.path().join("token");
         TokenFile::new(&token).replace("t-1").unwrap();
@@ -63,7 +64,10 @@ impl Connector {
         let (near, far) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(far);
         let (stop, stopped) = oneshot::channel();
-        let done = tokio::spawn(connect(options, input, output, async move {
+        let policy = ReconnectPolicy::default().fail_fast();
+        let client = Client::connect_with(Streams::new(input, output), policy);
+        let client = client.await.unwrap();
+        let done = tokio::spawn(connect(options, client, async move {
             let _ = stopped.await;
         }));
         let (lines, output) = tokio::io::split(near);
@@ -96,9 +100,12 @@ impl Connector {
     }
 
     async fn name_agents(&mut self) {
-        assert_eq!(self.line().await["type"], "agents.list");
+        let list = self.line().await;
+        assert_eq!(list["type"], "agents.list");
         let agents = json!([{ "id": "a", "profile": "codex", "name": "A" }]);
-        let answer = json!({ "type": "agents.list.result", "session_id": "", "request_id": "agents", "agents": agents });
+        let answer = json!({
+            "type": "agents.list.result", "session_id": "", "request_id": list["request_id"], "agents": agents,
+        });
         self.say(answer).await;
     }
 
@@ -305,7 +312,8 @@ async fn an_agent_that_the_host_has_not_is_an_error_before_anything_is_dialled()
         &address,
         WhenLost::Deny,
         Some(vec!["a".to_owned(), "none".to_owned()]),
-    );
+    )
+    .await;
     connector.name_agents().await;
     let error = timeout(SOON, connector.done)
         .await
@@ -415,8 +423,11 @@ async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() 
 async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
     let (mut hub, mut connector, wire, turn) = in_a_turn().await;
     hub.drop_connection();
-    // It has seen that. The host says so much that its answer about its agents is not read.
-    assert_eq!(connector.line().await["type"], "agents.list");
+    let list = connector.line().await;
+    assert_eq!(list["type"], "agents.list");
+    let agents = json!({
+        "type": "agents.list.result", "session_id": "", "request_id": list["request_id"], "agents": [{ "id": "a" }],
+    });
     let text = "x".repeat(100_000);
     let line = json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": text, "channel": "tool" });
     let mut output = connector.output;
@@ -427,6 +438,11 @@ async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
                 .await
                 .unwrap();
         }
+        // It is read, though events of the session wait.
+        output
+            .write_all(format!("{agents}\n").as_bytes())
+            .await
+            .unwrap();
         output
     });
     hub.accept().await;

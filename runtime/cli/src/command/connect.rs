@@ -14,6 +14,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
 };
+use trunkline_client::{Client, ReconnectPolicy, Streams};
 use trunkline_connect::{Address, ConnectError, ConnectOptions, Ended, TokenFile, WhenLost};
 use trunkline_host::config::SessionMay;
 use trunkline_relay::{RelayOptions, RelayReport, serve};
@@ -123,9 +124,8 @@ fn runtime_id(text: &str) -> Result<String, String> {
 
 /// The host whose sessions the hub gets.
 struct Host {
-    input: Box<dyn AsyncRead + Unpin + Send>,
-    output: Box<dyn AsyncWrite + Unpin + Send>,
-    /// The one in this process.
+    client: Client,
+    /// The host in this process.
     own: Option<JoinHandle<RelayReport>>,
 }
 
@@ -149,7 +149,7 @@ impl Amurg {
             return register::register(&self.hub, &TokenFile::new(&self.token_file)).await;
         };
         let stop = stop_signal()?;
-        let Host { input, output, own } = self.host(config).await?;
+        let Host { client, own } = self.host(config).await?;
         let options = ConnectOptions {
             address: self.hub,
             token: TokenFile::new(self.token_file),
@@ -163,7 +163,7 @@ impl Amurg {
                 WhenLost::Deny
             },
         };
-        let ended = trunkline_connect::connect(options, input, output, stop).await;
+        let ended = trunkline_connect::connect(options, client, stop).await;
         if let Some(own) = own {
             // Its hub has gone: it ends within 4 s.
             own.await
@@ -184,8 +184,7 @@ impl Amurg {
         if let Some(stream) = matching_daemon::stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
             return Ok(Host {
-                input: Box::new(input),
-                output: Box::new(output),
+                client: connect_client(input, output).await?,
                 own: None,
             });
         }
@@ -220,11 +219,20 @@ impl Amurg {
         });
         let (input, output) = tokio::io::split(near);
         Ok(Host {
-            input: Box::new(input),
-            output: Box::new(output),
+            client: connect_client(input, output).await?,
             own: Some(own),
         })
     }
+}
+
+/// Connects to a host by its streams. A session that it does not serve is refused at once.
+async fn connect_client(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<Client, CliError> {
+    let policy = ReconnectPolicy::default().fail_fast();
+    let connected = Client::connect_with(Streams::new(input, output), policy).await;
+    connected.map_err(CliError::failed)
 }
 
 fn told(error: ConnectError) -> CliError {

@@ -1,42 +1,42 @@
-//! How sessions end, and what is remembered of them.
+//! Ends of sessions, and the sessions that are remembered.
 
-use trunkline_protocol::SessionClose;
-
-use super::{Bridge, KNOWN};
+use super::{Bridge, MAX_KNOWN_SESSIONS, log_failure};
 use crate::{
     frame::{NativeSession, ToHub},
     outbox::Lost,
-    session::Session,
 };
 
 impl Bridge {
-    /// Ends in order: each turn gets its end, and sessions are closed.
-    pub(crate) fn leave(&mut self) {
+    /// Ends all sessions: each turn gets its end with this reason.
+    pub(crate) fn end_all(&mut self, why: &str) {
         for id in self.sessions.keys().cloned().collect::<Vec<_>>() {
-            self.over(&id, Some("the runtime ends"));
+            self.end_session(&id, Some(why));
         }
-    }
-
-    /// The host has ended: no session goes on.
-    pub(crate) fn host_ended(&mut self) {
-        for id in self.sessions.keys().cloned().collect::<Vec<_>>() {
-            self.over(&id, Some("the host has ended"));
-        }
-        self.said.clear();
     }
 
     /// Closes a session at the host, and forgets it. The hub's next message opens it again.
     pub(super) fn close(&mut self, id: &str) {
         self.flush(id);
+        self.call_session(
+            id,
+            |handle| async move { handle.close().await },
+            log_failure,
+        );
         let Some(session) = self.sessions.remove(id) else {
             return;
         };
-        self.say(&session.wire, None, SessionClose {});
-        self.forget(id, &session);
+        self.requests.retain(|_, pending| pending.session != id);
+        self.files.forget(id);
+        if session.native.is_none() && session.messages > 0 {
+            self.forgotten.push_back(id.to_owned());
+            if self.forgotten.len() > MAX_KNOWN_SESSIONS {
+                self.forgotten.pop_front();
+            }
+        }
     }
 
-    /// A session has ended without being closed by the hub: what runs has its end, and why.
-    pub(super) fn over(&mut self, id: &str, why: Option<&str>) {
+    /// Ends a session otherwise than at its idle limit: its turns get their ends, and the reason.
+    pub(super) fn end_session(&mut self, id: &str, why: Option<&str>) {
         let Some(session) = self.sessions.get(id) else {
             return;
         };
@@ -65,18 +65,6 @@ impl Bridge {
         self.close(id);
     }
 
-    fn forget(&mut self, id: &str, session: &Session) {
-        self.wires.remove(&session.wire);
-        self.requests.retain(|_, pending| pending.session != id);
-        self.files.forget(id);
-        if session.native.is_none() && session.messages > 0 {
-            self.forgotten.push_back(id.to_owned());
-            if self.forgotten.len() > KNOWN {
-                self.forgotten.pop_front();
-            }
-        }
-    }
-
     /// Remembers a session that can be resumed.
     pub(super) fn remember(&mut self, id: &str) {
         let Some(session) = self.sessions.get(id) else {
@@ -94,7 +82,7 @@ impl Bridge {
         self.known
             .retain(|(_, before)| before.session_id != known.session_id);
         self.known.push_back((agent, known));
-        if self.known.len() > KNOWN {
+        if self.known.len() > MAX_KNOWN_SESSIONS {
             self.known.pop_front();
         }
     }

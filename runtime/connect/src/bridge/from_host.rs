@@ -1,82 +1,80 @@
-//! What a line of the host does.
+//! Events of sessions, as frames for the hub.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use trunkline_client::{ClientError, Event, EventBody};
 use trunkline_protocol::{
     AdapterBody, Channel, Context, ErrorEvent, Fact, FileOutput, HostFact, InputRequest,
-    InputResponse, InputResult, OptionKind, Output, PermissionRequest, RelayBody, RequestDecided,
-    RequestId, SessionInfo, SteerResult, Stop, StopReason, TurnBegin, TurnComplete, TurnId,
+    InputResponse, OptionKind, Output, PermissionRequest, RelayBody, RequestDecided, RequestId,
+    SessionInfo, StopReason, TurnBegin, TurnComplete,
 };
 use uuid::Uuid;
 
 use super::{
-    AdapterMessage, Bridge, Lost, Pending, REQUEST_BYTES, REQUESTS, RelayMessage, ToHub, Unread,
-    WhenLost,
+    Bridge, Lost, MAX_REQUEST_BYTES, MAX_REQUESTS, PendingPermission, SessionKey, ToHub, WhenLost,
+    log_failure,
 };
-use crate::{ask::Asked, files::base_name, frame::Metadata, show};
+use crate::{
+    ask::Asked,
+    files::{Folder, base_name},
+    frame::Metadata,
+    show,
+};
 
-/// The most of a short text of the agent's, in bytes.
-const TEXT: usize = 64 * 1024;
+/// The longest short text of an agent that is shown, in bytes.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 impl Bridge {
-    /// Takes a line.
-    pub(crate) fn host(&mut self, line: &str) {
-        match AdapterMessage::parse(line) {
-            Ok(message) => {
-                if let AdapterBody::AgentsListResult(list) = message.body {
-                    let wanted = self.rules.agents.as_ref();
-                    let is_wanted = |id: &String| wanted.is_none_or(|wanted| wanted.contains(id));
-                    self.agents = list
-                        .agents
-                        .into_iter()
-                        .filter(|agent| is_wanted(&agent.id))
-                        .collect();
-                    self.asks_agents = false;
-                } else if let Some(id) = self.wires.get(&message.session_id).cloned() {
-                    self.touch(&id);
-                    self.of_adapter(&id, message.turn_id.as_ref(), message.body);
+    /// Handles the next event of a session, or its end. Events of a closed session are dropped.
+    pub(super) fn handle_event(
+        &mut self,
+        key: &SessionKey,
+        next: Result<Option<Event>, ClientError>,
+    ) {
+        if !self.is_open(key) {
+            return;
+        }
+        let id = &*key.0;
+        let event = match next {
+            Ok(Some(event)) => event,
+            // Its `session.closed` came before.
+            Ok(None) => return,
+            Err(cause) => return self.end_session(id, Some(&show::cause(cause))),
+        };
+        if let EventBody::Adapter(AdapterBody::TurnComplete(complete)) = &event.body {
+            return self.end_turn(id, &event, complete);
+        }
+        match event.body {
+            EventBody::Adapter(body) => {
+                if let Some(session) = self.sessions.get_mut(id) {
+                    session.used = self.now;
                 }
+                self.show_adapter(id, event.awaits_answer, body);
             }
-            Err(Unread::UnknownType { .. }) => {
-                let Ok(message) = RelayMessage::parse(line) else {
-                    return;
-                };
-                if let Some(id) = self.wires.get(&message.session_id).cloned() {
-                    self.of_relay(&id, message.turn_id, message.body);
-                }
+            EventBody::Relay(body) => self.show_relay(id, event.is_own, body),
+            EventBody::TooLong { bytes } => {
+                let text = format!("a message of {bytes} bytes is not shown");
+                self.show(id, "system", &text);
             }
-            Err(unread) => tracing::debug!("a line of the host was not understood: {unread}"),
+            _ => {}
         }
     }
 
-    fn touch(&mut self, id: &str) {
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.used = self.now;
-        }
-    }
-
-    fn of_adapter(&mut self, id: &str, turn: Option<&TurnId>, body: AdapterBody) {
+    fn show_adapter(&mut self, id: &str, awaits_answer: bool, body: AdapterBody) {
         match body {
             AdapterBody::Output(output) => self.output(id, &output),
-            AdapterBody::TurnComplete(complete) => self.turn_end(id, turn, &complete),
             AdapterBody::FileOutput(file) => self.file_output(id, &file),
-            AdapterBody::PermissionRequest(request) => self.permission(id, *request),
+            AdapterBody::PermissionRequest(request) if awaits_answer => {
+                self.ask_permission(id, *request);
+            }
             AdapterBody::PermissionCancel(cancel) => {
-                self.settled(id, &cancel.request_id, "withdrawn")
+                self.settle_request(id, &cancel.request_id, "withdrawn")
             }
-            AdapterBody::InputRequest(request) => self.question(id, *request),
-            AdapterBody::SessionReady(ready) => {
-                self.info(id, &ready.info);
-                if self
-                    .sessions
-                    .get(id)
-                    .is_some_and(|session| !session.is_answered)
-                {
-                    self.put_created(id, Ok(()));
-                }
+            AdapterBody::InputRequest(request) if awaits_answer => self.ask_question(id, *request),
+            AdapterBody::SessionInfo(info) => self.note_info(id, &info),
+            AdapterBody::SessionClosed(closed) => {
+                let why = show::closed(closed.reason, closed.error.as_ref());
+                self.end_session(id, Some(&why));
             }
-            AdapterBody::SessionInfo(info) => self.info(id, &info),
-            AdapterBody::SessionClosed(closed) => self.over(id, Some(&show::closed(&closed))),
-            AdapterBody::SteerResult(result) => self.steered(id, &result),
             AdapterBody::ToolStart(start) => {
                 self.tool(id, start.history, &show::tool_start(&start))
             }
@@ -92,39 +90,32 @@ impl Bridge {
             AdapterBody::Plan(plan) if plan.history != Some(true) => {
                 self.show(id, "system", &show::plan(&plan))
             }
-            // The end of the turn tells a fatal one.
+            // The end of the turn has the reason of a fatal one.
             AdapterBody::Error(ErrorEvent {
                 message,
                 fatal,
                 history: None | Some(false),
                 ..
             }) if fatal != Some(true) => {
-                self.show(id, "system", &show::cut(&message, TEXT));
+                self.show(id, "system", &show::cut(&message, MAX_TEXT_BYTES));
             }
             AdapterBody::Compaction(_) => {
                 self.show(id, "system", "the agent's context was compacted")
             }
-            // The hub has no place for them: docs/amurg.md lists these.
+            // The hub has no frames for the others (docs/amurg.md).
             _ => {}
         }
     }
 
-    fn of_relay(&mut self, id: &str, turn: Option<TurnId>, body: RelayBody) {
+    fn show_relay(&mut self, id: &str, is_own: bool, body: RelayBody) {
         match body {
-            RelayBody::SessionRefused(refused) => {
-                let why = refused
-                    .message
-                    .unwrap_or_else(|| "the host opens no session".to_owned());
-                self.over(id, Some(&why));
-            }
-            RelayBody::InputResult(result) => self.taken_input(id, turn, &result),
             RelayBody::HostFact(HostFact {
                 fact: Some(Fact::ProcessEnded),
                 message,
                 ..
             }) => {
                 let text = message.unwrap_or_else(|| "the agent's process ended".to_owned());
-                self.show(id, "system", &show::cut(&text, TEXT));
+                self.show(id, "system", &show::cut(&text, MAX_TEXT_BYTES));
             }
             RelayBody::HostFact(HostFact {
                 fact: Some(Fact::Resumed),
@@ -141,22 +132,11 @@ impl Bridge {
                 } else {
                     "settled elsewhere"
                 };
-                self.settled(id, &request_id, how);
+                self.settle_request(id, &request_id, how);
             }
-            RelayBody::TurnBegin(TurnBegin { content, .. }) => {
-                let is_own = |session: &crate::session::Session| {
-                    session
-                        .turns
-                        .iter()
-                        .any(|open| Some(&open.id) == turn.as_ref())
-                };
-                if !self.sessions.get(id).is_some_and(is_own) {
-                    self.show(
-                        id,
-                        "system",
-                        &format!("asked elsewhere: {}", show::cut(&content, TEXT)),
-                    );
-                }
+            RelayBody::TurnBegin(TurnBegin { content, .. }) if !is_own => {
+                let text = format!("asked elsewhere: {}", show::cut(&content, MAX_TEXT_BYTES));
+                self.show(id, "system", &text);
             }
             RelayBody::Lag(lag) => {
                 let text = format!(
@@ -186,13 +166,10 @@ impl Bridge {
         session.output += output.content.len() as u64;
         if session.output > most {
             if !was_over {
-                let wire = session.wire.clone();
-                self.say(
-                    &wire,
-                    None,
-                    Stop {
-                        reason: Some(StopReason::Policy),
-                    },
+                self.call_session(
+                    id,
+                    |handle| async move { handle.stop_running(StopReason::Policy).await },
+                    log_failure,
                 );
                 self.show(
                     id,
@@ -206,7 +183,7 @@ impl Bridge {
             channel @ (Channel::System | Channel::Question | Channel::Tool) => {
                 self.show(id, channel.as_str(), &output.content);
             }
-            // A name of the agent's own could be one that the hub's page shows as a person's words, or as a file.
+            // The hub's page could show another name as a person's words, or as a file.
             channel => {
                 let name = if *channel == Channel::Stderr {
                     "stderr"
@@ -232,7 +209,7 @@ impl Bridge {
         );
     }
 
-    fn info(&mut self, id: &str, info: &SessionInfo) {
+    pub(super) fn note_info(&mut self, id: &str, info: &SessionInfo) {
         if let Some(session) = self.sessions.get_mut(id)
             && info.native_session_id.is_some()
         {
@@ -251,18 +228,23 @@ impl Bridge {
         }
     }
 
-    fn turn_end(&mut self, id: &str, turn: Option<&TurnId>, complete: &TurnComplete) {
-        let Some(session) = self.sessions.get_mut(id) else {
+    fn end_turn(&mut self, id: &str, event: &Event, complete: &TurnComplete) {
+        // A provisional end comes again as an entry.
+        let session = self.sessions.get_mut(id);
+        let Some(session) = session.filter(|_| !event.is_provisional()) else {
             return;
         };
+        session.used = self.now;
         if complete.native_session_id.is_some() {
             session.native.clone_from(&complete.native_session_id);
         }
         if complete.clear_session == Some(true) {
             session.native = None;
         }
-        // An end that came before, without its entry, is over.
-        let place = session.turns.iter().position(|open| Some(&open.id) == turn);
+        let place = session.turns.iter().position(|turn| {
+            let handle = turn.handle.as_ref();
+            handle.is_some_and(|handle| event.ends(handle))
+        });
         let Some(ended) = place.and_then(|place| session.turns.remove(place)) else {
             return;
         };
@@ -277,7 +259,7 @@ impl Bridge {
         session.question = None;
         let next = session.turns.front().and_then(|turn| turn.hub.clone());
         if let Some(text) = text {
-            self.show(id, "system", &show::cut(&text, TEXT));
+            self.show(id, "system", &show::cut(&text, MAX_TEXT_BYTES));
         }
         self.flush(id);
         if let Some(hub) = ended.hub {
@@ -289,49 +271,7 @@ impl Bridge {
         }
     }
 
-    fn taken_input(&mut self, id: &str, turn: Option<TurnId>, result: &InputResult) {
-        let Some(session) = self.sessions.get_mut(id) else {
-            return;
-        };
-        let message = result.message_id.as_ref();
-        let Some(place) = session
-            .turns
-            .iter()
-            .position(|open| Some(&open.message) == message)
-        else {
-            return;
-        };
-        if result.duplicate == Some(true) {
-            let Some(hub) = session.turns.remove(place).and_then(|turn| turn.hub) else {
-                return;
-            };
-            self.put_refused(id, &hub, "this message was sent before");
-        } else if let (Some(open), Some(turn)) = (session.turns.get_mut(place), turn) {
-            open.id = turn;
-        }
-    }
-
-    fn steered(&mut self, id: &str, result: &SteerResult) {
-        let Some(session) = self.sessions.get_mut(id) else {
-            return;
-        };
-        let place = session
-            .steers
-            .iter()
-            .position(|steer| Some(&steer.message) == result.message_id.as_ref());
-        let Some(steer) = place.and_then(|place| session.steers.remove(place)) else {
-            return;
-        };
-        if !result.delivered {
-            // With an id of its own: that of the steer has been used.
-            self.turn(id, &steer.hub, None, steer.content);
-        }
-    }
-
-    fn permission(&mut self, id: &str, request: PermissionRequest) {
-        if request.history == Some(true) {
-            return;
-        }
+    fn ask_permission(&mut self, id: &str, request: PermissionRequest) {
         self.flush(id);
         let always = |kind: Option<OptionKind>| kind == Some(OptionKind::AllowAlways);
         let texts = [request.description, request.title].into_iter().flatten();
@@ -342,7 +282,7 @@ impl Bridge {
         if request.truncated == Some(true) {
             description.push_str("\n(not all of the request is shown)");
         }
-        let mut pending = Pending {
+        let mut pending = PendingPermission {
             session: id.to_owned(),
             request_id: request.request_id,
             tool: request.tool,
@@ -357,41 +297,38 @@ impl Bridge {
         };
         let bytes = pending.tool.len() + pending.description.len() + pending.resource.len();
         let why = match () {
-            () if bytes > REQUEST_BYTES => "the request is too long to be read",
-            () if self.requests.len() >= REQUESTS => "too many requests wait",
+            () if bytes > MAX_REQUEST_BYTES => "the request is too long to be read",
+            () if self.requests.len() >= MAX_REQUESTS => "too many requests wait",
             () if self.is_up => return self.put_request(&mut pending),
-            () if self.rules.lost == WhenLost::Deny => "there is no connection to the hub",
+            () if self.options.lost == WhenLost::Deny => "there is no connection to the hub",
             () => return drop(self.requests.insert(Uuid::new_v4().to_string(), pending)),
         };
         self.deny(&pending, StopReason::Policy, why);
     }
 
-    fn question(&mut self, id: &str, request: InputRequest) {
+    fn ask_question(&mut self, id: &str, request: InputRequest) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        let (wire, request_id) = (session.wire.clone(), request.request_id.clone());
+        let request_id = request.request_id.clone();
         let asked = if session.question.is_some() {
             None
         } else {
             Asked::new(request)
         };
         let Some(asked) = asked else {
-            self.say(
-                &wire,
-                None,
-                InputResponse {
-                    request_id,
-                    values: None,
-                    cancelled: Some(true),
-                },
-            );
+            let response = InputResponse {
+                request_id,
+                values: None,
+                cancelled: Some(true),
+            };
+            self.answer_question(id, response);
             let text = "a question of the agent was not asked here: it wants a secret, or another one waits";
             return self.show(id, "system", text);
         };
         let shown = asked.shown();
         session.question = Some(asked);
-        // For the hub it ends the turn: only then it takes a message, which is the answer.
+        // For the hub it ends the turn: only then the hub accepts a message, which is the answer.
         let hub = session.turns.front_mut().and_then(|turn| turn.hub.take());
         self.show(id, "question", &shown);
         if let Some(hub) = hub {
@@ -399,8 +336,8 @@ impl Bridge {
         }
     }
 
-    /// A request has been settled otherwise than by the hub, which cannot take it back from its page.
-    fn settled(&mut self, id: &str, request_id: &RequestId, how: &str) {
+    /// Shows that a request was settled otherwise than by the hub, whose page still has it.
+    fn settle_request(&mut self, id: &str, request_id: &RequestId, how: &str) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
@@ -410,9 +347,11 @@ impl Bridge {
             .is_some_and(|question| question.request_id == *request_id)
         {
             session.question = None;
-            return self.show(id, "system", "the question is not open any more");
+            return self.show(id, "system", "the question is no longer open");
         }
-        let is_it = |pending: &Pending| pending.session == id && pending.request_id == *request_id;
+        let is_it = |pending: &PendingPermission| {
+            pending.session == id && pending.request_id == *request_id
+        };
         let found = self
             .requests
             .iter()
@@ -431,7 +370,7 @@ impl Bridge {
                 .filter(|name| !name.is_empty())
                 .unwrap_or(&file.file_path),
         );
-        match self.files.read(file.file_path.as_ref()) {
+        match Folder::read(file.file_path.as_ref()) {
             Ok(bytes) => {
                 self.flush(id);
                 let metadata = Metadata {

@@ -1,62 +1,72 @@
-//! What a frame of the hub does.
+//! Frames of the hub, as calls on the host.
+
+use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use futures_util::FutureExt;
+use tokio::{sync::oneshot, time::timeout};
+use trunkline_client::{ClientError, Events, Input, Session as HostSession, Turn as HostTurn};
 use trunkline_protocol::{
-    FileInput, InputMode, InputResponse, MessageId, PROTOCOL, PermissionResponse, Resume,
-    SessionId, SessionStart, SessionUpdate, Stop, StopReason, SystemPromptMode, TurnId, UserInput,
+    FileInput, InputResponse, MessageId, PermissionResponse, Resume, SessionId, SessionStart,
+    SessionUpdate, StopReason, SystemPromptMode,
 };
 use uuid::Uuid;
 
-use super::{Bridge, Heard, SESSIONS};
+use super::{Bridge, FrameEffect, MAX_SESSIONS, SessionKey, log_failure};
 use crate::{
     ask::Answered,
     files::{MAX_FILE, base_name},
     frame::{ConfigUpdate, Create, Decision, File, FromHub, Message, NativeList, ToHub},
     outbox::Lost,
-    session::{Session, Steer, TURNS, Turn},
+    session::{MAX_OPEN_TURNS, Session, Turn},
     show,
 };
 
 /// The longest token, in bytes.
-const TOKEN: usize = 4096;
+const MAX_TOKEN_BYTES: usize = 4096;
 
-/// The most sessions in a list.
-const LISTED: usize = 50;
+/// Sessions in a list.
+const MAX_LISTED_SESSIONS: usize = 50;
 
-/// With what a session is opened.
+/// Timeout for an agent's answer to a change of its options.
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Options of a session that is opened.
 struct Opening<'a> {
     agent: &'a str,
     user: Option<String>,
     native: Option<String>,
-    /// Whether what was said in it is shown again.
+    /// True if its history is shown again.
     history: bool,
     profile: Option<&'a str>,
 }
 
 impl Bridge {
-    /// Takes a frame.
-    pub(crate) fn hub(&mut self, text: &str) -> Heard {
+    /// Handles a frame.
+    pub(crate) fn handle_frame(&mut self, text: &str) -> FrameEffect {
         match FromHub::read(text) {
             Ok(FromHub::Ack(ack)) if self.is_up => {
                 tracing::debug!(ack.ok, "a second hello.ack of the hub")
             }
             Ok(FromHub::Ack(ack)) if ack.ok => {
-                self.taken();
-                return Heard::Taken;
+                self.accept();
+                return FrameEffect::Accepted;
             }
             Ok(FromHub::Ack(ack)) => {
-                // It stands on a terminal.
+                // It is shown on a terminal.
                 let why = ack.error.unwrap_or_default();
-                return Heard::Refused(why.chars().filter(|c| !c.is_control()).take(256).collect());
+                return FrameEffect::Refused(
+                    why.chars().filter(|c| !c.is_control()).take(256).collect(),
+                );
             }
             Ok(FromHub::Token(token)) => {
                 let is_good = !token.is_empty()
-                    && token.len() <= TOKEN
+                    && token.len() <= MAX_TOKEN_BYTES
                     && token.chars().all(|c| c.is_ascii_graphic());
                 if is_good {
-                    return Heard::Token(token);
+                    return FrameEffect::Token(token);
                 }
-                tracing::warn!("the hub sent a token that is not one; the one of before is kept");
+                tracing::warn!("the hub sent an invalid token; the token before is kept");
             }
             Ok(FromHub::Create(create)) => self.create(&create),
             Ok(FromHub::Message(message, is_for_turn)) => self.message(message, is_for_turn),
@@ -65,14 +75,16 @@ impl Bridge {
             Ok(FromHub::File(file)) => self.file(*file),
             Ok(FromHub::Config(update)) => self.update(&update),
             Ok(FromHub::NativeList(list)) => self.native_list(list),
-            Ok(FromHub::Close(of)) => self.over(&of.session_id, Some("the hub closed the session")),
+            Ok(FromHub::Close(of)) => {
+                self.end_session(&of.session_id, Some("the hub closed the session"))
+            }
             Ok(FromHub::Ping) => self.out.push("", Lost::Forgotten, &ToHub::Pong {}),
             Ok(FromHub::Unknown) => {
                 tracing::debug!("the hub sent a frame of a type that is not known here")
             }
             Err(dropped) => tracing::warn!("a frame of the hub was dropped: {dropped}"),
         }
-        Heard::Done
+        FrameEffect::None
     }
 
     fn create(&mut self, create: &Create) {
@@ -112,7 +124,7 @@ impl Bridge {
         self.out.push(id, Lost::Again, &created);
     }
 
-    /// Opens a session at the host, where it is not.
+    /// Opens a session at the host, unless it is open.
     fn open(&mut self, id: &str, opening: Opening<'_>) -> Result<(), String> {
         if self.sessions.contains_key(id) {
             return Ok(());
@@ -130,11 +142,11 @@ impl Bridge {
         if settings.max_sessions.is_some_and(|most| of_agent() >= most) {
             self.close_one(Some(&agent))?;
         }
-        if self.sessions.len() >= SESSIONS {
+        if self.sessions.len() >= MAX_SESSIONS {
             self.close_one(None)?;
         }
-        let wire = format!("{}.{}", self.rules.runtime_id, Uuid::new_v4().simple());
-        let wire = SessionId::new(wire).map_err(|error| error.to_string())?;
+        let host_id = format!("{}.{}", self.options.runtime_id, Uuid::new_v4().simple());
+        let host_id = SessionId::new(host_id).map_err(|error| error.to_string())?;
         let instructions = show::instructions(opening.profile);
         let is_anew = opening.native.is_none() && self.forgotten.iter().any(|before| before == id);
         let resume = opening.native.clone().map(|native| Resume {
@@ -143,8 +155,6 @@ impl Bridge {
             ..Resume::default()
         });
         let start = SessionStart {
-            protocol: Some(PROTOCOL),
-            extensions: Some(Self::extensions()),
             agent_id: Some(agent.clone()),
             user_id: opening.user.filter(|user| !user.is_empty()),
             resume,
@@ -153,9 +163,16 @@ impl Bridge {
             denied_tools: Some(settings.denied_tools).filter(|tools| !tools.is_empty()),
             ..SessionStart::default()
         };
-        self.say(&wire, None, start);
-        self.wires.insert(wire.clone(), id.to_owned());
-        let mut session = Session::new(wire, agent, self.now);
+        let (opened, opening_handle) = oneshot::channel();
+        let client = self.client.clone();
+        let key = (id.to_owned(), host_id.clone());
+        let opening_id = host_id.clone();
+        self.host.call(
+            async move { client.open_as(opening_id, start).await },
+            move |bridge: &mut Self, result| bridge.finish_open(&key, result, opened),
+        );
+        let handle = async move { opening_handle.await.unwrap_or(Err(ClientError::Detached)) };
+        let mut session = Session::new(host_id, handle.boxed().shared(), agent, self.now);
         session.native = opening.native;
         self.sessions.insert(id.to_owned(), session);
         if is_anew {
@@ -169,10 +186,41 @@ impl Bridge {
         Ok(())
     }
 
+    /// Takes the host's answer when a session was opened: its calls begin now.
+    fn finish_open(
+        &mut self,
+        key: &SessionKey,
+        result: Result<(HostSession, Events), ClientError>,
+        opened: oneshot::Sender<Result<HostSession, ClientError>>,
+    ) {
+        let id = &*key.0;
+        let (handle, events) = match result {
+            Ok(session) => session,
+            Err(cause) => {
+                if self.is_open(key) {
+                    self.end_session(id, Some(&show::cause(cause)));
+                }
+                return;
+            }
+        };
+        let info = handle.ready().map(|ready| ready.info.clone());
+        // A session that the hub has closed meanwhile has the call that closes it.
+        let _ = opened.send(Ok(handle));
+        self.host.watch(key.clone(), events);
+        let Some(session) = self.sessions.get(id).filter(|_| self.is_open(key)) else {
+            return;
+        };
+        let is_answered = session.is_answered;
+        self.note_info(id, &info.unwrap_or_default());
+        if !is_answered {
+            self.put_created(id, Ok(()));
+        }
+    }
+
     /// The host's id of an agent that the hub has.
     fn agent(&self, of_hub: &str) -> Option<String> {
         let id = of_hub
-            .strip_prefix(&self.rules.runtime_id)?
+            .strip_prefix(&self.options.runtime_id)?
             .strip_prefix('.')?;
         self.agents
             .iter()
@@ -180,13 +228,13 @@ impl Bridge {
             .map(|agent| agent.id.clone())
     }
 
-    /// Makes room: closes the session that has rested longest.
+    /// Closes the session that has been idle for the longest time.
     fn close_one(&mut self, agent: Option<&str>) -> Result<(), String> {
         let of = |session: &Session| agent.is_none_or(|agent| session.agent == agent);
         let is_asked = |id: &String| self.requests.values().any(|pending| pending.session == *id);
         let resting = self.sessions.iter();
         let resting =
-            resting.filter(|(id, session)| of(session) && session.rests() && !is_asked(id));
+            resting.filter(|(id, session)| of(session) && session.is_idle() && !is_asked(id));
         let oldest = resting
             .min_by_key(|(_, session)| session.used)
             .map(|(id, _)| id.clone());
@@ -220,7 +268,7 @@ impl Bridge {
         };
         // The hub knows it, since it has sent a message.
         session.is_answered |= !was_open;
-        if session.has(&hub) {
+        if session.has_message(&hub) {
             return tracing::warn!("the hub sent a message twice");
         }
         session.used = now;
@@ -231,83 +279,113 @@ impl Bridge {
         if session.question.is_some() {
             return self.answer(&id, &hub, &content);
         }
-        if is_for_turn && !session.turns.is_empty() && session.steers.len() < TURNS {
-            return self.steer(&id, hub, content);
+        let running = session.turns.front().and_then(|turn| turn.handle.as_ref());
+        if is_for_turn
+            && session.steers.len() < MAX_OPEN_TURNS
+            && let Some(running) = running.cloned()
+        {
+            return self.steer(&id, hub, content, &running);
         }
-        let message = MessageId::new(&hub).ok();
-        self.turn(&id, &hub, message, content);
+        let message_id = MessageId::new(&hub).ok();
+        self.begin_turn(&id, &hub, message_id, content);
     }
 
-    /// Begins a turn, or has it wait for those before it.
-    pub(super) fn turn(
-        &mut self,
-        id: &str,
-        hub: &str,
-        message: Option<MessageId>,
-        content: String,
-    ) {
+    /// Sends an input, which begins a turn or waits for those before it.
+    fn begin_turn(&mut self, id: &str, hub: &str, message_id: Option<MessageId>, content: String) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        if session.turns.len() >= TURNS {
+        if session.turns.len() >= MAX_OPEN_TURNS {
             return self.put_refused(id, hub, "too many messages wait");
         }
-        let fresh = || Uuid::new_v4().simple().to_string();
-        let Ok(turn) = TurnId::new(fresh()) else {
+        let fresh = || MessageId::new(Uuid::new_v4().simple().to_string()).ok();
+        let Some(message_id) = message_id.or_else(fresh) else {
             return;
         };
-        let Some(message) = message.or_else(|| MessageId::new(fresh()).ok()) else {
-            return;
-        };
-        let wire = session.wire.clone();
         let is_first = session.turns.is_empty();
         session.turns.push_back(Turn {
-            id: turn.clone(),
-            message: message.clone(),
+            message_id: message_id.clone(),
+            handle: None,
             hub: Some(hub.to_owned()),
         });
         if is_first {
             session.output = 0;
             self.put_started(id, hub);
         }
-        self.say(
-            &wire,
-            Some(turn),
-            UserInput {
-                content,
-                message_id: Some(message),
-                ..UserInput::default()
+        let input = Input::text(content).with_message_id(message_id.clone());
+        self.call_session(
+            id,
+            |handle| async move { handle.send(input).await },
+            move |bridge, id, sent| bridge.finish_send(id, &message_id, sent),
+        );
+    }
+
+    /// Takes the turn of an input that is on its way.
+    fn finish_send(
+        &mut self,
+        id: &str,
+        message_id: &MessageId,
+        sent: Result<HostTurn, ClientError>,
+    ) {
+        let mut turn = match sent {
+            Ok(turn) => turn,
+            Err(cause) => return self.refuse_turn(id, message_id, &show::cause(cause)),
+        };
+        let turns = self.sessions.get_mut(id).map(|session| &mut session.turns);
+        let mut turns = turns.into_iter().flatten();
+        if let Some(open) = turns.find(|open| open.message_id == *message_id) {
+            open.handle = Some(turn.clone());
+        }
+        let message_id = message_id.clone();
+        self.call_session(
+            id,
+            |_| async move { turn.accepted().await },
+            move |bridge, id, accepted| {
+                if accepted.is_ok_and(|accepted| accepted.duplicate) {
+                    bridge.refuse_turn(id, &message_id, "this message was sent before");
+                }
             },
         );
     }
 
-    fn steer(&mut self, id: &str, hub: String, content: String) {
+    /// Ends the turn of an input that the host did not take.
+    fn refuse_turn(&mut self, id: &str, message_id: &MessageId, why: &str) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        let Ok(message) = MessageId::new(&hub) else {
+        let is_meant = |turn: &Turn| turn.message_id == *message_id;
+        let place = session.turns.iter().position(is_meant);
+        let refused = place.and_then(|place| session.turns.remove(place));
+        if let Some(hub) = refused.and_then(|turn| turn.hub) {
+            self.put_refused(id, &hub, why);
+        }
+    }
+
+    /// Adds a message to the running turn. One that does not reach it is a turn of its own.
+    fn steer(&mut self, id: &str, hub: String, content: String, running: &HostTurn) {
+        let (Some(session), Ok(message_id)) = (self.sessions.get_mut(id), MessageId::new(&hub))
+        else {
             return;
         };
-        let wire = session.wire.clone();
-        session.steers.push_back(Steer {
-            message: message.clone(),
-            hub,
-            content: content.clone(),
-        });
-        let input = UserInput {
-            content,
-            message_id: Some(message),
-            mode: Some(InputMode::Steer),
-            ..UserInput::default()
-        };
-        self.say(
-            &wire,
-            TurnId::new(Uuid::new_v4().simple().to_string()).ok(),
-            input,
+        session.steers.push(hub.clone());
+        let turn_id = running.id();
+        let input = Input::text(content.clone()).with_message_id(message_id);
+        self.call_session(
+            id,
+            |handle| async move { handle.steer(turn_id, input).await },
+            move |bridge, id, result| {
+                if let Some(session) = bridge.sessions.get_mut(id) {
+                    session.steers.retain(|steer| *steer != hub);
+                }
+                if !result.is_ok_and(|result| result.delivered) {
+                    // The journal has the id of the message for the steer.
+                    bridge.begin_turn(id, &hub, None, content);
+                }
+            },
         );
     }
 
-    /// A message while a question waits is its answer. For the hub the turn goes on by it.
+    /// Answers the question that waits by a message, which for the hub continues the turn.
     fn answer(&mut self, id: &str, hub: &str, content: &str) {
         self.put_started(id, hub);
         let Some(session) = self.sessions.get_mut(id) else {
@@ -328,22 +406,18 @@ impl Bridge {
             }
             Answered::Whole(values) => {
                 session.question = None;
-                let wire = session.wire.clone();
                 let runs = session
                     .turns
                     .front_mut()
                     .map(|turn| turn.hub.replace(hub.to_owned()));
-                self.say(
-                    &wire,
-                    None,
-                    InputResponse {
-                        request_id,
-                        values: Some(values),
-                        cancelled: None,
-                    },
-                );
+                let response = InputResponse {
+                    request_id,
+                    values: Some(values),
+                    cancelled: None,
+                };
+                self.answer_question(id, response);
                 match runs {
-                    // A turn that the hub waits for asked it; what answers it has its end now.
+                    // The message that it answered ends now.
                     Some(Some(before)) => self.put_completed(id, &before, 0),
                     Some(None) => {}
                     None => self.put_completed(id, hub, 0),
@@ -352,31 +426,25 @@ impl Bridge {
         }
     }
 
+    pub(super) fn answer_question(&self, id: &str, response: InputResponse) {
+        self.call_session(
+            id,
+            |handle| async move { handle.answer_question(response).await },
+            log_failure,
+        );
+    }
+
     fn stop(&mut self, id: &str) {
-        let session_id = id.to_owned();
-        let ack = match self.sessions.get(id).map(|session| session.wire.clone()) {
-            Some(wire) => {
-                self.say(
-                    &wire,
-                    None,
-                    Stop {
-                        reason: Some(StopReason::User),
-                    },
-                );
-                ToHub::StopAck {
-                    session_id,
-                    ok: true,
-                    error: None,
-                }
-            }
-            None => {
-                let error = Some("the session is not open".to_owned());
-                ToHub::StopAck {
-                    session_id,
-                    ok: false,
-                    error,
-                }
-            }
+        self.call_session(
+            id,
+            |handle| async move { handle.stop_running(StopReason::User).await },
+            log_failure,
+        );
+        let ok = self.sessions.contains_key(id);
+        let ack = ToHub::StopAck {
+            session_id: id.to_owned(),
+            ok,
+            error: (!ok).then(|| "the session is not open".to_owned()),
         };
         self.out.push(id, Lost::Forgotten, &ack);
     }
@@ -394,30 +462,25 @@ impl Bridge {
         let Some(pending) = pending else {
             return tracing::debug!("the hub decided about a request that does not wait");
         };
-        let Some(wire) = self
-            .sessions
-            .get(&pending.session)
-            .map(|session| session.wire.clone())
-        else {
-            return;
-        };
         let mut response = PermissionResponse::new(pending.request_id, decision.approved);
         response.reason = Some(StopReason::User);
         response.always_allow =
             (decision.approved && pending.has_always && decision.always_allow == Some(true))
                 .then_some(true);
-        self.say(&wire, None, response);
+        self.answer_permission(&pending.session, response);
     }
 
     fn file(&mut self, file: File) {
         let id = file.session_id;
         let name = base_name(&file.metadata.name);
-        let Some(wire) = self.sessions.get(&id).map(|session| session.wire.clone()) else {
+        let now = self.now;
+        let Some(session) = self.sessions.get_mut(&id) else {
             let text = format!(
                 "{name} was not given to the agent: send a message first, which opens the session"
             );
             return self.show(&id, "system", &text);
         };
+        session.used = now;
         let is_small = file.data.len() <= MAX_FILE.div_ceil(3) * 4 + 4;
         let bytes = match is_small {
             true => STANDARD
@@ -435,22 +498,28 @@ impl Bridge {
             Ok(file_path) => {
                 let file_mime_type = Some(file.metadata.mime_type).filter(|kind| !kind.is_empty());
                 let input = FileInput {
-                    file_name: Some(name),
+                    file_name: Some(name.clone()),
                     file_mime_type,
                     file_path,
                     ..FileInput::default()
                 };
-                self.say(&wire, None, input);
+                self.call_session(
+                    &id,
+                    |handle| async move { handle.place_file(input).await },
+                    move |bridge, id, placed| {
+                        if let Err(cause) = placed {
+                            bridge.show_refused_file(id, &name, &show::cause(cause));
+                        }
+                    },
+                );
             }
-            Err(why) => self.show(
-                &id,
-                "system",
-                &format!("{name} was not given to the agent: {why}"),
-            ),
+            Err(why) => self.show_refused_file(&id, &name, &why),
         }
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.used = self.now;
-        }
+    }
+
+    fn show_refused_file(&mut self, id: &str, name: &str, why: &str) {
+        let text = format!("{name} was not given to the agent: {why}");
+        self.show(id, "system", &text);
     }
 
     fn update(&mut self, update: &ConfigUpdate) {
@@ -469,16 +538,26 @@ impl Bridge {
                     .insert(agent.clone(), settings)
                     .unwrap_or_default();
                 if before.denied_tools != denied {
-                    let open = self
-                        .sessions
-                        .values()
-                        .filter(|session| session.agent == agent);
-                    for wire in open.map(|session| session.wire.clone()).collect::<Vec<_>>() {
+                    let open = self.sessions.iter();
+                    let open = open.filter(|(_, session)| session.agent == agent);
+                    for (id, _) in open {
                         let update = SessionUpdate {
                             denied_tools: Some(denied.clone()),
                             ..SessionUpdate::default()
                         };
-                        self.say(&wire, None, update);
+                        self.call_session(
+                            id,
+                            |handle| async move {
+                                // An agent without options does not answer.
+                                let updated = timeout(UPDATE_TIMEOUT, handle.update(update));
+                                updated.await.map_or(Ok(()), |result| result.map(drop))
+                            },
+                            |bridge, id, updated| {
+                                if let Err(cause) = updated {
+                                    bridge.show(id, "system", &show::cause(cause));
+                                }
+                            },
+                        );
                     }
                 }
                 None
@@ -497,7 +576,7 @@ impl Bridge {
         );
     }
 
-    /// Answers with the sessions that the connector has had: a host does not list those of its agents.
+    /// Answers with the sessions that this connector has had: a host does not list those of agents.
     fn native_list(&mut self, list: NativeList) {
         let agent = self.agent(&list.agent_id);
         let known = self
@@ -506,7 +585,7 @@ impl Bridge {
             .rev()
             .filter(|(of, _)| Some(of) == agent.as_ref());
         let sessions = known
-            .take(LISTED)
+            .take(MAX_LISTED_SESSIONS)
             .map(|(_, session)| session.clone())
             .collect();
         let NativeList {

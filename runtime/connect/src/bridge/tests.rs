@@ -1,107 +1,110 @@
-//! The core against a host and a hub of a few lines.
+//! The translation between a scripted host and frames of a hub, with paused time.
 
 #![allow(
     clippy::needless_pass_by_value,
-    reason = "frames are made where they are said"
+    reason = "frames are made where they are sent"
 )]
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, WriteHalf, duplex, split},
+    time::sleep,
+};
+use trunkline_client::{ReconnectPolicy, Streams};
 
 use super::*;
+use crate::TokenFile;
 
 mod lost;
 mod requests;
 mod turns;
 
-/// Files in memory.
-#[derive(Debug, Clone, Default)]
-struct Memory(Arc<Mutex<BTreeMap<PathBuf, Vec<u8>>>>);
-
-impl Files for Memory {
-    fn keep(&mut self, session: &str, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
-        let path = Path::new("/").join(session).join(name);
-        self.0.lock().unwrap().insert(path.clone(), bytes.to_vec());
-        Ok(path)
-    }
-
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        self.0
-            .lock()
-            .unwrap()
-            .get(path)
-            .cloned()
-            .ok_or_else(|| "there is none".to_owned())
-    }
-
-    fn forget(&mut self, session: &str) {
-        self.0
-            .lock()
-            .unwrap()
-            .retain(|path, _| !path.starts_with(Path::new("/").join(session)));
-    }
-}
-
 /// A bridge with its two ends.
 struct Ends {
     bridge: Bridge,
-    files: Memory,
+    /// Lines of the client that were not looked at.
+    lines: Arc<Mutex<Vec<Value>>>,
+    host: WriteHalf<DuplexStream>,
 }
 
 impl Ends {
-    /// With a host that has the agents `a` and `b`, and a hub that has taken the runtime `r`.
-    fn new() -> Self {
-        Self::with(WhenLost::Deny)
+    /// A host with the agents `a` and `b`, and a hub that has accepted the runtime `r`.
+    async fn new() -> Self {
+        Self::with(WhenLost::Deny).await
     }
 
-    fn with(lost: WhenLost) -> Self {
-        let rules = Rules {
+    async fn with(lost: WhenLost) -> Self {
+        let options = ConnectOptions {
+            address: "ws://127.0.0.1:1".parse().unwrap(),
+            token: TokenFile::new("none"),
             runtime_id: "r".to_owned(),
             org: None,
             agents: None,
             idle: Duration::from_secs(60),
             lost,
         };
-        let files = Memory::default();
+        let (near, far) = duplex(64 * 1024);
+        let (input, output) = split(near);
+        let policy = ReconnectPolicy::default().fail_fast();
+        let client = Client::connect_with(Streams::new(input, output), policy);
+        let client = client.await.unwrap();
+        let (input, host) = split(far);
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let read = lines.clone();
+        tokio::spawn(async move {
+            let mut input = BufReader::new(input).lines();
+            while let Ok(Some(line)) = input.next_line().await {
+                read.lock()
+                    .unwrap()
+                    .push(serde_json::from_str(&line).unwrap());
+            }
+        });
+        let files = Folder::new().unwrap();
+        let mut bridge = Bridge::new(options, client, files);
+        bridge.set_agents(["a", "b"].map(agent).into());
         let mut ends = Self {
-            bridge: Bridge::new(rules, Box::new(files.clone())),
-            files,
+            bridge,
+            lines,
+            host,
         };
-        ends.bridge.ask_agents();
-        let asked = ends.lines();
-        assert_eq!(asked[0]["type"], "agents.list");
-        ends.host(json!({
-            "type": "agents.list.result", "session_id": "", "request_id": "agents",
-            "agents": [{ "id": "a", "capabilities": { "exec_model": "interactive" } }, { "id": "b" }],
-        }));
-        ends.hub("hello.ack", json!({ "ok": true }));
+        ends.hub("hello.ack", json!({ "ok": true })).await;
         ends
     }
 
-    /// The hub says something.
-    fn hub(&mut self, kind: &str, payload: Value) -> Heard {
-        self.bridge
-            .hub(&json!({ "type": kind, "payload": payload }).to_string())
+    /// Handles everything that is under way: time passes only when no task has work.
+    async fn settle(&mut self) {
+        loop {
+            self.bridge.begin_calls();
+            tokio::select! {
+                Some(item) = self.bridge.host.next(true) => self.bridge.handle_item(item),
+                () = sleep(Duration::from_millis(1)) => break,
+            }
+        }
     }
 
-    /// The host says something.
-    fn host(&mut self, line: Value) {
-        self.bridge.host(&line.to_string());
+    /// Handles a frame of the hub.
+    async fn hub(&mut self, kind: &str, payload: Value) -> FrameEffect {
+        let frame = json!({ "type": kind, "payload": payload });
+        let effect = self.bridge.handle_frame(&frame.to_string());
+        self.settle().await;
+        effect
     }
 
-    /// What the host has been sent since.
+    /// Writes a line of the host.
+    async fn host(&mut self, line: Value) {
+        let line = format!("{line}\n");
+        self.host.write_all(line.as_bytes()).await.unwrap();
+        self.settle().await;
+    }
+
+    /// Takes the lines that the host has read.
     fn lines(&mut self) -> Vec<Value> {
-        let said = String::from_utf8(std::mem::take(&mut self.bridge.said)).unwrap();
-        said.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        std::mem::take(&mut *self.lines.lock().unwrap())
     }
 
-    /// What the hub has been sent since, as type and payload.
+    /// Takes the frames for the hub, as type and payload.
     fn frames(&mut self) -> Vec<(String, Value)> {
         let texts = std::iter::from_fn(|| self.bridge.out.next());
         let frames = texts.map(|text| serde_json::from_str::<Value>(&text).unwrap());
@@ -115,7 +118,7 @@ impl Ends {
             .collect()
     }
 
-    /// The same, as short words: the type, and what matters of it.
+    /// Takes the frames for the hub, each as a short text.
     fn words(&mut self) -> Vec<String> {
         let word = |(kind, payload): (String, Value)| {
             let text = |name: &str| payload[name].as_str().unwrap_or_default().to_owned();
@@ -136,43 +139,57 @@ impl Ends {
         self.frames().into_iter().map(word).collect()
     }
 
-    fn at(&mut self, millis: u64) {
+    /// Sets the time since the start.
+    async fn at(&mut self, millis: u64) {
         self.bridge.at(Duration::from_millis(millis));
         self.bridge.tick();
+        self.settle().await;
     }
 
-    /// Opens the hub's session `s` and gives its id at the host.
-    fn open(&mut self) -> String {
-        self.hub(
-            "session.create",
-            json!({ "session_id": "s", "agent_id": "r.a", "user_id": "u" }),
-        );
-        let wire = self.lines()[0]["session_id"].as_str().unwrap().to_owned();
-        self.host(
-            json!({ "type": "session.ready", "session_id": wire, "protocol": 1, "extensions": ["turns"] }),
-        );
+    /// Opens the hub's session `s` at a host without a journal. Returns its id at the host.
+    async fn open(&mut self) -> String {
+        self.open_with(&["turns"]).await
+    }
+
+    async fn open_with(&mut self, extensions: &[&str]) -> String {
+        let create = json!({ "session_id": "s", "agent_id": "r.a", "user_id": "u" });
+        self.hub("session.create", create).await;
+        let id = self.ready(extensions).await;
         assert_eq!(self.words(), ["created true"]);
-        wire
+        id
     }
 
-    /// A person says something. Gives the turn that it begins, where it begins one.
-    fn message(&mut self, id: &str, content: &str) -> Option<String> {
-        self.hub("user.message", message(id, content));
+    /// Answers the start of a session. Returns its id at the host.
+    async fn ready(&mut self, extensions: &[&str]) -> String {
+        let start = self.lines().pop().unwrap();
+        assert_eq!(start["type"], "session.start");
+        let id = start["session_id"].clone();
+        self.host(json!({
+            "type": "session.ready", "session_id": id, "protocol": 1, "extensions": extensions,
+        }))
+        .await;
+        id.as_str().unwrap().to_owned()
+    }
+
+    /// Sends a message of a person. Returns the turn that it begins, if it begins one.
+    async fn message(&mut self, id: &str, content: &str) -> Option<String> {
+        self.hub("user.message", message(id, content)).await;
         self.lines()
             .last()
             .and_then(|line| Some(line["turn_id"].as_str()?.to_owned()))
     }
 
-    fn output(&mut self, wire: &str, turn: &str, content: &str) {
+    async fn output(&mut self, wire: &str, turn: &str, content: &str) {
         self.host(
             json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": content }),
-        );
+        )
+        .await;
     }
 
-    fn end(&mut self, wire: &str, turn: &str) {
+    async fn end(&mut self, wire: &str, turn: &str) {
         self.host(
             json!({ "type": "turn.complete", "session_id": wire, "turn_id": turn, "status": "completed" }),
-        );
+        ).await;
     }
 }
 
@@ -181,4 +198,11 @@ fn message(id: &str, content: &str) -> Value {
         "session_id": "s", "message_id": id, "content": content, "agent_id": "r.a", "user_id": "u",
         "prompt_profile": "standard",
     })
+}
+
+fn agent(id: &str) -> AgentEntry {
+    AgentEntry {
+        id: id.to_owned(),
+        ..AgentEntry::default()
+    }
 }

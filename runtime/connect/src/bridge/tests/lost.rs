@@ -2,14 +2,14 @@
 
 use super::*;
 
-#[test]
-fn what_the_hub_may_have_missed_is_marked_and_ends_come_again() {
-    let mut ends = Ends::new();
-    let wire = ends.open();
-    let turn = ends.message("m-1", "one").unwrap();
-    ends.output(&wire, &turn, "Some text.\n\n");
-    ends.at(1000);
-    ends.end(&wire, &turn);
+#[tokio::test(start_paused = true)]
+async fn what_the_hub_may_have_missed_is_marked_and_ends_come_again() {
+    let mut ends = Ends::new().await;
+    let wire = ends.open().await;
+    let turn = ends.message("m-1", "one").await.unwrap();
+    ends.output(&wire, &turn, "Some text.\n\n").await;
+    ends.at(1000).await;
+    ends.end(&wire, &turn).await;
     assert_eq!(
         ends.words(),
         ["started m-1", "stdout: Some text.\n\n", "completed m-1 0"]
@@ -17,9 +17,10 @@ fn what_the_hub_may_have_missed_is_marked_and_ends_come_again() {
     // The hub has read what came before, and the first of these.
     ends.bridge.out.is_read(2);
     ends.bridge.disconnected();
-    let next = ends.message("m-2", "two").unwrap();
-    ends.end(&wire, &next);
-    ends.hub("hello.ack", json!({ "ok": true }));
+    ends.settle().await;
+    let next = ends.message("m-2", "two").await.unwrap();
+    ends.end(&wire, &next).await;
+    ends.hub("hello.ack", json!({ "ok": true })).await;
     let mark =
         "system: The connection to the hub broke. What was said here right before may be missing.";
     assert_eq!(
@@ -28,18 +29,19 @@ fn what_the_hub_may_have_missed_is_marked_and_ends_come_again() {
     );
 }
 
-#[test]
-fn nothing_is_marked_where_the_hub_has_read_everything() {
-    let mut ends = Ends::new();
-    let wire = ends.open();
-    let turn = ends.message("m-1", "one").unwrap();
-    ends.output(&wire, &turn, "Some text.");
-    ends.end(&wire, &turn);
+#[tokio::test(start_paused = true)]
+async fn nothing_is_marked_where_the_hub_has_read_everything() {
+    let mut ends = Ends::new().await;
+    let wire = ends.open().await;
+    let turn = ends.message("m-1", "one").await.unwrap();
+    ends.output(&wire, &turn, "Some text.").await;
+    ends.end(&wire, &turn).await;
     ends.words();
     let sent = ends.bridge.out.ask();
     ends.bridge.out.is_read(sent);
     ends.bridge.disconnected();
-    ends.hub("hello.ack", json!({ "ok": true }));
+    ends.settle().await;
+    ends.hub("hello.ack", json!({ "ok": true })).await;
     assert!(ends.words().is_empty());
 }
 
@@ -50,14 +52,15 @@ fn permission(wire: &str, id: &str) -> Value {
     })
 }
 
-#[test]
-fn requests_of_a_lost_hub_are_denied() {
-    let mut ends = Ends::new();
-    let wire = ends.open();
-    ends.host(permission(&wire, "q-1"));
+#[tokio::test(start_paused = true)]
+async fn requests_of_a_lost_hub_are_denied() {
+    let mut ends = Ends::new().await;
+    let wire = ends.open().await;
+    ends.host(permission(&wire, "q-1")).await;
     let id = ends.frames().remove(0).1["request_id"].clone();
     ends.bridge.disconnected();
-    ends.host(permission(&wire, "q-2"));
+    ends.settle().await;
+    ends.host(permission(&wire, "q-2")).await;
     let lines = ends.lines();
     assert_eq!(lines.len(), 2);
     assert!(
@@ -66,11 +69,12 @@ fn requests_of_a_lost_hub_are_denied() {
             .all(|line| line["approved"] == false && line["reason"] == "policy"),
         "{lines:?}"
     );
-    ends.hub("hello.ack", json!({ "ok": true }));
+    ends.hub("hello.ack", json!({ "ok": true })).await;
     ends.hub(
         "permission.response",
         json!({ "session_id": "s", "request_id": id, "approved": true }),
-    );
+    )
+    .await;
     assert!(ends.lines().is_empty());
     let denied = |why| format!("system: denied: Bash: {why}");
     let words = ends.words();
@@ -87,18 +91,19 @@ fn requests_of_a_lost_hub_are_denied() {
     );
 }
 
-#[test]
-fn requests_wait_for_the_next_connection_where_the_operator_says_so() {
-    let mut ends = Ends::with(WhenLost::Wait);
-    let wire = ends.open();
-    ends.host(permission(&wire, "q-1"));
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_the_next_connection_where_the_operator_says_so() {
+    let mut ends = Ends::with(WhenLost::Wait).await;
+    let wire = ends.open().await;
+    ends.host(permission(&wire, "q-1")).await;
     let before = ends.frames().remove(0).1["request_id"].clone();
-    ends.at(70_000);
+    ends.at(70_000).await;
     ends.bridge.disconnected();
-    ends.host(permission(&wire, "q-2"));
-    ends.at(600_000);
+    ends.settle().await;
+    ends.host(permission(&wire, "q-2")).await;
+    ends.at(600_000).await;
     assert!(ends.lines().is_empty(), "they wait");
-    ends.hub("hello.ack", json!({ "ok": true }));
+    ends.hub("hello.ack", json!({ "ok": true })).await;
     let frames = ends.frames();
     assert_eq!(
         frames
@@ -110,7 +115,8 @@ fn requests_wait_for_the_next_connection_where_the_operator_says_so() {
     ends.hub(
         "permission.response",
         json!({ "session_id": "s", "request_id": before, "approved": true }),
-    );
+    )
+    .await;
     assert!(
         ends.lines().is_empty(),
         "the hub of before is not asked any more"
@@ -119,14 +125,15 @@ fn requests_wait_for_the_next_connection_where_the_operator_says_so() {
     ends.hub(
         "permission.response",
         json!({ "session_id": "s", "request_id": now, "approved": true }),
-    );
+    )
+    .await;
     assert_eq!(ends.lines()[0]["approved"], true);
 }
 
-#[test]
-fn frames_without_sense_change_nothing() {
-    let mut ends = Ends::new();
-    let wire = ends.open();
+#[tokio::test(start_paused = true)]
+async fn frames_without_sense_change_nothing() {
+    let mut ends = Ends::new().await;
+    let wire = ends.open().await;
     for text in [
         "",
         "garbage",
@@ -143,7 +150,7 @@ fn frames_without_sense_change_nothing() {
         &format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)),
     ] {
         assert!(
-            ends.bridge.hub(text) == Heard::Done,
+            ends.bridge.handle_frame(text) == FrameEffect::None,
             "{}",
             &text[..text.len().min(80)]
         );
@@ -151,27 +158,29 @@ fn frames_without_sense_change_nothing() {
     }
     assert!(
         ends.hub("runtime.token_refresh", json!({ "token": "r:1:ab" }))
-            == Heard::Token("r:1:ab".to_owned())
+            .await
+            == FrameEffect::Token("r:1:ab".to_owned())
     );
-    ends.hub("ping", json!({}));
+    ends.hub("ping", json!({})).await;
     assert_eq!(ends.words(), ["pong"]);
-    ends.hub("session.close", json!({ "session_id": "s" }));
+    ends.hub("session.close", json!({ "session_id": "s" }))
+        .await;
     assert_eq!(
         (&ends.lines()[0]["session_id"], ends.bridge.sessions.len()),
         (&json!(wire), 0)
     );
 }
 
-#[test]
-fn a_flood_of_messages_is_refused_and_each_has_its_end() {
-    let mut ends = Ends::new();
-    ends.open();
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_messages_is_refused_and_each_has_its_end() {
+    let mut ends = Ends::new().await;
+    ends.open().await;
     for number in 0..200 {
-        ends.message(&format!("m-{number}"), "x");
+        ends.message(&format!("m-{number}"), "x").await;
     }
     let words = ends.words();
     let open = ends.bridge.sessions["s"].turns.len();
-    assert_eq!(open, crate::session::TURNS);
+    assert_eq!(open, crate::session::MAX_OPEN_TURNS);
     let refused = words
         .iter()
         .filter(|word| word.starts_with("completed") && word.ends_with(" 1"))
@@ -184,13 +193,14 @@ fn a_flood_of_messages_is_refused_and_each_has_its_end() {
     );
 }
 
-#[test]
-fn the_end_of_the_connector_ends_every_turn() {
-    let mut ends = Ends::new();
-    ends.open();
-    ends.message("m-1", "one");
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_connector_ends_every_turn() {
+    let mut ends = Ends::new().await;
+    ends.open().await;
+    ends.message("m-1", "one").await;
     ends.words();
-    ends.bridge.leave();
+    ends.bridge.end_all("the runtime ends");
+    ends.settle().await;
     assert_eq!(ends.lines()[0]["type"], "session.close");
     assert_eq!(
         ends.words(),
