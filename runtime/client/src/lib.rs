@@ -84,6 +84,6 @@ pub use session_set::{FinishCall, SessionSet, SetItem};
 #[cfg(unix)]
 pub use transport::UnixSocket;
 #[cfg(feature = "websocket")]
-pub use transport::WebSocket;
+pub use transport::{AddressError, ByteStream, ServerAddress, WebSocket, tls_config};
 pub use transport::{ChildProcess, Connect, Pipe, Streams};
 pub use turn::{Acceptance, Input, Turn};

@@ -361,8 +361,7 @@ impl Session {
             ));
         }
         let path = Path::new(&file.file_path);
-        let metadata = tokio::fs::metadata(path).await;
-        let bytes = check_file(path, || metadata)?;
+        let bytes = check_file(path, tokio::fs::metadata(path).await)?;
         if bytes > MAX_FILE_BYTES {
             let problem = format!("it has more than {MAX_FILE_BYTES} bytes");
             return Err(file_error(path, problem));
@@ -428,7 +427,7 @@ impl Session {
             ));
         }
         let path = Path::new(&file.file_path);
-        check_file(path, || std::fs::metadata(path)).map(drop)
+        check_file(path, std::fs::metadata(path)).map(drop)
     }
 
     fn check_control(&self) -> Result<(), ClientError> {
@@ -467,14 +466,11 @@ impl Session {
 }
 
 /// Checks that a path is absolute and names a regular file. Returns its size in bytes.
-fn check_file(
-    path: &Path,
-    metadata: impl FnOnce() -> io::Result<Metadata>,
-) -> Result<u64, ClientError> {
+fn check_file(path: &Path, metadata: io::Result<Metadata>) -> Result<u64, ClientError> {
     if !path.is_absolute() {
         return Err(file_error(path, "its path is not absolute".to_owned()));
     }
-    match metadata() {
+    match metadata {
         Err(error) => Err(file_error(path, error.to_string())),
         Ok(metadata) if !metadata.is_file() => {
             Err(file_error(path, "it is not a regular file".to_owned()))

@@ -1,5 +1,7 @@
 //! Transports: how a client connects, and connects again.
 
+#[cfg(feature = "websocket")]
+mod address;
 mod child;
 mod streams;
 #[cfg(unix)]
@@ -15,6 +17,8 @@ use tokio::{
     time::timeout,
 };
 
+#[cfg(feature = "websocket")]
+pub use self::address::{AddressError, ByteStream, ServerAddress, tls_config};
 pub use self::child::ChildProcess;
 pub use self::streams::Streams;
 #[cfg(unix)]

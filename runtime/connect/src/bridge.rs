@@ -46,6 +46,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Sessions that are remembered for a list.
 const MAX_KNOWN_SESSIONS: usize = 256;
 
+/// The text for a session of which the hub may have missed output.
+const BROKEN_CONNECTION: &str =
+    "The connection to the hub broke. What was said here right before may be missing.";
+
 /// The effect of a hub's frame on its connection.
 #[derive(PartialEq, Eq)]
 pub(crate) enum FrameEffect {
@@ -191,20 +195,13 @@ impl Bridge {
                 Some(_) => drop(self.requests.insert(id, pending)),
             }
         }
-        for id in std::mem::take(&mut self.marked) {
-            let content =
-                "The connection to the hub broke. What was said here right before may be missing."
-                    .to_owned();
-            let channel = "system".to_owned();
-            self.out.push_front(
-                &id,
-                Lost::Marked,
-                &ToHub::Output {
-                    session_id: id.clone(),
-                    channel,
-                    content,
-                },
-            );
+        for session_id in std::mem::take(&mut self.marked) {
+            let output = ToHub::Output {
+                session_id: session_id.clone(),
+                channel: "system".to_owned(),
+                content: BROKEN_CONNECTION.to_owned(),
+            };
+            self.out.push_front(&session_id, Lost::Marked, &output);
         }
     }
 
@@ -230,49 +227,31 @@ impl Bridge {
     /// Does what is due at this time.
     pub(crate) fn tick(&mut self) {
         let now = self.now;
-        let late = |pending: &PendingPermission| pending.until.is_some_and(|until| until <= now);
-        let late: Vec<_> = self
-            .requests
-            .iter()
-            .filter(|(_, pending)| late(pending))
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in late {
-            if let Some(pending) = self.requests.remove(&id) {
-                self.deny(&pending, StopReason::Timeout, "no one answered");
-            }
+        let is_late = |pending: &PendingPermission| pending.until.is_some_and(|until| until <= now);
+        let late = self.requests.extract_if(.., |_, pending| is_late(pending));
+        for (_, pending) in late.collect::<Vec<_>>() {
+            self.deny(&pending, StopReason::Timeout, "no one answered");
         }
-        let mut over = Vec::new();
-        let asked: BTreeSet<_> = self
-            .requests
-            .values()
-            .map(|pending| pending.session.clone())
-            .collect();
+        let mut due = Vec::new();
+        let mut resting = Vec::new();
         for (id, session) in &mut self.sessions {
-            if let Some((channel, content)) = session.joined.due(now) {
-                let output = ToHub::Output {
-                    session_id: id.clone(),
-                    channel,
-                    content,
-                };
-                self.out.push(id, Lost::Marked, &output);
-            }
+            due.extend(session.joined.due(now).map(|output| (id.clone(), output)));
             let settings = self.settings.get(&session.agent);
-            let idle = settings
-                .and_then(|settings| settings.idle)
-                .unwrap_or(self.options.idle);
-            let lasts = settings
-                .and_then(|settings| settings.lasts)
-                .unwrap_or(Duration::MAX);
+            let idle = settings.and_then(|settings| settings.idle);
+            let lasts = settings.and_then(|settings| settings.lasts);
+            let is_asked = self.requests.values().any(|pending| pending.session == *id);
             if session.is_idle()
-                && !asked.contains(id)
-                && (now.saturating_sub(session.used) >= idle
-                    || now.saturating_sub(session.opened) >= lasts)
+                && !is_asked
+                && (now.saturating_sub(session.used) >= idle.unwrap_or(self.options.idle)
+                    || now.saturating_sub(session.opened) >= lasts.unwrap_or(Duration::MAX))
             {
-                over.push(id.clone());
+                resting.push(id.clone());
             }
         }
-        over.iter().for_each(|id| self.close(id));
+        for (id, (channel, content)) in due {
+            self.put_output(&id, channel, content);
+        }
+        resting.iter().for_each(|id| self.close(id));
     }
 
     /// The time to the next [`Self::tick`].

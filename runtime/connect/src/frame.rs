@@ -5,38 +5,38 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// The longest id of the hub's that is taken, in bytes: its own are UUIDs.
-const ID_BYTES: usize = 128;
+/// The longest id of the hub, in bytes. Its own are UUIDs.
+const MAX_ID_BYTES: usize = 128;
 
-/// What the hub says.
+/// A frame of the hub.
 pub(crate) enum FromHub {
-    /// Whether the runtime was taken.
+    /// The acceptance or refusal of the runtime.
     Ack(Ack),
     /// A session begins.
     Create(Create),
-    /// A person says something: `true` for a text that is meant for the running turn.
+    /// A message of a person; `true` for one to the running turn.
     Message(Message, bool),
-    /// The running turn is to stop.
+    /// A stop of the running turn.
     Stop(OfSession),
-    /// A person has decided about a request.
+    /// The decision of a person about a request.
     Permission(Decision),
-    /// A person gives a file.
+    /// A file of a person.
     File(Box<File>),
-    /// An administrator changes what an agent may do.
+    /// An administrator's change of an agent's limits.
     Config(Box<ConfigUpdate>),
-    /// Which sessions can be resumed.
+    /// A request for the sessions that can be resumed.
     NativeList(NativeList),
     /// The token for the next connection.
     Token(String),
-    /// The session is over. The hub defines it, and has never sent it.
+    /// The end of a session. The hub defines it, and has never sent it.
     Close(OfSession),
-    /// Asks for a pong.
+    /// A request for a pong.
     Ping,
-    /// A type that is not known here.
+    /// An unknown type.
     Unknown,
 }
 
-/// Why a frame of the hub was dropped. It tells nothing of what the frame says.
+/// The reason why a frame of the hub was dropped. It contains nothing of the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Dropped {
     /// Not an object with a type.
@@ -46,7 +46,7 @@ pub(crate) enum Dropped {
     #[error("its payload lacks a member, or one has the wrong type")]
     Payload,
     /// An id is empty or too long.
-    #[error("an id in it is empty or longer than {ID_BYTES} bytes")]
+    #[error("an id in it is empty or longer than {MAX_ID_BYTES} bytes")]
     Id,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Message {
 pub(crate) struct Decision {
     pub(crate) session_id: String,
     pub(crate) request_id: String,
-    /// Nothing but `true` approves.
+    /// Only `true` approves.
     #[serde(default)]
     pub(crate) approved: bool,
     #[serde(default)]
@@ -138,7 +138,7 @@ pub(crate) struct ConfigUpdate {
     pub(crate) limits: Option<Limits>,
 }
 
-/// What an administrator may set of an agent; an empty member is unchanged.
+/// Settings of an agent by an administrator. An empty member changes nothing.
 #[derive(Default, Deserialize)]
 pub(crate) struct Security {
     #[serde(default)]
@@ -181,53 +181,46 @@ struct Refresh {
 }
 
 impl FromHub {
-    /// Reads a frame.
-    pub(crate) fn read(text: &str) -> Result<Self, Dropped> {
+    /// Parses a frame.
+    pub(crate) fn parse(text: &str) -> Result<Self, Dropped> {
         let Ok(Envelope { kind, payload }) = serde_json::from_str(text) else {
             return Err(Dropped::NotAFrame);
         };
         let read = match kind.as_ref() {
-            "hello.ack" => Self::Ack(of(payload)?),
-            "session.create" => Self::Create(of(payload)?),
-            "user.message" => Self::Message(of(payload)?, false),
-            "interactive.input" => Self::Message(of(payload)?, true),
-            "stop.request" => Self::Stop(of(payload)?),
-            "permission.response" => Self::Permission(of(payload)?),
-            "file.upload" => Self::File(of(payload)?),
-            "agent.config_update" => Self::Config(of(payload)?),
-            "native.sessions.list" => Self::NativeList(of(payload)?),
-            "runtime.token_refresh" => Self::Token(of::<Refresh>(payload)?.token),
-            "session.close" => Self::Close(of(payload)?),
+            "hello.ack" => Self::Ack(parse_payload(payload)?),
+            "session.create" => Self::Create(parse_payload(payload)?),
+            "user.message" => Self::Message(parse_payload(payload)?, false),
+            "interactive.input" => Self::Message(parse_payload(payload)?, true),
+            "stop.request" => Self::Stop(parse_payload(payload)?),
+            "permission.response" => Self::Permission(parse_payload(payload)?),
+            "file.upload" => Self::File(parse_payload(payload)?),
+            "agent.config_update" => Self::Config(parse_payload(payload)?),
+            "native.sessions.list" => Self::NativeList(parse_payload(payload)?),
+            "runtime.token_refresh" => Self::Token(parse_payload::<Refresh>(payload)?.token),
+            "session.close" => Self::Close(parse_payload(payload)?),
             "ping" => Self::Ping,
             _ => Self::Unknown,
         };
-        let are_good = read.ids().all(|id| !id.is_empty() && id.len() <= ID_BYTES);
-        if are_good { Ok(read) } else { Err(Dropped::Id) }
-    }
-
-    /// The ids that are kept, and must be there.
-    fn ids(&self) -> impl Iterator<Item = &str> {
-        let (one, other) = match self {
-            Self::Create(create) => (Some(&create.session_id), None),
-            Self::Message(message, _) => (Some(&message.session_id), Some(&message.message_id)),
-            Self::Stop(of) | Self::Close(of) => (Some(&of.session_id), None),
-            Self::Permission(decision) => (Some(&decision.session_id), Some(&decision.request_id)),
-            Self::File(file) => (Some(&file.session_id), None),
-            Self::NativeList(list) => (Some(&list.request_id), None),
-            Self::Ack(_) | Self::Config(_) | Self::Token(_) | Self::Ping | Self::Unknown => {
-                (None, None)
-            }
+        let is_id = |id: &String| (1..=MAX_ID_BYTES).contains(&id.len());
+        let are_ids = match &read {
+            Self::Create(it) => is_id(&it.session_id),
+            Self::Message(it, _) => is_id(&it.session_id) && is_id(&it.message_id),
+            Self::Stop(it) | Self::Close(it) => is_id(&it.session_id),
+            Self::Permission(it) => is_id(&it.session_id) && is_id(&it.request_id),
+            Self::File(it) => is_id(&it.session_id),
+            Self::NativeList(it) => is_id(&it.request_id),
+            Self::Ack(_) | Self::Config(_) | Self::Token(_) | Self::Ping | Self::Unknown => true,
         };
-        one.into_iter().chain(other).map(String::as_str)
+        if are_ids { Ok(read) } else { Err(Dropped::Id) }
     }
 }
 
-fn of<T: DeserializeOwned>(payload: Option<&RawValue>) -> Result<T, Dropped> {
+fn parse_payload<T: DeserializeOwned>(payload: Option<&RawValue>) -> Result<T, Dropped> {
     let text = payload.map_or("{}", RawValue::get);
     serde_json::from_str(text).map_err(|_| Dropped::Payload)
 }
 
-/// What the runtime says.
+/// A frame of the runtime.
 #[derive(Serialize)]
 #[serde(tag = "type", content = "payload")]
 pub(crate) enum ToHub {
@@ -345,7 +338,7 @@ mod tests {
 
     #[test]
     fn frames_are_read_and_bad_ones_say_why_and_nothing_of_what_they_hold() {
-        let read = |text: &str| FromHub::read(text);
+        let read = |text: &str| FromHub::parse(text);
         let message = r#"{"type":"user.message","id":null,"ts":"x","payload":{"session_id":"s","message_id":"m","content":"","agent_id":"r.a","new":1}}"#;
         assert!(matches!(
             read(message),
@@ -356,7 +349,7 @@ mod tests {
             read(r#"{"type":"later","payload":[1]}"#),
             Ok(FromHub::Unknown)
         ));
-        let long = "x".repeat(ID_BYTES + 1);
+        let long = "x".repeat(MAX_ID_BYTES + 1);
         for (text, why) in [
             ("", Dropped::NotAFrame),
             ("[]", Dropped::NotAFrame),

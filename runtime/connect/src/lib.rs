@@ -22,7 +22,6 @@
 
 #![forbid(unsafe_code)]
 
-mod address;
 mod ask;
 mod bridge;
 mod dial;
@@ -37,8 +36,6 @@ mod settings;
 mod show;
 mod token;
 
-pub use address::{Address, BadAddress};
-pub use dial::stream;
 pub use options::{ConnectError, ConnectOptions, Ended};
 pub use run::connect;
 pub use token::{TokenError, TokenFile};

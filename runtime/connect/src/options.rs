@@ -2,13 +2,15 @@
 
 use std::{io, time::Duration};
 
-use crate::{Address, TokenError, TokenFile, WhenLost};
+use trunkline_client::ServerAddress;
+
+use crate::{TokenError, TokenFile, WhenLost};
 
 /// Options of a connector.
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
     /// The hub.
-    pub address: Address,
+    pub address: ServerAddress,
     /// The file of the runtime's token, which a new one replaces.
     pub token: TokenFile,
     /// The runtime's id. With time-limited tokens it has no `:`.

@@ -1,18 +1,17 @@
 //! The task of a connector: it owns the connection to the hub, and drives the sessions of the host.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, time::Duration};
 
 use futures_util::{SinkExt, future::poll_fn};
-use rustls::ClientConfig;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
-use trunkline_client::Client;
+use trunkline_client::{Client, tls_config};
 use uuid::Uuid;
 
 use crate::{
     ConnectError, ConnectOptions, Ended,
     bridge::{Bridge, FrameEffect},
-    dial::{Socket, Wants, Woke, dial, poll, tls},
+    dial::{Socket, Wants, Woke, dial, poll},
     files::Folder,
 };
 
@@ -81,16 +80,16 @@ pub async fn connect(
     stop: impl Future<Output = ()>,
 ) -> Result<Ended, ConnectError> {
     let named = |what| move |source| ConnectError::Io { what, source };
-    let is_secure = options.address.is_secure();
-    let tls = is_secure.then(tls).transpose();
-    let tls = tls.map_err(named("the hub cannot be verified"))?;
+    if options.address.is_secure() {
+        // Without certificates no attempt can succeed.
+        tls_config().map_err(named("the hub cannot be verified"))?;
+    }
     let files = Folder::new().map_err(named("no folder for files was made"))?;
     options.token.read()?;
     let connector = Connector {
         bridge: Bridge::new(options, client, files),
         began: Instant::now(),
         ticks: Instant::now(),
-        tls,
         unsaved: None,
     };
     let mut stop = pin!(stop);
@@ -102,7 +101,6 @@ struct Connector {
     began: Instant,
     /// The time of the bridge's next tick.
     ticks: Instant,
-    tls: Option<Arc<ClientConfig>>,
     /// A token that could not be written to its file.
     unsaved: Option<String>,
 }
@@ -166,9 +164,9 @@ impl Connector {
             (None, Err(error)) if !*was_accepted => return Err(error.into()),
             (None, Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
         };
-        let (address, tls) = (self.bridge.options.address.clone(), self.tls.clone());
+        let address = self.bridge.options.address.clone();
         let dialled = self
-            .serve_host(stop, async move { dial(&address, tls.as_ref()).await })
+            .serve_host(stop, async move { dial(&address).await })
             .await;
         let socket = match dialled {
             Ok(Ok(socket)) => socket,

@@ -1,58 +1,49 @@
-//! What the hub's administrator may set of an agent: what takes away, and what bounds. All else is the operator's.
+//! Settings of an agent by the hub's administrator: only restrictions and limits.
 
 use std::time::Duration;
 
 use crate::frame::{ConfigUpdate, Limits, Security};
 
-/// What was set of one agent.
+/// The settings of one agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Settings {
     /// Tools that never run.
     pub(crate) denied_tools: Vec<String>,
     pub(crate) max_sessions: Option<u64>,
-    /// How long a session may rest.
+    /// The time without a message or an event after which a session is closed.
     pub(crate) idle: Option<Duration>,
-    /// How long a session may last: it is closed between turns.
+    /// The longest life of a session, which is closed between turns.
     pub(crate) lasts: Option<Duration>,
-    /// The most output of a turn, in bytes.
+    /// The longest output of a turn, in bytes.
     pub(crate) max_output: Option<u64>,
 }
 
-/// The most tools that are denied.
-const TOOLS: usize = 256;
+/// Denied tools of an agent.
+const MAX_DENIED_TOOLS: usize = 256;
 
 impl Settings {
     /// Applies an update, whole or not at all.
     ///
     /// # Errors
-    /// What of it is not the hub's to set, or cannot be read.
+    /// The members that the hub may not set, or that cannot be read.
     pub(crate) fn apply(&mut self, update: &ConfigUpdate) -> Result<(), String> {
         let mut new = self.clone();
-        let none = (Security::default(), Limits::default());
-        let (security, limits) = (
-            update.security.as_ref().unwrap_or(&none.0),
-            update.limits.as_ref().unwrap_or(&none.1),
-        );
-        let lists = [
-            ("allowed_paths", &security.allowed_paths),
-            ("denied_paths", &security.denied_paths),
-            ("allowed_tools", &security.allowed_tools),
-            ("env_whitelist", &security.env_whitelist),
+        let no_security = Security::default();
+        let no_limits = Limits::default();
+        let security = update.security.as_ref().unwrap_or(&no_security);
+        let limits = update.limits.as_ref().unwrap_or(&no_limits);
+        let has_items = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|it| !it.is_empty());
+        let has_text = |text: &Option<String>| text.as_ref().is_some_and(|it| !it.is_empty());
+        let refused = [
+            ("allowed_paths", has_items(&security.allowed_paths)),
+            ("denied_paths", has_items(&security.denied_paths)),
+            ("allowed_tools", has_items(&security.allowed_tools)),
+            ("env_whitelist", has_items(&security.env_whitelist)),
+            ("permission_mode", has_text(&security.permission_mode)),
+            ("cwd", has_text(&security.cwd)),
         ];
-        let texts = [
-            ("permission_mode", &security.permission_mode),
-            ("cwd", &security.cwd),
-        ];
-        let lists = lists
-            .into_iter()
-            .filter(|(_, list)| list.as_ref().is_some_and(|list| !list.is_empty()));
-        let texts = texts
-            .into_iter()
-            .filter(|(_, text)| text.as_ref().is_some_and(|text| !text.is_empty()));
-        let refused: Vec<_> = lists
-            .map(|(name, _)| name)
-            .chain(texts.map(|(name, _)| name))
-            .collect();
+        let refused = refused.iter().filter(|(_, is_set)| *is_set);
+        let refused: Vec<_> = refused.map(|(name, _)| *name).collect();
         if !refused.is_empty() {
             return Err(format!(
                 "the runtime's own configuration sets {}",
@@ -64,8 +55,10 @@ impl Settings {
             .as_ref()
             .filter(|tools| !tools.is_empty())
         {
-            if tools.len() > TOOLS {
-                return Err(format!("disallowed_tools has more than {TOOLS} tools"));
+            if tools.len() > MAX_DENIED_TOOLS {
+                return Err(format!(
+                    "disallowed_tools has more than {MAX_DENIED_TOOLS} tools"
+                ));
             }
             new.denied_tools.clone_from(tools);
         }

@@ -14,8 +14,8 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
 };
-use trunkline_client::{Client, ReconnectPolicy, Streams};
-use trunkline_connect::{Address, ConnectError, ConnectOptions, Ended, TokenFile, WhenLost};
+use trunkline_client::{Client, ReconnectPolicy, ServerAddress, Streams};
+use trunkline_connect::{ConnectError, ConnectOptions, Ended, TokenFile, WhenLost};
 use trunkline_host::config::SessionMay;
 use trunkline_relay::{RelayOptions, RelayReport, serve};
 
@@ -64,7 +64,7 @@ The token file is its user's alone (chmod 600). A new token of the hub takes its
 struct Amurg {
     /// The hub: wss://HOST or wss://HOST:PORT; on this machine ws://, too
     #[arg(long, value_name = "URL")]
-    hub: Address,
+    hub: ServerAddress,
 
     /// The id under which the hub knows this runtime
     #[arg(long, value_name = "ID", value_parser = runtime_id, required_unless_present = "init")]
@@ -138,7 +138,7 @@ impl Connect {
 
 impl Amurg {
     async fn run(self, config: Option<&Path>) -> CommandResult {
-        if self.hub.is_open() && !self.insecure {
+        if self.hub.is_exposed() && !self.insecure {
             return Err(CliError::usage(anyhow!(
                 "{} would show the token to the network",
                 self.hub

@@ -2,31 +2,27 @@
 
 use std::{
     fmt, io,
-    net::IpAddr,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use futures_util::{Sink, Stream};
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
-use tokio_rustls::TlsConnector;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::{
     WebSocketStream, client_async_with_config,
     tungstenite::{
         Bytes, Error, Message,
         client::IntoClientRequest,
-        http::{HeaderValue, StatusCode, Uri, header::AUTHORIZATION},
+        http::{HeaderValue, StatusCode, header::AUTHORIZATION},
         protocol::WebSocketConfig,
     },
 };
 use trunkline_protocol::MAX_LINE;
 
-use super::{Connect, Pipe};
+use super::{
+    Connect, Pipe,
+    address::{ByteStream, ServerAddress},
+};
 use crate::ConnectError;
 
 /// The longest message, in bytes: a line, and what the relay adds to it.
@@ -75,48 +71,25 @@ impl WebSocket {
     }
 
     async fn open(&self, address: &str) -> Result<Pipe, ConnectError> {
-        let wrong = |reason: &str| {
-            ConnectError::permanent(format!(
-                "the address {address} is wrong: {reason}; write ws://HOST:PORT or wss://HOST"
-            ))
+        let wrong = |reason: &dyn fmt::Display| {
+            ConnectError::permanent(format!("the address {address} is wrong: {reason}"))
         };
-        let uri: Uri = address.parse().map_err(|_| wrong("it is not a URL"))?;
-        let is_secure = match uri.scheme_str() {
-            Some("wss") => true,
-            Some("ws") => false,
-            _ => return Err(wrong("its scheme is unknown")),
-        };
-        let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
-        let host = authority.host().trim_matches(['[', ']']);
-        let is_local = host == "localhost"
-            || host
-                .parse::<IpAddr>()
-                .is_ok_and(|address| address.is_loopback());
-        if !is_secure && !is_local && !self.is_insecure {
-            return Err(wrong("without TLS the token could be read on the way"));
+        let server: ServerAddress = address.parse().map_err(|error| wrong(&error))?;
+        if server.is_exposed() && !self.is_insecure {
+            return Err(wrong(&"without TLS the token could be read on the way"));
         }
         let failed = |error: &dyn fmt::Display| {
             ConnectError::transient(format!("the daemon at {address}: {error}"))
         };
-        let port = authority
-            .port_u16()
-            .unwrap_or(if is_secure { 443 } else { 80 });
-        let tcp = TcpStream::connect((host, port)).await;
-        let tcp = tcp.map_err(|error| failed(&error))?;
-        tcp.set_nodelay(true).map_err(|error| failed(&error))?;
-        let stream: Box<dyn ByteStream> = if is_secure {
-            let name =
-                ServerName::try_from(host.to_owned()).map_err(|error| wrong(&error.to_string()))?;
-            let connector = TlsConnector::from(tls_config()?);
-            let secure = connector.connect(name, tcp).await;
-            Box::new(secure.map_err(|error| failed(&error))?)
-        } else {
-            Box::new(tcp)
-        };
-        let target = format!("{}{PATH}", address.trim_end_matches('/'));
+        let stream = server.connect().await.map_err(|error| match error.kind() {
+            // This machine has no certificates.
+            io::ErrorKind::NotFound => ConnectError::permanent(error.to_string()),
+            _ => failed(&error),
+        })?;
+        let target = format!("{server}{PATH}");
         let mut request = target
             .into_client_request()
-            .map_err(|error| wrong(&error.to_string()))?;
+            .map_err(|error| wrong(&error))?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", self.token))
             .map_err(|_| ConnectError::permanent("the token has characters that no token has"))?;
         bearer.set_sensitive(true);
@@ -172,26 +145,6 @@ impl fmt::Debug for WebSocket {
             .finish_non_exhaustive()
     }
 }
-
-fn tls_config() -> Result<Arc<ClientConfig>, ConnectError> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err(ConnectError::permanent(
-            "this machine has no certificates; SSL_CERT_FILE can name a file of them",
-        ));
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| ConnectError::permanent(error.to_string()))?;
-    Ok(Arc::new(
-        config.with_root_certificates(roots).with_no_client_auth(),
-    ))
-}
-
-trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 /// A WebSocket as a stream of lines: each message holds whole lines.
 struct LineStream {

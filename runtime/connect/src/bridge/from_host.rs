@@ -352,12 +352,8 @@ impl Bridge {
         let is_it = |pending: &PendingPermission| {
             pending.session == id && pending.request_id == *request_id
         };
-        let found = self
-            .requests
-            .iter()
-            .find(|(_, pending)| is_it(pending))
-            .map(|(key, _)| key.clone());
-        if let Some(pending) = found.and_then(|key| self.requests.remove(&key)) {
+        let mut settled = self.requests.extract_if(.., |_, pending| is_it(pending));
+        if let Some((_, pending)) = settled.next() {
             let text = format!("the request is {how}: {}", show::cut(&pending.tool, 256));
             self.show(id, "system", &text);
         }

@@ -12,7 +12,7 @@ use trunkline_protocol::{
 };
 use uuid::Uuid;
 
-use super::{Bridge, FrameEffect, MAX_SESSIONS, SessionKey, log_failure};
+use super::{Bridge, FrameEffect, MAX_SESSIONS, PendingPermission, SessionKey, log_failure};
 use crate::{
     ask::Answered,
     files::{MAX_FILE, base_name},
@@ -44,7 +44,7 @@ struct Opening<'a> {
 impl Bridge {
     /// Handles a frame.
     pub(crate) fn handle_frame(&mut self, text: &str) -> FrameEffect {
-        match FromHub::read(text) {
+        match FromHub::parse(text) {
             Ok(FromHub::Ack(ack)) if self.is_up => {
                 tracing::debug!(ack.ok, "a second hello.ack of the hub")
             }
@@ -450,16 +450,10 @@ impl Bridge {
     }
 
     fn decide(&mut self, decision: &Decision) {
-        let is_asked = self
-            .requests
-            .get(&decision.request_id)
-            .is_some_and(|asked| asked.session == decision.session_id);
-        let pending = if is_asked {
-            self.requests.remove(&decision.request_id)
-        } else {
-            None
-        };
-        let Some(pending) = pending else {
+        let is_it = |pending: &PendingPermission| pending.session == decision.session_id;
+        let asked = self.requests.get(&decision.request_id).is_some_and(is_it);
+        let pending = asked.then(|| self.requests.remove(&decision.request_id));
+        let Some(pending) = pending.flatten() else {
             return tracing::debug!("the hub decided about a request that does not wait");
         };
         let mut response = PermissionResponse::new(pending.request_id, decision.approved);

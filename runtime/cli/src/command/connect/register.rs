@@ -7,7 +7,8 @@ use anyhow::anyhow;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-use trunkline_connect::{Address, TokenFile, stream};
+use trunkline_client::ServerAddress;
+use trunkline_connect::TokenFile;
 use trunkline_gateway::{Method, ask_over};
 
 use super::runtime_id;
@@ -46,7 +47,7 @@ struct Polled {
 }
 
 /// Asks for a code, shows it, waits until it is approved, and writes the token.
-pub(super) async fn register(hub: &Address, file: &TokenFile) -> CommandResult {
+pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandResult {
     let code: Code = ask(hub, "/api/runtime/register", &json!({})).await?;
     // The hub's words, on a terminal.
     eprintln!(
@@ -71,7 +72,7 @@ pub(super) async fn register(hub: &Address, file: &TokenFile) -> CommandResult {
     )
 }
 
-fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> CommandResult {
+fn approved(hub: &ServerAddress, file: &TokenFile, polled: &Polled) -> CommandResult {
     let runtime = runtime_id(&polled.runtime_id)
         .map_err(|why| CliError::failed(anyhow!("the id of the hub is none: {why}")))?;
     let is_token = !polled.token.is_empty() && polled.token.chars().all(|c| c.is_ascii_graphic());
@@ -95,9 +96,13 @@ fn approved(hub: &Address, file: &TokenFile, polled: &Polled) -> CommandResult {
 }
 
 /// Asks the hub over HTTP.
-async fn ask<T: DeserializeOwned>(hub: &Address, path: &str, body: &Value) -> Result<T, CliError> {
+async fn ask<T: DeserializeOwned>(
+    hub: &ServerAddress,
+    path: &str,
+    body: &Value,
+) -> Result<T, CliError> {
     let asked = async {
-        let stream = stream(hub).await?;
+        let stream = hub.connect().await?;
         ask_over(
             stream,
             &hub.authority(),
