@@ -1,13 +1,14 @@
-//! Questions: the hub's page asks them with buttons, and the answer comes as an ordinary message with the button's text.
+//! Questions: the hub's page shows them with buttons, and the text of a button comes as an ordinary
+//! message.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use trunkline_protocol::{FieldKind, InputRequest, Json, QuestionField, RequestId};
+use trunkline_protocol::{Choice, FieldKind, InputRequest, Json, QuestionField, RequestId};
 
 use crate::show;
 
-/// A question that waits for its answers, which come one by one.
+/// A question that waits for the answers to its fields, one by one.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) request_id: RequestId,
@@ -16,17 +17,17 @@ pub(crate) struct Asked {
     values: BTreeMap<String, Json>,
 }
 
-/// What an answer came to.
+/// The effect of an answer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answered {
-    /// All is answered.
+    /// All fields have a value.
     Whole(BTreeMap<String, Json>),
-    /// The next one is to be asked, or the same again with the reason.
+    /// The next field is shown, or the same again with the reason.
     Next(Option<String>),
 }
 
 impl Asked {
-    /// Takes a question. `None` for one that asks for a secret: the hub stores what is said.
+    /// A question of an agent. `None` if it asks for a secret: the hub stores all messages.
     pub(crate) fn new(request: InputRequest) -> Option<Self> {
         let mut fields = request.fields.unwrap_or_default();
         if fields.is_empty() {
@@ -46,7 +47,7 @@ impl Asked {
         })
     }
 
-    /// What the channel `question` shows of the field that comes next.
+    /// The text of the next field on the channel `question`.
     pub(crate) fn shown(&self) -> String {
         let Some(field) = self.fields.get(self.values.len()) else {
             return String::new();
@@ -61,16 +62,14 @@ impl Asked {
             Some(FieldKind::Boolean) => vec![json!({ "label": "Yes" }), json!({ "label": "No" })],
             _ => {
                 let choices = field.choices.iter().flatten();
-                let option = |(id, label, text): (&String, &Option<String>, &Option<String>)| {
-                    let label = label.as_ref().unwrap_or(id);
-                    match text {
+                let option = |choice: &Choice| {
+                    let label = choice.label.as_ref().unwrap_or(&choice.id);
+                    match &choice.description {
                         Some(text) => json!({ "label": label, "description": text }),
                         None => json!({ "label": label }),
                     }
                 };
-                choices
-                    .map(|choice| option((&choice.id, &choice.label, &choice.description)))
-                    .collect()
+                choices.map(option).collect()
             }
         };
         let multiple = field.kind == Some(FieldKind::Choices);
@@ -84,12 +83,12 @@ impl Asked {
             .to_string()
     }
 
-    /// Takes the answer to the field that was shown.
+    /// Applies the answer to the field that was shown.
     pub(crate) fn answer(&mut self, text: &str) -> Answered {
         let Some(field) = self.fields.get(self.values.len()) else {
             return Answered::Whole(std::mem::take(&mut self.values));
         };
-        let value = match read(field, text) {
+        let value = match parse_answer(field, text) {
             Ok(value) => value,
             Err(why) => return Answered::Next(Some(why)),
         };
@@ -102,8 +101,8 @@ impl Asked {
     }
 }
 
-/// The value that a text stands for.
-fn read(field: &QuestionField, text: &str) -> Result<Value, String> {
+/// Parses the text of an answer.
+fn parse_answer(field: &QuestionField, text: &str) -> Result<Value, String> {
     let said = text.trim();
     let choice = |said: &str| {
         let choices = field.choices.iter().flatten();
@@ -151,8 +150,6 @@ fn read(field: &QuestionField, text: &str) -> Result<Value, String> {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_protocol::Choice;
-
     use super::*;
 
     fn field(id: &str, kind: FieldKind, choices: &[(&str, &str)]) -> QuestionField {

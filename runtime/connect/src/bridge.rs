@@ -189,9 +189,9 @@ impl Bridge {
     /// The hub has accepted the runtime: waiting frames are sent.
     fn accept(&mut self) {
         self.is_up = true;
-        for (id, mut pending) in std::mem::take(&mut self.requests) {
+        for (id, pending) in std::mem::take(&mut self.requests) {
             match pending.until {
-                None => self.put_request(&mut pending),
+                None => self.put_request(pending),
                 Some(_) => drop(self.requests.insert(id, pending)),
             }
         }
@@ -239,11 +239,11 @@ impl Bridge {
             let settings = self.settings.get(&session.agent);
             let idle = settings.and_then(|settings| settings.idle);
             let lasts = settings.and_then(|settings| settings.lasts);
-            let is_asked = self.requests.values().any(|pending| pending.session == *id);
+            let is_asked = || self.requests.values().any(|pending| pending.session == *id);
             if session.is_idle()
-                && !is_asked
                 && (now.saturating_sub(session.used) >= idle.unwrap_or(self.options.idle)
                     || now.saturating_sub(session.opened) >= lasts.unwrap_or(Duration::MAX))
+                && !is_asked()
             {
                 resting.push(id.clone());
             }
@@ -361,7 +361,7 @@ impl Bridge {
     }
 
     /// Asks the hub about a request.
-    fn put_request(&mut self, pending: &mut PendingPermission) {
+    fn put_request(&mut self, mut pending: PendingPermission) {
         // Unique among all runtimes of the hub.
         let request_id = Uuid::new_v4().to_string();
         let request = ToHub::Permission {
@@ -373,13 +373,13 @@ impl Bridge {
         };
         pending.until = Some(self.now + ANSWER_TIMEOUT);
         self.out.push(&pending.session, Lost::Forgotten, &request);
-        self.requests.insert(request_id, pending.clone());
+        self.requests.insert(request_id, pending);
     }
 
     fn answer_permission(&self, id: &str, response: PermissionResponse) {
         self.call_session(
             id,
-            |handle| async move { handle.answer_permission(response).await },
+            async move |handle| handle.answer_permission(response).await,
             log_failure,
         );
     }

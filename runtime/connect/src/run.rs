@@ -45,15 +45,9 @@ const MAX_PENDING_CALLS: usize = 4096;
 /// Frames that are written in one step.
 const FRAME_BATCH: usize = 16;
 
-/// The reason why a connector ends.
-enum Ending {
-    Stopped,
-    Host,
-}
-
 /// The reason why a connection ended.
 enum Broken {
-    Ending(Ending),
+    Ended(Ended),
     /// It broke. The hub had accepted the runtime at this time.
     Lost(String, Option<Instant>),
     Refused(String),
@@ -113,32 +107,26 @@ impl Connector {
         let mut wait = FIRST_DELAY;
         let mut was_accepted = false;
         loop {
-            let over = match self.once(stop, &mut was_accepted).await? {
-                Broken::Ending(over) => Some(over),
+            match self.once(stop, &mut was_accepted).await? {
+                Broken::Ended(ended) => return Ok(self.end(ended).await),
                 Broken::Refused(why) if !was_accepted => return Err(ConnectError::Refused(why)),
                 Broken::Refused(why) => {
                     tracing::error!(
                         "the hub refuses the runtime: {why}; its token file is read again"
                     );
                     wait = MAX_DELAY;
-                    None
                 }
                 Broken::Lost(why, since) => {
                     if since.is_some_and(|since| since.elapsed() >= STEADY) {
                         wait = FIRST_DELAY;
                     }
                     tracing::warn!("there is no connection to the hub: {why}");
-                    None
                 }
-            };
-            let over = match over {
-                Some(over) => Some(over),
-                None => self.serve_host(stop, sleep(jittered(wait))).await.err(),
-            };
-            match over {
-                None => wait = (wait * 2).min(MAX_DELAY),
-                Some(over) => return Ok(self.end(over).await),
             }
+            if let Err(ended) = self.serve_host(stop, sleep(jittered(wait))).await {
+                return Ok(self.end(ended).await);
+            }
+            wait = (wait * 2).min(MAX_DELAY);
         }
     }
 
@@ -154,7 +142,7 @@ impl Connector {
             Ok(Ok(Ok(agents))) => self.bridge.set_agents(agents),
             // The hub gets those of the last list.
             Ok(_) => {}
-            Err(ending) => return Ok(Broken::Ending(ending)),
+            Err(ended) => return Ok(Broken::Ended(ended)),
         }
         if let Some(agent) = self.bridge.missing_agent().filter(|_| !*was_accepted) {
             return Err(ConnectError::NoAgent(agent));
@@ -171,7 +159,7 @@ impl Connector {
         let socket = match dialled {
             Ok(Ok(socket)) => socket,
             Ok(Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
-            Err(over) => return Ok(Broken::Ending(over)),
+            Err(ended) => return Ok(Broken::Ended(ended)),
         };
         let broken = self.connected(socket, &token, stop, was_accepted).await;
         self.bridge.disconnected();
@@ -195,7 +183,10 @@ impl Connector {
         }
         let mut since = None;
         let began = Instant::now();
-        let (mut heard, mut pinged, mut is_dirty, mut writes_first) = (began, began, false, false);
+        let mut heard = began;
+        let mut pinged = began;
+        let mut is_dirty = false;
+        let mut writes_first = false;
         loop {
             let next_ping = match self.bridge.out.has_unread() {
                 true if self.bridge.out.asks_soon() => pinged,
@@ -216,7 +207,7 @@ impl Connector {
                 () = &mut *stop => {
                     self.bridge.end_all("the runtime ends");
                     self.close_socket(&mut socket).await;
-                    return Broken::Ending(Ending::Stopped);
+                    return Broken::Ended(Ended::Stopped);
                 }
                 woke = poll_fn(|cx| poll(&mut socket, wants, cx)) => match woke {
                     Woke::Written(Err(error)) | Woke::Read(Some(Err(error))) => return lost(&error.to_string(), since),
@@ -238,7 +229,8 @@ impl Connector {
                                 FrameEffect::Refused(why) => return Broken::Refused(why),
                                 FrameEffect::Accepted => {
                                     tracing::info!("the hub at {} has accepted the runtime", self.bridge.options.address);
-                                    (*was_accepted, since) = (true, Some(heard));
+                                    *was_accepted = true;
+                                    since = Some(heard);
                                 }
                             },
                             Message::Pong(payload) => {
@@ -264,7 +256,7 @@ impl Connector {
                 is_alive = self.step_host() => if !is_alive {
                     self.bridge.end_all("the host has ended");
                     self.close_socket(&mut socket).await;
-                    return Broken::Ending(Ending::Host);
+                    return Broken::Ended(Ended::HostEnded);
                 }
             }
         }
@@ -305,23 +297,20 @@ impl Connector {
     }
 
     /// Closes the sessions, and the connection to the host.
-    async fn end(mut self, ending: Ending) -> Ended {
-        match ending {
-            Ending::Host => Ended::HostEnded,
-            Ending::Stopped => {
-                self.bridge.end_all("the runtime ends");
-                let bridge = &mut self.bridge;
-                let closing = async {
-                    while let Some(item) = bridge.host.next(true).await {
-                        bridge.handle_item(item);
-                    }
-                };
-                // A host that does not read sees the end of the connection.
-                let _ = timeout(CLOSE_TIMEOUT, closing).await;
-                self.bridge.client.close().await;
-                Ended::Stopped
-            }
+    async fn end(mut self, ended: Ended) -> Ended {
+        if ended == Ended::Stopped {
+            self.bridge.end_all("the runtime ends");
+            let bridge = &mut self.bridge;
+            let closing = async {
+                while let Some(item) = bridge.host.next(true).await {
+                    bridge.handle_item(item);
+                }
+            };
+            // A host that does not read sees the end of the connection.
+            let _ = timeout(CLOSE_TIMEOUT, closing).await;
         }
+        self.bridge.client.close().await;
+        ended
     }
 
     /// Drives the sessions until a future resolves.
@@ -329,14 +318,14 @@ impl Connector {
         &mut self,
         stop: &mut (impl Future<Output = ()> + Unpin),
         until: impl Future<Output = T>,
-    ) -> Result<T, Ending> {
+    ) -> Result<T, Ended> {
         let mut until = pin!(until);
         loop {
             tokio::select! {
-                () = &mut *stop => return Err(Ending::Stopped),
+                () = &mut *stop => return Err(Ended::Stopped),
                 result = &mut until => return Ok(result),
                 is_alive = self.step_host() => if !is_alive {
-                    return Err(Ending::Host);
+                    return Err(Ended::HostEnded);
                 },
             }
         }

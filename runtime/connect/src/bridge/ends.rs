@@ -17,11 +17,7 @@ impl Bridge {
     /// Closes a session at the host, and forgets it. The hub's next message opens it again.
     pub(super) fn close(&mut self, id: &str) {
         self.flush(id);
-        self.call_session(
-            id,
-            |handle| async move { handle.close().await },
-            log_failure,
-        );
+        self.call_session(id, async move |handle| handle.close().await, log_failure);
         let Some(session) = self.sessions.remove(id) else {
             return;
         };

@@ -168,7 +168,7 @@ impl Bridge {
             if !was_over {
                 self.call_session(
                     id,
-                    |handle| async move { handle.stop_running(StopReason::Policy).await },
+                    async move |handle| handle.stop_running(StopReason::Policy).await,
                     log_failure,
                 );
                 self.show(
@@ -282,7 +282,7 @@ impl Bridge {
         if request.truncated == Some(true) {
             description.push_str("\n(not all of the request is shown)");
         }
-        let mut pending = PendingPermission {
+        let pending = PendingPermission {
             session: id.to_owned(),
             request_id: request.request_id,
             tool: request.tool,
@@ -299,7 +299,7 @@ impl Bridge {
         let why = match () {
             () if bytes > MAX_REQUEST_BYTES => "the request is too long to be read",
             () if self.requests.len() >= MAX_REQUESTS => "too many requests wait",
-            () if self.is_up => return self.put_request(&mut pending),
+            () if self.is_up => return self.put_request(pending),
             () if self.options.lost == WhenLost::Deny => "there is no connection to the hub",
             () => return drop(self.requests.insert(Uuid::new_v4().to_string(), pending)),
         };

@@ -315,7 +315,7 @@ impl Bridge {
         let input = Input::text(content).with_message_id(message_id.clone());
         self.call_session(
             id,
-            |handle| async move { handle.send(input).await },
+            async move |handle| handle.send(input).await,
             move |bridge, id, sent| bridge.finish_send(id, &message_id, sent),
         );
     }
@@ -339,7 +339,7 @@ impl Bridge {
         let message_id = message_id.clone();
         self.call_session(
             id,
-            |_| async move { turn.accepted().await },
+            async move |_| turn.accepted().await,
             move |bridge, id, accepted| {
                 if accepted.is_ok_and(|accepted| accepted.duplicate) {
                     bridge.refuse_turn(id, &message_id, "this message was sent before");
@@ -372,7 +372,7 @@ impl Bridge {
         let input = Input::text(content.clone()).with_message_id(message_id);
         self.call_session(
             id,
-            |handle| async move { handle.steer(turn_id, input).await },
+            async move |handle| handle.steer(turn_id, input).await,
             move |bridge, id, result| {
                 if let Some(session) = bridge.sessions.get_mut(id) {
                     session.steers.retain(|steer| *steer != hub);
@@ -429,7 +429,7 @@ impl Bridge {
     pub(super) fn answer_question(&self, id: &str, response: InputResponse) {
         self.call_session(
             id,
-            |handle| async move { handle.answer_question(response).await },
+            async move |handle| handle.answer_question(response).await,
             log_failure,
         );
     }
@@ -437,7 +437,7 @@ impl Bridge {
     fn stop(&mut self, id: &str) {
         self.call_session(
             id,
-            |handle| async move { handle.stop_running(StopReason::User).await },
+            async move |handle| handle.stop_running(StopReason::User).await,
             log_failure,
         );
         let ok = self.sessions.contains_key(id);
@@ -499,7 +499,7 @@ impl Bridge {
                 };
                 self.call_session(
                     &id,
-                    |handle| async move { handle.place_file(input).await },
+                    async move |handle| handle.place_file(input).await,
                     move |bridge, id, placed| {
                         if let Err(cause) = placed {
                             bridge.show_refused_file(id, &name, &show::cause(cause));
