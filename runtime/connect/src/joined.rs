@@ -1,18 +1,18 @@
-//! Deltas, joined: each output is a row of the hub's database and a block of its page.
+//! Pieces of output, joined: each frame of output is a row of the hub's database and a block of its
+//! page.
 
 use std::time::Duration;
 
-/// The most that is joined, in bytes. One that is longer is cut in several; escaped, each fits the least frame of a hub,
-/// which is 1 MiB.
+/// The longest joined text, in bytes. Escaped it fits into the smallest frame limit of a hub, 1 MiB.
 pub(crate) const PIECE: usize = 128 * 1024;
 
-/// After this what ends with a blank line goes.
+/// The time after which a text is sent up to its last blank line.
 const PARAGRAPH: Duration = Duration::from_secs(1);
 
-/// After this all goes, to the end of its last line where it has one.
+/// The time after which a text is sent up to its last line break, or whole without one.
 const LINE: Duration = Duration::from_secs(5);
 
-/// Text of one channel that waits.
+/// The waiting text of one channel.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
     channel: String,
@@ -21,7 +21,7 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// Adds a delta. Gives the texts that are complete by it, each with its channel.
+    /// Adds a piece. Returns the texts that it completes, each with its channel.
     pub(crate) fn add(
         &mut self,
         channel: &str,
@@ -35,7 +35,7 @@ impl Joined {
         if self.text.is_empty() {
             (self.channel, self.since) = (channel.to_owned(), now);
         }
-        // No database of the hub's takes NUL.
+        // The databases of the hub refuse NUL.
         self.text.extend(
             delta
                 .chars()
@@ -50,7 +50,7 @@ impl Joined {
         whole
     }
 
-    /// What has waited long enough.
+    /// Takes the text that has waited long enough.
     pub(crate) fn due(&mut self, now: Duration) -> Option<(String, String)> {
         let waited = now.saturating_sub(self.since);
         if self.text.is_empty() || waited < PARAGRAPH {
@@ -69,7 +69,7 @@ impl Joined {
         self.cut(end, now)
     }
 
-    /// All that waits.
+    /// Takes the whole text.
     pub(crate) fn take(&mut self) -> Option<(String, String)> {
         let text = std::mem::take(&mut self.text);
         (!text.trim().is_empty()).then(|| (self.channel.clone(), text))

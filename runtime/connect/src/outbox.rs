@@ -1,29 +1,30 @@
-//! What waits for the hub, and what it has not shown to have read.
+//! Frames that wait for the hub, and frames that it has not read as far as is known.
 //!
-//! The hub acknowledges no frame. But it reads one after the other, and answers a ping when it comes to it: the pong says
-//! that it has read all that was written before the ping.
+//! The hub acknowledges no frame, but it reads them in order and answers a ping in that order: a
+//! pong means that all frames before its ping were read.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::frame::ToHub;
 
-/// Bytes that wait, beyond which nothing more is read from the host.
-const WAITING_BYTES: usize = 4 << 20;
+/// Waiting bytes from which no event of the host is read.
+const MAX_WAITING_BYTES: usize = 4 << 20;
 
-/// Frames that the hub has not shown to have read, beyond which no more are written.
-const UNREAD_FRAMES: usize = 1024;
+/// Unread frames from which no more are written.
+const MAX_UNREAD_FRAMES: usize = 1024;
 
-/// Frames after which the hub is asked whether it has read them, without waiting for the next ping.
-const ASKED_AFTER: u64 = 256;
+/// Frames after which a ping is sent at once.
+const FRAMES_PER_PING: u64 = 256;
 
-/// What becomes of a frame when the connection breaks before the hub has shown that it read it.
+/// The treatment of a frame that may be unread when the connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// It is sent again: twice means the same as once.
     Again,
-    /// It is not sent again, since the hub would show it twice. Its session learns that something may be missing.
+    /// It is not sent again, since the hub would show it twice. Its session gets a line that something
+    /// may be missing.
     Marked,
-    /// It is of no use on another connection.
+    /// It has no use on another connection.
     Forgotten,
 }
 
@@ -33,11 +34,11 @@ pub(crate) struct Outbox {
     waiting: VecDeque<Frame>,
     bytes: usize,
     unread: VecDeque<Frame>,
-    /// How many frames this connection has taken.
+    /// Frames that were written to this connection.
     sent: u64,
-    /// How many of them the hub has read.
+    /// Those of them that the hub has read.
     read: u64,
-    /// How many had been taken when it was last asked.
+    /// The value of `sent` at the last ping.
     asked: u64,
 }
 
@@ -45,35 +46,36 @@ pub(crate) struct Outbox {
 struct Frame {
     session: String,
     lost: Lost,
-    /// Empty where it was sent and is not sent again.
+    /// Empty if it was sent and is not sent again.
     text: String,
 }
 
 impl Outbox {
     pub(crate) fn push(&mut self, session: &str, lost: Lost, frame: &ToHub) {
-        let text = frame.text();
-        self.bytes += text.len();
-        self.waiting.push_back(Frame {
-            session: session.to_owned(),
-            lost,
-            text,
-        });
+        let frame = self.add(session, lost, frame);
+        self.waiting.push_back(frame);
     }
 
     /// Puts a frame before all that wait.
     pub(crate) fn push_front(&mut self, session: &str, lost: Lost, frame: &ToHub) {
-        let text = frame.text();
-        self.bytes += text.len();
-        self.waiting.push_front(Frame {
-            session: session.to_owned(),
-            lost,
-            text,
-        });
+        let frame = self.add(session, lost, frame);
+        self.waiting.push_front(frame);
     }
 
-    /// Whether there is a frame that may be written.
+    fn add(&mut self, session: &str, lost: Lost, frame: &ToHub) -> Frame {
+        let text = frame.text();
+        self.bytes += text.len();
+        let session = session.to_owned();
+        Frame {
+            session,
+            lost,
+            text,
+        }
+    }
+
+    /// Returns true if a frame may be written.
     pub(crate) fn has_next(&self) -> bool {
-        !self.waiting.is_empty() && self.unread.len() < UNREAD_FRAMES
+        !self.waiting.is_empty() && self.unread.len() < MAX_UNREAD_FRAMES
     }
 
     /// The next frame to write.
@@ -92,33 +94,33 @@ impl Outbox {
         Some(text)
     }
 
-    /// Whether so much waits that nothing more should come.
+    /// Returns true if no event of the host should be read.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= WAITING_BYTES
+        self.bytes >= MAX_WAITING_BYTES
     }
 
-    /// Whether twice as much waits: then nothing is read from the hub, whose frames are answered, either.
+    /// Returns true if the hub should not be read either, since its frames are answered.
     pub(crate) fn overflows(&self) -> bool {
-        self.bytes >= 2 * WAITING_BYTES
+        self.bytes >= 2 * MAX_WAITING_BYTES
     }
 
-    /// Whether there are frames that the hub has not shown to have read.
+    /// Returns true if frames are unread as far as is known.
     pub(crate) fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 
-    /// Whether so many frames were written since the last ping that another one is due.
+    /// Returns true if a ping is due at once.
     pub(crate) fn asks_soon(&self) -> bool {
-        self.sent - self.asked >= ASKED_AFTER
+        self.sent - self.asked >= FRAMES_PER_PING
     }
 
-    /// A ping is written now. Gives what it is to carry.
+    /// Notes a ping. Returns its payload.
     pub(crate) fn ask(&mut self) -> u64 {
         self.asked = self.sent;
         self.sent
     }
 
-    /// The hub has answered a ping that carried this.
+    /// Notes the pong with this payload.
     pub(crate) fn is_read(&mut self, sent: u64) {
         while self.read < sent.min(self.sent) {
             self.unread.pop_front();
@@ -126,7 +128,7 @@ impl Outbox {
         }
     }
 
-    /// The connection has broken. Gives the sessions of which something may be lost.
+    /// Notes that the connection broke. Returns the sessions of which something may be lost.
     pub(crate) fn broken(&mut self) -> BTreeSet<String> {
         (self.sent, self.read, self.asked) = (0, 0, 0);
         let mut marked = BTreeSet::new();
@@ -140,7 +142,7 @@ impl Outbox {
                 Lost::Forgotten => {}
             }
         }
-        // What answers the hub of before, or asks it.
+        // Answers and requests to the connection before.
         self.waiting.retain(|frame| {
             let stays = frame.lost != Lost::Forgotten;
             self.bytes -= if stays { 0 } else { frame.text.len() };
@@ -213,22 +215,22 @@ mod tests {
     #[test]
     fn a_hub_that_reads_nothing_holds_up_what_is_written_and_then_what_is_read() {
         let mut outbox = Outbox::default();
-        for _ in 0..=UNREAD_FRAMES {
+        for _ in 0..=MAX_UNREAD_FRAMES {
             outbox.push("a", Lost::Marked, &output("1"));
         }
         let written = std::iter::from_fn(|| outbox.next()).count();
-        assert_eq!((written, outbox.has_next()), (UNREAD_FRAMES, false));
+        assert_eq!((written, outbox.has_next()), (MAX_UNREAD_FRAMES, false));
         assert!(
             outbox.asks_soon(),
             "a hub that has read them all is not waited for"
         );
         assert_eq!(
             (outbox.ask(), outbox.asks_soon()),
-            (UNREAD_FRAMES as u64, false)
+            (MAX_UNREAD_FRAMES as u64, false)
         );
         outbox.is_read(1);
         assert!(outbox.has_next());
-        let large = output(&"x".repeat(WAITING_BYTES));
+        let large = output(&"x".repeat(MAX_WAITING_BYTES));
         outbox.push("a", Lost::Marked, &large);
         assert!(outbox.is_full() && !outbox.overflows());
         outbox.push("a", Lost::Marked, &large);

@@ -1,4 +1,4 @@
-//! The runtime's token: in a file that is its user's alone, and in no log.
+//! The file of the runtime's token, which only its user may read. The token is in no log.
 
 use std::{
     fmt, fs, io,
@@ -10,13 +10,13 @@ use std::{
 /// The longest file, in bytes.
 const MAX_BYTES: u64 = 8192;
 
-/// A file with a runtime's token, which others may not read.
+/// The file of a runtime's token, which others may not read.
 #[derive(Clone)]
 pub struct TokenFile {
     path: PathBuf,
 }
 
-/// Why there is no token. The texts are sentences without a full stop.
+/// The reason why a token was not read or written. Texts are sentences without a full stop.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file cannot be read or written.
@@ -24,9 +24,9 @@ pub enum TokenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Others may read it.
@@ -59,7 +59,7 @@ impl TokenFile {
     /// Reads the token. Blocks.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn read(&self) -> Result<String, TokenError> {
         let failed = |source| TokenError::Io {
             path: self.path.clone(),
@@ -79,17 +79,17 @@ impl TokenFile {
         match token.is_empty() || !token.chars().all(|c| c.is_ascii_graphic()) {
             true => Err(TokenError::Empty(self.path.clone())),
             false => {
-                // No log shows it, whatever is logged of what is sent.
+                // The redaction of logs knows it from now on.
                 trunkline_redact::register("runtime token", token);
                 Ok(token.to_owned())
             }
         }
     }
 
-    /// Puts a token in the place of the one that is there. One who reads the file sees either, whole. Blocks.
+    /// Replaces the token in one step: a reader of the file finds the old or the new one. Blocks.
     ///
     /// # Errors
-    /// Why the file has the one of before.
+    /// The reason why the file has the old one.
     pub fn replace(&self, token: &str) -> Result<(), TokenError> {
         trunkline_redact::register("runtime token", token);
         let write = || {

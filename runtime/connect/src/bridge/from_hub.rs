@@ -475,40 +475,36 @@ impl Bridge {
             return self.show(&id, "system", &text);
         };
         session.used = now;
-        let is_small = file.data.len() <= MAX_FILE.div_ceil(3) * 4 + 4;
-        let bytes = match is_small {
-            true => STANDARD
-                .decode(file.data.as_bytes())
-                .map_err(|_| "it is not whole".to_owned()),
-            false => Err(format!("it is larger than {} MiB", MAX_FILE >> 20)),
+        let file_path = match self.keep_file(&id, &name, &file.data) {
+            Ok(path) => path,
+            Err(why) => return self.show_refused_file(&id, &name, &why),
         };
-        let kept = bytes.and_then(|bytes| self.files.keep(&id, &name, &bytes));
-        let path = kept.and_then(|path| {
-            path.into_os_string()
-                .into_string()
-                .map_err(|_| "no name".to_owned())
-        });
-        match path {
-            Ok(file_path) => {
-                let file_mime_type = Some(file.metadata.mime_type).filter(|kind| !kind.is_empty());
-                let input = FileInput {
-                    file_name: Some(name.clone()),
-                    file_mime_type,
-                    file_path,
-                    ..FileInput::default()
-                };
-                self.call_session(
-                    &id,
-                    async move |handle| handle.place_file(input).await,
-                    move |bridge, id, placed| {
-                        if let Err(cause) = placed {
-                            bridge.show_refused_file(id, &name, &show::cause(cause));
-                        }
-                    },
-                );
-            }
-            Err(why) => self.show_refused_file(&id, &name, &why),
+        let input = FileInput {
+            file_name: Some(name.clone()),
+            file_mime_type: Some(file.metadata.mime_type).filter(|kind| !kind.is_empty()),
+            file_path,
+            ..FileInput::default()
+        };
+        self.call_session(
+            &id,
+            async move |handle| handle.place_file(input).await,
+            move |bridge, id, placed| {
+                if let Err(cause) = placed {
+                    bridge.show_refused_file(id, &name, &show::cause(cause));
+                }
+            },
+        );
+    }
+
+    /// Writes a file that the hub has in Base64. Returns its path.
+    fn keep_file(&mut self, id: &str, name: &str, data: &str) -> Result<String, String> {
+        if data.len() > MAX_FILE.div_ceil(3) * 4 + 4 {
+            return Err(format!("it is larger than {} MiB", MAX_FILE >> 20));
         }
+        let bytes = STANDARD.decode(data).map_err(|_| "it is not whole")?;
+        let path = self.files.keep(id, name, &bytes)?;
+        let path = path.into_os_string().into_string();
+        path.map_err(|_| "its folder has a name that is not UTF-8".to_owned())
     }
 
     fn show_refused_file(&mut self, id: &str, name: &str, why: &str) {
@@ -517,57 +513,44 @@ impl Bridge {
     }
 
     fn update(&mut self, update: &ConfigUpdate) {
-        let applied = match self.agent(&update.agent_id) {
-            None => Err("this runtime has no such agent".to_owned()),
-            Some(agent) => {
-                let mut settings = self.settings.get(&agent).cloned().unwrap_or_default();
-                settings.apply(update).map(|()| (agent, settings))
-            }
+        let error = self.apply_update(update).err();
+        let ack = ToHub::ConfigAck {
+            agent_id: show::cut(&update.agent_id, 256),
+            ok: error.is_none(),
+            error,
         };
-        let error = match applied {
-            Ok((agent, settings)) => {
-                let denied = settings.denied_tools.clone();
-                let before = self
-                    .settings
-                    .insert(agent.clone(), settings)
-                    .unwrap_or_default();
-                if before.denied_tools != denied {
-                    let open = self.sessions.iter();
-                    let open = open.filter(|(_, session)| session.agent == agent);
-                    for (id, _) in open {
-                        let update = SessionUpdate {
-                            denied_tools: Some(denied.clone()),
-                            ..SessionUpdate::default()
-                        };
-                        self.call_session(
-                            id,
-                            |handle| async move {
-                                // An agent without options does not answer.
-                                let updated = timeout(UPDATE_TIMEOUT, handle.update(update));
-                                updated.await.map_or(Ok(()), |result| result.map(drop))
-                            },
-                            |bridge, id, updated| {
-                                if let Err(cause) = updated {
-                                    bridge.show(id, "system", &show::cause(cause));
-                                }
-                            },
-                        );
+        self.out.push("", Lost::Forgotten, &ack);
+    }
+
+    /// Applies limits of an administrator, also to open sessions.
+    fn apply_update(&mut self, update: &ConfigUpdate) -> Result<(), String> {
+        let agent = self.agent(&update.agent_id);
+        let agent = agent.ok_or("this runtime has no such agent")?;
+        let settings = self.settings.entry(agent.clone()).or_default();
+        let before = settings.denied_tools.clone();
+        settings.apply(update)?;
+        let denied = settings.denied_tools.clone();
+        let open = self.sessions.iter();
+        for (id, _) in open.filter(|(_, it)| it.agent == agent && before != denied) {
+            let update = SessionUpdate {
+                denied_tools: Some(denied.clone()),
+                ..SessionUpdate::default()
+            };
+            self.call_session(
+                id,
+                async move |handle| {
+                    // An agent without options does not answer.
+                    let updated = timeout(UPDATE_TIMEOUT, handle.update(update));
+                    updated.await.map_or(Ok(()), |result| result.map(drop))
+                },
+                |bridge, id, updated| {
+                    if let Err(cause) = updated {
+                        bridge.show(id, "system", &show::cause(cause));
                     }
-                }
-                None
-            }
-            Err(why) => Some(why),
-        };
-        let agent_id = show::cut(&update.agent_id, 256);
-        self.out.push(
-            "",
-            Lost::Forgotten,
-            &ToHub::ConfigAck {
-                agent_id,
-                ok: error.is_none(),
-                error,
-            },
-        );
+                },
+            );
+        }
+        Ok(())
     }
 
     /// Answers with the sessions that this connector has had: a host does not list those of agents.
@@ -582,18 +565,11 @@ impl Bridge {
             .take(MAX_LISTED_SESSIONS)
             .map(|(_, session)| session.clone())
             .collect();
-        let NativeList {
-            agent_id,
-            request_id,
-        } = list;
-        self.out.push(
-            "",
-            Lost::Forgotten,
-            &ToHub::Native {
-                agent_id,
-                request_id,
-                sessions,
-            },
-        );
+        let response = ToHub::Native {
+            agent_id: list.agent_id,
+            request_id: list.request_id,
+            sessions,
+        };
+        self.out.push("", Lost::Forgotten, &response);
     }
 }
