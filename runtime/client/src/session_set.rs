@@ -16,6 +16,7 @@ pub type FinishCall<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 /// The next thing for the program to handle.
 #[expect(missing_debug_implementations, reason = "a call has none")]
+#[expect(clippy::large_enum_variant, reason = "an item is handled at once")]
 pub enum SetItem<K, S> {
     /// An event of a session by its key, or the session's end, as [`Events::next`] returns it.
     Event(K, Result<Option<Event>, ClientError>),

@@ -11,7 +11,7 @@ use crate::{ClientError, Session};
 pub struct Input {
     /// The text.
     pub content: String,
-    /// Its own id, by which it counts once ([journal.7]). `None` for a fresh one.
+    /// Its id in the session, by which it counts once ([journal.7]). `None` for a fresh one.
     pub message_id: Option<MessageId>,
     /// Files that go with it, announced in this order ([file.2]).
     pub files: Vec<FileInput>,
@@ -29,13 +29,6 @@ impl Input {
             files: Vec::new(),
             meta: None,
         }
-    }
-
-    /// Sets the id. A session must have no other input or steer of this id.
-    #[must_use]
-    pub fn with_message_id(mut self, id: MessageId) -> Self {
-        self.message_id = Some(id);
-        self
     }
 
     /// Adds a file. Its path must be absolute, and name a regular file that stays readable until

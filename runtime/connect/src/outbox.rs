@@ -52,25 +52,19 @@ struct Frame {
 
 impl Outbox {
     pub(crate) fn push(&mut self, session: &str, lost: Lost, frame: &ToHub) {
-        let frame = self.add(session, lost, frame);
-        self.waiting.push_back(frame);
+        let text = frame.text();
+        self.bytes += text.len();
+        self.waiting.push_back(Frame {
+            session: session.to_owned(),
+            lost,
+            text,
+        });
     }
 
     /// Puts a frame before all that wait.
     pub(crate) fn push_front(&mut self, session: &str, lost: Lost, frame: &ToHub) {
-        let frame = self.add(session, lost, frame);
-        self.waiting.push_front(frame);
-    }
-
-    fn add(&mut self, session: &str, lost: Lost, frame: &ToHub) -> Frame {
-        let text = frame.text();
-        self.bytes += text.len();
-        let session = session.to_owned();
-        Frame {
-            session,
-            lost,
-            text,
-        }
+        self.push(session, lost, frame);
+        self.waiting.rotate_right(1);
     }
 
     /// Returns true if a frame may be written.

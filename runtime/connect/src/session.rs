@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures_util::future::{BoxFuture, Shared};
 use trunkline_client::{ClientError, Session as HostSession, Turn as HostTurn};
-use trunkline_protocol::{MessageId, SessionId};
+use trunkline_protocol::SessionId;
 
 use crate::{ask::Asked, joined::Joined};
 
@@ -47,7 +47,6 @@ pub(crate) struct Session {
 /// An input without an end.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    pub(crate) message_id: MessageId,
     /// `None` until the input is on its way, which it is once its session is open.
     pub(crate) handle: Option<HostTurn>,
     /// The message of the hub that the end answers. `None` while a question of the turn waits: for

@@ -642,11 +642,17 @@ async fn a_client_that_fails_fast_waits_for_no_host_and_has_an_end() {
     assert_eq!(ended, ClientError::ClientClosed);
 }
 
+fn input_of(message_id: &str) -> Input {
+    let mut input = Input::text("hello");
+    input.message_id = Some(MessageId::new(message_id).unwrap());
+    input
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_input_that_its_caller_sends_again_has_the_turn_of_before() {
     let (_client, mut host, session, mut events) =
         attached(&json!({}), SessionAttach::default()).await;
-    let input = || Input::text("hello").with_message_id(MessageId::new("m-1").unwrap());
+    let input = || input_of("m-1");
     let begin = json!({"turn_id": "t", "message_id": "m-1", "content": "hello"});
     let again = json!({"type": "input.result", "session_id": "s", "turn_id": "t",
         "message_id": "m-1", "seq": 1, "duplicate": true});
@@ -725,7 +731,7 @@ async fn calls_of_a_set_reach_the_host_in_order_and_results_follow_their_events(
     set.call(async move { sending.send("hello").await }, |handled, _| {
         handled.push("sent");
     });
-    let steer = Input::text("more").with_message_id(MessageId::new("m-2").unwrap());
+    let steer = input_of("m-2");
     let turn = trunkline_client::protocol::TurnId::new("t").unwrap();
     set.call(
         async move { steering.steer(turn, steer).await },

@@ -287,89 +287,87 @@ impl Bridge {
             return self.steer(&id, hub, content, &running);
         }
         let message_id = MessageId::new(&hub).ok();
-        self.begin_turn(&id, &hub, message_id, content);
+        self.begin_turn(&id, hub, message_id, content);
     }
 
     /// Sends an input, which begins a turn or waits for those before it.
-    fn begin_turn(&mut self, id: &str, hub: &str, message_id: Option<MessageId>, content: String) {
+    fn begin_turn(
+        &mut self,
+        id: &str,
+        hub: String,
+        message_id: Option<MessageId>,
+        content: String,
+    ) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
         if session.turns.len() >= MAX_OPEN_TURNS {
-            return self.put_refused(id, hub, "too many messages wait");
+            return self.put_refused(id, &hub, "too many messages wait");
         }
-        let fresh = || MessageId::new(Uuid::new_v4().simple().to_string()).ok();
-        let Some(message_id) = message_id.or_else(fresh) else {
-            return;
-        };
         let is_first = session.turns.is_empty();
         session.turns.push_back(Turn {
-            message_id: message_id.clone(),
             handle: None,
-            hub: Some(hub.to_owned()),
+            hub: Some(hub.clone()),
         });
         if is_first {
             session.output = 0;
-            self.put_started(id, hub);
+            self.put_started(id, &hub);
         }
-        let input = Input::text(content).with_message_id(message_id.clone());
+        let mut input = Input::text(content);
+        input.message_id = message_id;
         self.call_session(
             id,
             async move |handle| handle.send(input).await,
-            move |bridge, id, sent| bridge.finish_send(id, &message_id, sent),
+            move |bridge, id, sent| bridge.finish_send(id, hub, sent),
         );
     }
 
     /// Takes the turn of an input that is on its way.
-    fn finish_send(
-        &mut self,
-        id: &str,
-        message_id: &MessageId,
-        sent: Result<HostTurn, ClientError>,
-    ) {
+    fn finish_send(&mut self, id: &str, hub: String, sent: Result<HostTurn, ClientError>) {
         let mut turn = match sent {
             Ok(turn) => turn,
-            Err(cause) => return self.refuse_turn(id, message_id, &show::cause(cause)),
+            Err(cause) => return self.refuse_turn(id, &hub, &show::cause(cause)),
         };
         let turns = self.sessions.get_mut(id).map(|session| &mut session.turns);
         let mut turns = turns.into_iter().flatten();
-        if let Some(open) = turns.find(|open| open.message_id == *message_id) {
+        if let Some(open) = turns.find(|open| open.hub.as_ref() == Some(&hub)) {
             open.handle = Some(turn.clone());
         }
-        let message_id = message_id.clone();
         self.call_session(
             id,
             async move |_| turn.accepted().await,
             move |bridge, id, accepted| {
                 if accepted.is_ok_and(|accepted| accepted.duplicate) {
-                    bridge.refuse_turn(id, &message_id, "this message was sent before");
+                    bridge.refuse_turn(id, &hub, "this message was sent before");
                 }
             },
         );
     }
 
     /// Ends the turn of an input that the host did not take.
-    fn refuse_turn(&mut self, id: &str, message_id: &MessageId, why: &str) {
+    fn refuse_turn(&mut self, id: &str, hub: &str, why: &str) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        let is_meant = |turn: &Turn| turn.message_id == *message_id;
+        let is_meant = |turn: &Turn| turn.hub.as_deref() == Some(hub);
         let place = session.turns.iter().position(is_meant);
-        let refused = place.and_then(|place| session.turns.remove(place));
-        if let Some(hub) = refused.and_then(|turn| turn.hub) {
-            self.put_refused(id, &hub, why);
+        if place
+            .and_then(|place| session.turns.remove(place))
+            .is_some()
+        {
+            self.put_refused(id, hub, why);
         }
     }
 
     /// Adds a message to the running turn. One that does not reach it is a turn of its own.
     fn steer(&mut self, id: &str, hub: String, content: String, running: &HostTurn) {
-        let (Some(session), Ok(message_id)) = (self.sessions.get_mut(id), MessageId::new(&hub))
-        else {
+        let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
         session.steers.push(hub.clone());
         let turn_id = running.id();
-        let input = Input::text(content.clone()).with_message_id(message_id);
+        let mut input = Input::text(content.clone());
+        input.message_id = MessageId::new(&hub).ok();
         self.call_session(
             id,
             async move |handle| handle.steer(turn_id, input).await,
@@ -379,7 +377,7 @@ impl Bridge {
                 }
                 if !result.is_ok_and(|result| result.delivered) {
                     // The journal has the id of the message for the steer.
-                    bridge.begin_turn(id, &hub, None, content);
+                    bridge.begin_turn(id, hub, None, content);
                 }
             },
         );
