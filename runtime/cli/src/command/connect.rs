@@ -10,11 +10,10 @@ use std::{
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     signal::unix::{SignalKind, signal},
     task::JoinHandle,
 };
-use trunkline_client::{Client, ReconnectPolicy, ServerAddress, Streams};
+use trunkline_client::{Client, ServerAddress};
 use trunkline_connect::{ConnectError, ConnectOptions, Ended, TokenFile, WhenLost};
 use trunkline_host::config::SessionMay;
 use trunkline_relay::{RelayOptions, RelayReport, serve};
@@ -184,7 +183,7 @@ impl Amurg {
         if let Some(stream) = matching_daemon::stream(self.daemon, &target, config).await {
             let (input, output) = stream.into_split();
             return Ok(Host {
-                client: connect_client(input, output).await?,
+                client: journal::client(input, output).await?,
                 own: None,
             });
         }
@@ -219,20 +218,10 @@ impl Amurg {
         });
         let (input, output) = tokio::io::split(near);
         Ok(Host {
-            client: connect_client(input, output).await?,
+            client: journal::client(input, output).await?,
             own: Some(own),
         })
     }
-}
-
-/// Connects to a host by its streams. A session that it does not serve is refused at once.
-async fn connect_client(
-    input: impl AsyncRead + Send + Unpin + 'static,
-    output: impl AsyncWrite + Send + Unpin + 'static,
-) -> Result<Client, CliError> {
-    let policy = ReconnectPolicy::default().fail_fast();
-    let connected = Client::connect_with(Streams::new(input, output), policy).await;
-    connected.map_err(CliError::failed)
 }
 
 fn told(error: ConnectError) -> CliError {
