@@ -363,6 +363,24 @@ async fn a_session_that_rests_is_closed_and_goes_on_by_the_agents_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn events_of_a_closed_session_are_not_shown_in_the_next_one() {
+    let mut ends = Ends::new().await;
+    let before = ends.open_with(&["turns", "journal"]).await;
+    ends.bridge.close("s");
+    ends.settle().await;
+    ends.hub("user.message", message("m-1", "one")).await;
+    let now = ends.ready(&["turns", "journal"]).await;
+    assert_eq!(ends.words(), ["started m-1"]);
+    for (id, content) in [(before, "late"), (now, "new")] {
+        ends.host(json!({
+            "type": "output", "session_id": id, "channel": "system", "content": content, "seq": 1,
+        }))
+        .await;
+    }
+    assert_eq!(ends.words(), ["system: new"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn sessions_that_are_open_are_bounded_and_those_that_rest_make_room() {
     let mut ends = Ends::new().await;
     for number in 0..MAX_SESSIONS {
