@@ -431,35 +431,22 @@ async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
     let text = "x".repeat(100_000);
     let line = json!({ "type": "output", "session_id": wire, "turn_id": turn, "content": text, "channel": "tool" });
     let mut output = connector.output;
-    let writes = tokio::spawn(async move {
-        for _ in 0..80 {
-            output
-                .write_all(format!("{line}\n").as_bytes())
-                .await
-                .unwrap();
-        }
-        // It is read, though events of the session wait.
-        output
-            .write_all(format!("{agents}\n").as_bytes())
-            .await
-            .unwrap();
-        output
-    });
+    for _ in 0..80 {
+        let line = format!("{line}\n");
+        output.write_all(line.as_bytes()).await.unwrap();
+    }
+    // It is read, though events of the session wait. So is the end of the host.
+    let agents = format!("{agents}\n");
+    output.write_all(agents.as_bytes()).await.unwrap();
+    output.shutdown().await.unwrap();
     hub.accept().await;
     let mut outputs = 0;
     while outputs < 80 {
         let (kind, payload) = hub.next().await;
         outputs += usize::from(kind == "agent.output" && payload["channel"] == "tool");
     }
-    writes.await.unwrap().shutdown().await.unwrap();
-    assert_eq!(
-        timeout(SOON, connector.done)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap(),
-        Ended::HostEnded
-    );
+    let done = timeout(SOON, connector.done).await.unwrap().unwrap();
+    assert_eq!(done.unwrap(), Ended::HostEnded);
 }
 
 #[tokio::test]
