@@ -52,14 +52,14 @@ async fn open_socket(address: &ServerAddress) -> io::Result<Socket> {
 }
 
 /// The result of [`poll`].
-pub(crate) enum Woke {
+pub(crate) enum SocketEvent {
     Read(Option<Result<Message, Error>>),
     Written(Result<(), Error>),
 }
 
 /// Operations of a socket: read a message, accept the next frame, or flush.
 #[derive(Clone, Copy)]
-pub(crate) struct Wants {
+pub(crate) struct SocketInterest {
     pub(crate) read: bool,
     pub(crate) next: bool,
     pub(crate) flush: bool,
@@ -68,12 +68,16 @@ pub(crate) struct Wants {
 }
 
 /// Does the first of these operations that is possible.
-pub(crate) fn poll(socket: &mut Socket, wants: Wants, cx: &mut Context<'_>) -> Poll<Woke> {
+pub(crate) fn poll(
+    socket: &mut Socket,
+    wants: SocketInterest,
+    cx: &mut Context<'_>,
+) -> Poll<SocketEvent> {
     for writes in [wants.writes_first, !wants.writes_first] {
         let woke = match writes {
-            false if wants.read => socket.poll_next_unpin(cx).map(Woke::Read),
-            true if wants.next => socket.poll_ready_unpin(cx).map(Woke::Written),
-            true if wants.flush => socket.poll_flush_unpin(cx).map(Woke::Written),
+            false if wants.read => socket.poll_next_unpin(cx).map(SocketEvent::Read),
+            true if wants.next => socket.poll_ready_unpin(cx).map(SocketEvent::Written),
+            true if wants.flush => socket.poll_flush_unpin(cx).map(SocketEvent::Written),
             _ => Poll::Pending,
         };
         if woke.is_ready() {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::{
     ConnectError, ConnectOptions, Ended,
     bridge::{Bridge, FrameEffect},
-    dial::{Socket, Wants, Woke, dial, poll},
+    dial::{Socket, SocketEvent, SocketInterest, dial, poll},
     files::Folder,
 };
 
@@ -46,7 +46,7 @@ const MAX_PENDING_CALLS: usize = 4096;
 const FRAME_BATCH: usize = 16;
 
 /// The reason why a connection ended.
-enum Broken {
+enum ConnectionEnd {
     Ended(Ended),
     /// It broke. The hub had accepted the runtime at this time.
     Lost(String, Option<Instant>),
@@ -107,16 +107,18 @@ impl Connector {
         let mut wait = FIRST_DELAY;
         let mut was_accepted = false;
         loop {
-            match self.once(stop, &mut was_accepted).await? {
-                Broken::Ended(ended) => return Ok(self.end(ended).await),
-                Broken::Refused(why) if !was_accepted => return Err(ConnectError::Refused(why)),
-                Broken::Refused(why) => {
+            match self.connect_once(stop, &mut was_accepted).await? {
+                ConnectionEnd::Ended(ended) => return Ok(self.end(ended).await),
+                ConnectionEnd::Refused(why) if !was_accepted => {
+                    return Err(ConnectError::Refused(why));
+                }
+                ConnectionEnd::Refused(why) => {
                     tracing::error!(
                         "the hub refuses the runtime: {why}; its token file is read again"
                     );
                     wait = MAX_DELAY;
                 }
-                Broken::Lost(why, since) => {
+                ConnectionEnd::Lost(why, since) => {
                     if since.is_some_and(|since| since.elapsed() >= STEADY) {
                         wait = FIRST_DELAY;
                     }
@@ -130,19 +132,19 @@ impl Connector {
         }
     }
 
-    /// One connection, from the dialling to its end.
-    async fn once(
+    /// Connects to the hub, and serves the connection up to its end.
+    async fn connect_once(
         &mut self,
         stop: &mut (impl Future<Output = ()> + Unpin),
         was_accepted: &mut bool,
-    ) -> Result<Broken, ConnectError> {
+    ) -> Result<ConnectionEnd, ConnectError> {
         let client = self.bridge.client.clone();
         let listing = timeout(AGENTS_TIMEOUT, async move { client.agents(false).await });
         match self.serve_host(stop, listing).await {
             Ok(Ok(Ok(agents))) => self.bridge.set_agents(agents),
             // The hub gets those of the last list.
             Ok(_) => {}
-            Err(ended) => return Ok(Broken::Ended(ended)),
+            Err(ended) => return Ok(ConnectionEnd::Ended(ended)),
         }
         if let Some(agent) = self.bridge.missing_agent().filter(|_| !*was_accepted) {
             return Err(ConnectError::NoAgent(agent));
@@ -150,7 +152,7 @@ impl Connector {
         let token = match (self.unsaved.clone(), self.bridge.options.token.read()) {
             (Some(token), _) | (None, Ok(token)) => token,
             (None, Err(error)) if !*was_accepted => return Err(error.into()),
-            (None, Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
+            (None, Err(error)) => return Ok(ConnectionEnd::Lost(error.to_string(), None)),
         };
         let address = self.bridge.options.address.clone();
         let dialled = self
@@ -158,23 +160,23 @@ impl Connector {
             .await;
         let socket = match dialled {
             Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return Ok(Broken::Lost(error.to_string(), None)),
-            Err(ended) => return Ok(Broken::Ended(ended)),
+            Ok(Err(error)) => return Ok(ConnectionEnd::Lost(error.to_string(), None)),
+            Err(ended) => return Ok(ConnectionEnd::Ended(ended)),
         };
-        let broken = self.connected(socket, &token, stop, was_accepted).await;
+        let end = self.serve_hub(socket, &token, stop, was_accepted).await;
         self.bridge.disconnected();
-        Ok(broken)
+        Ok(end)
     }
 
-    async fn connected(
+    async fn serve_hub(
         &mut self,
         mut socket: Socket,
         token: &str,
         stop: &mut (impl Future<Output = ()> + Unpin),
         was_accepted: &mut bool,
-    ) -> Broken {
+    ) -> ConnectionEnd {
         let hello = self.bridge.hello(token);
-        let lost = |why: &str, since| Broken::Lost(why.to_owned(), since);
+        let lost = |why: &str, since| ConnectionEnd::Lost(why.to_owned(), since);
         if !matches!(
             timeout(ACCEPT_TIMEOUT, socket.send(Message::text(hello))).await,
             Ok(Ok(()))
@@ -197,7 +199,7 @@ impl Connector {
             let has_room = !self.bridge.out.overflows()
                 && self.bridge.host.pending_calls() < MAX_PENDING_CALLS;
             writes_first = !writes_first;
-            let wants = Wants {
+            let wants = SocketInterest {
                 read: has_room,
                 next: has_next,
                 flush: is_dirty,
@@ -207,12 +209,12 @@ impl Connector {
                 () = &mut *stop => {
                     self.bridge.end_all("the runtime ends");
                     self.close_socket(&mut socket).await;
-                    return Broken::Ended(Ended::Stopped);
+                    return ConnectionEnd::Ended(Ended::Stopped);
                 }
                 woke = poll_fn(|cx| poll(&mut socket, wants, cx)) => match woke {
-                    Woke::Written(Err(error)) | Woke::Read(Some(Err(error))) => return lost(&error.to_string(), since),
-                    Woke::Read(None) => return lost("the hub closed it", since),
-                    Woke::Written(Ok(())) => {
+                    SocketEvent::Written(Err(error)) | SocketEvent::Read(Some(Err(error))) => return lost(&error.to_string(), since),
+                    SocketEvent::Read(None) => return lost("the hub closed it", since),
+                    SocketEvent::Written(Ok(())) => {
                         is_dirty = has_next;
                         for _ in 0..if has_next { FRAME_BATCH } else { 0 } {
                             let Some(text) = self.bridge.out.next() else { break };
@@ -221,12 +223,12 @@ impl Connector {
                             }
                         }
                     }
-                    Woke::Read(Some(Ok(message))) => {
+                    SocketEvent::Read(Some(Ok(message))) => {
                         heard = Instant::now();
                         match message {
                             Message::Text(text) => match self.handle_frame(text.as_str()).await {
                                 FrameEffect::None | FrameEffect::Token(_) => {}
-                                FrameEffect::Refused(why) => return Broken::Refused(why),
+                                FrameEffect::Refused(why) => return ConnectionEnd::Refused(why),
                                 FrameEffect::Accepted => {
                                     tracing::info!("the hub at {} has accepted the runtime", self.bridge.options.address);
                                     *was_accepted = true;
@@ -256,7 +258,7 @@ impl Connector {
                 is_alive = self.step_host() => if !is_alive {
                     self.bridge.end_all("the host has ended");
                     self.close_socket(&mut socket).await;
-                    return Broken::Ended(Ended::HostEnded);
+                    return ConnectionEnd::Ended(Ended::HostEnded);
                 }
             }
         }
