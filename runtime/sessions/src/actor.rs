@@ -25,7 +25,7 @@ mod tests;
 
 use std::{
     collections::{HashMap, VecDeque},
-    future::Future,
+    future::{Future, pending},
     io,
     path::PathBuf,
     pin::Pin,
@@ -197,7 +197,7 @@ enum PendingRequest {
 
 /// Result of a call to the host that completes later.
 #[derive(Debug)]
-enum HostReply {
+pub(crate) enum HostReply {
     Steered(Option<MessageId>, Result<(), SteerError>),
     Updated(ListenerNo, Result<Box<SessionInfo>, UpdateError>),
 }
@@ -262,10 +262,14 @@ pub(crate) struct SessionSeed {
     pub(crate) recording: Option<Recording>,
 }
 
-enum ActorStep {
-    Command(Option<SessionCommand>),
+pub(crate) enum ActorStep {
+    Command(Option<Box<SessionCommand>>),
     Stored(StoredBlock<OnStored>),
     Lost(NotRecorded),
+    /// Held entries were passed on to the only client.
+    Room,
+    /// The only client may have read the end of the session.
+    EndRead,
     Placed(Result<PlacedFile, FileError>),
     Kept(io::Result<PathBuf>),
     HostReply(HostReply),
@@ -394,14 +398,14 @@ impl SessionActor {
             // A client that has received an entry must find its consequences in a list.
             self.publish_activity();
             self.log.flush();
-            match self.next_step(&mut inbox).await {
-                ActorStep::Command(Some(SessionCommand::End(done))) => {
-                    self.ending.push(done);
-                    lease.set_end(StreamEnd::HostEnding);
-                    break;
-                }
-                ActorStep::Command(Some(SessionCommand::HandOver(done))) => {
-                    if self.may_leave() {
+            match self.next_step(Some(&mut inbox)).await {
+                ActorStep::Command(Some(command)) => match *command {
+                    SessionCommand::End(done) => {
+                        self.ending.push(done);
+                        lease.set_end(StreamEnd::HostEnding);
+                        break;
+                    }
+                    SessionCommand::HandOver(done) if self.may_leave() => {
                         lease.leave();
                         lease.set_end(StreamEnd::Moved);
                         inbox.close();
@@ -409,8 +413,8 @@ impl SessionActor {
                         let _ = done.send(self.log.is_idle());
                         return Ok(());
                     }
-                    let _ = done.send(false);
-                }
+                    _ => self.handle_command(command).await,
+                },
                 ActorStep::Command(None) => break,
                 ActorStep::Lost(why) => {
                     if matches!(why, NotRecorded::Refused(_)) {
@@ -433,7 +437,6 @@ impl SessionActor {
                 // Dropping the agent's session closes it.
                 ActorStep::Idle if self.session.is_some() => self.session = None,
                 ActorStep::Idle => break,
-                ActorStep::Command(Some(command)) => self.handle_command(command).await,
                 step => self.handle_step(step),
             }
             self.idle_since = match self.is_idle() {
@@ -452,7 +455,10 @@ impl SessionActor {
 
     /// Waits for the next step. Commands of hubs come first, so that a `stop` passes a flood of
     /// events.
-    async fn next_step(&mut self, inbox: &mut CommandReceiver) -> ActorStep {
+    async fn next_step(&mut self, inbox: Option<&mut CommandReceiver>) -> ActorStep {
+        let takes_events = self.keeping.is_none() && self.log.has_room();
+        let look = self.stall.look(!self.log.is_idle());
+        let linger = if self.session.is_some() { PARK } else { LINGER };
         let Self {
             log,
             placing,
@@ -461,25 +467,18 @@ impl SessionActor {
             session,
             facts_due,
             idle_since,
-            stall,
             ..
         } = self;
-        let takes_events = keeping.is_none() && log.has_room();
-        let has_session = session.is_some();
-        let (due, idle) = (
-            *facts_due,
-            idle_since.map(|since| since + if has_session { PARK } else { LINGER }),
-        );
-        let look = stall.look(!log.is_idle());
+        let idle = idle_since.map(|since| since + linger);
+        let session = session.as_ref();
         tokio::select! {
             biased;
-            command = inbox.recv() => ActorStep::Command(command.map(|command| *command)),
-            stored = log.stored() => stored.map_or_else(ActorStep::Lost, ActorStep::Stored),
-            placed = async { (&mut placing.as_mut().expect("it is there by the branch's condition").placed).await }, if placing.is_some() => ActorStep::Placed(placed),
-            kept = async { (&mut keeping.as_mut().expect("it is there by the branch's condition").kept).await }, if keeping.is_some() => ActorStep::Kept(kept),
+            command = next_command(inbox) => ActorStep::Command(command),
+            placed = file_placed(placing.as_mut()) => ActorStep::Placed(placed),
+            kept = file_kept(keeping.as_mut()) => ActorStep::Kept(kept),
             Some(reply) = replies.next(), if !replies.is_empty() => ActorStep::HostReply(reply),
-            event = async { session.as_ref().expect("it is there by the branch's condition").next_event().await }, if has_session && takes_events => ActorStep::Event(event),
-            step = next_timer(due, look, idle) => step,
+            step = log.next_step(session, takes_events) => step,
+            step = next_timer(*facts_due, look, idle) => step,
         }
     }
 
@@ -492,7 +491,11 @@ impl SessionActor {
             ActorStep::Event(event) => self.handle_events(event),
             ActorStep::FactsDue => self.write_facts(),
             ActorStep::Look => self.check_journal(),
-            ActorStep::Command(_) | ActorStep::Idle | ActorStep::Lost(_) => {}
+            ActorStep::Command(_)
+            | ActorStep::Room
+            | ActorStep::EndRead
+            | ActorStep::Idle
+            | ActorStep::Lost(_) => {}
         }
     }
 
@@ -829,9 +832,10 @@ impl SessionActor {
         while !self.ending.is_empty() && !self.given.is_empty() && self.session.is_some() {
             self.log.flush();
             tokio::select! {
-                step = self.next_step(inbox) => match step {
-                    ActorStep::Command(Some(SessionCommand::End(done))) => self.ending.push(done),
-                    ActorStep::Command(Some(_) | None) => {}
+                step = self.next_step(Some(inbox)) => match step {
+                    ActorStep::Command(Some(command)) => if let SessionCommand::End(done) = *command {
+                        self.ending.push(done);
+                    },
                     ActorStep::Lost(why) => return Err(why),
                     step => self.handle_step(step),
                 },
@@ -873,6 +877,27 @@ impl SessionActor {
     }
 }
 
+async fn next_command(inbox: Option<&mut CommandReceiver>) -> Option<Box<SessionCommand>> {
+    match inbox {
+        Some(inbox) => inbox.recv().await,
+        None => pending().await,
+    }
+}
+
+async fn file_placed(placing: Option<&mut FilePlacing>) -> Result<PlacedFile, FileError> {
+    match placing {
+        Some(placing) => (&mut placing.placed).await,
+        None => pending().await,
+    }
+}
+
+async fn file_kept(keeping: Option<&mut FileInProgress>) -> io::Result<PathBuf> {
+    match keeping {
+        Some(keeping) => (&mut keeping.kept).await,
+        None => pending().await,
+    }
+}
+
 /// Waits for the earliest of these times. One timer, made only when nothing else is ready.
 async fn next_timer(
     facts: Option<Instant>,
@@ -889,7 +914,7 @@ async fn next_timer(
             sleep_until(at).await;
             step
         }
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }
 

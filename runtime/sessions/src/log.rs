@@ -1,16 +1,16 @@
 //! The log of a session: takes its entries, and returns the actions that follow when they are
 //! stored.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, future::pending, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use trunkline_host::{Host, SendError, Session};
+use trunkline_host::{Event, Host, SendError, Session};
 use trunkline_journal::{Journal, RetentionHold, SessionKey};
 use trunkline_protocol::{AdapterBody, Body, Category, HostMessage, Meta, SessionClosed, TurnId};
 
 use crate::{
     activity::ActivityCell,
-    actor::OnStored,
+    actor::{ActorStep, OnStored},
     entry::EntryBody,
     facts::SessionFacts,
     input_index::InputIndex,
@@ -83,6 +83,33 @@ impl MemoryLog {
             is_end_sent: false,
             phase: MemoryPhase::Open,
         }
+    }
+
+    /// Waits for the next event of the agent as soon as there is room, or for the end of the session
+    /// once the client may have read it.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    async fn next_step(&mut self, session: Option<&Session>) -> ActorStep {
+        if self.is_end_sent && self.sink.knows_end() {
+            self.sink.drained().await;
+            return ActorStep::EndRead;
+        }
+        if !self.sink.has_room() {
+            let had_held = self.sink.has_held();
+            self.sink.room().await;
+            if had_held {
+                return ActorStep::Room;
+            }
+        }
+        ActorStep::Event(next_event(session).await)
+    }
+}
+
+async fn next_event(session: Option<&Session>) -> Option<Event> {
+    match session {
+        Some(session) => session.next_event().await,
+        None => pending().await,
     }
 }
 
@@ -171,7 +198,26 @@ impl SessionLog {
     pub(crate) async fn stored(&mut self) -> Result<StoredBlock<OnStored>, NotRecorded> {
         match self {
             Self::Journal(log) => log.recorder.stored().await,
-            Self::Memory(_) => std::future::pending().await,
+            Self::Memory(_) => pending().await,
+        }
+    }
+
+    /// Waits until something is stored, or for the next event of the agent if it may be taken.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub(crate) async fn next_step(
+        &mut self,
+        session: Option<&Session>,
+        takes_events: bool,
+    ) -> ActorStep {
+        match self {
+            Self::Journal(log) => tokio::select! {
+                biased;
+                stored = log.recorder.stored() => stored.map_or_else(ActorStep::Lost, ActorStep::Stored),
+                event = next_event(session), if takes_events => ActorStep::Event(event),
+            },
+            Self::Memory(log) => log.next_step(session).await,
         }
     }
 

@@ -13,8 +13,8 @@ use crate::{ends, recovery, tail::ListenerNo};
 
 impl SessionActor {
     /// Handles a command, after looking up its input in the journal.
-    pub(super) async fn handle_command(&mut self, command: SessionCommand) {
-        let found = match &command {
+    pub(super) async fn handle_command(&mut self, command: Box<SessionCommand>) {
+        let found = match &*command {
             SessionCommand::Message(_, message, _) => match &message.body {
                 HostBody::UserInput(input) => {
                     let turn = message.turn_id.as_ref();
@@ -29,7 +29,7 @@ impl SessionActor {
             }
             _ => InputLookup::default(),
         };
-        self.apply_command(command, found);
+        self.apply_command(*command, found);
     }
 
     /// Handles a command whose input was looked up. Not asynchronous, because a future that contains

@@ -3,21 +3,20 @@
 
 use std::collections::VecDeque;
 
-use futures_util::StreamExt;
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
 };
-use trunkline_host::{Event, FileError, PlacedFile, SendError, Session, SteerError};
+use trunkline_host::{SendError, Session, SteerError};
 use trunkline_protocol::{
     AdapterBody, Category, Delivered, Failure, HostBody, InputMode, SessionClosed, SessionId,
     StopReason, TurnId,
 };
 
 use super::{
-    CommandReceiver, GivenTurn, HostReply, INBOX, LAST_WORDS, MAX_QUEUED_ITEMS, PendingRequest,
-    SessionActor, SessionCommand,
-    inputs::{FilePlacing, InputLookup, QueuedInput, QueuedItem, error_event},
+    ActorStep, CommandReceiver, GivenTurn, HostReply, INBOX, LAST_WORDS, MAX_QUEUED_ITEMS,
+    PendingRequest, SessionActor, SessionCommand,
+    inputs::{InputLookup, QueuedInput, QueuedItem, error_event},
 };
 use crate::{
     ends,
@@ -76,32 +75,21 @@ pub fn serve_in_memory(
     (sender, actor.run_in_memory(inbox))
 }
 
-enum MemoryStep {
-    Command(Option<Box<SessionCommand>>),
-    Placed(Result<PlacedFile, FileError>),
-    HostReply(HostReply),
-    /// Held entries were passed on.
-    Room,
-    Event(Option<Event>),
-    /// The client may have read the end of the session.
-    EndRead,
-}
-
 impl SessionActor {
     async fn run_in_memory(mut self: Box<Self>, mut inbox: CommandReceiver) -> Option<Session> {
         while self.phase() == MemoryPhase::Open {
             self.send_end_if_due();
-            match self.memory_step(Some(&mut inbox)).await {
-                MemoryStep::Command(None) => self.finish_in_memory().await,
-                MemoryStep::EndRead => break,
-                MemoryStep::Command(Some(command)) => {
+            match self.next_step(Some(&mut inbox)).await {
+                ActorStep::Command(None) => self.finish_in_memory().await,
+                ActorStep::EndRead => break,
+                ActorStep::Command(Some(command)) => {
                     if let Some(command) = self.read_members(command).await {
                         self.apply_command(*command, InputLookup::default());
-                        self.perform_ready();
                     }
                 }
-                step => self.handle_memory_step(step),
+                step => self.handle_step(step),
             }
+            self.perform_ready();
         }
         let session = self.session.take();
         let log = self.log.memory()?;
@@ -121,38 +109,6 @@ impl SessionActor {
         self.log
             .memory()
             .map_or(MemoryPhase::Closed, |log| log.phase)
-    }
-
-    /// Waits for the next step. Commands of the client come first, so that a `stop` passes a flood
-    /// of events.
-    async fn memory_step(&mut self, inbox: Option<&mut CommandReceiver>) -> MemoryStep {
-        let Self {
-            log,
-            placing,
-            replies,
-            session,
-            ..
-        } = self;
-        let SessionLog::Memory(log) = log else {
-            return MemoryStep::EndRead;
-        };
-        tokio::select! {
-            biased;
-            command = next_command(inbox) => MemoryStep::Command(command),
-            placed = file_placed(placing.as_mut()) => MemoryStep::Placed(placed),
-            Some(reply) = replies.next(), if !replies.is_empty() => MemoryStep::HostReply(reply),
-            step = next_event(log, session.as_ref()) => step,
-        }
-    }
-
-    fn handle_memory_step(&mut self, step: MemoryStep) {
-        match step {
-            MemoryStep::Placed(placed) => self.file_placed(placed),
-            MemoryStep::HostReply(reply) => self.host_replied(reply),
-            MemoryStep::Event(event) => self.handle_events(event),
-            MemoryStep::Room | MemoryStep::Command(_) | MemoryStep::EndRead => {}
-        }
-        self.perform_ready();
     }
 
     /// Performs the actions of the entries that were just written.
@@ -342,9 +298,10 @@ impl SessionActor {
         self.drop_queued("the host ends");
         let deadline = Instant::now() + LAST_WORDS;
         while self.has_last_events()
-            && let Ok(step) = timeout_at(deadline, self.memory_step(None)).await
+            && let Ok(step) = timeout_at(deadline, self.next_step(None)).await
         {
-            self.handle_memory_step(step);
+            self.handle_step(step);
+            self.perform_ready();
         }
         for turn in std::mem::take(&mut self.facts.open).turns {
             let is_given = |given: &GivenTurn| given.id == turn.id.0 && given.no.is_some();
@@ -383,38 +340,4 @@ impl MemoryLog {
 
 fn is_open(open: &VecDeque<OpenTurn>, id: &TurnId) -> bool {
     open.iter().any(|turn| turn.id.0 == *id)
-}
-
-async fn next_command(inbox: Option<&mut CommandReceiver>) -> Option<Box<SessionCommand>> {
-    match inbox {
-        Some(inbox) => inbox.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn file_placed(placing: Option<&mut FilePlacing>) -> Result<PlacedFile, FileError> {
-    match placing {
-        Some(placing) => (&mut placing.placed).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Returns the host's next event as soon as there is room, or the end of the session once the client
-/// may have read it. Loses no event when dropped.
-async fn next_event(log: &mut MemoryLog, session: Option<&Session>) -> MemoryStep {
-    if log.is_end_sent && log.sink.knows_end() {
-        log.sink.drained().await;
-        return MemoryStep::EndRead;
-    }
-    if !log.sink.has_room() {
-        let had_held = log.sink.has_held();
-        log.sink.room().await;
-        if had_held {
-            return MemoryStep::Room;
-        }
-    }
-    match session {
-        Some(session) => MemoryStep::Event(session.next_event().await),
-        None => std::future::pending().await,
-    }
 }

@@ -94,7 +94,7 @@ impl World {
         };
         world
             .live
-            .handle_command(SessionCommand::Joined(HUB, joined))
+            .handle_command(Box::new(SessionCommand::Joined(HUB, joined)))
             .await;
         world.agent_hears("session.start").await;
         let extensions = ["turns", "events", "questions", "control"];
@@ -130,7 +130,11 @@ impl World {
         message["session_id"] = json!("s");
         let message = HostMessage::parse(&message.to_string()).unwrap();
         self.live
-            .handle_command(SessionCommand::Message(HUB, message, tracing::Span::none()))
+            .handle_command(Box::new(SessionCommand::Message(
+                HUB,
+                message,
+                tracing::Span::none(),
+            )))
             .await;
         self.live.log.flush();
     }
@@ -148,7 +152,7 @@ impl World {
     async fn until(&mut self, mut holds: impl FnMut(&SessionActor) -> bool) {
         while !holds(&self.live) {
             self.live.log.flush();
-            let step = soon(self.live.next_step(&mut self.inbox)).await;
+            let step = soon(self.live.next_step(Some(&mut self.inbox))).await;
             self.live.handle_step(step);
         }
     }
